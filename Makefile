@@ -1,0 +1,42 @@
+# Everything a developer runs. The environment in .venv is made on the first call of any target.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint soak bench screenshots tools clean
+
+demo: $(READY)
+	@$(BIN)/tallyglass demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -m "not soak"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+soak: $(READY)
+	$(BIN)/python -m pytest -m soak
+
+bench: $(READY)
+	$(BIN)/python -m bench
+
+screenshots: $(READY)
+	$(BIN)/python -m screenshots.make
+
+tools:
+	@sh tools.sh
+
+clean:
+	rm -rf $(VENV) .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Tallyglass needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Preparing $(VENV) (once; takes about a minute)" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tui,demo,dev]'
+	@touch $(READY)
