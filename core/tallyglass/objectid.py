@@ -1,0 +1,92 @@
+"""What an ObjectId says, and which ObjectIds a moment has. Works on text alone and imports no driver.
+
+An ObjectId is 12 bytes: seconds since 1970 (4, unsigned, big-endian), a random value of the process that
+made it (5), and a counter that starts anywhere (3). Before the 2018 revision of the format the middle five
+were a machine hash (3) and a process id (2).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tallyglass.errors import InputError
+from tallyglass.moment import from_seconds
+from tallyglass.text import clean
+
+_WRAPPED = re.compile(r"""(?:ObjectId\s*\(|\{\s*["']?\$oid["']?\s*:)?\s*["']?([0-9a-fA-F]{24})["']?\s*[)}]?\Z""")
+_ANY = re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{24}(?![0-9A-Za-z])")
+_LAST_SECOND = 0xFFFF_FFFF
+_FORM = "An ObjectId is 24 hexadecimal digits, such as 656b5e7d0f3c2a1b9d8e7f60."
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectIdParts:
+    """The parts of one ObjectId. ``hex`` and ``random_hex`` are lower case; ``time`` is to the second, UTC.
+
+    ``machine`` and ``pid`` are the reading of the random part that drivers before 2018 meant; with a newer
+    driver they mean nothing.
+    """
+
+    hex: str
+    time: datetime
+    random_hex: str
+    machine: int
+    pid: int
+    counter: int
+
+
+def decode(text: str) -> ObjectIdParts:
+    """Take one ObjectId apart: 24 hex digits, bare or as ``ObjectId("...")`` or ``{"$oid": "..."}``.
+
+    Raises InputError for anything else.
+    """
+    found = _WRAPPED.match(text.strip()) if len(text) < 200 else None
+    if not found:
+        raise InputError(f"'{clean(text, 60)}' is not an ObjectId.", _FORM)
+    digits = found[1].lower()
+    return ObjectIdParts(
+        hex=digits,
+        time=from_seconds(int(digits[:8], 16)),
+        random_hex=digits[8:18],
+        machine=int(digits[8:14], 16),
+        pid=int(digits[14:18], 16),
+        counter=int(digits[18:], 16),
+    )
+
+
+def find_all(text: str) -> tuple[str, ...]:
+    """Every ObjectId in any text, lower case, each once, in the order in which they first appear."""
+    return tuple(dict.fromkeys(found.lower() for found in _ANY.findall(text)))
+
+
+def first_of(moment: datetime) -> str:
+    """The lowest ObjectId of the second that ``moment`` lies in. Raises InputError outside 1970..2106."""
+    return f"{_second(moment):08x}" + "0" * 16
+
+
+def last_of(moment: datetime) -> str:
+    """The highest ObjectId of the second that ``moment`` lies in. Raises InputError outside 1970..2106."""
+    return f"{_second(moment):08x}" + "f" * 16
+
+
+def range_filter(start: datetime, end: datetime) -> str:
+    """A mongosh filter for the ObjectIds made from ``start`` to ``end``, exclusive.
+
+    An ObjectId knows whole seconds only, so both ends widen to whole seconds: nothing of the range is missed.
+    Raises InputError for an empty range.
+    """
+    if start >= end:
+        raise InputError("That range of time is empty: its end is not after its start.")
+    if end.microsecond:
+        end += timedelta(seconds=1)
+    return f'{{"_id": {{"$gte": ObjectId("{first_of(start)}"), "$lt": ObjectId("{first_of(end)}")}}}}'
+
+
+def _second(moment: datetime) -> int:
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    seconds = int(aware.timestamp() // 1)
+    if not 0 <= seconds <= _LAST_SECOND:
+        raise InputError(f"No ObjectId has the time {aware:%Y-%m-%d}.", "They reach from 1970-01-01 to 2106-02-07.")
+    return seconds

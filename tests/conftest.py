@@ -1,0 +1,69 @@
+"""Real servers for the live and terminal tests; started once where tests can share them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from access_control import GuardedSet, start_guarded
+from tallyglass.demo.server import ReplicaSet, Standalone
+
+TOOLS = ("mongodump", "mongorestore", "bsondump")
+_BUILT = Path(__file__).resolve().parent.parent / ".tools" / "bin"
+
+
+def tools_folder() -> Path | None:
+    """The folder of the MongoDB Database Tools: built by ``make tools``, else on PATH; None without them."""
+    if all((_BUILT / tool).exists() for tool in TOOLS):
+        return _BUILT
+    found = [shutil.which(tool) for tool in TOOLS]
+    return Path(found[0]).parent if found[0] and all(found) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs the database tools where they are not, unless TALLYGLASS_REQUIRE_TOOLS says they must be."""
+    if tools_folder() or os.environ.get("TALLYGLASS_REQUIRE_TOOLS"):
+        return
+    skip = pytest.mark.skip(reason="needs the MongoDB Database Tools: run `make tools`, or put them on PATH")
+    for item in items:
+        if item.get_closest_marker("tools"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads the profiles of whoever runs it, or adds to the samples kept for them."""
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path_factory.getbasetemp() / name))
+
+
+@pytest.fixture(scope="session")
+def replica_set() -> Iterator[ReplicaSet]:
+    """A one-member replica set for the whole session: use a database of your own, drop nothing else's."""
+    with ReplicaSet(1) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def standalone() -> Iterator[Standalone]:
+    """A plain standalone for the whole session."""
+    with Standalone() as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def guarded_set() -> Iterator[GuardedSet]:
+    """A one-member replica set with access control for the whole session."""
+    with start_guarded() as guarded:
+        yield guarded
+
+
+@pytest.fixture
+def three_members() -> Iterator[ReplicaSet]:
+    """A fresh replica set of three, for tests that kill, freeze or partition members."""
+    with ReplicaSet(3) as servers:
+        yield servers
