@@ -1,0 +1,257 @@
+"""The gateway over a real deployment: PyMongo's AsyncMongoClient, or Motor's client."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, cast
+
+from bson.codec_options import CodecOptions, DatetimeConversion
+from pymongo import CursorType
+from pymongo.errors import OperationFailure
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import Nearest, SecondaryPreferred
+
+from tallyglass.driver_errors import NAMESPACE_NOT_FOUND, UNAUTHORIZED, family
+from tallyglass.gateway import (
+    DEFAULT_TIME_MS,
+    READ_COMMANDS,
+    READ_STAGES,
+    CollectionInfo,
+    Document,
+    Namespace,
+)
+
+# Until a tail has its first batch: with a filter, that may be a long way from where it starts.
+_SEEK_MS = 60_000
+
+# One document with broken UTF-8 or a year past 9999 must not end a feed.
+CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
+    unicode_decode_error_handler="replace",
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+    tz_aware=True,
+)
+
+
+class MongoGateway:
+    """Reads through an asynchronous client, which it closes in :meth:`close`.
+
+    ``client`` is an AsyncMongoClient or an AsyncIOMotorClient; both have the same methods, but some of
+    them are coroutines in one and plain functions in the other.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def command(
+        self,
+        name: str,
+        value: object = 1,
+        *,
+        db: str = "admin",
+        time_ms: int = DEFAULT_TIME_MS,
+        member: str = "",
+        **fields: object,
+    ) -> Document:
+        if name not in READ_COMMANDS:
+            raise ValueError(f"{name!r} is not a command that only reads")
+        body = {name: value, **fields} | ({} if name == "hello" else {"maxTimeMS": time_ms})
+        how = {"read_preference": Nearest()} if member else {}
+        with family(f"command {name}"), asking(member):
+            return cast(Document, await self._client[db].command(body, codec_options=CODEC, **how))
+
+    async def list_databases(self) -> list[str]:
+        with family("listDatabases"):
+            rows = await _awaited(self._client.list_databases(nameOnly=True, maxTimeMS=DEFAULT_TIME_MS))
+            return [str(row["name"]) async for row in rows]
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        found: list[CollectionInfo] = []
+        database = self._client[db]
+        with family("listCollections"):
+            try:
+                rows = [row async for row in await _awaited(database.list_collections(maxTimeMS=DEFAULT_TIME_MS))]
+            except OperationFailure as error:
+                if error.code != UNAUTHORIZED:
+                    raise
+                rows = [
+                    row
+                    async for row in await _awaited(
+                        database.list_collections(nameOnly=True, authorizedCollections=True, maxTimeMS=DEFAULT_TIME_MS)
+                    )
+                ]
+        for row in rows:
+            options = row.get("options")
+            found.append(CollectionInfo(Namespace(db, row["name"]), row.get("type", "collection"), options))
+        return found
+
+    async def list_indexes(self, ns: Namespace) -> list[Document]:
+        with family(f"listIndexes on {ns}"):
+            # The driver's own method takes no deadline. All indexes of a collection, 64 at most, are in one batch.
+            body = {"listIndexes": ns.collection, "cursor": {}, "maxTimeMS": DEFAULT_TIME_MS}
+            try:
+                answer = await self._client[ns.db].command(body, codec_options=CODEC)
+            except OperationFailure as error:
+                if error.code == NAMESPACE_NOT_FOUND:
+                    return []
+                raise
+            return cast("list[Document]", answer["cursor"]["firstBatch"])
+
+    async def estimate(self, ns: Namespace) -> int:
+        with family(f"count of {ns}"):
+            return int(await self._collection(ns).estimated_document_count(maxTimeMS=DEFAULT_TIME_MS))
+
+    async def find_one(
+        self,
+        ns: Namespace,
+        query: Document,
+        *,
+        projection: Document | None = None,
+        sort: Sequence[tuple[str, int]] = (),
+        time_ms: int = DEFAULT_TIME_MS,
+        member: str = "",
+    ) -> Document | None:
+        how = {"read_preference": Nearest()} if member else {}
+        with family(f"find on {ns}"), asking(member):
+            found = await self._collection(ns, **how).find_one(
+                query, projection=projection, sort=list(sort) or None, max_time_ms=time_ms
+            )
+            return cast("Document | None", found)
+
+    async def find(
+        self,
+        ns: Namespace,
+        query: Document,
+        *,
+        projection: Document | None = None,
+        sort: Sequence[tuple[str, int]] = (),
+        limit: int = 0,
+        batch_size: int = 0,
+        time_ms: int = DEFAULT_TIME_MS,
+    ) -> AsyncIterator[Document]:
+        with family(f"find on {ns}"):
+            cursor = self._collection(ns).find(
+                query,
+                projection=projection,
+                sort=list(sort) or None,
+                limit=limit,
+                batch_size=batch_size,
+                max_time_ms=time_ms,
+            )
+            try:
+                async for document in cursor:
+                    yield document
+            finally:
+                await _awaited(cursor.close())
+
+    async def find_raw(
+        self,
+        ns: Namespace,
+        query: Document,
+        *,
+        projection: Document | None = None,
+        sort: Sequence[tuple[str, int]] = (),
+        limit: int = 0,
+        batch_size: int = 0,
+        time_ms: int = DEFAULT_TIME_MS,
+    ) -> AsyncIterator[bytes]:
+        with family(f"find on {ns}"):
+            cursor = self._collection(ns).find_raw_batches(
+                query,
+                projection=projection,
+                sort=list(sort) or None,
+                limit=limit,
+                batch_size=batch_size,
+                max_time_ms=time_ms,
+            )
+            try:
+                async for batch in cursor:
+                    yield batch
+            finally:
+                await _awaited(cursor.close())
+
+    async def tail_raw(
+        self,
+        ns: Namespace,
+        query: Document,
+        *,
+        batch_size: int = 1000,
+        await_ms: int = 1000,
+        majority: bool = True,
+        prefer_secondary: bool = False,
+        on_open: Callable[[str], None] | None = None,
+    ) -> AsyncIterator[bytes]:
+        how = {"read_preference": SecondaryPreferred()} if prefer_secondary else {}
+        collection = self._collection(ns, read_concern=ReadConcern("majority" if majority else "local"), **how)
+        with family(f"tail of {ns}"):
+            cursor = collection.find_raw_batches(
+                query, cursor_type=CursorType.TAILABLE_AWAIT, batch_size=batch_size, max_time_ms=_SEEK_MS
+            ).max_await_time_ms(await_ms)
+            told = on_open is None
+            try:
+                while cursor.alive:
+                    try:
+                        batch = await anext(cursor)
+                    except StopAsyncIteration:
+                        if not cursor.alive:
+                            return
+                        batch = b""
+                    if not told and on_open and cursor.address:
+                        on_open(":".join(map(str, cursor.address)))
+                        told = True
+                    yield batch
+            finally:
+                await _awaited(cursor.close())
+
+    async def aggregate(
+        self, ns: Namespace, pipeline: Sequence[Document], *, time_ms: int = DEFAULT_TIME_MS
+    ) -> AsyncIterator[Document]:
+        _refuse_writing_stages(pipeline)
+        with family(f"aggregate on {ns}"):
+            cursor = await _awaited(self._collection(ns).aggregate(list(pipeline), maxTimeMS=time_ms))
+            try:
+                async for document in cursor:
+                    yield document
+            finally:
+                await _awaited(cursor.close())
+
+    async def close(self) -> None:
+        await _awaited(self._client.close())
+
+    def _collection(self, ns: Namespace, **how: Any) -> Any:
+        return self._client[ns.db].get_collection(ns.collection, codec_options=CODEC, **how)
+
+
+_ASKED: ContextVar[str] = ContextVar("asked", default="")
+
+
+def only_the_asked(servers: Sequence[Any]) -> Sequence[Any]:
+    """A ``server_selector`` for the client: within :func:`asking` that member alone, else every server."""
+    name = _ASKED.get()
+    return [server for server in servers if ":".join(map(str, server.address)) == name] if name else servers
+
+
+@contextmanager
+def asking(member: str) -> Iterator[None]:
+    """Within it, operations that begin go to ``member``, where the client was opened with :func:`only_the_asked`."""
+    token = _ASKED.set(member)
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _refuse_writing_stages(pipeline: Sequence[Document]) -> None:
+    for stage in pipeline:
+        for name, body in stage.items():
+            if name not in READ_STAGES:
+                raise ValueError(f"{name!r} is not a stage that only reads")
+            if name == "$facet":
+                for inner in body.values():
+                    _refuse_writing_stages(inner)

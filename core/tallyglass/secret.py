@@ -1,0 +1,129 @@
+"""Passwords that do not show: a masked holder, URIs without their password, and texts scrubbed of both.
+
+Every :class:`Secret` that exists is remembered by its process, so that :func:`scrub` can take its value out of
+any text that is about to leave it: an error of the driver, a traceback, a crash report.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, quote_plus, unquote_plus
+
+MASK = "***"
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_URI = re.compile(_SCHEME.pattern + r"[^\s'\"<>]*", re.IGNORECASE)
+_SECRET_OPTIONS = re.compile(
+    r"((?:tlsCertificateKeyFilePassword|sslPEMKeyPassword|proxyPassword|AWS_SESSION_TOKEN)(?:=|:|%3A))[^&,\s]*",
+    re.IGNORECASE,
+)
+# A shorter password taken out everywhere would garble every text; it is still masked inside a URI.
+_SHORTEST_SCRUBBED = 4
+
+_known: set[str] = set()
+
+
+class Secret:
+    """A password. Its text appears nowhere by itself: only :meth:`reveal` gives it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+        if len(value) >= _SHORTEST_SCRUBBED:
+            _known.update({value, quote_plus(value), quote(value, safe=""), repr(value)[1:-1]})
+
+    def reveal(self) -> str:
+        """The password itself, for the driver alone."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({MASK})"
+
+    __str__ = __repr__
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a secret is not pickled")
+
+
+def redact(uri: str) -> str:
+    """The URI with ``***`` in place of its password, and of secrets among its options.
+
+    Where a password that was not percent-encoded makes it unclear where the password ends, everything that
+    may belong to it is masked.
+    """
+    scheme = _SCHEME.match(uri)
+    if not scheme:
+        return _SECRET_OPTIONS.sub(rf"\1{MASK}", uri)
+    rest = uri[scheme.end() :]
+    end = _end_of_user_info(rest)
+    if end is not None:
+        user, colon, _ = rest[:end].partition(":")
+        rest = user + (colon and f":{MASK}") + rest[end:]
+    return scheme[0] + _SECRET_OPTIONS.sub(rf"\1{MASK}", rest)
+
+
+def scrub(text: str) -> str:
+    """``text`` without any known secret, and with every URI in it redacted."""
+    for value in sorted(_known, key=len, reverse=True):
+        text = text.replace(value, MASK)
+    return _SECRET_OPTIONS.sub(rf"\1{MASK}", _URI.sub(lambda found: redact(found[0]), text))
+
+
+def password_of(uri: str) -> Secret | None:
+    """The password in a well-formed URI, decoded; None without one."""
+    scheme = _SCHEME.match(uri)
+    rest = uri[scheme.end() :] if scheme else uri
+    user_info, at, _ = _authority(rest).rpartition("@")
+    _, colon, password = user_info.partition(":")
+    return Secret(unquote_plus(password)) if at and colon else None
+
+
+def without_password(uri: str) -> str:
+    """A well-formed URI with the user name but not the password."""
+    scheme = _SCHEME.match(uri)
+    start = scheme[0] if scheme else ""
+    rest = uri[len(start) :]
+    user_info, at, hosts = _authority(rest).rpartition("@")
+    return start + user_info.partition(":")[0] + at + hosts + rest[len(_authority(rest)) :]
+
+
+def is_ambiguous(uri: str) -> bool:
+    """Whether a character of the user name or password that should be percent-encoded is not."""
+    scheme = _SCHEME.match(uri)
+    rest = uri[scheme.end() :] if scheme else uri
+    authority = _authority(rest)
+    user_info, at, _ = authority.rpartition("@")
+    if at and (user_info.count(":") > 1 or "@" in user_info or re.search(r"%(?![0-9a-fA-F]{2})", user_info)):
+        return True
+    return _end_of_user_info(rest) != (len(user_info) if at else None)
+
+
+def _authority(rest: str) -> str:
+    return re.split(r"[/?]", rest, maxsplit=1)[0]
+
+
+def _end_of_user_info(rest: str) -> int | None:
+    """Where the user name and password end, at the latest; None where there are none."""
+    last = rest.rfind("@")
+    if last < 0:
+        return None
+    authority = _authority(rest)
+    path = rest[: rest.find("?")] if "?" in rest else rest
+    if "@" in path[len(authority) :]:
+        return last
+    if "@" in authority:
+        return authority.rfind("@")
+    # An @ among the options only: an option's value, unless what stands before it cannot be hosts and options.
+    options = rest.partition("?")[2]
+    hosts_are_plain = all(re.fullmatch(r"(\[[^]]*\]|[^:]*)(:\d+)?", host) for host in authority.split(","))
+    return None if hosts_are_plain and all("=" in option for option in options.split("&") if option) else last
