@@ -1,0 +1,129 @@
+"""Hand out ids. The only package, beside the demo, that writes.
+
+=====================  =====================================================================================
+:class:`Cached`        from memory, fetched ahead, over a :class:`Counter` or a :class:`Pool`: the usual choice
+:class:`Counter`       one counter document: one id or a range a call
+:class:`Pool`          many counter documents, each with its own span
+:class:`RandomIds`     random numbers kept apart by a unique index
+:class:`MaxPlusOne`    the largest id plus one, inserted if not present
+:func:`new_uuid`       UUIDs of version 1, 4 and 7; :func:`new_binary` as BSON
+:func:`new_object_id`  ObjectIds
+=====================  =====================================================================================
+
+Each class has an ``Async`` twin with the same methods, for AsyncMongoClient and Motor. No strategy hands out an id
+twice: across threads, tasks, processes, forks, crashes, failovers, retries and timeouts. Ids may be left out
+(*burned*), which is counted. ``docs/library.md`` says which one to take.
+"""
+
+from __future__ import annotations
+
+from tallyglass.allocate.absent import AsyncMaxPlusOne, MaxPlusOne
+from tallyglass.allocate.attempts import Deadlines
+from tallyglass.allocate.cached import Cached, RangeSource
+from tallyglass.allocate.cached_async import AsyncCached, AsyncRangeSource
+from tallyglass.allocate.counter import AsyncCounter, Counter
+from tallyglass.allocate.errors import (
+    AllocationError,
+    AllocationRefused,
+    AllocationTimeout,
+    AllocationUnknown,
+    AllocatorClosed,
+    CollisionLimit,
+    CounterMissing,
+    CounterRewound,
+    CounterTypeError,
+    Exhausted,
+    NotUnique,
+    PoolEmpty,
+    PoolOverlap,
+    TransactionRefused,
+    UnsafeWriteConcern,
+    WrongClient,
+    WrongEventLoop,
+)
+from tallyglass.allocate.layout import ARTICLE, MANUAL, MANUAL_SEQ, NODE, Layout
+from tallyglass.allocate.meter import Event, EventKind, Hook, Stats
+from tallyglass.allocate.object_ids import new_object_id
+from tallyglass.allocate.pool import AsyncPool, Pool
+from tallyglass.allocate.pool_map import PoolLayout
+from tallyglass.allocate.proxy import AsyncProxiedInsert, ProxiedInsert
+from tallyglass.allocate.random_ids import AsyncRandomIds, Fill, NumberSpace, RandomIds
+from tallyglass.allocate.repair import Drift, advance_to, advance_to_async, verify, verify_async
+from tallyglass.allocate.step_size import Adaptive, Fixed, StepSize
+from tallyglass.allocate.unique import (
+    Uniqueness,
+    ensure_unique,
+    ensure_unique_async,
+    verify_unique,
+    verify_unique_async,
+)
+from tallyglass.allocate.uuids import Uuid7, Version, new_binary, new_uuid, read_uuid, to_binary
+from tallyglass.counters.snapshot import Semantics
+
+__all__ = [
+    "ARTICLE",
+    "MANUAL",
+    "MANUAL_SEQ",
+    "NODE",
+    "Adaptive",
+    "AllocationError",
+    "AllocationRefused",
+    "AllocationTimeout",
+    "AllocationUnknown",
+    "AllocatorClosed",
+    "AsyncCached",
+    "AsyncCounter",
+    "AsyncMaxPlusOne",
+    "AsyncPool",
+    "AsyncProxiedInsert",
+    "AsyncRandomIds",
+    "AsyncRangeSource",
+    "Cached",
+    "CollisionLimit",
+    "Counter",
+    "CounterMissing",
+    "CounterRewound",
+    "CounterTypeError",
+    "Deadlines",
+    "Drift",
+    "Event",
+    "EventKind",
+    "Exhausted",
+    "Fill",
+    "Fixed",
+    "Hook",
+    "Layout",
+    "MaxPlusOne",
+    "NotUnique",
+    "NumberSpace",
+    "Pool",
+    "PoolEmpty",
+    "PoolLayout",
+    "PoolOverlap",
+    "ProxiedInsert",
+    "RandomIds",
+    "RangeSource",
+    "Semantics",
+    "Stats",
+    "StepSize",
+    "TransactionRefused",
+    "Uniqueness",
+    "UnsafeWriteConcern",
+    "Uuid7",
+    "Version",
+    "WrongClient",
+    "WrongEventLoop",
+    "advance_to",
+    "advance_to_async",
+    "ensure_unique",
+    "ensure_unique_async",
+    "new_binary",
+    "new_object_id",
+    "new_uuid",
+    "read_uuid",
+    "to_binary",
+    "verify",
+    "verify_async",
+    "verify_unique",
+    "verify_unique_async",
+]

@@ -1,0 +1,79 @@
+"""The caller's collection, made fit for allocation: right kind, safe write concern, primary, plain documents.
+
+The caller's client is used, never owned or closed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bson.codec_options import CodecOptions
+from pymongo import ReadPreference, WriteConcern
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.collection import Collection
+from pymongo.read_concern import ReadConcern
+
+from tallyglass.allocate.errors import UnsafeWriteConcern, WrongClient
+from tallyglass.text import clean
+
+MAJORITY: Final = WriteConcern("majority", j=True)
+"""Acknowledged by a majority, on disk: what a failover or a crash cannot take back."""
+
+_PLAIN: CodecOptions[dict[str, Any]] = CodecOptions(uuid_representation=4, unicode_decode_error_handler="replace")
+
+
+def is_safe(concern: WriteConcern) -> bool:
+    """Whether a write concern keeps an acknowledged increment through a failover."""
+    return concern.document.get("w") == "majority" and concern.document.get("j") is not False
+
+
+def fit(collection: Any, *, asynchronous: bool, unsafe: WriteConcern | None = None) -> Any:
+    """The collection with the options that allocation needs.
+
+    ``unsafe`` is a weaker write concern, asked for by name. Raises WrongClient, UnsafeWriteConcern.
+    """
+    check_kind(collection, asynchronous=asynchronous)
+    if unsafe is not None and not unsafe.acknowledged:
+        raise UnsafeWriteConcern("An unacknowledged write returns no id.", "Use at least w: 1.")
+    return collection.with_options(
+        codec_options=_PLAIN,
+        read_preference=ReadPreference.PRIMARY,
+        write_concern=unsafe or MAJORITY,
+        read_concern=ReadConcern("local" if unsafe else "majority"),
+    )
+
+
+def choose_concern(write_concern: WriteConcern | None, unsafe: WriteConcern | None) -> WriteConcern | None:
+    """Refuse a weak ``write_concern``; what is in ``unsafe`` was asked for by name."""
+    if write_concern is not None and not is_safe(write_concern):
+        raise UnsafeWriteConcern(
+            f"The write concern {clean(str(write_concern.document))} can lose an increment that was acknowledged, "
+            "and then the same ids are handed out again.",
+            "Leave it out; or give it as unsafe_write_concern if duplicates are acceptable.",
+        )
+    return unsafe or write_concern
+
+
+def check_kind(collection: Any, *, asynchronous: bool) -> None:
+    """Raise WrongClient where the collection's client does not fit the allocator."""
+    if isinstance(collection, Collection):
+        found = False
+    elif isinstance(collection, AsyncCollection) or type(collection).__module__.partition(".")[0] == "motor":
+        found = True
+    else:
+        raise WrongClient(
+            f"{clean(type(collection).__name__)} is not a collection of MongoClient, AsyncMongoClient or Motor.",
+            "Give a collection such as client.shop.counters.",
+        )
+    if found is not asynchronous:
+        raise WrongClient(
+            "This collection belongs to an asynchronous client, the allocator is synchronous."
+            if found
+            else "This collection belongs to a synchronous client, the allocator is asynchronous.",
+            "Take the class whose name begins with Async." if found else "Take the class without Async in its name.",
+        )
+
+
+def name_of(collection: Any) -> str:
+    """``database.collection``, safe to show."""
+    return clean(str(collection.full_name))

@@ -1,0 +1,138 @@
+"""How a counter document looks, what its number means, and the requests and replies about it. Pure.
+
+Facts behind it (checked against mongod 6.0 by tests/live/allocate/test_allocate_hazards.py): ``$inc`` on a double
+at 2^53 changes nothing and reports success, so every caller gets the same id; one ``$inc`` by a double turns an
+integer counter into a double for good. Hence the type is part of the filter, and increments are always int64.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
+
+from tallyglass.allocate.errors import CounterTypeError
+from tallyglass.allocate.span import Span
+from tallyglass.counters.snapshot import Semantics
+from tallyglass.text import clean
+
+INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
+INTEGER_TYPES: Final = ("int", "long")
+_NOTES = "Increment COUNT with findAndModify, so that it is incremented atomically with the fetch of this document"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the number is in a counter document, what it means, and what a new document holds beside it.
+
+    ``field`` may be a dotted path. ``first`` is the first id that a new counter hands out.
+    """
+
+    field: str
+    semantics: Semantics
+    first: int = 1
+    extra: Mapping[str, object] = dataclasses.field(default_factory=dict)
+
+    def stored(self, next_id: int) -> int:
+        """The number that is stored when ``next_id`` is the next one to be handed out."""
+        return next_id if self.semantics is Semantics.NEXT else next_id - 1
+
+    def next_id(self, stored: int) -> int:
+        """The next id to be handed out when ``stored`` is stored."""
+        return stored if self.semantics is Semantics.NEXT else stored + 1
+
+    def highest_id(self) -> int:
+        """The largest id that can be handed out before the stored number leaves int64."""
+        return INT64_MAX - 1 if self.semantics is Semantics.NEXT else INT64_MAX
+
+    def new_document(self, key: object, first: int) -> dict[str, Any]:
+        """The fields of a new counter, for ``$setOnInsert``, without ``_id``."""
+        return {self.field: Int64(self.stored(first)), **self.extra}
+
+
+ARTICLE: Final = Layout("COUNT", Semantics.NEXT, 0, {"NOTES": _NOTES})
+"""As in the MongoDB article on unique identifiers: ``{_id, COUNT, NOTES}``, the stored number is the *next* id."""
+
+MANUAL: Final = Layout("next", Semantics.LAST)
+"""As in the older MongoDB documentation and MongoEngine: ``{_id, next}``, the stored number is the *last* id."""
+
+MANUAL_SEQ: Final = Layout("seq", Semantics.LAST)
+"""As in the MongoDB manual's tutorial on auto-incrementing fields: ``{_id, seq}``, the *last* id."""
+
+NODE: Final = Layout("index", Semantics.LAST)
+"""As in the Node.js pattern that caches ranges: ``{_id, index}`` in ``ids``, the *last* id of the last range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One guarded increment: ``find_one_and_update(filter, update)`` returning the document as it was before."""
+
+    n: int
+    filter: dict[str, Any]
+    update: dict[str, Any]
+
+
+def increment(layout: Layout, key: object, n: int, highest: int, **also: object) -> Request:
+    """The request for ``n`` ids, none above ``highest``. It matches nothing when they do not fit.
+
+    ``also`` holds further equalities that the document must meet.
+    """
+    bound = layout.stored(highest - n + 1)
+    guard = {"$type": list(INTEGER_TYPES), "$lte": Int64(max(bound, INT64_MIN))}
+    return Request(n, {"_id": key, layout.field: guard, **also}, {"$inc": {layout.field: Int64(n)}})
+
+
+def number_in(layout: Layout, document: Mapping[str, Any], where: str) -> int:
+    """The stored number of a counter document. Raises CounterTypeError for anything but int32 and int64."""
+    value = dig(document, layout.field)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    raise refuse_type(value, layout.field, where)
+
+
+def granted(layout: Layout, request: Request, before: Mapping[str, Any], where: str) -> Span:
+    """The ids that a reply grants: ``before`` is the document as it was before the increment."""
+    start = layout.next_id(number_in(layout, before, where))
+    return Span(start, start + request.n)
+
+
+def dig(document: Mapping[str, Any], path: str) -> Any:
+    """The value under a dotted path; None where there is none."""
+    value: Any = document
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def refuse_type(value: object, name: str, where: str) -> CounterTypeError:
+    """The error for a counter of the wrong type, with the reason and the way out."""
+    type_name = _type_name(value)
+    if value is None:
+        return CounterTypeError(
+            f"{clean(where)} has no field {clean(name)}.", "Name the field that holds the number.", type_name=type_name
+        )
+    why = {
+        "double": "A double stalls at 2^53 and then hands the same id to everyone, without an error.",
+        "decimal": "A decimal has 34 digits and then stalls, and other libraries cannot read it as an id.",
+    }.get(type_name, "It cannot be incremented.")
+    fix = f'updateOne({{_id: ...}}, [{{$set: {{"{name}": {{$toLong: "${name}"}}}}}}])'
+    return CounterTypeError(
+        f"{clean(where)} keeps {clean(name)} as a {type_name}, not as an integer.",
+        f"{why} Stop its writers, convert it with {clean(fix)}, and find who writes it as a {type_name}.",
+        type_name=type_name,
+    )
+
+
+def _type_name(value: object) -> str:
+    if isinstance(value, float):
+        return "double"
+    if isinstance(value, Decimal128):
+        return "decimal"
+    return {str: "string", bool: "boolean", dict: "object", list: "array", type(None): "missing"}.get(
+        type(value), type(value).__name__
+    )

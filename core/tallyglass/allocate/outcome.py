@@ -1,0 +1,109 @@
+"""What an error says about an increment: was it applied, may it be tried again? Pure.
+
+The rule that keeps ids unique does not depend on this: ids come from a reply alone, never from a guess. What is decided
+here is whether the ids of a failed call count as burned, and whether another call can help.
+Sources: the retryable writes specification, and the outcome table of this project's live tests.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from pymongo.errors import (
+    BulkWriteError,
+    ConfigurationError,
+    ConnectionFailure,
+    DuplicateKeyError,
+    ExecutionTimeout,
+    InvalidOperation,
+    NotPrimaryError,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WriteConcernError,
+)
+
+
+class Outcome(Enum):
+    """The classes of failure."""
+
+    NOT_APPLIED = "not applied"
+    """Nothing happened on the server; another try is safe and may help."""
+    UNKNOWN = "unknown"
+    """It may have been applied; its ids are burned. Another try takes new ids."""
+    UNKNOWN_FOR_GOOD = "unknown, and trying again cannot help"
+    """It was applied, but this deployment can never confirm it."""
+    OVERFLOW = "overflow"
+    """The number would leave int64; nothing happened."""
+    WRONG_TYPE = "wrong type"
+    """The field is not a number; nothing happened."""
+    DUPLICATE = "duplicate key"
+    """A unique index refused the write; nothing happened."""
+    REFUSED = "refused"
+    """The server will not do this; nothing happened, and trying again does not help."""
+
+
+_BAD_VALUE: Final = 2
+_TYPE_MISMATCH: Final = 14
+_DUPLICATE_KEY: Final = 11000
+_CONCERN_IMPOSSIBLE: Final = frozenset({79, 100})  # UnknownReplWriteConcern, UnsatisfiableWriteConcern
+
+# The command did not run, or ran and left nothing behind: WriteConflict, LockTimeout, TooManyLogicalSessions,
+# MaxTimeMSExpired before the write is not told apart from after it, so it is not here.
+_NOT_APPLIED: Final = frozenset({112, 24, 261, 391})
+# A failover, a shutdown or a lost link inside the cluster, as the retryable writes specification lists them,
+# and IncompleteTransactionHistory: the retry's image is gone.
+_UNKNOWN: Final = frozenset({6, 7, 50, 63, 89, 91, 133, 134, 150, 189, 217, 234, 262, 358, 9001})
+_UNKNOWN_RANGES: Final = ((10107, 10107), (11600, 11602), (13388, 13388), (13435, 13436))
+
+NO_WRITES: Final = "NoWritesPerformed"
+OVERLOADED: Final = "SystemOverloadedError"
+
+
+def judge(error: PyMongoError) -> Outcome:
+    """The class of one driver error from ``find_one_and_update`` or an insert."""
+    if error.has_error_label(NO_WRITES):
+        return Outcome.NOT_APPLIED
+    if isinstance(error, DuplicateKeyError):
+        return Outcome.DUPLICATE
+    if isinstance(error, OperationFailure):
+        return _judge_failure(error)
+    if isinstance(error, ServerSelectionTimeoutError):
+        return Outcome.NOT_APPLIED
+    # A failed connection attempt and a full connection pool are here too: the driver raises them also from its own
+    # retry of a command that was sent before, without telling.
+    if isinstance(error, (NotPrimaryError, ConnectionFailure)):
+        return Outcome.UNKNOWN
+    if isinstance(error, (ConfigurationError, InvalidOperation)):
+        return Outcome.REFUSED
+    return Outcome.UNKNOWN
+
+
+def _judge_failure(error: OperationFailure) -> Outcome:
+    code = error.code or 0
+    if error.has_error_label(OVERLOADED):
+        return Outcome.NOT_APPLIED
+    if isinstance(error, BulkWriteError):
+        return _judge_bulk(error)
+    if code in _CONCERN_IMPOSSIBLE:
+        return Outcome.UNKNOWN_FOR_GOOD
+    if isinstance(error, (WriteConcernError, ExecutionTimeout)) or code in _UNKNOWN:
+        return Outcome.UNKNOWN
+    if any(low <= code <= high for low, high in _UNKNOWN_RANGES):
+        return Outcome.UNKNOWN
+    if code in _NOT_APPLIED:
+        return Outcome.NOT_APPLIED
+    if code == _BAD_VALUE and "$inc" in str(error):
+        return Outcome.OVERFLOW
+    if code == _TYPE_MISMATCH:
+        return Outcome.WRONG_TYPE
+    return Outcome.REFUSED
+
+
+def _judge_bulk(error: BulkWriteError) -> Outcome:
+    details = error.details or {}
+    if details.get("writeConcernErrors"):
+        return Outcome.UNKNOWN
+    codes = {row.get("code") for row in details.get("writeErrors", ())}
+    return Outcome.DUPLICATE if codes == {_DUPLICATE_KEY} else Outcome.REFUSED

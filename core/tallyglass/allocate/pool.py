@@ -1,0 +1,257 @@
+"""Many counter documents, each with its own span of ids: writers spread over them instead of queueing at one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from pymongo import ReturnDocument, UpdateOne, WriteConcern
+
+from tallyglass.allocate.attempts import Deadlines, Patience, asked, attempt
+from tallyglass.allocate.deployment import tell_weakness
+from tallyglass.allocate.errors import CounterMissing, CounterRewound, PoolEmpty, PoolOverlap
+from tallyglass.allocate.forking import renew_after_fork
+from tallyglass.allocate.handles import choose_concern, fit, name_of
+from tallyglass.allocate.layout import granted, increment, number_in
+from tallyglass.allocate.meter import EventKind, Hook, Meter, Stats
+from tallyglass.allocate.pool_map import PoolLayout, PoolMap, Row
+from tallyglass.allocate.ranges import AsyncRanges, Ranges
+from tallyglass.allocate.steps import Call, Pause, Steps, refuse_transaction, run, run_async
+from tallyglass.text import clean
+
+if TYPE_CHECKING:
+    from motor.motor_asyncio import AsyncIOMotorCollection
+    from pymongo.asynchronous.collection import AsyncCollection
+    from pymongo.collection import Collection
+
+
+class PoolCore:
+    """What both shells share: the steps of each operation on a pool. Thread-safe."""
+
+    def __init__(self, collection: Any, layout: PoolLayout, deadlines: Deadlines, meter: Meter) -> None:
+        self.collection = collection
+        self.layout = layout
+        self.meter = meter
+        self.where = name_of(collection)
+        self._deadlines = deadlines
+        self._stopped: CounterRewound | None = None
+        self._looked = False
+        self.forget()
+        renew_after_fork(self)
+
+    def forget(self) -> None:
+        """Begin anew in the child of a fork: the documents are read again."""
+        self._lock = threading.Lock()
+        self._map = PoolMap()
+        self.meter.reset()
+
+    def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:
+        """The steps that take ``n`` ids from one document; down to ``least`` from the end of a span."""
+        if n < 1:
+            raise ValueError("at least one id must be taken")
+        refuse_transaction(session)
+        patience = Patience(self._deadlines)
+        least = n if least is None else least
+        fresh = False
+        if not self._looked:
+            yield from tell_weakness(self.collection, where=self.where, meter=self.meter, patience=patience)
+            self._looked = True
+        if not self._map.rows:
+            yield from self._load(patience)
+            fresh = True
+        while True:
+            with self._lock:
+                if self._stopped:
+                    raise self._stopped
+                row = self._map.choose(least)
+                room = self._map.room() if row is None else row.room
+            if row is None:
+                if fresh:
+                    raise self._empty(n, room)
+                # The pool may have been extended since it was read.
+                yield from self._load(patience)
+                fresh = True
+                continue
+            span = yield from self._take_from(row, min(n, max(least, row.room)), session, patience)
+            if span is not None:
+                return span
+
+    def create(self) -> Steps[int]:
+        """The steps that create the documents that are missing; how many this call made."""
+        patience = Patience(self._deadlines)
+        existing = {document["_id"]: document for document in (yield from self._read(patience))}
+        layout = self.layout
+        missing = []
+        for n in range(layout.documents):
+            found = existing.get(layout.key(n))
+            if found is None:
+                missing.append(n)
+            elif found.get(layout.maximum) != layout.start(n) + layout.span:
+                raise PoolOverlap(
+                    f"{self.where} {layout.key(n)} ends at {clean(repr(found.get(layout.maximum)), 80)}, "
+                    f"not at {layout.start(n) + layout.span}.",
+                    "This pool was made with another span or first id: use those, or another collection.",
+                )
+        made = yield from self._insert(missing, patience)
+        yield from self._load(patience)
+        return made
+
+    def stats(self) -> Stats:
+        """What was done in this process; ``full`` counts the documents known to be full."""
+        with self._lock:
+            full = self._map.full
+        return self.meter.stats(full=full)
+
+    def _insert(self, missing: list[int], patience: Patience) -> Generator[Call | Pause, Any, int]:
+        if not missing:
+            return 0
+        writes = [
+            UpdateOne({"_id": self.layout.key(n)}, {"$setOnInsert": self.layout.new_document(n)}, upsert=True)
+            for n in missing
+        ]
+        call = Call(self.collection, "bulk_write", (writes,), options={"ordered": False})
+        result = yield from asked(call, where=self.where, patience=patience)
+        return int(result.upserted_count)
+
+    def _take_from(
+        self, row: Row, n: int, session: Any, patience: Patience
+    ) -> Generator[Call | Pause, Any, range | None]:
+        """``n`` ids of one document; None when it turned out to have no room for them."""
+        floor = row.seen
+        where = f"{self.where} {clean(repr(row.key), 80)}"
+        request = increment(self.layout.counter, row.key, n, row.end - 1, **{self.layout.maximum: row.end})
+        options: dict[str, Any] = {
+            "projection": {self.layout.counter.field: 1},
+            "return_document": ReturnDocument.BEFORE,
+            "upsert": False,
+        } | ({"session": session} if session is not None else {})
+        call = Call(self.collection, "find_one_and_update", (request.filter, request.update), options=options)
+        reply = yield from attempt(call, n, where=where, meter=self.meter, patience=patience)
+        if reply is None:
+            yield from self._look_again(row, floor, where, patience)
+            return None
+        span = granted(self.layout.counter, request, reply, where)
+        self._check(row, floor, span.start, where, burned=n)
+        self._note(row, span.stop)
+        return span.ids()
+
+    def _look_again(self, row: Row, floor: int, where: str, patience: Patience) -> Generator[Call | Pause, Any, None]:
+        call = Call(self.collection, "find_one", ({"_id": row.key},))
+        document = yield from asked(call, where=where, patience=patience)
+        if document is None:
+            with self._lock:
+                self._map.remove(row)
+            return
+        start = self.layout.counter.next_id(number_in(self.layout.counter, document, where))
+        self._check(row, floor, start, where)
+        end = document.get(self.layout.maximum)
+        if end == row.end:
+            self._note(row, start)
+        else:
+            yield from self._load(patience)
+
+    def _note(self, row: Row, next_id: int) -> None:
+        with self._lock:
+            filled = self._map.update(row, next_id=next_id)
+        if filled:
+            self.meter.tell(EventKind.FULL, note=clean(repr(row.key), 80))
+
+    def _check(self, row: Row, floor: int, start: int, where: str, burned: int = 0) -> None:
+        if start >= floor:
+            return
+        error = CounterRewound(
+            f"{where} is at {start}, and was at {floor} before: its data was rolled back or restored.",
+            "Ids above may be handed out twice. Move it forward with repair.advance_to, then make a new allocator.",
+            seen=floor,
+            found=start,
+        )
+        with self._lock:
+            self._stopped = error
+        self.meter.tell(EventKind.REWOUND, floor - start, note=clean(repr(row.key), 80), burned=burned)
+        raise error
+
+    def _read(self, patience: Patience) -> Generator[Call | Pause, Any, list[dict[str, Any]]]:
+        fields = {self.layout.counter.field: 1, self.layout.maximum: 1}
+        wanted = {self.layout.maximum: {"$exists": True}}
+        call = Call(self.collection, "find", (wanted, fields), listing=True)
+        documents: list[dict[str, Any]] = yield from asked(call, where=self.where, patience=patience)
+        return documents
+
+    def _load(self, patience: Patience) -> Generator[Call | Pause, Any, None]:
+        documents = yield from self._read(patience)
+        if not documents:
+            raise CounterMissing(
+                f"There is no pool in {self.where}: no document has {self.layout.maximum}.",
+                "Call create() once, with a first id above every id that was ever used.",
+            )
+        with self._lock:
+            self._map.load(self.layout, documents, self.where)
+
+    def _empty(self, n: int, room: int) -> PoolEmpty:
+        return PoolEmpty(
+            f"No document of the pool {self.where} has {n} ids left; {room} are left in all.",
+            "Add documents with a span of their own above the others, or take smaller ranges.",
+            remaining=room,
+        )
+
+
+class Pool(Ranges):
+    """Ids from a pool of counter documents, with a :class:`~pymongo.MongoClient`. Thread-safe, fork-safe.
+
+    When to use: many processes take ranges at once and one document is the bottleneck, or ids should not tell how
+    many there are. Promise: no id twice; ids of one range are consecutive, ranges come from random places. A
+    document never rolls over; the last part of a span is used up by :meth:`take_up_to`.
+    Cost: one majority write a call, spread over ``layout.documents`` documents, and one read of them all at the
+    first call.
+
+    The documents are found by their ``MAX_VALUE``, whatever their ``_id``: keep one pool in a collection. The
+    other arguments are those of :class:`~tallyglass.allocate.counter.Counter`.
+    """
+
+    def __init__(
+        self,
+        collection: Collection[Any],
+        *,
+        layout: PoolLayout | None = None,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+        write_concern: WriteConcern | None = None,
+        unsafe_write_concern: WriteConcern | None = None,
+    ) -> None:
+        concern = choose_concern(write_concern, unsafe_write_concern)
+        fitted = fit(collection, asynchronous=False, unsafe=concern)
+        self.core = PoolCore(fitted, layout or PoolLayout(), deadlines or Deadlines(), Meter(on_event))
+        super().__init__(self.core)
+
+    def create(self) -> int:
+        """Create the documents that are missing, in one go; how many were made.
+
+        Existing ones are left as they are; safe when several processes do it at once. Raises PoolOverlap where
+        existing documents belong to another layout.
+        """
+        return run(self.core.create())
+
+
+class AsyncPool(AsyncRanges):
+    """:class:`Pool` for an AsyncMongoClient or Motor's AsyncIOMotorClient. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
+        *,
+        layout: PoolLayout | None = None,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+        write_concern: WriteConcern | None = None,
+        unsafe_write_concern: WriteConcern | None = None,
+    ) -> None:
+        concern = choose_concern(write_concern, unsafe_write_concern)
+        fitted = fit(collection, asynchronous=True, unsafe=concern)
+        self.core = PoolCore(fitted, layout or PoolLayout(), deadlines or Deadlines(), Meter(on_event))
+        super().__init__(self.core)
+
+    async def create(self) -> int:
+        """Create the documents that are missing, in one go; how many were made."""
+        self._home.check()
+        return await run_async(self.core.create())

@@ -1,0 +1,113 @@
+"""Is a counter behind its collection, and move it forward: never back.
+
+After a restore, a rollback or an import a counter may be lower than the ids in its collection. The next insert
+then collides, or, without a unique index, repeats an id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bson.int64 import Int64
+
+from tallyglass.allocate.absent import highest_in
+from tallyglass.allocate.attempts import Deadlines, Patience, asked
+from tallyglass.allocate.counter import AsyncCounter, Counter, CounterCore
+from tallyglass.allocate.errors import CounterMissing
+from tallyglass.allocate.handles import fit, name_of
+from tallyglass.allocate.layout import INTEGER_TYPES, Layout
+from tallyglass.allocate.steps import Call, Steps, run, run_async
+from tallyglass.mongosh import call
+
+if TYPE_CHECKING:
+    from motor.motor_asyncio import AsyncIOMotorCollection
+    from pymongo.asynchronous.collection import AsyncCollection
+    from pymongo.collection import Collection
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A counter beside its collection.
+
+    ``next_id`` is what the counter hands out next; ``highest`` the largest id in the collection, None where it
+    holds none. ``command`` is mongosh text that mends it, empty where nothing is to mend.
+    """
+
+    next_id: int
+    highest: int | None
+    command: str = ""
+
+    @property
+    def drift(self) -> int:
+        """Ids handed out and not in the collection at its end; negative when the counter is behind."""
+        return 0 if self.highest is None else self.next_id - 1 - self.highest
+
+    @property
+    def behind(self) -> bool:
+        """Whether the next id is taken already."""
+        return self.drift < 0
+
+
+def verify(counter: Counter, collection: Collection[Any], field: str = "_id") -> Drift:
+    """Compare ``counter`` with the largest number in ``field``: one read each. An index on the field is needed."""
+    return run(_verify(counter.core, fit(collection, asynchronous=False), field))
+
+
+async def verify_async(
+    counter: AsyncCounter, collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any], field: str = "_id"
+) -> Drift:
+    """:func:`verify` for asynchronous clients."""
+    return await run_async(_verify(counter.core, fit(collection, asynchronous=True), field))
+
+
+def advance_to(counter: Counter, next_id: int) -> int:
+    """Make ``next_id`` the next id of ``counter``, unless it is further already; its next id now.
+
+    With ``$max`` alone: it cannot go back, and it is safe to repeat. Leave a margin for ranges that other
+    processes still hold: each at most two of their steps. Raises CounterMissing, CounterTypeError.
+    """
+    return run(_advance(counter.core, next_id))
+
+
+async def advance_to_async(counter: AsyncCounter, next_id: int) -> int:
+    """:func:`advance_to` for asynchronous clients."""
+    return await run_async(_advance(counter.core, next_id))
+
+
+def _verify(core: CounterCore, collection: Any, field: str) -> Steps[Drift]:
+    patience = Patience(Deadlines())
+    # The collection first: ids that are taken between the two reads make the counter look further, never behind.
+    highest = yield from highest_in(collection, field, f"{name_of(collection)}.{field}", patience)
+    next_id = yield from core.peek(patience)
+    if highest is None or next_id > highest:
+        return Drift(next_id, highest)
+    return Drift(next_id, highest, _command(core, core.layout.stored(highest + 1)))
+
+
+def _advance(core: CounterCore, next_id: int) -> Steps[int]:
+    patience = Patience(Deadlines())
+    layout: Layout = core.layout
+    call = Call(
+        core.collection,
+        "update_one",
+        (
+            {"_id": core.key, layout.field: {"$type": list(INTEGER_TYPES)}},
+            {"$max": {layout.field: Int64(layout.stored(next_id))}},
+        ),
+    )
+    result = yield from asked(call, where=core.where, patience=patience)
+    if result.matched_count == 0:
+        yield from core.peek(patience)
+        raise CounterMissing(f"There is no counter {core.where} to move.")
+    return (yield from core.peek(patience))
+
+
+def _command(core: CounterCore, stored: int) -> str:
+    collection = core.collection
+    return call(
+        f"{collection.database.name}.{collection.name}",
+        "updateOne",
+        {"_id": core.key},
+        {"$max": {core.layout.field: Int64(stored)}},
+    )

@@ -1,0 +1,54 @@
+"""Requests and replies: for every layout, value, size and ceiling, the ids granted are the ids that were free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson import Decimal128, Int64
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyglass.allocate.errors import CounterTypeError
+from tallyglass.allocate.layout import ARTICLE, INT64_MAX, MANUAL, Layout, granted, increment, number_in
+
+LAYOUTS = st.sampled_from([ARTICLE, MANUAL])
+
+
+def server(document: dict[str, Any], filter_: dict[str, Any], update: dict[str, Any]) -> dict[str, Any] | None:
+    """What mongod does with such a request, for one document; the document before it."""
+    ((name, guard),) = ((k, v) for k, v in filter_.items() if k != "_id")
+    value = document[name]
+    if isinstance(value, float) or value > guard["$lte"]:
+        return None
+    before = dict(document)
+    document[name] = Int64(value + update["$inc"][name])
+    assert -(2**63) <= document[name] <= INT64_MAX
+    return before
+
+
+@settings(max_examples=300, deadline=None)
+@given(LAYOUTS, st.integers(0, 60), st.lists(st.integers(1, 30), max_size=12), st.sampled_from([0, INT64_MAX - 60]))
+def test_ranges_follow_each_other_up_to_the_ceiling(layout: Layout, room: int, sizes: list[int], base: int) -> None:
+    highest = min(layout.highest_id(), base + room)
+    document: dict[str, Any] = {"_id": 1, layout.field: Int64(layout.stored(base))}
+    expected = base
+    for n in sizes:
+        request = increment(layout, 1, n, highest)
+        before = server(document, request.filter, request.update)
+        if expected + n - 1 > highest:
+            assert before is None
+        else:
+            assert before is not None
+            ids = granted(layout, request, before, "x").ids()
+            assert ids == range(expected, expected + n)
+            expected += n
+    assert number_in(layout, document, "x") == layout.stored(expected)
+
+
+@pytest.mark.parametrize("value", [1.0, Decimal128("1"), "1", None, True, float("nan"), [1]])
+def test_only_integers_are_numbers(value: object) -> None:
+    with pytest.raises(CounterTypeError):
+        number_in(MANUAL, {"next": value}, "x")
+    with pytest.raises(CounterTypeError):
+        number_in(Layout("a.b", MANUAL.semantics), {"a": value}, "x")

@@ -1,0 +1,49 @@
+"""The outcome table: what each error says about the increment."""
+
+from __future__ import annotations
+
+import pytest
+from pymongo import errors
+
+from tallyglass.allocate.outcome import Outcome, judge
+
+
+def labelled(error: errors.PyMongoError, label: str) -> errors.PyMongoError:
+    error._add_error_label(label)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (errors.ServerSelectionTimeoutError("no primary"), Outcome.NOT_APPLIED),
+        (errors.WaitQueueTimeoutError("pool"), Outcome.UNKNOWN),
+        (labelled(errors.AutoReconnect("lost"), "NoWritesPerformed"), Outcome.NOT_APPLIED),
+        (labelled(errors.OperationFailure("busy", 462), "SystemOverloadedError"), Outcome.NOT_APPLIED),
+        (labelled(errors.AutoReconnect("no connection"), "SystemOverloadedError"), Outcome.UNKNOWN),
+        (errors.OperationFailure("TooManyLogicalSessions", 261), Outcome.NOT_APPLIED),
+        (errors.OperationFailure("WriteConflict", 112), Outcome.NOT_APPLIED),
+        (errors.AutoReconnect("lost"), Outcome.UNKNOWN),
+        (errors.NetworkTimeout("late"), Outcome.UNKNOWN),
+        (errors.NotPrimaryError("stepped down"), Outcome.UNKNOWN),
+        (errors.WTimeoutError("late", 64), Outcome.UNKNOWN),
+        (errors.WriteConcernError("interrupted", 91), Outcome.UNKNOWN),
+        (errors.ExecutionTimeout("maxTimeMS", 50), Outcome.UNKNOWN),
+        (errors.OperationFailure("IncompleteTransactionHistory", 217), Outcome.UNKNOWN),
+        (errors.OperationFailure("InterruptedDueToReplStateChange", 11602), Outcome.UNKNOWN),
+        (errors.WriteConcernError("no such mode", 79), Outcome.UNKNOWN_FOR_GOOD),
+        (errors.WriteConcernError("not enough members", 100), Outcome.UNKNOWN_FOR_GOOD),
+        (errors.OperationFailure("Failed to apply $inc operations to current value", 2), Outcome.OVERFLOW),
+        (errors.OperationFailure("Cannot apply $inc to a value of non-numeric type", 14), Outcome.WRONG_TYPE),
+        (errors.DuplicateKeyError("E11000", 11000), Outcome.DUPLICATE),
+        (errors.BulkWriteError({"writeErrors": [{"code": 11000}]}), Outcome.DUPLICATE),
+        (errors.BulkWriteError({"writeErrors": [{"code": 11000}, {"code": 13}]}), Outcome.REFUSED),
+        (errors.BulkWriteError({"writeErrors": [], "writeConcernErrors": [{"code": 64}]}), Outcome.UNKNOWN),
+        (errors.OperationFailure("not authorized", 13), Outcome.REFUSED),
+        (errors.ConfigurationError("wrong"), Outcome.REFUSED),
+        (errors.ProtocolError("odd"), Outcome.UNKNOWN),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+def test_outcome(error: errors.PyMongoError, outcome: Outcome) -> None:
+    assert judge(error) is outcome

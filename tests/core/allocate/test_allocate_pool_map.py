@@ -1,0 +1,101 @@
+"""What a process knows of a pool: full documents are skipped, overlaps are refused, nothing is forgotten."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from bson import Int64
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tallyglass.allocate.errors import CounterTypeError, PoolOverlap
+from tallyglass.allocate.pool_map import PoolLayout, PoolMap
+
+
+def documents(layout: PoolLayout) -> list[dict[str, Any]]:
+    return [{"_id": layout.key(n), **layout.new_document(n)} for n in range(layout.documents)]
+
+
+class Map(RuleBasedStateMachine):
+    """Rows fill up by this process and by others, the pool is read again, documents vanish."""
+
+    @initialize(count=st.integers(1, 6), span=st.integers(1, 20))
+    def begin(self, count: int, span: int) -> None:
+        self.layout = PoolLayout(count, span, first=7)
+        self.stored = {row["_id"]: row for row in documents(self.layout)}
+        self.map = PoolMap()
+        self.read()
+
+    @rule()
+    def read(self) -> None:
+        self.map.load(self.layout, self.stored.values(), "x")
+
+    @rule(least=st.integers(1, 8))
+    def take(self, least: int) -> None:
+        row = self.map.choose(least)
+        if row is None:
+            assert all(known.room < least for known in self.map.rows.values())
+            return
+        stored = self.stored.get(row.key)
+        if stored is None:
+            self.map.remove(row)
+            return
+        left = row.end - stored["COUNT"]
+        if least <= left:
+            stored["COUNT"] += least
+        self.map.update(row, next_id=stored["COUNT"])
+
+    @rule(n=st.integers(1, 5))
+    def another_process_takes(self, n: int) -> None:
+        if self.stored:
+            row = random.choice(list(self.stored.values()))
+            row["COUNT"] = min(row["MAX_VALUE"], row["COUNT"] + n)
+
+    @rule()
+    def one_vanishes(self) -> None:
+        if len(self.stored) > 1:
+            self.stored.popitem()
+
+    @invariant()
+    def holds(self) -> None:
+        if hasattr(self, "map"):
+            rows = self.map.rows.values()
+            assert self.map.full == sum(row.room == 0 for row in rows)
+            assert self.map.room() == sum(row.room for row in rows)
+            for row in rows:
+                if row.key in self.stored:
+                    assert row.room >= row.end - self.stored[row.key]["COUNT"], "room that is there is not seen"
+
+
+Map.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestMap = Map.TestCase
+
+
+def test_documents_are_those_of_the_article_and_lie_side_by_side() -> None:
+    layout = PoolLayout(3, 10, first=100)
+    rows = documents(layout)
+    assert [(row["COUNT"], row["MAX_VALUE"]) for row in rows] == [(100, 110), (110, 120), (120, 130)]
+    assert all(isinstance(row["COUNT"], Int64) and isinstance(row["MAX_VALUE"], Int64) for row in rows)
+    assert PoolLayout().start(999) + PoolLayout().span == 10**12
+
+
+def test_the_last_id_of_a_span_kept_as_its_maximum_is_no_overlap() -> None:
+    rows = [{"_id": n, "COUNT": n * 10, "MAX_VALUE": n * 10 + 9} for n in range(3)]
+    PoolMap().load(PoolLayout(), rows, "x")
+
+
+def test_two_owners_of_one_id_are_refused() -> None:
+    rows = [{"_id": 1, "COUNT": 0, "MAX_VALUE": 10}, {"_id": 2, "COUNT": 9, "MAX_VALUE": 20}]
+    with pytest.raises(PoolOverlap):
+        PoolMap().load(PoolLayout(), rows, "x")
+    with pytest.raises(CounterTypeError):
+        PoolMap().load(PoolLayout(), [{"_id": 1, "COUNT": 1.0, "MAX_VALUE": 10}], "x")
+
+
+def test_impossible_pools_are_refused() -> None:
+    for wrong in ({"documents": 0}, {"span": 0}, {"first": -1}, {"documents": 10**10, "span": 10**10}):
+        with pytest.raises(ValueError, match="pool"):
+            PoolLayout(**wrong)

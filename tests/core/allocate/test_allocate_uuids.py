@@ -1,0 +1,70 @@
+"""UUIDs: the right bits, the right order, the right subtype."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from itertools import pairwise
+
+import pytest
+from bson.binary import Binary, UuidRepresentation
+
+from tallyglass.allocate import Uuid7, Version, new_binary, new_object_id, new_uuid, read_uuid, to_binary
+
+
+def test_version_7_ascends_also_within_a_millisecond_and_when_the_clock_goes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Uuid7()
+    ids = [made.next() for _ in range(20_000)]
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    ids += [made.next() for _ in range(20_000)]
+    assert all(a < b for a, b in pairwise(ids))
+    assert all(one.version == 7 and one.variant == uuid.RFC_4122 for one in ids[:100])
+
+
+def test_version_7_begins_with_the_milliseconds() -> None:
+    before = time.time_ns() // 1_000_000
+    value = new_uuid(Version.V7)
+    assert before <= value.int >> 80 <= time.time_ns() // 1_000_000 + 1
+
+
+def test_threads_never_share_a_uuid() -> None:
+    made, seen = Uuid7(), set()
+
+    def take() -> None:
+        own = [made.next() for _ in range(5_000)]
+        assert own == sorted(own)
+        seen.update(own)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 20_000
+
+
+@pytest.mark.parametrize("version", list(Version))
+def test_binary_is_subtype_4_and_reads_back(version: Version) -> None:
+    value = new_uuid(version)
+    assert value.version == version
+    assert to_binary(value).subtype == new_binary(version).subtype == 4
+    assert read_uuid(to_binary(value)) == value
+
+
+def test_subtype_3_needs_to_know_who_wrote_it() -> None:
+    value = uuid.uuid4()
+    for name in ("python", "java", "csharp"):
+        legacy = Binary.from_uuid(value, getattr(UuidRepresentation, f"{name.upper()}_LEGACY"))
+        assert legacy.subtype == 3
+        assert read_uuid(legacy, written_by=name) == value
+        with pytest.raises(ValueError, match="written_by"):
+            read_uuid(legacy)
+
+
+def test_object_ids_ascend_within_a_process() -> None:
+    first, second = new_object_id(), new_object_id()
+    assert first < second
+    assert len(first.binary) == 12

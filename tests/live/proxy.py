@@ -1,0 +1,111 @@
+"""A small TCP proxy for faults: a server behind it can be partitioned from some or all who connect through it.
+
+Replica set members that know each other by their proxies' ports are cut off from clients and from each other at
+once. One thread, one event loop of its own, any number of proxies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from types import TracebackType
+from typing import Self
+
+HOST = "127.0.0.1"
+_CHUNK = 1 << 16
+
+
+class Proxy:
+    """Passes bytes between a listening ``port`` and ``target``. :meth:`cut` holds them back, :meth:`heal` ends that.
+
+    While it is cut, open connections stay open and silent, and new ones are accepted and never answered: what a
+    network partition looks like. :meth:`reset` breaks all connections at once. ``delay``: seconds that bytes are
+    on their way, each way.
+    """
+
+    def __init__(self, target: int, port: int) -> None:
+        self.target = target
+        self.port = port
+        self.delay = 0.0
+        self._loop = asyncio.new_event_loop()
+        self._open = asyncio.Event()
+        self._open.set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._thread.start()
+        self._server = self._do(asyncio.start_server(self._serve, HOST, port))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def cut(self) -> None:
+        """Hold back all bytes, both ways."""
+        self._loop.call_soon_threadsafe(self._open.clear)
+
+    def heal(self) -> None:
+        """Let bytes pass again; those held back arrive late, as after a real partition."""
+        self._loop.call_soon_threadsafe(self._open.set)
+
+    def reset(self) -> None:
+        """Break all connections."""
+        self._do(self._break())
+
+    def close(self) -> None:
+        """End all connections and stop listening."""
+        self._do(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _do(self, coroutine: object) -> object:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()  # type: ignore[arg-type]
+
+    async def _break(self) -> None:
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _end(self) -> None:
+        self._server.close()  # type: ignore[attr-defined]
+        await self._break()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self._writers.add(writer)
+        try:
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await self._open.wait()
+                far_reader, far_writer = await asyncio.open_connection(HOST, self.target)
+                self._writers.add(far_writer)
+                try:
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(self._pass(reader, far_writer))
+                        group.create_task(self._pass(far_reader, writer))
+                finally:
+                    self._writers.discard(far_writer)
+                    far_writer.close()
+        finally:
+            self._writers.discard(writer)
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(_CHUNK):
+                if self.delay:
+                    await asyncio.sleep(self.delay)
+                await self._open.wait()
+                writer.write(data)
+                await writer.drain()
+        writer.close()
