@@ -1,0 +1,1 @@
+"""Look at the oplog: follow it, filter it, and tell what a person did."""

@@ -1,0 +1,67 @@
+"""The text of an ``_id``, led back to the values that it may stand for."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from bson import Binary, Int64, ObjectId, json_util
+from bson.errors import BSONError
+
+_HEX_24 = re.compile(r"[0-9a-fA-F]{24}\Z")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+_WHOLE = re.compile(r"[+-]?\d{1,19}\Z")
+_INT64_MAX = 2**63 - 1
+
+
+def candidates(text: str) -> Iterator[Any]:
+    """Every BSON value that a person may mean by ``text``: the bare string, and what it reads as besides.
+
+    Text in JSON quotes is that string alone; extended JSON is its value.
+    """
+    word = text.strip()
+    if word[:1] == '"':
+        try:
+            yield str(json.loads(word))
+        except ValueError:
+            yield word
+        return
+    yield from _typed(word)
+    yield word
+
+
+def _typed(word: str) -> Iterator[Any]:
+    if _HEX_24.match(word):
+        yield ObjectId(word)
+    elif _UUID.match(word):
+        yield Binary(uuid.UUID(word).bytes, 4)
+        yield Binary(uuid.UUID(word).bytes, 3)
+    elif _WHOLE.match(word):
+        number = int(word)
+        if abs(number) <= _INT64_MAX:
+            yield Int64(number)
+    elif word in ("true", "false", "null"):
+        yield json.loads(word)
+    else:
+        yield from _odd(word)
+
+
+def _odd(word: str) -> Iterator[Any]:
+    if word[:1] in "{[":
+        try:
+            yield json_util.loads(word)
+        except (ValueError, TypeError, KeyError, BSONError, RecursionError):
+            return
+        return
+    try:
+        yield float(word)
+    except ValueError:
+        if re.match(r"\d{4}-\d\d-\d\d", word):
+            try:
+                yield datetime.fromisoformat(word)
+            except ValueError:
+                return

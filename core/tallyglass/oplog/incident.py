@@ -1,0 +1,160 @@
+"""What people did: the incidents of the past, newest first, and those to come."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from tallyglass.cluster import look_at
+from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError
+from tallyglass.gateway import Gateway, Namespace, closing
+from tallyglass.moment import ZERO, Ts
+from tallyglass.oplog import notes
+from tallyglass.oplog.grouper import Grouper
+from tallyglass.oplog.past import backward, end_of_oplog, safe_end
+from tallyglass.oplog.snapshot import IncidentScan
+from tallyglass.oplog.stream import Arrived, Event, Gap, Opened, Place, Stream, TakenBack, Trouble
+
+__all__ = ["MATCH", "Grouper", "scan", "watch"]
+
+MATCH: dict[str, Any] = {
+    "$or": [
+        {"op": "c"},
+        {"op": {"$in": ["d", "u"]}, "lsid": {"$exists": False}},
+        {"ns": {"$in": ["admin.system.users", "admin.system.roles", "admin.system.version"]}},
+    ]
+}
+"""What a server must send so that a :class:`Grouper` misses nothing."""
+
+PROGRESS_SECONDS = 0.5
+_ASKED_LIMIT = 200
+_SECOND = 1.0
+
+
+async def scan(gateway: Gateway, since: Ts | None = None, *, until: Ts | None = None) -> AsyncIterator[IncidentScan]:
+    """Look through the past from its end back to ``since``, or to its beginning. Stop iterating to stop it.
+
+    Yields what is known about twice a second, worst first, and last of all with ``done``. Numbers count by time from
+    the oldest known, so they are final only then. Errors: those of the gateway, DeploymentError without an oplog.
+    """
+    looking = _Looking(gateway)
+    await looking.check()
+    async with closing(looking.past(since, until)) as looks:
+        async for found in looks:
+            yield found
+
+
+async def watch(gateway: Gateway, since: Ts | None = None) -> AsyncIterator[IncidentScan]:
+    """The same as :func:`scan`, and then what comes, for ever: an incident that goes on stays one.
+
+    After ``done`` it yields whenever something has changed, at most once a second. Where the oplog was interrupted
+    (``trouble`` says so) entries may be missing; after a rollback the past is scanned anew. Errors: as for
+    :func:`scan` while it begins, then PrivilegeError alone.
+    """
+    begun = False
+    while True:
+        looking = _Looking(gateway)
+        try:
+            await looking.check()
+            async with closing(looking.past(since, None)) as looks:
+                async for found in looks:
+                    yield found
+            begun = True
+            async with closing(looking.future()) as looks:
+                async for found in looks:
+                    yield found
+        except (ReadError, ConnectError) as error:
+            if not begun:
+                raise
+            yield IncidentScan((), 0, None, None, done=False, trouble=str(error))
+            await asyncio.sleep(_SECOND)
+
+
+class _Looking:
+    """One look at the incidents of a deployment, back through the past and then along with what comes."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._grouper = Grouper(backward=True)
+        self._asked: set[str] = set()
+        self._end = Place(ZERO)
+        self._goal = ZERO
+        self._trouble = ""
+        self._link = ""
+
+    async def check(self) -> None:
+        deployment = await look_at(self._gateway)
+        if not deployment.has_oplog:
+            raise DeploymentError(deployment.no_oplog_because())
+
+    async def past(self, since: Ts | None, until: Ts | None) -> AsyncIterator[IncidentScan]:
+        self._end = await safe_end(self._gateway)
+        end = self._end.ts
+        self._grouper.note_newest(end, None)
+        self._goal = max(since or ZERO, await end_of_oplog(self._gateway, 1) or ZERO)
+        stop = Ts(end.t, end.i + 1) if until is None or until > end else until
+        told = time.monotonic()
+        async with closing(backward(self._gateway, self._goal, stop, MATCH)) as slices:
+            async for batches, reached in slices:
+                for batch in batches:
+                    self._grouper.feed_batch(batch)
+                if time.monotonic() - told >= PROGRESS_SECONDS:
+                    yield await self._known(reached, done=False)
+                    told = time.monotonic()
+        yield await self._known(self._goal, done=True)
+
+    async def future(self) -> AsyncIterator[IncidentScan]:
+        """What comes after the end of the past; ends where that past was taken back."""
+        self._grouper.turn()
+        stream = Stream(self._gateway, self._end.ts, MATCH, anchor=self._end)
+        told, shown = time.monotonic(), await self._known(self._goal, done=True)
+        async with closing(stream.events()) as events:
+            async for event in events:
+                if isinstance(event, TakenBack):
+                    return
+                had = self._link
+                self._take(event)
+                if time.monotonic() - told < _SECOND and bool(had) == bool(self._link):
+                    continue
+                told, known = time.monotonic(), await self._known(self._goal, done=True)
+                if (known.incidents, known.trouble) != (shown.incidents, shown.trouble):
+                    shown = known
+                    yield known
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Gap(after, first):
+                self._trouble = f"Entries between {after} and {first} were not seen."
+            case Trouble(text):
+                self._link = text
+            case Opened():
+                self._link = ""
+            case Arrived(batch) if batch:
+                self._grouper.feed_batch(batch)
+                self._grouper.note_newest(notes.last_ts(batch), None)
+
+    async def _known(self, reached: Ts, *, done: bool) -> IncidentScan:
+        await _ask_definitions(self._gateway, self._grouper, self._asked)
+        grouper = self._grouper
+        left_out = f"{grouper.left_out:,} lesser incidents are left out." if grouper.left_out else ""
+        trouble = " ".join(filter(None, (self._link, self._trouble, left_out)))
+        return IncidentScan(grouper.incidents(), grouper.fed, reached, self._goal, done, trouble)
+
+
+async def _ask_definitions(gateway: Gateway, grouper: Grouper, asked: set[str]) -> None:
+    """Which collections with mass deletes have a TTL index or are capped. What may not be read stays unknown."""
+    for name in grouper.deleted_from() - asked:
+        if len(asked) >= _ASKED_LIMIT:
+            return
+        asked.add(name)
+        ns = Namespace.parse(name)
+        try:
+            if any("expireAfterSeconds" in index for index in await gateway.list_indexes(ns)):
+                grouper.known.ttl.add(name)
+            for row in await gateway.list_collections(ns.db):
+                if row.ns == ns and row.options and row.options.get("capped"):
+                    grouper.known.capped.add(name)
+        except (ConnectError, PrivilegeError, ReadError):
+            continue

@@ -1,0 +1,156 @@
+"""What the oplog yields to a screen: frozen rows, with every text already safe to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from tallyglass.moment import Ts
+
+
+class RowKind(StrEnum):
+    """What a row of the tail stands for."""
+
+    ENTRY = "entry"
+    GAP = "gap"
+    ROLLBACK = "rollback"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class OplogRow:
+    """One line of the tail: an entry, or a gap, a rollback or a note in its place.
+
+    ``op`` is i, u, d, c, n or the server's own letter. ``what`` is one line for a person ("insert", "drop orders",
+    "transaction of 40"). ``id`` is the document's ``_id`` as text. ``majority`` is None where unknown.
+    ``raw`` is the entry's own BSON, for :func:`tallyglass.oplog.entry.detail`; empty for other kinds.
+    """
+
+    kind: RowKind
+    ts: Ts
+    term: int | None
+    wall: datetime | None
+    op: str
+    ns: str
+    what: str
+    id: str = ""
+    size: int = 0
+    documents: int = 1
+    destructive: bool = False
+    majority: bool | None = None
+    raw: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRate:
+    """Operations a second on one namespace: inserts, updates, deletes and commands over the span named."""
+
+    ns: str
+    inserts: float
+    updates: float
+    deletes: float
+    commands: float
+
+
+@dataclass(frozen=True, slots=True)
+class OplogWindow:
+    """First and last timestamp, bytes used and allowed, and growth in bytes an hour; None where unreadable."""
+
+    first: Ts | None
+    last: Ts | None
+    used_bytes: int | None = None
+    max_bytes: int | None = None
+    bytes_per_hour: float | None = None
+
+    @property
+    def hours(self) -> float | None:
+        """The span between first and last entry."""
+        if self.first is None or self.last is None:
+            return None
+        return (self.last.t - self.first.t) / 3600
+
+
+@dataclass(frozen=True, slots=True)
+class OplogUpdate:
+    """What arrived since the last update of a tail.
+
+    ``rows`` are those that matched, oldest first, bounded; ``dropped`` counts matched rows left out of it.
+    ``seen`` and ``matched`` count since the tail began. ``connected_to`` names the member that is read.
+    ``trouble`` is empty while entries flow, else one sentence, with ``since``.
+
+    ``majority`` is the newest ``ts`` that a majority of the members holds: a row after it may still be taken back.
+    ``rates`` are over the last minute of the oplog, ``rates_5m`` over five, ``rates_all`` over the
+    ``rates_all_seconds`` of oplog read since the tail began. ``partial`` means that the server left out what
+    the filter does not want: then ``seen`` and the rates count only what it sent. ``behind_seconds`` is how far the
+    newest entry seen lies behind the newest one that the member knows of; None where unknown. ``gaps`` and
+    ``rollbacks`` count since the tail began.
+    """
+
+    at: datetime
+    rows: tuple[OplogRow, ...]
+    seen: int
+    matched: int
+    dropped: int
+    last: Ts | None
+    window: OplogWindow | None = None
+    rates: tuple[NamespaceRate, ...] = ()
+    per_second: float = 0.0
+    connected_to: str = ""
+    trouble: str = ""
+    since: datetime | None = None
+    majority: Ts | None = None
+    rates_5m: tuple[NamespaceRate, ...] = ()
+    rates_all: tuple[NamespaceRate, ...] = ()
+    rates_all_seconds: int = 0
+    partial: bool = False
+    behind_seconds: float | None = None
+    gaps: int = 0
+    rollbacks: int = 0
+
+
+class Harm(StrEnum):
+    """How much an incident can hurt: data gone, data changed, or definitions changed."""
+
+    LOSS = "loss"
+    CHANGE = "change"
+    DEFINITION = "definition"
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """What a person did: a run of entries with a first and a last timestamp.
+
+    ``number`` is its place in the list that it came from, from 1, oldest first. ``kind`` is a short word: drop,
+    dropDatabase, deleteMany, updateMany, out, rename, collMod, dropIndexes, transaction, users, setFCV.
+    ``title`` is one line ("deleteMany on shop.orders"). ``ops`` counts entries, ``documents`` documents (None
+    where unknown). ``point`` is the exclusive limit that undoes it. ``open`` means still going on.
+    """
+
+    number: int
+    kind: str
+    title: str
+    ns: str
+    harm: Harm
+    first: Ts
+    last: Ts
+    first_wall: datetime | None
+    last_wall: datetime | None
+    ops: int
+    documents: int | None
+    samples: tuple[str, ...] = ()
+    point: Ts | None = None
+    open: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentScan:
+    """Progress of a scan of the past: incidents so far, worst first; how far back it has come."""
+
+    incidents: tuple[Incident, ...]
+    scanned: int
+    reached: Ts | None
+    goal: Ts | None
+    done: bool
+    trouble: str = ""

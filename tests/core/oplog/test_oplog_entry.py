@@ -1,0 +1,164 @@
+"""Entries of every documented format, told in words, unfolded, and shown whole."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import bson
+import pytest
+from bson import Binary, Int64, ObjectId, Timestamp
+
+from tallyglass.moment import ZERO, Ts
+from tallyglass.oplog.entry import detail, entry_ts, operations, row, to_json
+
+UI = Binary(uuid.UUID(int=7).bytes, 4)
+WALL = datetime(2026, 11, 20, 18, 6, 14, 250_000, UTC)
+LSID = {"id": Binary(uuid.UUID(int=9).bytes, 4), "uid": b"\0" * 32}
+FIRST = {"ts": Timestamp(0, 0), "t": Int64(-1)}
+
+
+def entry(op: str, ns: str, o: dict[str, Any], o2: dict[str, Any] | None = None, **more: Any) -> bytes:
+    """An entry as servers since 5.0 order it; ``more`` goes first, as ``lsid`` and ``txnNumber`` do."""
+    body = more | {"op": op, "ns": ns, "ui": UI, "o": o} | ({"o2": o2} if o2 else {})
+    return bson.encode(body | {"ts": Timestamp(1_000, 5), "t": Int64(3), "v": Int64(2), "wall": WALL})
+
+
+def apply(*inner: dict[str, Any], flags: dict[str, Any] | None = None, **more: Any) -> bytes:
+    return entry("c", "admin.$cmd", {"applyOps": list(inner)} | (flags or {}), **more)
+
+
+def one(op: str, ns: str, n: int) -> dict[str, Any]:
+    return {"op": op, "ns": ns, "ui": UI, "o": {"_id": n}}
+
+
+TXN = {"lsid": LSID, "txnNumber": Int64(4)}
+
+TOLD = [
+    (entry("i", "shop.orders", {"_id": 1, "a": 2}), "insert", "shop.orders", "1"),
+    (entry("d", "shop.orders", {"_id": "x"}), "delete", "shop.orders", "x"),
+    (entry("u", "shop.orders", {"_id": 1, "z": 1}, {"_id": 1}), "replace", "shop.orders", "1"),
+    (entry("u", "a.b", {"$v": 1, "$set": {"n": 5}, "$unset": {"q": True}}, {"_id": 1}), "update n: 5, -q", "a.b", "1"),
+    (
+        entry("u", "a.b", {"$v": 2, "diff": {"d": {"a": False}, "u": {"n": 8}, "i": {"k": [1, "x"]}}}, {"_id": 1}),
+        'update -a, n: 8, +k: [1, "x"]',
+        "a.b",
+        "1",
+    ),
+    (
+        entry("u", "a.b", {"$v": 2, "diff": {"sl": {"a": True, "l": 2, "u1": 9, "s0": {"u": {"q": 1}}}}}, {"_id": 1}),
+        "update l cut to 2, l.1: 9, l.0.q: 1",
+        "a.b",
+        "1",
+    ),
+    (
+        entry("u", "s.system.buckets.t", {"$v": 2, "diff": {"sdata": {"b": {"x": {"o": 4, "d": b"q"}}}}}, {"_id": 1}),
+        "update data.x patched",
+        "s.system.buckets.t",
+        "1",
+    ),
+    (entry("c", "shop.$cmd", {"drop": "orders"}, {"numRecords": 951}), "drop (951 documents)", "shop.orders", ""),
+    (entry("c", "shop.$cmd", {"dropDatabase": 1}), "dropDatabase", "shop", ""),
+    (
+        entry("c", "a.$cmd", {"renameCollection": "a.x", "to": "a.y", "dropTarget": UI}, {"numRecords": 3}),
+        "rename to a.y, dropping it (3 documents)",
+        "a.x",
+        "",
+    ),
+    (entry("c", "a.$cmd", {"renameCollection": "a.x", "to": "b.y", "dropTarget": False}), "rename to b.y", "a.x", ""),
+    (entry("c", "a.$cmd", {"create": "v", "viewOn": "w", "pipeline": []}), "create view on w", "a.v", ""),
+    (entry("c", "a.$cmd", {"createIndexes": "x", "v": 2, "name": "n_1"}), "createIndexes n_1", "a.x", ""),
+    (
+        entry("c", "a.$cmd", {"commitIndexBuild": "x", "indexes": [{"name": "p"}, {"name": "q"}]}),
+        "commitIndexBuild p, q",
+        "a.x",
+        "",
+    ),
+    (entry("c", "a.$cmd", {"collMod": "x", "index": {"name": "n"}}), 'collMod index: {"name": "n"}', "a.x", ""),
+    (apply(one("d", "a.b", 1), one("d", "a.b", 2)), "delete of 2", "a.b", ""),
+    (apply(one("i", "a.b", 1), one("i", "a.b", 2), **TXN, multiOpType=1), "insert of 2", "a.b", ""),
+    (apply(one("i", "a.b", 1), one("d", "a.c", 2), **TXN, prevOpTime=FIRST), "transaction of 2", "a.b +1", ""),
+    (apply(one("i", "a.b", 1), flags={"partialTxn": True}, **TXN), "part of a transaction: 1", "a.b", ""),
+    (apply(one("i", "a.b", 1), flags={"count": Int64(40)}, **TXN), "transaction of 40", "a.b", ""),
+    (apply(one("i", "a.b", 1), flags={"prepare": True}, **TXN), "prepared transaction of 1", "a.b", ""),
+    (apply(one("i", "a.b", 1), one("d", "a.b", 1)), "applyOps of 2", "a.b", ""),
+    (entry("c", "admin.$cmd", {"commitTransaction": 1}, **TXN), "commitTransaction", "admin", ""),
+    (entry("c", "a.$cmd", {"inventedCommand": "x", "k": 1}), "inventedCommand k: 1", "a.x", ""),
+    (entry("n", "", {"msg": "periodic noop"}), "no-op: periodic noop", "", ""),
+    (entry("xi", "a.b", {"k": 1}), 'xi {"k": 1}', "a.b", ""),
+]
+
+
+@pytest.mark.parametrize(("raw", "what", "ns", "id_"), TOLD, ids=[case[1][:30] for case in TOLD])
+def test_an_entry_in_words(raw: bytes, what: str, ns: str, id_: str) -> None:
+    shown = row(raw)
+    assert (shown.what, shown.ns, shown.id) == (what, ns, id_)
+    assert (shown.ts, shown.term, shown.wall) == (Ts(1_000, 5), 3, WALL)
+
+
+def test_the_oldest_order_of_fields_is_read_too() -> None:
+    raw = bson.encode(
+        {"ts": Timestamp(9, 1), "t": Int64(1), "h": Int64(0), "v": Int64(2), "op": "i", "ns": "a.b", "o": {"_id": 1}}
+    )
+    assert row(raw).what == "insert"
+    assert entry_ts(raw) == Ts(9, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (ObjectId("0123456789abcdef01234567"), "0123456789abcdef01234567"),
+        ("0123456789abcdef01234567", '"0123456789abcdef01234567"'),
+        ("42", '"42"'),
+        (Int64(42), "42"),
+        (UI, "00000000-0000-0000-0000-000000000007"),
+        ({"a": 1, "b": [True, None]}, '{"a": 1, "b": [true, null]}'),
+        ("line\nfeed\x1b", r'"line\nfeed\u001b"'),
+    ],
+)
+def test_ids_are_told_apart(value: Any, text: str) -> None:
+    assert row(entry("i", "a.b", {"_id": value})).id == text
+
+
+def test_what_removes_data_is_destructive() -> None:
+    destructive = [raw for raw, *_ in TOLD if row(raw).destructive]
+    assert [row(raw).what.split()[0] for raw in destructive] == [
+        "delete", "drop", "dropDatabase", "rename", "delete", "transaction", "applyOps",
+    ]  # fmt: skip
+
+
+def test_an_apply_ops_unfolds_with_the_time_of_its_entry() -> None:
+    nested = {"op": "c", "ns": "a.$cmd", "o": {"applyOps": [one("d", "a.c", 3)]}}
+    found = list(operations(apply(one("i", "a.b", 1), nested, **TXN)))
+    assert [(f.ts, f.op, f.ns, f.o, f.ui) for f in found] == [
+        (Ts(1_000, 5), "i", "a.b", {"_id": 1}, uuid.UUID(int=7)),
+        (Ts(1_000, 5), "d", "a.c", {"_id": 3}, uuid.UUID(int=7)),
+    ]
+    (update,) = operations(entry("u", "a.b", {"$v": 2, "diff": {"u": {"n": 1}}}, {"_id": 5}))
+    assert (update.o2, update.o["diff"]) == ({"_id": 5}, {"u": {"n": 1}})
+
+
+def test_the_whole_entry_begins_with_what_it_changes() -> None:
+    text = detail(entry("u", "a.b", {"$v": 2, "diff": {"u": {"n": 8}}}, {"_id": 1}))
+    assert text.startswith("// n: 8\n{\n")
+    assert '"ts": {"$timestamp": {"t": 1000, "i": 5}}' in text
+
+
+def test_credentials_stay_hidden() -> None:
+    raw = entry(
+        "i", "admin.system.users", {"_id": "admin.bob", "credentials": {"SCRAM-SHA-1": {"storedKey": "s3cret"}}}
+    )
+    change = entry("u", "admin.system.users", {"$v": 2, "diff": {"u": {"credentials": {"x": "s3cret"}}}}, {"_id": 1})
+    inner = apply({"op": "i", "ns": "admin.system.users", "o": {"_id": 1, "credentials": {"x": "s3cret"}}}, **TXN)
+    for shown in (raw, change, inner):
+        assert "s3cret" not in detail(shown) + to_json(shown) + row(shown).what
+
+
+def test_broken_bytes_are_said_to_be_broken() -> None:
+    for raw in (b"", b"\x05\0\0\0", b"\xff" * 40, entry("i", "a.b", {"_id": 1})[:-3]):
+        assert row(raw).what.startswith("not readable")
+        assert entry_ts(raw) == ZERO
+        assert list(operations(raw)) == []
+        assert "not readable" in detail(raw)
+        assert "$broken" in to_json(raw)

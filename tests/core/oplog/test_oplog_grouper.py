@@ -1,0 +1,219 @@
+"""Incidents from entries in the documented form, of servers that the live tests do not run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import bson
+import pytest
+from bson import Binary, Int64, Timestamp
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.entry import entry_ts
+from tallyglass.oplog.grouper import FINISHED_LIMIT, Grouper
+from tallyglass.oplog.snapshot import Harm, Incident
+
+START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+SESSION = {"lsid": {"id": Binary(b"s" * 16, 4)}, "txnNumber": Int64(4)}
+TEMPORARY = "tmp.agg_out.0b1c"
+
+
+class Log:
+    """Writes entries one after the other, each at its second."""
+
+    def __init__(self) -> None:
+        self.entries: list[bytes] = []
+
+    def add(self, at: float, op: str, ns: str, o: dict[str, Any], o2: dict[str, Any] | None = None, **first: Any) -> Ts:
+        ts = Ts(1_000 + int(at), len(self.entries) + 1)
+        body = first | {"op": op, "ns": ns, "o": o} | ({"o2": o2} if o2 else {})
+        wall = START + timedelta(seconds=at)
+        self.entries.append(bson.encode(body | {"ts": Timestamp(*ts), "t": Int64(1), "v": Int64(2), "wall": wall}))
+        return ts
+
+    def apply(self, at: float, inner: list[dict[str, Any]], flags: dict[str, Any] | None = None, **first: Any) -> Ts:
+        return self.add(at, "c", "admin.$cmd", {"applyOps": inner} | (flags or {}), **first)
+
+    def incidents(self, **known: set[str]) -> tuple[Incident, ...]:
+        """The same either way, entry by entry and in one batch."""
+        found = []
+        for backward in (False, True):
+            entries = self.entries[::-1] if backward else self.entries
+            for batches in (entries, [b"".join(entries)]):
+                grouper = Grouper(backward=backward)
+                grouper.known.ttl |= known.get("ttl", set())
+                grouper.known.capped |= known.get("capped", set())
+                for batch in batches:
+                    grouper.feed_batch(batch)
+                found.append(grouper.close())
+        shapes = [
+            [(i.number, i.kind, i.ns, i.first, i.last, i.ops, i.documents, i.point, i.note) for i in f] for f in found
+        ]
+        assert shapes[1:] == shapes[:-1]
+        return found[0]
+
+
+def delete(ns: str, n: int) -> dict[str, Any]:
+    return {"op": "d", "ns": ns, "o": {"_id": n}}
+
+
+def test_batched_deletes_of_6_1_and_later_are_one_delete_many() -> None:
+    log = Log()
+    first = log.apply(0, [delete("shop.orders", n) for n in range(500)])
+    log.add(0.2, "i", "shop.other", {"_id": 1}, **SESSION)
+    log.add(0.3, "d", "shop.orders", {"_id": 501})
+    last = log.apply(0.5, [delete("shop.orders", n) for n in range(600, 900)])
+    (found,) = log.incidents()
+    assert (found.kind, found.ns, found.first, found.last) == ("deleteMany", "shop.orders", first, last)
+    assert (found.ops, found.documents, found.point, found.harm) == (3, 801, first, Harm.LOSS)
+
+
+def test_a_single_batch_is_enough_and_a_single_delete_is_not() -> None:
+    log = Log()
+    log.add(0, "d", "shop.a", {"_id": 1})
+    first = log.apply(20, [delete("shop.b", 1), delete("shop.b", 2)])
+    (found,) = log.incidents()
+    assert (found.ns, found.first) == ("shop.b", first)
+
+
+def test_vectored_inserts_are_nobodys_harm() -> None:
+    log = Log()
+    inner = [{"op": "i", "ns": "shop.orders", "o": {"_id": n}} for n in range(500)]
+    log.apply(0, inner, **SESSION, multiOpType=1)
+    assert log.incidents() == ()
+
+
+def test_two_mass_deletes_with_a_pause_are_two() -> None:
+    log = Log()
+    firsts = []
+    for at in (0, 60):
+        firsts.append(log.add(at, "d", "shop.orders", {"_id": 0}))
+        for n in range(1, 50):
+            log.add(at + n / 50, "d", "shop.orders", {"_id": n})
+    assert sorted(one.first for one in log.incidents()) == firsts
+
+
+def test_ttl_passes_are_told_by_their_rhythm_and_a_persons_delete_between_them_is_not_lost() -> None:
+    log = Log()
+    for minute in range(6):
+        for n in range(4):
+            log.add(minute * 60 + n / 10, "d", "shop.sessions", {"_id": minute * 10 + n})
+        if minute == 3:
+            person = log.add(minute * 60 + 25, "d", "shop.sessions", {"_id": "p"})
+            for n in range(300):
+                log.add(minute * 60 + 25 + n / 1_000, "d", "shop.sessions", {"_id": f"p{n}"})
+    found = {one.kind: one for one in log.incidents(ttl={"shop.sessions"})}
+    assert found["deleteMany"].first == person
+    assert "TTL" in found["deleteMany"].note
+    assert (found["ttl"].ops, found["ttl"].note) == (24, "6 times")
+    assert list(found) == ["deleteMany", "ttl"]
+
+
+def test_trims_of_a_capped_collection_count_only_since_it_is_capped() -> None:
+    log = Log()
+    first = log.add(0, "d", "shop.log", {"_id": 1})
+    log.add(0.1, "d", "shop.log", {"_id": 2})
+    rename = {
+        "renameCollection": "shop.tmpAb3dE.convertToCapped.log",
+        "to": "shop.log",
+        "dropTarget": Binary(b"u" * 16, 4),
+    }
+    log.add(20, "c", "shop.$cmd", rename, {"numRecords": 9})
+    for n in range(5):
+        log.add(40 + n * 10, "d", "shop.log", {"_id": 10 + n})
+        log.add(40.1 + n * 10, "d", "shop.log", {"_id": 20 + n})
+    kinds = [(one.kind, one.ops) for one in log.incidents(capped={"shop.log"})]
+    assert kinds == [("convertToCapped", 1), ("deleteMany", 2), ("capped", 10)]
+    assert log.incidents(capped={"shop.log"})[1].first == first
+
+
+def test_drop_database_takes_in_its_drops_and_no_older_ones() -> None:
+    log = Log()
+    older = log.add(0, "c", "shop.$cmd", {"drop": "old"}, {"numRecords": 1})
+    first = log.add(30, "c", "shop.$cmd", {"drop": "a"}, {"numRecords": 5})
+    log.add(30.1, "c", "crm.$cmd", {"drop": "b"}, {"numRecords": 2})
+    log.add(30.2, "c", "shop.$cmd", {"drop": "c"}, {"numRecords": 7})
+    last = log.add(32, "c", "shop.$cmd", {"dropDatabase": 1})
+    found = {(one.kind, one.ns): one for one in log.incidents()}
+    whole = found["dropDatabase", "shop"]
+    assert (whole.first, whole.last, whole.ops, whole.documents) == (first, last, 3, 12)
+    assert found["drop", "shop.old"].first == older
+    assert set(found) == {("dropDatabase", "shop"), ("drop", "shop.old"), ("drop", "crm.b")}
+
+
+def test_a_prepared_transaction_counts_from_its_commit_and_an_aborted_one_never() -> None:
+    for end, count in (("commitTransaction", 1), ("abortTransaction", 0)):
+        log = Log()
+        previous = {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
+        inner = [delete("shop.orders", n) for n in range(150)]
+        first = log.apply(0, inner, {"prepare": True}, **SESSION, **previous)
+        commit = log.add(9, "c", "admin.$cmd", {end: 1}, **SESSION, prevOpTime={"ts": Timestamp(*first), "t": Int64(1)})
+        found = log.incidents()
+        assert len(found) == count
+        for one in found:
+            assert (one.first, one.last, one.point, one.documents) == (first, commit, commit, 150)
+
+
+def test_out_as_older_servers_write_it_and_its_failed_temporary_are_told_apart() -> None:
+    log = Log()
+    log.add(0, "c", "shop.$cmd", {"create": TEMPORARY, "temp": True})
+    log.add(0.1, "c", "shop.$cmd", {"drop": TEMPORARY}, {"numRecords": 5})
+    at = log.add(9, "c", "shop.$cmd", {"renameCollection": f"shop.{TEMPORARY}", "to": "shop.r", "dropTarget": True})
+    (found,) = log.incidents()
+    assert (found.kind, found.first, found.harm, found.documents) == ("out", at, Harm.LOSS, None)
+
+
+def test_a_trickle_without_sessions_says_what_else_it_may_be() -> None:
+    log = Log()
+    for n in range(60):
+        log.add(n, "u", "shop.orders", {"$v": 2, "diff": {"u": {"a": n}}}, {"_id": n})
+    (found,) = log.incidents()
+    assert "retryWrites=false" in found.note
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_memory_is_bounded_and_what_is_forgotten_is_counted(backward: bool) -> None:
+    log = Log()
+    worst = log.add(0, "c", "shop.$cmd", {"drop": "important"}, {"numRecords": 10**9})
+    for n in range(3 * FINISHED_LIMIT):
+        log.add(20 * n, "c", f"d{n}.$cmd", {"drop": "x"}, {"numRecords": 1})
+    grouper = Grouper(backward=backward)
+    for raw in log.entries[::-1] if backward else log.entries:
+        grouper.feed(raw)
+    found = grouper.close()
+    assert found[0].first == worst
+    assert len(found) <= 2 * FINISHED_LIMIT
+    assert len(found) + grouper.left_out == len(log.entries)
+
+
+def test_a_look_back_that_turns_and_goes_on_finds_what_one_look_forward_finds() -> None:
+    log = Log()
+    for n in range(6):
+        log.add(n, "d", "shop.orders", {"_id": n})
+    log.add(6, "c", "shop.$cmd", {"drop": "old"}, {"numRecords": 1})
+    for n in range(4):
+        log.add(20 + n, "u", "shop.stock", {"_id": n}, {"_id": n})
+    log.add(40, "c", "crm.$cmd", {"drop": "a"}, {"numRecords": 5})
+    log.add(40.5, "c", "crm.$cmd", {"drop": "b"}, {"numRecords": 5})
+    log.add(42, "c", "crm.$cmd", {"dropDatabase": 1})
+    inner = [delete("shop.big", n) for n in range(30)]
+    before = Ts(0, 0)
+    for flags in ({"partialTxn": True}, {"partialTxn": True}, {"count": Int64(90)}):
+        before = log.apply(60, inner, flags, **SESSION, prevOpTime={"ts": Timestamp(*before), "t": Int64(1)})
+    for version in ({"version": "6.0", "targetVersion": "7.0"}, {"version": "7.0"}):
+        log.add(80, "u", "admin.system.version", version, {"_id": "featureCompatibilityVersion"})
+    for n in range(6):
+        log.add(81 + n, "d", "shop.orders", {"_id": n})
+    whole = [(one.kind, one.first, one.last, one.ops, one.documents, one.point) for one in log.incidents()]
+    assert len(whole) == 7
+    for turn in range(1, len(log.entries)):
+        grouper = Grouper(backward=True)
+        grouper.note_newest(entry_ts(log.entries[turn - 1]), None)
+        for raw in reversed(log.entries[:turn]):
+            grouper.feed(raw)
+        grouper.turn()
+        for raw in log.entries[turn:]:
+            grouper.feed(raw)
+        found = [(one.kind, one.first, one.last, one.ops, one.documents, one.point) for one in grouper.close()]
+        assert found == whole, turn

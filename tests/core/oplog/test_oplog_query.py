@@ -1,0 +1,178 @@
+"""What a person types becomes a filter; what the filter wants is found in the bytes."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import bson
+import pytest
+from bson import Binary, Int64, ObjectId, Timestamp
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.oplog.collect import Collector
+from tallyglass.oplog.entry import row
+from tallyglass.oplog.notes import gap
+from tallyglass.oplog.query import OplogFilter
+from tallyglass.oplog.sieve import Sieve
+from tallyglass.oplog.snapshot import RowKind
+from tallyglass.oplog.stream import Gap
+
+OID = ObjectId("0123456789abcdef01234567")
+SESSION = {"lsid": {"id": Binary(b"s" * 16, 4), "uid": b"\0" * 32}, "txnNumber": Int64(4)}
+
+
+def entry(op: str, ns: str, o: dict[str, Any], o2: dict[str, Any] | None = None, **first: Any) -> bytes:
+    body = first | {"op": op, "ns": ns, "o": o} | ({"o2": o2} if o2 else {})
+    return bson.encode(body | {"ts": Timestamp(1_000, 5), "t": Int64(1), "v": Int64(2)})
+
+
+ENTRIES = {
+    "insert": entry("i", "shop.orders", {"_id": 42, "note": "Red Shoes", "n": 7}),
+    "with session": entry("i", "shop.orders", {"_id": OID}, {"_id": OID}, **SESSION, stmtId=0),
+    "update": entry("u", "shop.lines", {"$v": 2, "diff": {"u": {"n": Int64(7)}}}, {"_id": "42"}),
+    "delete": entry("d", "shop.orders", {"_id": 42.0}),
+    "drop": entry("c", "shop.$cmd", {"drop": "orders"}),
+    "rename": entry("c", "shop.$cmd", {"renameCollection": "shop.a", "to": "shop.orders", "dropTarget": False}),
+    "transaction": entry(
+        "c", "admin.$cmd", {"applyOps": [
+            {"op": "i", "ns": "shop.orders", "o": {"_id": 1}},
+            {"op": "d", "ns": "crm.people", "o": {"_id": OID}},
+        ]}, **SESSION
+    ),
+    "no-op": entry("n", "", {"msg": "periodic noop"}),
+    "odd name": entry("i", "shop.line\nfeed", {"_id": uuid.UUID(int=5).bytes}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", "insert|with session|update|delete|drop|rename|transaction|odd name"),
+        ("noops", "insert|with session|update|delete|drop|rename|transaction|no-op|odd name"),
+        ("ns:shop.orders", "insert|with session|delete|drop|rename|transaction"),
+        ("ns:shop.*", "insert|with session|update|delete|drop|rename|transaction|odd name"),
+        ("ns:shop.* ns:!*.orders", "update|rename|odd name"),
+        ("ns:crm.people,shop.lines", "update|transaction"),
+        ("ns:shop.line?feed", "odd name"),
+        ("op:i", "insert|with session|transaction|odd name"),
+        ("op:d", "delete|transaction"),
+        ("op:c", "drop|rename|transaction"),
+        ("!op:iud", "drop|rename"),
+        ("op:n", "no-op"),
+        ("id:42", "insert|update|delete"),
+        ('id:"42"', "update"),
+        (f"id:{OID}", "with session|transaction"),
+        ("destructive", "delete|drop|transaction"),
+        ("destructive ns:shop.*", "delete|drop"),
+        ("red shoes", "insert"),
+        ("!shoes op:i", "with session|transaction|odd name"),
+        ("7", "insert|update"),
+        (str(OID), "with session|transaction"),
+        ("/sho[ex]s/", "insert"),
+        ("since:1000:5 op:d ns:shop.*", "delete"),
+        ("since:1000:6", ""),
+        ("until:1000:5", ""),
+        (f"txn:{(b's' * 16).hex()}:4", "with session|transaction"),
+        ("ns:shop.ord.*", ""),
+    ],
+)
+def test_what_a_filter_wants(text: str, wanted: str) -> None:
+    sieve = Sieve(OplogFilter.parse(text))
+    found = [name for name, raw in ENTRIES.items() if sieve.wants(raw)]
+    assert "|".join(found) == wanted
+    collector = Collector(OplogFilter.parse(text), 100)
+    collector.take(b"".join(ENTRIES.values()))
+    assert [shown.raw for shown in collector.rows(None)[0]] == [ENTRIES[name] for name in found]
+    assert (collector.seen, collector.matched) == (len(ENTRIES), len(found))
+
+
+@pytest.mark.parametrize("text", ["op:x", "ns:", "id:", "!id:4", "since:yesterday", "/(/", "x" * 201, 'id:"a'])
+def test_what_cannot_be_read_is_one_clear_sentence(text: str) -> None:
+    with pytest.raises(InputError):
+        OplogFilter.parse(text)
+
+
+def test_the_id_of_a_row_leads_back_to_its_document() -> None:
+    texts = [
+        "",
+        "42",
+        "-",
+        "true",
+        "a b",
+        'q"uote',
+        "b\\s",
+        "{",
+        "[1]",
+        "ünï",
+        "nan",
+        "1e5",
+        "inf",
+        "!x",
+        str(OID),
+    ]
+    others = [1, Int64(42), 1.5, -3, float("nan"), 1e5, float("inf"), True, None, OID, Binary(b"u" * 16, 4)]
+    for value in [*texts, *others, {"a": 1, "b": [1, "x"]}, datetime(2026, 1, 1, tzinfo=UTC), b"bytes"]:
+        raw = entry("d", "a.b", {"_id": value})
+        typed = OplogFilter.parse(f"id:{row(raw).id}") if " " not in row(raw).id else OplogFilter(id=row(raw).id)
+        if not isinstance(value, (bytes, datetime)):
+            assert Sieve(typed).wants(raw), (value, typed)
+        if isinstance(value, str):
+            wrong = [other for other in others if Sieve(typed).wants(entry("d", "a.b", {"_id": other}))]
+            assert wrong == [], (value, typed)
+
+
+def test_the_newest_rows_stay_and_the_others_are_counted() -> None:
+    collector = Collector(OplogFilter(), 10)
+    for n in range(25):
+        collector.take(entry("i", "a.b", {"_id": n}))
+    rows, dropped = collector.rows(Ts(999, 0))
+    assert ([shown.id for shown in rows], dropped) == ([str(n) for n in range(15, 25)], 15)
+    assert {shown.majority for shown in rows} == {False}
+    assert collector.rows(None) == ((), 0)
+
+
+def test_a_gap_stays_in_its_place_while_entries_make_way() -> None:
+    collector = Collector(OplogFilter(), 5)
+    collector.take(entry("i", "a.b", {"_id": "before"}))
+    collector.put(gap(Gap(Ts(900, 1), Ts(1_000, 5))))
+    for n in range(20):
+        collector.take(entry("i", "a.b", {"_id": n}))
+    rows, dropped = collector.rows(None)
+    assert ([shown.kind for shown in rows], dropped) == ([RowKind.GAP, *[RowKind.ENTRY] * 4], 17)
+    assert [shown.id for shown in rows[1:]] == ["16", "17", "18", "19"]
+    assert "up to 1 min 40 s" in rows[0].what
+
+
+def test_a_transaction_of_several_entries_is_one_row() -> None:
+    def part(n: int, flags: dict[str, Any], previous: Ts) -> bytes:
+        inner = [{"op": "i", "ns": "shop.orders" if n == 1 else "crm.x", "o": {"_id": k}} for k in range(10)]
+        prev = {"ts": Timestamp(*previous), "t": Int64(1)}
+        return entry("c", "admin.$cmd", {"applyOps": inner} | flags, **SESSION, prevOpTime=prev)
+
+    parts = [
+        part(1, {"partialTxn": True}, Ts(0, 0)),
+        part(2, {"partialTxn": True}, Ts(1, 1)),
+        part(3, {"count": Int64(30)}, Ts(1, 2)),
+    ]
+    collector = Collector(OplogFilter.parse("ns:shop.*"), 100)
+    collector.take(b"".join(parts))
+    (shown,) = collector.rows(None)[0]
+    assert (shown.what, shown.documents, shown.raw) == ("transaction of 30 in 3 entries", 30, parts[-1])
+
+
+def test_rates_are_over_the_oplogs_own_time() -> None:
+    collector = Collector(OplogFilter(), 10)
+
+    def at(seconds: int, op: str) -> bytes:
+        return bson.encode({"op": op, "ns": "a.b", "o": {"_id": 1}, "ts": Timestamp(seconds, 1), "v": 2})
+
+    collector.take(b"".join(at(10_000 + n, "i") for n in range(300)) + b"".join(at(10_299, "d") for _ in range(60)))
+    (minute,) = collector.rates.over(60, 10_299)
+    (five,) = collector.rates.over(300, 10_299)
+    assert (minute.ns, minute.inserts, minute.deletes) == ("a.b", 1.0, 1.0)
+    assert (five.inserts, five.deletes) == (1.0, 0.2)
+    assert collector.rates.over(60, 10_500) == ()
+    assert collector.rates.span == 300
