@@ -1,0 +1,1 @@
+"""Look at counter documents: recognise them, know where they end, forecast when."""

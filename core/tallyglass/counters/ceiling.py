@@ -1,0 +1,63 @@
+"""Where a counter ends, and which limit it is that binds.
+
+A counter ends at the smallest of: the bound written beside it, what its BSON type can count to, what the programs
+that read the ids can hold, and a number of digits that somebody promised.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import lru_cache
+
+from tallyglass.counters.numbers import DECIMAL_STALL, DOUBLE_STALL, INT32_MAX, INT64_MAX, JS_SAFE_MAX, UINT32_MAX
+from tallyglass.counters.snapshot import Ceiling, NumericType
+
+
+class Consumer(StrEnum):
+    """What reads the ids: the type it keeps them in."""
+
+    INT32 = "int32"
+    UINT32 = "uint32"
+    JAVASCRIPT = "javascript"
+    INT64 = "int64"
+
+
+_CONSUMERS = {
+    Consumer.INT32: Ceiling(INT32_MAX, "int32 consumer"),
+    Consumer.UINT32: Ceiling(UINT32_MAX, "uint32 consumer"),
+    Consumer.JAVASCRIPT: Ceiling(JS_SAFE_MAX, "JavaScript consumer (2^53-1)"),
+    Consumer.INT64: Ceiling(INT64_MAX, "int64 consumer"),
+}
+
+# The server promotes an int32 that overflows, so that int32 storage ends where int64 does.
+_TYPES = {
+    NumericType.INT32: Ceiling(INT64_MAX, "int64"),
+    NumericType.INT64: Ceiling(INT64_MAX, "int64"),
+    NumericType.DOUBLE: Ceiling(DOUBLE_STALL, "double (2^53)"),
+    NumericType.DECIMAL: Ceiling(DECIMAL_STALL, "Decimal128 (34 digits)"),
+}
+
+CROSSING = Ceiling(INT32_MAX, "2^31")
+"""The number that some program somewhere cannot pass: its date is always told."""
+
+
+@lru_cache(maxsize=4096)
+def ceiling_of(
+    kind: NumericType,
+    *,
+    bound: int | None = None,
+    bound_name: str = "MAX_VALUE",
+    consumers: tuple[Consumer, ...] = (),
+    digits: int | None = None,
+) -> Ceiling:
+    """The ceiling that binds, with its reason.
+
+    ``bound`` is the last id that may be handed out, ``bound_name`` the field or setting it comes from;
+    ``digits`` the number of decimal digits an id may have. Among equals the more specific reason wins.
+    """
+    limits = [] if bound is None else [Ceiling(bound, bound_name)]
+    if digits is not None:
+        limits.append(Ceiling(10**digits - 1, f"{digits} digits"))
+    limits += [_CONSUMERS[consumer] for consumer in consumers]
+    limits.append(_TYPES[kind])
+    return min(limits, key=lambda limit: limit.value)

@@ -1,0 +1,64 @@
+"""The numbers that counters are stored as: their BSON type, their exact value, and whether one more changes them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
+
+from tallyglass.counters.snapshot import NumericType
+
+INT32_MAX = 2**31 - 1
+UINT32_MAX = 2**32 - 1
+JS_SAFE_MAX = 2**53 - 1
+DOUBLE_STALL = 2**53
+INT64_MAX = 2**63 - 1
+DECIMAL_STALL = 10**34
+
+Number = int | float
+
+_KINDS = {
+    int: NumericType.INT32,
+    Int64: NumericType.INT64,
+    float: NumericType.DOUBLE,
+    Decimal128: NumericType.DECIMAL,
+}
+
+
+def numeric_type(value: object) -> NumericType | None:
+    """The BSON type that a decoded value was stored as; None where it is no number.
+
+    The driver decodes int32 as ``int``, int64 as ``Int64`` and double as ``float``.
+    """
+    return _KINDS.get(type(value))
+
+
+def as_number(value: Any) -> Number:
+    """The plain number behind a decoded value. Exact for integers; NaN and infinities stay floats.
+
+    A double or decimal without a fraction becomes an int.
+    """
+    if isinstance(value, Decimal128):
+        decimal = value.to_decimal()
+        if not decimal.is_finite():
+            return float("nan") if decimal.is_nan() else math.copysign(math.inf, decimal)
+        # A decimal may claim an exponent of 6,000: an integer of so many digits helps nobody.
+        if decimal.adjusted() > 40:
+            return math.inf if decimal > 0 else -math.inf
+        return int(decimal) if decimal == decimal.to_integral_value() else float(decimal)
+    if isinstance(value, float):
+        return int(value) if math.isfinite(value) and value.is_integer() else value
+    return int(value)
+
+
+def is_stalled(value: Number, kind: NumericType) -> bool:
+    """Whether an increment by one leaves the stored number as it is, or is refused by the server."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return True
+    if kind is NumericType.DOUBLE:
+        return abs(value) >= DOUBLE_STALL
+    if kind is NumericType.DECIMAL:
+        return abs(value) >= DECIMAL_STALL
+    return value >= INT64_MAX

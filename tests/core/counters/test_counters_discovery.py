@@ -1,0 +1,164 @@
+"""The search for counters is bounded: what it asks of a server, counted by a gateway that holds documents in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from tallyglass.counters.config import CountersConfig, Rule
+from tallyglass.counters.discovery import MOST_GUESSED, MOST_READ, SAMPLE, Discovery
+from tallyglass.counters.watch import WatchSettings, look, watch
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.gateway import CollectionInfo, Namespace
+
+Rows = list[dict[str, Any]]
+
+
+class Memory:
+    """Collections in memory; ``asked`` lists what was asked for, in order."""
+
+    def __init__(self, collections: Mapping[str, Rows], kinds: Mapping[str, str] | None = None) -> None:
+        self.collections = {Namespace.parse(name): rows for name, rows in collections.items()}
+        self.kinds = kinds or {}
+        self.sizes: dict[str, int] = {}
+        self.forbidden: set[str] = set()
+        self.lost = False
+        self.most = SAMPLE
+        self.asked: list[str] = []
+
+    def _ask(self, what: str, ns: object) -> None:
+        self.asked.append(f"{what} {ns}")
+        if self.lost:
+            raise ReadError("No server answers.")
+        if str(ns) in self.forbidden:
+            raise PrivilegeError(f"This user may not run {what} on {ns}.")
+
+    async def list_databases(self) -> list[str]:
+        self._ask("databases", "")
+        return sorted({ns.db for ns in self.collections} | {"admin", "local", "config"})
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        self._ask("list", db)
+        return [CollectionInfo(ns, self.kinds.get(str(ns), "collection")) for ns in self.collections if ns.db == db]
+
+    async def list_indexes(self, ns: Namespace) -> list[dict[str, Any]]:
+        self._ask("indexes", ns)
+        return [{"key": {"_id": 1}}]
+
+    async def estimate(self, ns: Namespace) -> int:
+        self._ask("estimate", ns)
+        return self.sizes.get(str(ns), len(self.collections[ns]))
+
+    async def find_one(self, ns: Namespace, query: Mapping[str, Any], **how: Any) -> dict[str, Any] | None:
+        self._ask("find_one", ns)
+        return next((row for row in self.collections.get(ns, []) if query.items() <= row.items()), None)
+
+    async def command(self, name: str, **how: Any) -> dict[str, Any]:
+        self._ask(name, "")
+        return {"setName": "tally", "hosts": ["a:1"]} if name == "hello" else {}
+
+    async def find(
+        self, ns: Namespace, query: Mapping[str, Any], *, limit: int = 0, time_ms: int = 0, **how: Any
+    ) -> AsyncIterator[dict[str, Any]]:
+        self._ask("find", ns)
+        assert 0 < limit <= self.most
+        assert time_ms <= 5_000
+        for row in self.collections[ns][:limit]:
+            yield row
+
+
+async def found(memory: Memory, rules: Sequence[Rule] = ()) -> Discovery:
+    discovery = Discovery(memory, CountersConfig(tuple(rules)))  # type: ignore[arg-type]
+    await discovery.advance(60)
+    assert not discovery.is_busy
+    return discovery
+
+
+def names(discovery: Discovery) -> list[str]:
+    return sorted(map(str, discovery.places))
+
+
+COUNTER = {"_id": "orders", "seq": 4}
+
+
+async def test_a_few_documents_once_and_known_names_first() -> None:
+    memory = Memory({"shop.a_orders": [{"_id": 1, "total": 3}] * 50, "shop.counters": [COUNTER], "shop.empty": []})
+    discovery = await found(memory)
+    assert names(discovery) == ["shop.counters"]
+    assert memory.asked == ["databases ", "list shop", "find shop.counters", "find shop.a_orders", "find shop.empty"]
+    memory.asked.clear()
+    await discovery.advance(60)
+    assert memory.asked == [], "nothing is asked again within the minute"
+
+
+async def test_what_cannot_hold_counters_is_not_looked_at() -> None:
+    rows = {"admin.counters": [COUNTER], "local.counters": [COUNTER], "config.counters": [COUNTER]}
+    rows |= {"a.system.views": [COUNTER], "a.fs.files": [COUNTER], "a.fs.chunks": [], "a.view": [], "a.series": []}
+    memory = Memory(rows, {"a.view": "view", "a.series": "timeseries"})
+    await found(memory)
+    assert [line for line in memory.asked if line.startswith("find")] == []
+
+
+async def test_a_large_collection_of_no_known_name_is_none() -> None:
+    memory = Memory({"shop.numbering": [COUNTER], "shop.huge": [COUNTER], "shop.counters": [COUNTER]})
+    memory.sizes = {"shop.huge": MOST_GUESSED + 1, "shop.counters": 10**7}
+    assert names(await found(memory)) == ["shop.counters", "shop.numbering"]
+
+
+@pytest.mark.parametrize(("size", "is_there"), [(10, True), (10**7, False)])
+async def test_counters_among_other_documents_are_asked_for_only_by_an_index(size: int, is_there: bool) -> None:
+    memory = Memory({"forum.objects": [{"_key": "user:1", "name": "x"}, {"_key": "global", "nextUid": 3}]})
+    memory.sizes = {"forum.objects": size}
+    discovery = await found(memory)
+    assert bool(discovery.places) is is_there
+    assert ("find_one forum.objects" in memory.asked) is is_there
+    if is_there:
+        assert discovery.places[Namespace("forum", "objects")].query == (("_key", "global"),)
+
+
+async def test_what_may_not_be_read_is_a_trouble_where_counters_are_likely() -> None:
+    memory = Memory({"a.counters": [COUNTER], "a.private": [COUNTER], "b.counters": [COUNTER]})
+    memory.forbidden = {"a.counters", "a.private", "b"}
+    discovery = await found(memory)
+    assert sorted(discovery.troubles) == ["a.counters", "b"]
+
+
+async def test_a_collection_that_the_user_names_is_taken_unseen() -> None:
+    memory = Memory({"shop.odd": [{"_id": 1, "x": {"n": 3}}]})
+    memory.forbidden = {"shop"}
+    discovery = await found(memory, [Rule(Namespace("shop", "odd"), field="x.n")])
+    assert names(discovery) == ["shop.odd"]
+
+
+async def test_a_lost_server_is_raised_and_the_search_goes_on_afterwards() -> None:
+    memory = Memory({"shop.counters": [COUNTER]})
+    memory.lost = True
+    discovery = Discovery(memory, CountersConfig())  # type: ignore[arg-type]
+    with pytest.raises(ReadError):
+        await discovery.advance(60)
+    memory.lost = False
+    await discovery.advance(60)
+    assert names(discovery) == ["shop.counters"]
+
+
+async def test_without_the_oplog_there_is_a_trouble_and_all_the_rest() -> None:
+    memory = Memory({"shop.counters": [COUNTER]})
+    memory.forbidden = {"local.oplog.rs"}
+    memory.most = MOST_READ
+    snapshot = await look(memory)  # type: ignore[arg-type]
+    assert [counter.value for counter in snapshot.counters] == [4]
+    (trouble,) = snapshot.troubles
+    assert (trouble.ns, trouble.title.startswith("The past of counters is not read.")) == ("local.oplog.rs", True)
+
+
+async def test_one_query_a_collection_a_refresh() -> None:
+    memory = Memory({f"shop.{name}": [COUNTER, {"_id": "users", "seq": 1}] for name in ("counters", "my_counters")})
+    memory.most = MOST_READ
+    async with aclosing(watch(memory, WatchSettings(refresh_seconds=0.01))) as snapshots:  # type: ignore[arg-type]
+        await anext(snapshots)
+        memory.asked.clear()
+        await anext(snapshots)
+    assert sorted(memory.asked) == ["find shop.counters", "find shop.my_counters"]

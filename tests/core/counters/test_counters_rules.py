@@ -1,0 +1,276 @@
+"""Ceilings, pools, repairs, verdicts and the user's own file: the rules, without a server."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import Decimal128, Int64, ObjectId
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyglass.counters.ceiling import Consumer, ceiling_of
+from tallyglass.counters.config import CountersConfig, load_config, parse_config
+from tallyglass.counters.numbers import as_number, is_stalled
+from tallyglass.counters.pools import Span, as_pool, outlook
+from tallyglass.counters.repair import max_command
+from tallyglass.counters.snapshot import (
+    Ceiling,
+    Counter,
+    CountersSnapshot,
+    Flag,
+    Forecast,
+    NumericType,
+    Semantics,
+    Trouble,
+)
+from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, judge
+from tallyglass.errors import InputError
+from tallyglass.gateway import Namespace
+from tallyglass.text import clean
+
+INT32, INT64, DOUBLE, DECIMAL = NumericType.INT32, NumericType.INT64, NumericType.DOUBLE, NumericType.DECIMAL
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "value", "reason"),
+    [
+        (ceiling_of(INT32), 2**63 - 1, "int64"),
+        (ceiling_of(DOUBLE), 2**53, "double (2^53)"),
+        (ceiling_of(DECIMAL), 10**34, "Decimal128 (34 digits)"),
+        (ceiling_of(INT64, consumers=(Consumer.INT32,)), 2**31 - 1, "int32 consumer"),
+        (ceiling_of(INT64, consumers=(Consumer.JAVASCRIPT, Consumer.UINT32)), 2**32 - 1, "uint32 consumer"),
+        (ceiling_of(INT64, bound=999, digits=2), 99, "2 digits"),
+        (ceiling_of(DOUBLE, bound=10**18, bound_name="max"), 2**53, "double (2^53)"),
+        (ceiling_of(INT32, bound=2**31 - 1, consumers=(Consumer.INT32,)), 2**31 - 1, "MAX_VALUE"),
+    ],
+)
+def test_the_smallest_limit_binds_and_says_why(ceiling: Ceiling, value: int, reason: str) -> None:
+    assert (ceiling.value, ceiling.reason) == (value, reason)
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind", "number", "stalled"),
+    [
+        (2.0**53, DOUBLE, 2**53, True),
+        (2.0**53 - 1, DOUBLE, 2**53 - 1, False),
+        (1.5, DOUBLE, 1.5, False),
+        (float("inf"), DOUBLE, float("inf"), True),
+        (Int64(2**63 - 1), INT64, 2**63 - 1, True),
+        (Decimal128("1E+34"), DECIMAL, 10**34, True),
+        (Decimal128("1E+6000"), DECIMAL, float("inf"), True),
+        (Decimal128("12"), DECIMAL, 12, False),
+    ],
+)
+def test_where_one_more_changes_nothing(raw: Any, kind: NumericType, number: float, stalled: bool) -> None:
+    assert as_number(raw) == number
+    assert is_stalled(as_number(raw), kind) is stalled
+
+
+def spans(count: int, width: int, *, used: int = 0, first: int = 0, beyond: int = 0) -> list[Span]:
+    lasts = [first + (n + 1) * width - 1 + beyond for n in range(count)]
+    return [
+        Span(n, str(n), last - width + 1 - beyond + used, last - width + 1 - beyond + used, last)
+        for n, last in enumerate(lasts)
+    ]
+
+
+@pytest.mark.parametrize(("first", "beyond"), [(0, 0), (1, 0), (0, 1), (10**9, 0)])
+def test_a_pool_is_documents_that_share_out_one_space(first: int, beyond: int) -> None:
+    rows = spans(10, 1_000, first=first, beyond=beyond)
+    rows[4] = Span(4, "4", rows[4].value + 250, rows[4].next + 250, rows[4].last)
+    random.Random(1).shuffle(rows)
+    cells = as_pool(rows)
+    assert cells is not None
+    assert [cell.id for cell in cells] == [str(n) for n in range(10)]
+    assert {cell.capacity for cell in cells} == {1_000}
+    assert [cell.issued for cell in cells] == [0, 0, 0, 0, 250, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        spans(2, 1_000),
+        [Span(n, str(n), 5, 5, 1_000) for n in range(5)],
+        [Span(n, str(n), 5, 5, last) for n, last in enumerate((1_000, 2_500, 9_000))],
+        [Span(n, str(n), 5, 5, (n + 1) * 1_000) for n in range(5)],
+    ],
+)
+def test_separate_counters_are_no_pool(rows: list[Span]) -> None:
+    assert as_pool(rows) is None
+
+
+@pytest.mark.parametrize(
+    ("per_document", "first_full", "two_tries"),
+    # The shares of the pool that are gone at each event, for batches of so many to a document: simulated below.
+    [(1_000, 0.906, 0.988), (100, 0.713, 0.96)],
+)
+def test_the_three_dates_of_a_pool(per_document: int, first_full: float, two_tries: float) -> None:
+    batch, documents = 1_000, 1_000
+    rows = spans(documents, per_document * batch, used=batch)
+    cells = as_pool(rows)
+    assert cells is not None
+    total = documents * per_document * batch
+    ahead = outlook(cells)
+    gone = documents * batch
+    assert ahead.empty == total - gone
+    assert (gone + ahead.first_full) / total == pytest.approx(first_full, abs=0.015)
+    assert (gone + ahead.two_tries) / total == pytest.approx(two_tries, abs=0.015)
+
+
+def test_the_three_dates_agree_with_a_simulation() -> None:
+    rng, documents, per_document = random.Random(3), 200, 50
+    firsts, halves = [], []
+    for _ in range(20):
+        used, full, given, first = [0] * documents, 0, 0, 0
+        while full < documents / 2:
+            chosen = rng.randrange(documents)
+            if used[chosen] == per_document:
+                continue
+            used[chosen] += 1
+            given += 1
+            if used[chosen] == per_document:
+                full += 1
+                first = first or given
+        firsts.append(first)
+        halves.append(given)
+    cells = as_pool([Span(n, str(n), n * 50, n * 50, n * 50 + 49, n * 50) for n in range(documents)])
+    assert cells is not None
+    ahead = outlook(cells)
+    assert ahead.first_full == pytest.approx(sum(firsts) / 20, rel=0.05)
+    assert ahead.two_tries == pytest.approx(sum(halves) / 20, rel=0.05)
+
+
+@given(
+    db=st.text(st.characters(exclude_characters="."), min_size=1, max_size=12),
+    name=st.text(max_size=20),
+    identity=st.text(max_size=20),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_repair_is_safe_text_that_names_exactly_its_document(db: str, name: str, identity: str) -> None:
+    text = max_command(Namespace(db, name), identity, "seq", 7)
+    if text == "":
+        # Bytes that were no UTF-8 cannot be named exactly; what does not fit a line cannot be pasted.
+        assert "\ufffd" in db + name + identity or len(json.dumps([db, name, identity])) > 250
+        return
+    assert clean(text) == text
+    assert re.fullmatch(r"[\x20-\x7e]*", text)
+    literals = [json.loads(literal) for literal in re.findall(r'"(?:[^"\\]|\\.)*"', text)]
+    assert literals == [db, name, "_id", identity, "$max", "seq", "7"]
+
+
+def test_a_repair_keeps_the_type_of_an_id() -> None:
+    ns = Namespace("shop", "counters")
+    oid = ObjectId("656f9b2c0000000000000001")
+    for identity, literal in [
+        (5, "NumberInt(5)"),
+        (Int64(5), 'NumberLong("5")'),
+        (oid, f'ObjectId("{oid}")'),
+        ({"db": "a", "coll": "b"}, '{"db": "a", "coll": "b"}'),
+    ]:
+        assert f'{{"_id": {literal}}}' in max_command(ns, identity, "seq", 7)
+    assert max_command(ns, "x" * 400, "seq", 7) == ""
+    assert max_command(ns, "x", "seq", 2**63) == ""
+
+
+def counter(key: str = "a", **fields: Any) -> Counter:
+    known: dict[str, Any] = {
+        "key": key, "ns": "shop.counters", "id": key, "field": "seq", "shape": "manual", "library": "", "value": 5,
+        "type": INT64, "semantics": Semantics.LAST, "start": 0, "ceiling": Ceiling(100, "MAX_VALUE"), "used": 0.05,
+        "rate": 1.0, "forecast": Forecast(),
+    }  # fmt: skip
+    return Counter(**(known | fields))
+
+
+def ends_in(days: float) -> Forecast:
+    early = NOW + timedelta(days=days)
+    return Forecast(early, early + timedelta(days=100), early + timedelta(days=200))
+
+
+@pytest.mark.parametrize(
+    ("counters", "level", "words"),
+    [
+        ([counter()], OK, "OK - 1 counter"),
+        ([counter(used=0.75)], WARNING, "75.0% used"),
+        ([counter(used=0.99996)], CRITICAL, " >99.9% used"),
+        ([counter(used=0.75), counter("b", used=0.9)], CRITICAL, "shop.counters b: 90.0% used"),
+        ([counter(forecast=ends_in(89))], WARNING, "may end in 89.0 days"),
+        ([counter(forecast=ends_in(30))], CRITICAL, "may end in 30.0 days"),
+        ([counter(forecast=ends_in(91))], OK, ""),
+        ([counter(flags=(Flag.DOUBLE,))], WARNING, "DOUBLE"),
+        ([counter(flags=(Flag.BEHIND,))], CRITICAL, "BEHIND"),
+        ([counter(flags=(Flag.GUESS,))], OK, ""),
+        ([], UNKNOWN, "no counters found"),
+    ],
+)
+def test_verdict(counters: list[Counter], level: int, words: str) -> None:
+    verdict = judge(CountersSnapshot(NOW, tuple(counters)))
+    assert verdict.level == level
+    assert words in verdict.line
+    assert "\n" not in verdict.line
+
+
+def test_verdict_has_perfdata_and_its_own_thresholds() -> None:
+    row = counter("it's|a=b", used=0.5, forecast=ends_in(10))
+    verdict = judge(CountersSnapshot(NOW, (row,)), Thresholds(0.4, 0.6, 5, 2))
+    assert verdict.level == WARNING
+    text, _, perfdata = verdict.line.partition(" | ")
+    assert "|" not in text + perfdata
+    assert perfdata == ("'shop.counters it''s/a:b'=50.0000%;40;60;0;100 'shop.counters it''s/a:b days'=10.00;5:;2:")
+
+
+def test_verdict_is_unknown_where_something_could_not_be_read() -> None:
+    trouble = Trouble("hr.counters", "This user may not run find on hr.counters.")
+    assert judge(CountersSnapshot(NOW, (counter(),), (trouble,))).level == UNKNOWN
+    assert judge(CountersSnapshot(NOW, (counter(used=0.95),), (trouble,))).level == CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[counter]", "not valid TOML"),
+        ("[[counters]]\n", "Did you mean counter?"),
+        ("counter = 3", "[[counter]] entries"),
+        ("[[counter]]\nid = 'x'", "counter 1: collection is missing"),
+        ("[[counter]]\ncollection = 'shop'", 'must be "database.collection"'),
+        ("[[counter]]\ncollection = 'a.b'\n[[counter]]\ncollection = 'a.b'\nfeild = 'x'", "counter 2: 'feild'"),
+        ("[[counter]]\ncollection = 'a.b'\nfeild = 'x'", "Did you mean field?"),
+        ("[[counter]]\ncollection = 'a.b'\nid = 1.5", "id must be"),
+        ("[[counter]]\ncollection = 'a.b'\nsemantics = 'nxt'", "Did you mean next?"),
+        ("[[counter]]\ncollection = 'a.b'\nmax = 'many'", "max must be a whole number"),
+        ("[[counter]]\ncollection = 'a.b'\nmax = true", "max must be a whole number"),
+        ("[[counter]]\ncollection = 'a.b'\ndigits = 99", "from 1 to 34"),
+        ("[[counter]]\ncollection = 'a.b'\nstart = 9\nmax = 5", "start 9 is not below max 5"),
+        ("[[counter]]\ncollection = 'a.b'\nconsumer = 'java'", "consumer must be"),
+        ("[[counter]]\ncollection = 'a.b'\ntarget = 'shop.orders'", "database.collection.field"),
+        ("[[counter]]\ncollection = 'a.b'\nhide = 'yes'", "hide must be true or false"),
+        ("[[counter]]\ncollection = 'a.b'\nname = ''", "name must be a text"),
+    ],
+)
+def test_each_mistake_in_the_file_is_named(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "counters.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_config(path)
+    assert words in str(caught.value)
+
+
+def test_a_whole_file() -> None:
+    config = parse_config(
+        {"counter": [{"collection": "shop.a.b", "target": "shop.orders.v2.number", "max": 5, "semantics": "next"}]}
+    )
+    (rule,) = config.rules_for(Namespace("shop", "a.b"))
+    assert rule.target is not None
+    assert (rule.target.ns, rule.target.field) == (Namespace("shop", "orders.v2"), "number")
+    assert parse_config({}) == CountersConfig()
+
+
+def test_a_missing_file_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="There is no file"):
+        load_config(tmp_path / "none.toml")

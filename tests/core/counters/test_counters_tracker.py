@@ -1,0 +1,225 @@
+"""What is followed about one counter, and where its past comes from: without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import Int64, Timestamp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyglass.counters.collection import Collection
+from tallyglass.counters.discovery import Place
+from tallyglass.counters.history import Past, pool_levels, scattered, value_after
+from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.snapshot import Counter, Flag, NumericType
+from tallyglass.counters.store import SampleStore
+from tallyglass.counters.tracker import Tracker
+from tallyglass.errors import InputError
+from tallyglass.gateway import Namespace
+from tallyglass.text import clean
+
+INT32, INT64, DOUBLE = NumericType.INT32, NumericType.INT64, NumericType.DOUBLE
+T0 = 1_795_000_000.0
+
+
+class Shop:
+    """A collection fed with documents by hand."""
+
+    def __init__(self, name: str = "counters") -> None:
+        self.collection = Collection(Place(Namespace("shop", name)))
+
+    def look(self, at: float, *documents: dict[str, Any]) -> list[Counter]:
+        async def rows() -> AsyncIterator[dict[str, Any]]:
+            for document in documents:
+                yield document
+
+        asyncio.run(self.collection.take(rows(), at, Pacer()))
+        return [tracker.view() for tracker in self.collection.trackers]
+
+    def tracker(self) -> Tracker:
+        (tracker,) = self.collection.trackers
+        return tracker
+
+
+def test_rate_and_recent() -> None:
+    shop = Shop()
+    for second in range(5):
+        (view,) = shop.look(T0 + second, {"_id": "a", "seq": 10 * second})
+    assert view.rate == pytest.approx(10)
+    assert view.recent == (10.0, 10.0, 10.0, 10.0)
+    (view,) = shop.look(T0 + 60, {"_id": "a", "seq": 40})
+    assert view.rate == 0.0
+
+
+def test_an_unchanged_counter_keeps_its_view() -> None:
+    shop = Shop()
+    first = shop.look(T0, {"_id": "a", "seq": 1})
+    assert shop.look(T0 + 1, {"_id": "a", "seq": 1})[0] is first[0]
+    assert first[0].rate is None
+    shop.tracker().settle(T0 + 1)
+    assert shop.tracker().view().rate == 0.0
+
+
+def test_a_deleted_counter_goes_and_a_new_one_comes() -> None:
+    shop = Shop()
+    shop.look(T0, {"_id": "a", "seq": 1}, {"_id": "b", "seq": 1})
+    assert [view.id for view in shop.look(T0 + 1, {"_id": "b", "seq": 1}, {"_id": "c", "seq": 1})] == ["b", "c"]
+
+
+def test_promotion_to_int64_is_no_break_but_a_double_is() -> None:
+    shop = Shop()
+    shop.look(T0, {"_id": "a", "seq": 2**31 - 2})
+    shop.look(T0 + 1, {"_id": "a", "seq": 2**31 - 1})
+    (view,) = shop.look(T0 + 2, {"_id": "a", "seq": Int64(2**31)})
+    assert (view.type, view.notes, shop.tracker().series.steps) == (INT64, (), 2)
+    (view,) = shop.look(T0 + 3, {"_id": "a", "seq": float(2**31 + 1)})
+    assert view.notes == ("Turned from int64 into double at 2026-11-18T11:06:43Z.",)
+    assert (view.flags, shop.tracker().series.steps) == ((Flag.DOUBLE,), 0)
+
+
+def test_a_guess_that_falls_is_no_counter() -> None:
+    shop = Shop("page_counters")
+    assert len(shop.look(T0, {"_id": "home", "n": 9}, {"_id": "sure", "seq": 9})) == 2
+    views = shop.look(T0 + 1, {"_id": "home", "n": 8}, {"_id": "sure", "seq": 8})
+    assert [(view.id, view.flags) for view in views] == [("sure", (Flag.REWOUND, Flag.GUESS))]
+
+
+def test_a_pool_with_other_documents_is_another_pool() -> None:
+    shop = Shop("pool")
+    rows = [{"_id": n, "COUNT": 1000 * n + 900, "MAX_VALUE": 1000 * n + 999} for n in range(6)]
+    (before,) = shop.look(T0, *rows)
+    (after,) = shop.look(T0 + 1, *rows[:5])
+    assert (before.value, after.value, after.flags, after.rate) == (5400, 4500, (), None)
+
+
+def test_crossing_is_told_until_it_is_passed() -> None:
+    shop = Shop()
+    (before,) = shop.look(T0, {"_id": "a", "seq": 5})
+    assert before.crossing is not None
+    (after,) = shop.look(T0 + 1, {"_id": "a", "seq": Int64(2**31 - 1)})
+    assert after.crossing is None
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1.5])
+def test_a_strange_double_is_shown_and_never_fails(value: float) -> None:
+    shop = Shop()
+    shop.look(T0, {"_id": "a", "seq": value})
+    shop.tracker().foresee(T0)
+    (view,) = shop.look(T0 + 1, {"_id": "a", "seq": value})
+    assert Flag.DOUBLE in view.flags
+    assert view.notes[0].startswith("Not a ")
+    assert (view.left is None) == (value != 1.5)
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_every_text_of_a_view_is_safe(identity: str, scope: str) -> None:
+    shop = Shop("c\x1bou\u202ents")
+    document = {"_id": identity, "seq": 1}
+    scoped = {"_id": {"s": scope, "i": identity}, "seq_value": 2}
+    for view in shop.look(T0, document, scoped):
+        for text in (view.key, view.ns, view.id, view.field, view.shape, view.library, view.target, *view.notes):
+            assert clean(text) == text
+
+
+def test_keys_of_ids_that_look_the_same_differ() -> None:
+    long = "x" * 500
+    ids: list[Any] = ["a", "a\u200b", "a\\u{200b}", 5, Int64(5), "5", {"n": 5}, long + "1", long + "2"]
+    views = Shop("ids").look(T0, *({"_id": identity, "index": 1, "max": 10**9} for identity in ids))
+    assert len({view.key for view in views}) == len(ids)
+
+
+def test_past_from_the_oplog_continues_the_series() -> None:
+    shop = Shop()
+    shop.look(T0, {"_id": "a", "seq": 100})
+    past = [Past(T0 - 50 + n, 50 + n, INT32) for n in range(50)]
+    shop.collection.add_past({"a": {"seq": past}})
+    tracker = shop.tracker()
+    assert (tracker.series.span, tracker.series.steps) == (50, 50)
+    assert tracker.view().rate == pytest.approx(1.0)
+    tracker.add_past([Past(T0 - 3600, 10, INT32)], holes_break=True)
+    assert tracker.series.span == 3600
+
+
+def test_past_says_when_it_was_rewound_and_when_it_turned() -> None:
+    shop = Shop()
+    shop.look(T0, {"_id": "a", "seq": 100.0})
+    values = [(9_000, INT32), (9_500, INT32), (80, INT32), (81.0, DOUBLE)]
+    shop.collection.add_past({"a": {"seq": [Past(T0 - 50 + n, v, kind) for n, (v, kind) in enumerate(values)]}})
+    view = shop.tracker().view()
+    assert view.notes[0] == "Turned from int32 into double at 2026-11-18T11:05:53Z."
+    assert view.notes[1].startswith("Went back from 9500 to 80")
+    assert view.flags == (Flag.RESET, Flag.DOUBLE)
+
+
+@pytest.mark.parametrize(
+    ("operation", "path", "value"),
+    [
+        ({"op": "i", "o": {"_id": 1, "seq": 4}}, "seq", 4),
+        ({"op": "u", "o": {"$v": 2, "diff": {"u": {"seq": 5}}}}, "seq", 5),
+        ({"op": "u", "o": {"$v": 2, "diff": {"i": {"seq": 5}}}}, "seq", 5),
+        ({"op": "u", "o": {"$v": 2, "diff": {"sauto": {"u": {"seq": 8}}}}}, "auto.seq", 8),
+        ({"op": "u", "o": {"$v": 2, "diff": {"u": {"auto": {"seq": 8}}}}}, "auto.seq", 8),
+        ({"op": "u", "o": {"$v": 1, "$set": {"auto.seq": 9}}}, "auto.seq", 9),
+        ({"op": "u", "o": {"_id": 1, "seq": 7}}, "seq", 7),
+        ({"op": "u", "o": {"$v": 2, "diff": {"d": {"seq": False}}}}, "seq", None),
+        ({"op": "d", "o": {"_id": 1}}, "seq", None),
+        ({"op": "u", "o": {"$v": 2, "diff": {"u": "odd"}}}, "seq", None),
+        ({"op": "n", "o": None, "ts": Timestamp(1, 1)}, "seq", None),
+    ],
+)
+def test_value_after_an_operation(operation: dict[str, Any], path: str, value: Any) -> None:
+    assert value_after(operation, path) == value
+
+
+def test_slices_are_spread_from_the_first_on() -> None:
+    order = scattered(64)
+    assert sorted(order) == list(range(64))
+    assert sorted(order[:5]) == [0, 16, 32, 48, 63]
+
+
+def test_levels_of_a_pool_from_the_documents_seen() -> None:
+    documents, batch = 100, 10
+    # Every document went up by one batch a minute for an hour; a few were seen each minute.
+    points = {
+        n: [Past(T0 - 60 * minute, (60 - minute) * batch, INT64) for minute in range(n % 7, 60, 7)] for n in range(40)
+    }
+    now = dict.fromkeys(range(documents), 60 * batch)
+    levels = pool_levels(points, now, documents * 60 * batch)
+    assert len(levels) > 20
+    for at, level in levels:
+        assert level == pytest.approx(documents * batch * (60 - (T0 - at) / 60), rel=0.1, abs=2_000)
+    assert [level for _, level in levels] == sorted(level for _, level in levels)
+
+
+def test_store_keeps_thins_and_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "counters.sqlite"
+    store = SampleStore(path)
+    day = 86_400
+    old = [("a", Past(T0 - n * 300, 10**18 - n, INT64)) for n in range(20 * day // 300)]
+    store.save("here", [*old, ("a", Past(T0 - 200 * day, 1, INT64)), ("b", Past(T0, 1.5, DOUBLE))], T0)
+    store.close()
+    assert path.stat().st_mode & 0o077 == 0
+    store = SampleStore(path)
+    found = store.load("here")
+    assert found["a"][-1] == Past(T0, 10**18, INT64)
+    assert found["b"] == [Past(T0, 1.5, DOUBLE)]
+    assert 2 * day / 300 + 12 * 24 <= len(found["a"]) <= 2 * day / 300 + 12 * 24 + 6 * 4 + 4
+    assert found["a"][0].at >= T0 - 20 * day
+    assert store.load("elsewhere") == {}
+    store.close()
+
+
+def test_store_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "counters.sqlite"
+    path.write_bytes(b"not a database" * 100)
+    with pytest.raises(InputError, match="cannot be used") as caught:
+        SampleStore(path)
+    assert "--no-history" in caught.value.advice
+    assert isinstance(caught.value.__cause__, sqlite3.Error)

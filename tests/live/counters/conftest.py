@@ -1,0 +1,16 @@
+"""A server of its own for tests that rewrite its past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tallyglass.demo.server import ReplicaSet
+
+
+@pytest.fixture
+def one_member() -> Iterator[ReplicaSet]:
+    """A fresh replica set of one."""
+    with ReplicaSet(1) as servers:
+        yield servers

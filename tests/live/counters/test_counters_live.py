@@ -1,0 +1,308 @@
+"""Counters on a real server, written by other code than the one that looks at them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import mongoengine
+import pytest
+from bson import Int64, json_util
+from pymongo import MongoClient
+
+from tallyglass.connect import Driver, open_gateway
+from tallyglass.counters.config import parse_config
+from tallyglass.counters.snapshot import Counter, CountersSnapshot, Flag, NumericType
+from tallyglass.counters.watch import WatchSettings, look, watch
+from tallyglass.demo.server import ReplicaSet, Standalone
+from tallyglass.mongo_gateway import MongoGateway
+from tallyglass.text import clean
+
+pytestmark = pytest.mark.live
+
+DB = "counters_check"
+Client = MongoClient[dict[str, Any]]
+QUICK = WatchSettings(refresh_seconds=0.05)
+
+
+@pytest.fixture
+def client(replica_set: ReplicaSet) -> AsyncIterator[Client]:
+    with replica_set.client() as client:
+        client.drop_database(DB)
+        yield client
+        client.drop_database(DB)
+
+
+@pytest.fixture
+async def gateway(replica_set: ReplicaSet) -> AsyncIterator[MongoGateway]:
+    gateway = open_gateway(replica_set.uri)
+    yield gateway
+    await gateway.close()
+
+
+def ours(snapshot: CountersSnapshot) -> dict[str, Counter]:
+    """The counters of this module's database by their id."""
+    return {counter.id: counter for counter in snapshot.counters if counter.ns.startswith(f"{DB}.")}
+
+
+async def until(
+    gateway: MongoGateway, steps: list[Callable[[], object]], done: Callable[[dict[str, Counter]], bool]
+) -> tuple[dict[str, Counter], int]:
+    """Watch, doing a step after each of the first snapshots.
+
+    The first snapshot after them all that is ``done``, and how many snapshots after the last step it came.
+    """
+    async with aclosing(watch(gateway, QUICK)) as snapshots:
+        waited = 0
+        async for snapshot in snapshots:
+            found = ours(snapshot)
+            if steps:
+                steps.pop(0)()
+                continue
+            waited += 1
+            if done(found):
+                return found, waited
+            assert waited < 200, found
+    raise AssertionError("the watch ended")
+
+
+async def test_mongoengine(client: Client, gateway: MongoGateway, replica_set: ReplicaSet) -> None:
+    class Invoice(mongoengine.Document):  # type: ignore[misc]
+        number = mongoengine.SequenceField(db_alias=DB)
+        meta = {"db_alias": DB, "collection": "invoices", "indexes": ["number"]}  # noqa: RUF012
+
+    mongoengine.connect(DB, alias=DB, host=replica_set.uri, uuidRepresentation="standard")
+    try:
+        for _ in range(30):
+            Invoice().save()
+    finally:
+        mongoengine.disconnect(DB)
+    counter = ours(await look(gateway))["invoices.number"]
+    assert (counter.shape, counter.library) == ("mongoengine", "MongoEngine SequenceField")
+    assert (counter.value, counter.type, counter.confidence) == (30, NumericType.INT32, 1.0)
+    assert (counter.target, counter.drift, counter.flags) == (f"{DB}.invoices.number", 0, ())
+    assert counter.forecast.steps >= 25, "its past was not read from the oplog"
+
+
+async def test_double_that_stalls_is_flagged_at_once(client: Client, gateway: MongoGateway) -> None:
+    counters = client[DB].counters
+    counters.insert_one({"_id": "old", "seq": 2.0**53 - 1})
+    first = ours(await look(gateway))["old"]
+    assert Flag.DOUBLE in first.flags
+    assert Flag.STALLED not in first.flags
+
+    def allocate() -> None:
+        for _ in range(3):
+            counters.update_one({"_id": "old"}, {"$inc": {"seq": 1}})
+
+    found, waited = await until(gateway, [allocate], lambda found: Flag.STALLED in found["old"].flags)
+    assert waited == 1
+    assert (found["old"].value, found["old"].left) == (2**53, 0)
+    assert found["old"].ceiling is not None
+    assert "2^53" in found["old"].ceiling.reason
+
+
+async def test_one_increment_by_a_double_flips_the_type_and_the_moment_is_named(
+    client: Client, gateway: MongoGateway
+) -> None:
+    counters = client[DB].counters
+    counters.insert_one({"_id": "orders", "seq": 41})
+    found, waited = await until(
+        gateway,
+        [lambda: counters.update_one({"_id": "orders"}, {"$inc": {"seq": 1.0}})],
+        lambda found: Flag.DOUBLE in found["orders"].flags,
+    )
+    assert waited == 1
+    assert re.match(r"Turned from int32 into double at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found["orders"].notes[0])
+    # The same from the oplog, for somebody who looks only afterwards.
+    (note,) = ours(await look(gateway))["orders"].notes
+    assert note.startswith("Turned from int32 into double at ")
+
+
+async def test_rewound_and_reset_are_flagged_live_and_from_the_oplog(client: Client, gateway: MongoGateway) -> None:
+    counters = client[DB].counters
+    counters.insert_many([{"_id": "restored", "seq": 0}, {"_id": "dropped", "seq": 0}])
+    counters.update_many({}, {"$inc": {"seq": 5_000}})
+
+    def go_back() -> None:
+        counters.replace_one({"_id": "restored"}, {"seq": 4_000})
+        counters.replace_one({"_id": "dropped"}, {"seq": 1})
+
+    found, waited = await until(gateway, [go_back], lambda found: Flag.REWOUND in found["restored"].flags)
+    assert waited == 1
+    assert "from 5000 to 4000" in found["restored"].notes[0]
+    assert found["dropped"].flags == (Flag.RESET,)
+    afterwards = ours(await look(gateway))
+    assert afterwards["restored"].flags == (Flag.REWOUND,)
+    assert afterwards["dropped"].flags == (Flag.RESET,)
+    # Past the old mark no id is handed out a second time any more.
+    counters.update_one({"_id": "restored"}, {"$inc": {"seq": 2_000}})
+    assert ours(await look(gateway))["restored"].flags == ()
+
+
+@pytest.mark.parametrize("identity", ["orders", "a'b\"c\\`(x)\u202e\x1b[31m", {"db": DB, "coll": "orders"}])
+async def test_behind_is_flagged_and_its_repair_mends_it(client: Client, gateway: MongoGateway, identity: Any) -> None:
+    db = client[DB]
+    field = "seq_value" if isinstance(identity, dict) else "current_id"
+    name = "counters" if isinstance(identity, dict) else "doctrine_increment_ids"
+    db[name].insert_one({"_id": identity, field: 7.0})
+    target = "orders" if isinstance(identity, dict) else identity
+    db[target].insert_many([{"_id": 20}, {"_id": Int64(12)}, {"_id": "not a number"}])
+    counter = next(c for c in (await look(gateway)).counters if c.ns == f"{DB}.{name}")
+    assert (counter.drift, Flag.BEHIND in counter.flags) == (-13, True)
+    assert clean(counter.repair) == counter.repair
+    assert counter.repair.isascii()
+    run(client, counter.repair)
+    run(client, counter.repair)
+    (document,) = db[name].find()
+    assert document == {"_id": identity, field: 20}
+    assert isinstance(document[field], Int64)
+    mended = next(c for c in (await look(gateway)).counters if c.ns == f"{DB}.{name}")
+    assert (mended.drift, Flag.BEHIND in mended.flags, mended.repair) == (0, False, "")
+
+
+async def test_drift_is_as_of_its_reading_and_a_repair_is_seen_at_once(client: Client, gateway: MongoGateway) -> None:
+    db = client[DB]
+    db.doctrine_increment_ids.insert_one({"_id": "orders", "current_id": 10})
+    db.orders.insert_many([{"_id": n} for n in (3, 10)])
+    calls = 0
+
+    def grow() -> None:
+        nonlocal calls
+        calls += 1
+        db.doctrine_increment_ids.update_one({"_id": "orders"}, {"$inc": {"current_id": 100}})
+
+    found, _ = await until(gateway, [lambda: None, lambda: None, grow, grow], lambda found: True)
+    assert (found["orders"].value, found["orders"].drift, found["orders"].burn) == (210, 0, 0.75)
+
+    def fall_behind() -> None:
+        db.orders.insert_one({"_id": 500})
+
+    def mend() -> None:
+        db.doctrine_increment_ids.update_one({"_id": "orders"}, {"$max": {"current_id": 500}})
+
+    fall_behind()
+    await until(gateway, [lambda: None, lambda: None], lambda found: Flag.BEHIND in found["orders"].flags)
+    found, _ = await until(gateway, [lambda: None, lambda: None, mend], lambda found: found["orders"].flags == ())
+    assert (found["orders"].drift, found["orders"].repair) == (0, "")
+
+
+def run(client: Client, command: str) -> None:
+    """Run a repair as mongosh would: the literals of the text, and nothing else, become the update."""
+    found = re.fullmatch(r"db\.getSiblingDB\((.+?)\)\.getCollection\((.+?)\)\.updateOne\((.+)\)", command)
+    assert found
+    text = re.sub(r'EJSON\.parse\(("(?:[^"\\]|\\.)*"), \{relaxed: false\}\)', lambda m: json_util.loads(m[1]), found[3])
+    text = re.sub(r'NumberLong\("(-?\d+)"\)', r'{"$numberLong": "\1"}', text)
+    query, update = json_util.loads(f"[{text}]", json_options=json_util.CANONICAL_JSON_OPTIONS)
+    collection = client[json_util.loads(found[1])][json_util.loads(found[2])]
+    assert collection.update_one(query, update).matched_count == 1
+
+
+async def test_pool_is_one_row(client: Client, gateway: MongoGateway) -> None:
+    span = 10**6
+    client[DB].accounts.insert_many(
+        [{"_id": n, "COUNT": Int64(n * span), "MAX_VALUE": Int64((n + 1) * span - 1)} for n in range(1000)]
+    )
+    client[DB].accounts.update_one({"_id": 3}, {"$inc": {"COUNT": span}})
+    client[DB].accounts.update_one({"_id": 4}, {"$inc": {"COUNT": span // 2}})
+    pool_row = ours(await look(gateway))["pool"]
+    pool = pool_row.pool
+    assert pool is not None
+    assert (pool.documents, pool.full, pool.used[:6]) == (1000, 1, (0.0, 0.0, 0.0, 1.0, 0.5, 0.0))
+    assert (pool_row.value, pool_row.left, pool_row.flags) == (1_500_000, 998_500_000, (Flag.FIRST_FULL,))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_the_same_through_motor(client: Client, replica_set: ReplicaSet) -> None:
+    client[DB].counters.insert_one({"_id": "orders", "seq": 0})
+    for _ in range(12):
+        client[DB].counters.update_one({"_id": "orders"}, {"$inc": {"seq": 1}})
+    gateway = open_gateway(replica_set.uri, driver=Driver.MOTOR)
+    async with aclosing(watch(gateway, QUICK)) as snapshots:
+        first, second = [ours(snapshot) async for snapshot, _ in _numbered(snapshots, 2)]
+    await gateway.close()
+    assert (first["orders"].value, first["orders"].forecast.steps) == (12, 12)
+    assert second["orders"].value == 12
+
+
+async def _numbered(
+    snapshots: AsyncIterator[CountersSnapshot], count: int
+) -> AsyncIterator[tuple[CountersSnapshot, int]]:
+    number = 0
+    async for snapshot in snapshots:
+        number += 1
+        yield snapshot, number
+        if number == count:
+            return
+
+
+async def test_configured_counters(client: Client, gateway: MongoGateway) -> None:
+    client[DB].odd.insert_many([{"_id": "invoice", "deep": {"n": 90}, "other": [1]}, {"_id": "x", "deep": {"n": 1}}])
+    client[DB].counters.insert_many([{"_id": "secret", "seq": 1}, {"_id": "shown", "seq": 1}])
+    client[DB].invoices.insert_many([{"number": n} for n in (80, 95)])
+    client[DB].invoices.create_index("number")
+    config = parse_config(
+        {
+            "counter": [
+                {"collection": f"{DB}.odd", "id": "invoice", "field": "deep.n", "name": "Invoices", "digits": 2,
+                 "semantics": "next", "target": f"{DB}.invoices.number"},
+                {"collection": f"{DB}.counters", "id": "secret", "hide": True},
+            ]
+        }
+    )  # fmt: skip
+    found = ours(await look(gateway, WatchSettings(config=config)))
+    assert set(found) == {"Invoices", "shown"}
+    counter = found["Invoices"]
+    assert counter.ceiling is not None
+    assert (counter.ceiling.value, counter.ceiling.reason, counter.left) == (99, "2 digits", 10)
+    assert (counter.drift, counter.repair.endswith('NumberLong("96")}})')) == (-6, True)
+
+
+async def test_samples_of_earlier_runs_count(client: Client, gateway: MongoGateway, tmp_path: Path) -> None:
+    settings = WatchSettings(history_path=tmp_path / "state" / "counters.sqlite", oplog_history=False)
+    client[DB].counters.insert_one({"_id": "orders", "seq": 100})
+    await look(gateway, settings)
+    client[DB].counters.update_one({"_id": "orders"}, {"$set": {"seq": 50}})
+    assert ours(await look(gateway, settings))["orders"].flags == (Flag.REWOUND,)
+    assert (tmp_path / "state" / "counters.sqlite").stat().st_mode & 0o077 == 0
+
+
+async def test_least_privilege_is_a_trouble_and_never_a_failure() -> None:
+    with Standalone(options=("--auth",)) as server:
+        with server.client() as client:
+            client.admin.command("createUser", "root", pwd="r", roles=["root"])
+        with server.client(username="root", password="r") as client:
+            client.shop.counters.insert_one({"_id": "orders", "seq": 4})
+            client.hidden.counters.insert_one({"_id": "orders", "seq": 4})
+            reads = {"resource": {"db": "shop", "collection": "counters"}, "actions": ["find"]}
+            lists = {"resource": {"db": "hidden", "collection": ""}, "actions": ["listCollections"]}
+            client.admin.command("createRole", "narrow", privileges=[reads, lists], roles=[])
+            client.admin.command("createUser", "watcher", pwd="w", roles=["narrow"])
+        gateway = open_gateway(server.uri, username="watcher", password="w")
+        snapshot = await look(gateway)
+        await gateway.close()
+    assert [(counter.ns, counter.value) for counter in snapshot.counters] == [("shop.counters", 4)]
+    assert [trouble.ns for trouble in snapshot.troubles] == ["hidden.counters"]
+
+
+async def test_a_lost_server_is_a_trouble_and_the_watch_goes_on() -> None:
+    with ReplicaSet(1) as servers:
+        with servers.client() as client:
+            client.shop.counters.insert_one({"_id": "orders", "seq": 4})
+        gateway = open_gateway(servers.uri, serverSelectionTimeoutMS=500)
+        states: list[bool] = []
+        async with aclosing(watch(gateway, QUICK)) as snapshots:
+            async for snapshot in snapshots:
+                assert [counter.value for counter in snapshot.counters] == [4]
+                states.append(bool(snapshot.troubles))
+                if states == [False]:
+                    servers.kill(0)
+                elif states[-1] and len(states) > 1 and not states[-2]:
+                    servers.restart(0)
+                elif len(states) > 2 and not states[-1]:
+                    break
+        await gateway.close()
+    assert any(states)

@@ -1,0 +1,126 @@
+"""A forecast from the first second, from hours that the server's oplog remembers and weeks that ObjectIds tell."""
+
+from __future__ import annotations
+
+import random
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import Int64, ObjectId
+from counters.backdate import hours_ago, write_past
+
+from tallyglass.connect import open_gateway
+from tallyglass.counters.history import Past
+from tallyglass.counters.snapshot import CountersSnapshot, Flag, NumericType
+from tallyglass.counters.store import SampleStore
+from tallyglass.counters.watch import WatchSettings, look
+from tallyglass.demo.server import ReplicaSet
+
+pytestmark = pytest.mark.live
+
+SPAN = 10**6
+
+
+def update(at: float, ns: str, identity: Any, field: str, value: float) -> dict[str, Any]:
+    return {"at": at, "op": "u", "ns": ns, "o": {"$v": 2, "diff": {"u": {field: value}}}, "o2": {"_id": identity}}
+
+
+def made_at(at: float, number: int) -> ObjectId:
+    """An ObjectId of a moment."""
+    return ObjectId(ObjectId.from_datetime(datetime.fromtimestamp(at, UTC)).binary[:4] + number.to_bytes(8, "big"))
+
+
+async def look_at(servers: ReplicaSet, settings: WatchSettings) -> CountersSnapshot:
+    gateway = open_gateway(servers.uri)
+    try:
+        return await look(gateway, settings)
+    finally:
+        await gateway.close()
+
+
+async def test_hours_of_oplog_give_a_band_in_the_first_snapshot(one_member: ReplicaSet) -> None:
+    rng = random.Random(1)
+    start, count = hours_ago(12), 3_000
+    entries: list[dict[str, Any]] = []
+    pool = {n: n * SPAN for n in range(200)}
+    for n in range(count):
+        at = start + n * 12 * 3600 / count
+        number = rng.randrange(200)
+        pool[number] += 1_000
+        entries += [
+            update(at, "shop.counters", "orders", "seq", n),
+            update(at, "shop.pool", number, "COUNT", Int64(pool[number])),
+            update(at, "shop.carts", n, "total", n),
+        ]
+        if n == count // 2:
+            entries.append(update(at, "shop.counters", "wild", "seq", 70))
+            entries.append(update(at + 1, "shop.counters", "wild", "seq", 71.0))
+            entries.append(update(at, "shop.counters", "back", "seq", 9_000))
+    with one_member.client() as client:
+        client.shop.counters.insert_many(
+            [{"_id": "orders", "seq": count}, {"_id": "wild", "seq": 90.0}, {"_id": "back", "seq": 500}]
+        )
+        client.shop.pool.insert_many(
+            [{"_id": n, "COUNT": Int64(next_id), "MAX_VALUE": Int64((n + 1) * SPAN - 1)} for n, next_id in pool.items()]
+        )
+    write_past(one_member, entries)
+    gateway = open_gateway(one_member.uri)
+    began = time.perf_counter()
+    snapshot = await look(gateway)
+    took = time.perf_counter() - began
+    await gateway.close()
+    found = {counter.id: counter for counter in snapshot.counters}
+    orders = found["orders"]
+    assert orders.forecast.rate == pytest.approx(count / (12 * 3600), rel=0.05)
+    assert orders.forecast.history_seconds == pytest.approx(12 * 3600, rel=0.05)
+    assert orders.forecast.steps > 1_000
+    assert orders.crossing is not None
+    assert orders.crossing.spread is not None
+    assert len(orders.history) > 100
+    # A pool of 200 million ids, 6 million of them gone in 12 hours: its end lies within what 12 hours can tell.
+    accounts = found["pool"]
+    assert accounts.pool is not None
+    assert accounts.forecast.rate == pytest.approx(1_000 * count / (12 * 3600), rel=0.15)
+    assert accounts.forecast.spread is not None
+    assert found["wild"].notes[0].startswith("Turned from int32 into double at ")
+    assert found["back"].flags == (Flag.REWOUND,)
+    # The budget is 2 s on a machine of one's own; a test machine may be busy.
+    assert took < 20
+
+
+async def test_weeks_of_object_ids_give_dates(one_member: ReplicaSet) -> None:
+    days, each = 35, 40
+    now = time.time()
+    with one_member.client() as client:
+        client.shop.invoices.create_index("number", unique=True)
+        client.shop.invoices.insert_many(
+            [{"_id": made_at(now - days * 86_400 + n * 86_400 / each, n), "number": n} for n in range(1, days * each)]
+        )
+        client.shop["mongoengine.counters"].insert_one({"_id": "invoices.number", "next": days * each})
+    config = WatchSettings(oplog_history=False)
+    (counter,) = (await look_at(one_member, config)).counters
+    assert counter.drift == 1
+    assert counter.forecast.rate == pytest.approx(each / 86_400, rel=0.05)
+    assert counter.forecast.basis in ("28 days", "35 days")
+
+
+async def test_samples_of_earlier_runs_reach_beyond_the_oplog(one_member: ReplicaSet, tmp_path: Path) -> None:
+    path = tmp_path / "counters.sqlite"
+    settings = WatchSettings(history_path=path)
+    with one_member.client() as client:
+        client.shop.counters.insert_one({"_id": "orders", "seq": 10_000})
+    await look_at(one_member, settings)
+    store = SampleStore(path)
+    (deployment,) = {row[0] for row in store._base.execute("SELECT deployment FROM sample")}
+    now = time.time()
+    key = "shop.counters/orders/seq"
+    hours = [(key, Past(now - n * 3600, 10_000 - n * 10, NumericType.INT32)) for n in range(2, 24 * 15)]
+    store.save(deployment, hours, now)
+    store.close()
+    (counter,) = (await look_at(one_member, settings)).counters
+    assert counter.key == key
+    assert counter.forecast.basis == "14 days"
+    assert counter.forecast.rate == pytest.approx(10 / 3600, rel=0.02)
