@@ -1,0 +1,1 @@
+"""Plan a point-in-time restore: prove it, then emit the exact commands. Never runs anything."""

@@ -1,0 +1,130 @@
+"""Does the oplog reach, whole, from backup to point? Where the replay must begin, and how long that stays true."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from bson import Timestamp
+
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.gateway import OPLOG, Gateway
+from tallyglass.moment import Ts
+from tallyglass.oplog import walk
+from tallyglass.restore import entries
+from tallyglass.restore.entries import Entry
+
+BACK_OFF_SECONDS = 10
+"""mongodump notes the newest entry it sees; entries before it may not be visible yet. So the replay begins earlier."""
+
+SCAN_MS = 3_600_000
+"""How long one pass over the window may take on the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the replay begins. ``ts`` is that of an entry that exists, or None: then ``why`` says what is missing.
+
+    ``back_off`` is in seconds. ``from_birth`` means that the oplog still holds the set's first entry.
+    """
+
+    ts: Ts | None
+    back_off: int
+    oldest: Ts | None
+    newest: Ts | None
+    from_birth: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadRoom:
+    """How long the start stays in the oplog: hours at the rate of its own window, None where it cannot be told."""
+
+    hours: float | None
+    used_bytes: int | None = None
+    max_bytes: int | None = None
+
+
+def stamp(ts: Ts) -> Timestamp:
+    """The driver's form of a timestamp."""
+    return Timestamp(ts.t, ts.i)
+
+
+async def edge(gateway: Gateway, direction: int, query: dict[str, object] | None = None) -> Entry | None:
+    """The oldest (1) or newest (-1) entry of the oplog that matches."""
+    async for batch in gateway.find_raw(OPLOG, query or {}, sort=[("$natural", direction)], limit=1, time_ms=60_000):
+        for start, end in walk.split(batch):
+            return entries.read(batch[start:end])
+    return None
+
+
+async def choose_start(gateway: Gateway, known: Ts, back_off: int) -> Start:
+    """The newest entry at or before ``known`` less ``back_off`` seconds. None of it is assumed: the entry is read.
+
+    Where the oplog still holds the first entry of the set's life, that entry will do: nothing came before it.
+    """
+    oldest, newest = await edge(gateway, 1), await edge(gateway, -1)
+    if oldest is None or newest is None:
+        return Start(None, back_off, None, None, why="the oplog is empty")
+    wanted = Ts(max(known.t - back_off, 0), known.i)
+    born = oldest.op == "n" and oldest.o.get("msg") == "initiating set"
+    found = await edge(gateway, -1, {"ts": {"$lte": stamp(wanted)}}) if oldest.ts <= wanted else None
+    if found is not None:
+        return Start(found.ts, back_off, oldest.ts, newest.ts, born)
+    if born:
+        return Start(oldest.ts, back_off, oldest.ts, newest.ts, True)
+    return Start(None, back_off, oldest.ts, newest.ts, why=f"its oldest entry is {oldest.ts}, and {wanted} is needed")
+
+
+def moved(start: Start, ts: Ts) -> Start:
+    """The same with the replay beginning at ``ts``, where a transaction begins."""
+    return replace(start, ts=ts)
+
+
+async def still_covered(gateway: Gateway, start: Start) -> Start:
+    """Look again, after everything was read: the server may have overwritten the start in the meantime."""
+    oldest = await edge(gateway, 1)
+    if oldest is not None and start.ts is not None and oldest.ts > start.ts:
+        return replace(start, ts=None, why=f"while it was read its oldest entry became {oldest.ts}")
+    return start
+
+
+async def chain_beginning(gateway: Gateway, link: Ts) -> Ts | None:
+    """The first entry of the transaction that ``link`` belongs to; None where the oplog does not hold it any more."""
+    while True:
+        found = await edge(gateway, 1, {"ts": stamp(link)})
+        if found is None:
+            return None
+        if found.previous is None:
+            return found.ts
+        link = found.previous
+
+
+async def window(gateway: Gateway, start: Ts, end: Ts | None = None) -> AsyncIterator[Entry]:
+    """All entries from ``start`` on, up to but not including ``end``."""
+    bounds = {"$gte": stamp(start)} | ({"$lt": stamp(end)} if end else {})
+    async for batch in gateway.find_raw(OPLOG, {"ts": bounds}, time_ms=SCAN_MS):
+        for at, after in walk.split(batch):
+            yield entries.read(batch[at:after])
+
+
+async def majority(gateway: Gateway) -> Ts | None:
+    """The newest timestamp that a majority of the members has; None where the server does not say."""
+    hello = await gateway.command("hello")
+    said = hello.get("lastWrite", {}).get("majorityOpTime", {}).get("ts")
+    return Ts(said.time, said.inc) if said is not None else None
+
+
+async def head_room(gateway: Gateway, start: Ts, oldest: Ts, newest: Ts) -> HeadRoom:
+    """Hours until ``start`` is the oldest entry and goes next, at the rate at which the present window was written."""
+    try:
+        stats = await gateway.command("collStats", OPLOG.collection, db=OPLOG.db)
+    except (PrivilegeError, ReadError):
+        return HeadRoom(None)
+    used, most = int(stats.get("size", 0)), int(stats.get("maxSize", 0))
+    span = newest.t - oldest.t
+    if used <= 0 or most <= 0 or span <= 0:
+        return HeadRoom(None, used, most)
+    bytes_a_second = used / span
+    room = max(most - used, 0) / bytes_a_second + (start.t - oldest.t)
+    return HeadRoom(room / 3600, used, most)

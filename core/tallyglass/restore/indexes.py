@@ -1,0 +1,58 @@
+"""Index specifications and collection options in one comparable form, whatever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bson import json_util
+from bson.int64 import Int64
+
+_NOT_COMPARED = frozenset({"ns", "background", "v", "textIndexVersion", "2dsphereIndexVersion", "buildUUID", "method"})
+_COMPARED_OPTIONS = (
+    "capped", "size", "max", "validator", "validationLevel", "validationAction", "collation",
+    "expireAfterSeconds", "changeStreamPreAndPostImages", "viewOn", "pipeline",
+)  # fmt: skip
+_DEFAULTS = {"validationLevel": "strict", "validationAction": "error"}
+
+
+def same_numbers(value: Any) -> Any:
+    """Whole numbers of any BSON type become int: ``1``, ``1.0`` and ``NumberLong(1)`` mean the same in a key."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, (Int64, int)):
+        return int(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: same_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [same_numbers(inner) for inner in value]
+    return value
+
+
+def canonical_index(spec: Mapping[str, Any]) -> str:
+    """One index as Extended JSON: its fields sorted by name, its key in its own order, version numbers left out."""
+    kept = {
+        name: same_numbers(value)
+        for name, value in sorted(spec.items())
+        if name not in _NOT_COMPARED and not (name in ("hidden", "sparse", "unique") and not value)
+    }
+    return json_util.dumps(kept, json_options=json_util.RELAXED_JSON_OPTIONS)
+
+
+def canonical_options(options: Mapping[str, Any]) -> str:
+    """The options that decide how a collection behaves, as Extended JSON; the server's own additions left out."""
+    kept = {
+        name: same_numbers(options[name])
+        for name in _COMPARED_OPTIONS
+        if options.get(name) not in (None, False, _DEFAULTS.get(name), {}, {"enabled": False})
+    }
+    if not kept.get("validator"):
+        kept.pop("validator", None)
+    return json_util.dumps(kept, json_options=json_util.RELAXED_JSON_OPTIONS)
+
+
+def is_id_index(spec: Mapping[str, Any]) -> bool:
+    """Whether this is the index on ``_id`` that every collection has."""
+    return list(spec.get("key", ())) == ["_id"] and spec.get("name") == "_id_"

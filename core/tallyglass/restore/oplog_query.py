@@ -1,0 +1,31 @@
+"""The query of the oplog dump: which entries the replay file holds. Extended JSON v2, ASCII, for ``--queryFile``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tallyglass.moment import Ts
+
+LEFT_OUT_PATTERN = r"^(config\.|admin\.(?!\$cmd$))"
+"""Users, versions and the server's own records: never for the spare. ``admin.$cmd`` stays: it holds transactions."""
+
+MOST_LEFT_OUT = 20_000
+"""Entries that a query may name one by one to leave them out."""
+
+
+def oplog_query(start: Ts, limit: Ts, without: Sequence[Ts] = ()) -> str:
+    """Everything from ``start`` to ``limit``, the entry at the limit too: it proves that the file reaches it.
+
+    ``without`` names entries to leave out. The first and the last bound make a bounded seek of it on the server.
+    """
+    bounds: dict[str, Any] = {"$gte": _stamp(start), "$lte": _stamp(limit)}
+    if without:
+        bounds["$nin"] = [_stamp(ts) for ts in sorted(without)]
+    query = {"ts": bounds, "ns": {"$not": {"$regularExpression": {"pattern": LEFT_OUT_PATTERN, "options": ""}}}}
+    return json.dumps(query, ensure_ascii=True, separators=(",", ":"))
+
+
+def _stamp(ts: Ts) -> dict[str, Any]:
+    return {"$timestamp": {"t": ts.t, "i": ts.i}}

@@ -1,0 +1,87 @@
+"""What the commands of one restore are made from, and the few ways to make one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tallyglass.moment import Ts
+from tallyglass.restore import mongosh
+from tallyglass.restore.backup import ARCHIVE, Contents
+from tallyglass.restore.files import WorkDir, chain, write
+from tallyglass.restore.plan import Command, ExpectedNamespace, Phase, Return, Slice
+from tallyglass.restore.tool_uri import ToolUri
+from tallyglass.text import shell_join
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Everything that the commands are made from. All of it was proven before.
+
+    ``own_spare`` is a port: the commands start a spare of their own there; 0 where one was named. ``fixes`` are the
+    mongosh statements for counters; ``merges`` those that merge what came back, by namespace.
+    """
+
+    work: WorkDir
+    source: ToolUri
+    spare: ToolUri
+    contents: Contents
+    start: Ts
+    limit: Ts
+    slice: Slice
+    applied: int
+    without: tuple[Ts, ...] = ()
+    open_views: tuple[str, ...] = ()
+    expected: tuple[ExpectedNamespace, ...] = ()
+    surplus: dict[str, list[str]] = field(default_factory=dict)
+    phantoms: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    returns: tuple[Return, ...] = ()
+    merges: dict[str, list[str]] = field(default_factory=dict)
+    fixes: tuple[str, ...] = ()
+    own_spare: int = 0
+
+    @property
+    def gzip(self) -> bool:
+        """Whether the run that replays reads compressed files: an archive was unpacked before."""
+        return self.contents.backup.gzip and self.contents.backup.form != ARCHIVE
+
+
+def tool(name: str, *options: str) -> tuple[str, ...]:
+    """The argument list of a tool; every option is one word, ``--name=value``."""
+    return (name, *options)
+
+
+def run(phase: Phase, title: str, argv: Sequence[str], **more: str) -> Command:
+    """A step that is one command."""
+    return Command(phase, title, tuple(argv), shell_join(argv), **more)
+
+
+def text(phase: Phase, title: str, shell: str, **more: str) -> Command:
+    """A step that is shell text."""
+    return Command(phase, title, (), shell, **more)
+
+
+def run_mongosh(
+    order: Order, phase: Phase, file: str, title: str, statements: Sequence[str], role: str, **more: str
+) -> Command:
+    """A step that writes a file for mongosh and runs it. ``role`` is source or spare."""
+    uri = order.source if role == "source" else order.spare
+    path = order.work.at(file)
+    password = order.work.password(role) if uri.asks else ""
+    argv = tool("mongosh", "--nodb", "--norc", "--quiet", f"--file={path}")
+    lines = mongosh.program(statements, uri.text, password)
+    return Command(phase, title, argv, chain(write(path, lines), shell_join(argv)), **more)
+
+
+def verification(order: Order, *options: str) -> tuple[str, ...]:
+    """``tallyglass restore verify`` of the spare against the plan in the work directory."""
+    words = [order.work.plan, f"--spare={order.spare.text}", *options]
+    if order.spare.asks:
+        words.append(f"--password-file={order.work.password('spare')}")
+    return tool("tallyglass", "restore", "verify", *words)
+
+
+def escape_pattern(ns: str) -> str:
+    """A namespace where the tools read a pattern: ``*`` and ``\\`` stand for themselves after a backslash."""
+    return ns.replace("\\", "\\\\").replace("*", "\\*")

@@ -1,0 +1,195 @@
+"""All facts of one restore, frozen. Built by :mod:`tallyglass.restore.planner`, shown and written out by others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from tallyglass.moment import Ts
+
+
+class Level(StrEnum):
+    """What a check says."""
+
+    OK = "ok"
+    WARN = "warn"
+    BLOCK = "block"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One fact that was checked. ``id`` is stable and short, such as ``coverage`` or ``backup-after-point``."""
+
+    id: str
+    level: Level
+    title: str
+    advice: str = ""
+
+
+class Phase(StrEnum):
+    """The phases of a runbook, in order."""
+
+    SECURE = "secure"
+    RESTORE = "restore"
+    VERIFY = "verify"
+    RETURN = "return"
+    CLEAN = "clean"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One step: why it is there, its arguments, and the same as a line that is safe to paste.
+
+    ``argv`` is empty for a step that is shell or mongosh text alone; ``shell`` is always given.
+    ``why`` is one sentence; ``undo`` says how to take the step back, and is empty where nothing was changed.
+    ``proof`` is shell text that the script runs after the step and that fails at the first doubt.
+    """
+
+    phase: Phase
+    title: str
+    argv: tuple[str, ...]
+    shell: str
+    why: str = ""
+    undo: str = ""
+    proof: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Operations after the point on one namespace: what a full rollback to the point would lose."""
+
+    ns: str
+    inserts: int
+    updates: int
+    deletes: int
+    commands: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reissue:
+    """A counter that would hand out ids twice after the restore. ``fix`` is mongosh text, ``$max`` only."""
+
+    ns: str
+    id: str
+    field: str
+    restored: int | float | None
+    live: int | float
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What a backup holds. ``start`` and ``end`` are the oplog positions between which it was taken, None where
+    it does not say; ``source`` tells how they are known: ``oplog``, ``sidecar``, ``given`` or ``file times``."""
+
+    path: Path
+    form: str
+    gzip: bool
+    start: Ts | None
+    end: Ts | None
+    source: str
+    server_version: str = ""
+    tool_version: str = ""
+    namespaces: tuple[str, ...] = ()
+    bytes: int = 0
+    has_oplog: bool = False
+    taken_hint: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedNamespace:
+    """What one collection or view must hold on the spare after the replay.
+
+    ``kind`` is collection, view or timeseries. ``documents`` is None where it cannot be computed.
+    ``indexes`` and ``options`` are canonical Extended JSON, keys in order: comparable as text.
+    ``repair`` holds the indexes that the replay loses (after a rename), and that the repair builds.
+    """
+
+    ns: str
+    kind: str
+    documents: int | None
+    indexes: tuple[str, ...] = ()
+    options: str = "{}"
+    repair: tuple[str, ...] = ()
+
+
+class Strategy(StrEnum):
+    """How one namespace comes back to the live set."""
+
+    WHOLE = "whole"
+    """Under its own name: nothing of that name is live."""
+    MERGE = "merge"
+    """Beside the live one, then merged: what was written after the point by others stays."""
+    REPLACE = "replace"
+    """Beside the live one, which is then renamed away and replaced."""
+    BESIDE = "beside"
+    """Beside the live one, for a person to compare; nothing is merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """How one namespace comes back: ``beside`` is the name it is put under first; ``kept`` counts documents that
+    were written after the point by others and stay as they are; ``note`` says any doubt."""
+
+    ns: str
+    strategy: Strategy
+    beside: str = ""
+    kept: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The oplog entries that the replay file must hold: how many, from which to which, and their bytes."""
+
+    entries: int
+    first: Ts
+    last: Ts
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One restore: to just before ``limit`` (exclusive), replaying from ``start``, from ``backup``.
+
+    ``before`` and ``after`` describe in one line the entry on each side of the point.
+    ``commands`` is empty when a check blocks. ``passwords`` names the servers, ``source`` or ``spare``, whose
+    password the tools will ask for.
+    """
+
+    point: Ts
+    start: Ts | None
+    limit: Ts
+    backup: Backup
+    set_name: str
+    spare: str
+    made: datetime
+    before: str = ""
+    after: str = ""
+    incident: str = ""
+    operations: int | None = None
+    expected_applied: int | None = None
+    hours_left: float | None = None
+    checks: tuple[Check, ...] = ()
+    commands: tuple[Command, ...] = ()
+    loss: tuple[Loss, ...] = ()
+    reissue: tuple[Reissue, ...] = ()
+    expected: tuple[ExpectedNamespace, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    returns: tuple[Return, ...] = ()
+    slice: Slice | None = None
+    cut_transactions: tuple[str, ...] = ()
+    server_version: str = ""
+    tools_needed: str = ""
+    work_dir: str = ""
+    source_user: str = ""
+    spare_user: str = ""
+    passwords: tuple[str, ...] = ()
+
+    @property
+    def level(self) -> Level:
+        """The worst level among the checks."""
+        levels = {check.level for check in self.checks}
+        return next((level for level in (Level.BLOCK, Level.WARN) if level in levels), Level.OK)

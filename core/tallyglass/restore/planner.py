@@ -1,0 +1,151 @@
+"""From a request to a plan: gather the facts, judge them, and only then make commands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.gateway import Gateway
+from tallyglass.moment import Ts, iso
+from tallyglass.oplog.entry import row
+from tallyglass.restore.checks import judge
+from tallyglass.restore.commands import Order, commands
+from tallyglass.restore.entries import Entry
+from tallyglass.restore.expectation import expect
+from tallyglass.restore.facts import Facts
+from tallyglass.restore.files import WorkDir
+from tallyglass.restore.gather import RestoreRequest, gather
+from tallyglass.restore.plan import ExpectedNamespace, Level, Plan, Slice
+from tallyglass.restore.returns import merge_steps, plan_returns
+from tallyglass.restore.toolset import needed_for
+from tallyglass.text import clean
+
+__all__ = ["RestoreRequest", "plan_restore"]
+
+
+async def plan_restore(gateway: Gateway, request: RestoreRequest) -> Plan:
+    """Prove the restore, then emit its commands; a blocked plan has none.
+
+    Reads the whole window of the oplog and the whole backup, so it may take minutes. Raises InputError for a request or
+    a backup that cannot be read, and the errors of the gateway.
+    """
+    facts = await gather(gateway, request)
+    expected = expect(facts.replay.catalog, facts.base) if facts.replay and facts.base else ()
+    stamp = facts.limit.time.strftime("%Y%m%dT%H%M%S")
+    if facts.loss is not None:
+        live, unknown = await live_names(gateway, {item.ns.partition(".")[0] for item in expected})
+        facts.returns = plan_returns(expected, facts.loss.changed, live, facts.incident, stamp, unknown)
+    plan = _describe(facts, request, expected)
+    if plan.level is Level.BLOCK:
+        return plan
+    return replace(plan, commands=commands(_order(facts, plan, stamp)))
+
+
+async def live_names(gateway: Gateway, databases: set[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The collections and views that exist now in these databases, and the databases where that cannot be told."""
+    names: set[str] = set()
+    unknown: set[str] = set()
+    for db in sorted(databases):
+        try:
+            names |= {str(item.ns) for item in await gateway.list_collections(db)}
+        except (PrivilegeError, ReadError):
+            unknown.add(db)
+    return frozenset(names), frozenset(unknown)
+
+
+def _describe(facts: Facts, request: RestoreRequest, expected: tuple[ExpectedNamespace, ...]) -> Plan:
+    replay = facts.replay
+    incident = facts.incident
+    return Plan(
+        point=facts.limit,
+        start=facts.start.ts if facts.start else None,
+        limit=facts.limit,
+        backup=facts.contents.backup,
+        set_name=facts.deployment.set_name,
+        spare=facts.spare.address if facts.spare else f"127.0.0.1:{facts.own_spare}" if facts.own_spare else "",
+        made=datetime.now(UTC).replace(microsecond=0),
+        before=_line(facts.before_limit),
+        after=_line(facts.at_limit),
+        incident=f"{incident.title}, {iso(incident.first.time)}" if incident else "",
+        operations=replay.entries if replay else None,
+        expected_applied=replay.applied if replay else None,
+        hours_left=facts.head_room.hours if facts.head_room else None,
+        checks=judge(facts),
+        loss=facts.loss.losses() if facts.loss else (),
+        reissue=facts.reissue,
+        expected=expected,
+        leftovers=tuple(replay.catalog.phantoms()) + tuple(replay.catalog.leftovers) if replay else (),
+        returns=facts.returns,
+        slice=_slice(facts),
+        cut_transactions=tuple(f"{chain.entries[0].ts}, {len(chain.entries)} entries" for chain in facts.open_at_limit),
+        server_version=facts.deployment.version,
+        tools_needed=".".join(map(str, needed_for(facts.deployment.version))),
+        work_dir=request.work_dir or default_work_dir(facts.limit),
+        source_user=clean(facts.source_uri.user) if facts.source_uri else "",
+        spare_user=clean(facts.spare_uri.user) if facts.spare_uri else "",
+        passwords=tuple(
+            role
+            for role, uri in (("source", facts.source_uri), ("spare", facts.spare_uri))
+            if uri is not None and uri.asks
+        ),
+    )
+
+
+def default_work_dir(limit: Ts) -> str:
+    """A folder in the home directory, named after the point."""
+    return str(Path.home() / f"tallyglass-{limit.time:%Y%m%d-%H%M%S}-{limit.i}")
+
+
+def _line(entry: Entry | None) -> str:
+    if entry is None:
+        return ""
+    shown = row(entry.head.raw)
+    return f"{shown.ts} {shown.ns} {shown.what} {shown.id}".strip()
+
+
+def _slice(facts: Facts) -> Slice | None:
+    """What the replay file will hold: the window, and the entry at the limit, which proves that it reaches it."""
+    replay = facts.replay
+    if replay is None or replay.first is None or replay.last is None:
+        return None
+    last, entries, size = replay.last, replay.entries, replay.bytes
+    at = facts.at_limit
+    if at is not None and at.ts == facts.limit and not facts.limit_is_left_out:
+        last, entries, size = at.ts, entries + 1, size + at.size
+    return Slice(entries, replay.first, last, size)
+
+
+def _order(facts: Facts, plan: Plan, stamp: str) -> Order:
+    replay, loss = facts.replay, facts.loss
+    assert replay is not None
+    assert loss is not None
+    assert loss.last is not None, "the point is an entry of the oplog or before one"
+    assert facts.source_uri is not None
+    assert facts.spare_uri is not None
+    assert plan.start is not None
+    assert plan.slice is not None
+    catalog = replay.catalog
+    return Order(
+        work=WorkDir(plan.work_dir),
+        source=facts.source_uri,
+        spare=facts.spare_uri,
+        contents=facts.contents,
+        start=plan.start,
+        limit=plan.limit,
+        slice=plan.slice,
+        applied=replay.applied,
+        without=(*replay.dead, *replay.without),
+        open_views=tuple(sorted(replay.unopened_views)),
+        expected=plan.expected,
+        surplus={ns: catalog.surplus_indexes(ns) for ns in catalog.collections if catalog.surplus_indexes(ns)},
+        phantoms=tuple(catalog.phantoms()),
+        leftovers=tuple(dict.fromkeys(catalog.leftovers)),
+        returns=plan.returns,
+        merges={
+            row.ns: merge_steps(row, loss.changed.get(row.ns), facts.incident, stamp, loss.last) for row in plan.returns
+        },
+        fixes=tuple(f"{row.fix};" for row in plan.reissue),
+        own_spare=facts.own_spare,
+    )

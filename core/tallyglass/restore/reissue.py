@@ -1,0 +1,218 @@
+"""Counters that would hand out an id twice after the restore, and the fix.
+
+A counter's value at the point is its value in the backup, carried forward through the oplog up to the limit. What
+was issued since is the greatest value that the oplog shows after the point, or that stands there now. Where that is
+more, the restored counter goes over ids again that are in use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tallyglass.counters.history import value_after
+from tallyglass.counters.identity import id_text
+from tallyglass.counters.numbers import as_number, numeric_type
+from tallyglass.counters.shapes import Match, dig, recognise
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.gateway import OPLOG, Document, Gateway, Namespace
+from tallyglass.moment import Ts
+from tallyglass.oplog import walk
+from tallyglass.restore import coverage, entries, mongosh
+from tallyglass.restore.backup import StoredCollection
+from tallyglass.restore.bson_file import BrokenFile, decode, documents
+from tallyglass.restore.entries import Entry, element_key
+from tallyglass.restore.loss import Changed
+from tallyglass.restore.plan import Reissue
+from tallyglass.restore.unfold import Unfolder
+from tallyglass.text import clean
+
+MOST_DOCUMENTS = 5_000
+"""A collection with more documents holds no counters: its backup file is not read for them."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """One number: its value at the point, None where it was not there yet, and the greatest one since."""
+
+    ns: str
+    id: Any
+    path: str
+    restored: Any = None
+    issued: Any = None
+    live: bool = False
+    unread: bool = False
+    """Whether the backup holds its collection in a form that is not read here: an archive or data files."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What the search yields; ``unknown`` names what could not be told."""
+
+    rows: tuple[Reissue, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Search:
+    """All numbers of the counter collections that changed after the point, by namespace, id and path."""
+
+    limit: Ts
+    seen: dict[tuple[str, bytes, str], Seen] = field(default_factory=dict)
+    paths: dict[str, set[str]] = field(default_factory=dict)
+
+    def note(self, ns: str, key: bytes, document: Document) -> list[Seen]:
+        """The numbers in a whole document, if it is a counter of a known library."""
+        found = []
+        for match in sure(ns, document):
+            self.paths.setdefault(ns, set()).add(match.path)
+            where = (ns, key, match.path)
+            found.append(self.seen.setdefault(where, Seen(ns, document.get("_id"), match.path)))
+        return found
+
+    def apply(self, operation: Entry, whole: Entry) -> None:
+        """Carry the values over one operation that takes effect with ``whole``."""
+        before = whole.ts < self.limit
+        if operation.op == "c":
+            if before and operation.command in ("drop", "dropDatabase"):
+                self._forget(operation)
+            return
+        key = operation.id_key
+        if operation.op == "i":
+            self.note(operation.ns, key, operation.o)
+        for path in self.paths.get(operation.ns, ()):
+            one = self.seen.get((operation.ns, key, path))
+            if one is None:
+                continue
+            if operation.op == "d":
+                one.restored = None if before else one.restored
+                continue
+            value = value_after({"op": operation.op, "o": operation.o}, path)
+            if numeric_type(value) is None:
+                continue
+            if before:
+                one.restored = value
+            else:
+                one.issued = greater(one.issued, value)
+
+    def _forget(self, command: Entry) -> None:
+        target = command.o.get(command.command)
+        for one in self.seen.values():
+            db, _, name = one.ns.partition(".")
+            if db == command.db and (command.command == "dropDatabase" or name == target):
+                one.restored = None
+
+
+def sure(ns: str, document: Document) -> list[Match]:
+    """The counters in a document by the shapes of known libraries. A mere guess is not acted upon."""
+    return recognise(ns.partition(".")[2], document)
+
+
+def greater(one: Any, other: Any) -> Any:
+    """The greater of two numbers of any BSON type; None is less than any."""
+    if one is None or (other is not None and as_number(other) > as_number(one)):
+        return other
+    return one
+
+
+async def find_reissues(
+    gateway: Gateway,
+    stored: Mapping[str, StoredCollection],
+    changed: Mapping[str, Changed],
+    start: Ts,
+    limit: Ts,
+) -> Found:
+    """Look at every collection that changed after the point and holds counters."""
+    search = Search(limit)
+    unknown: list[str] = []
+    namespaces = []
+    for ns in sorted(changed):
+        db, _, name = ns.partition(".")
+        if not name or name.startswith(("system.", "$")) or db in ("admin", "config"):
+            continue
+        by_key = await asyncio.to_thread(_from_backup, search, ns, stored.get(ns))
+        try:
+            now = await _from_server(gateway, ns)
+        except (PrivilegeError, ReadError) as error:
+            now = {}
+            if by_key:
+                unknown.append(f"{clean(ns)} cannot be read now: {error.title}")
+        if by_key or any(sure(ns, document) for document in now.values()) or changed[ns].inserts:
+            namespaces.append(ns)
+        for key, document in now.items():
+            for one in search.note(ns, key, document):
+                one.live = True
+                one.unread = ns in stored and stored[ns].data is None
+                one.issued = greater(one.issued, dig(document, one.path))
+    if namespaces:
+        await _through_oplog(gateway, search, namespaces, start)
+    rows = [row for one in search.seen.values() if (row := _row(one, unknown)) is not None]
+    return Found(tuple(sorted(rows, key=lambda row: (row.ns, row.id, row.field))), tuple(unknown))
+
+
+def _from_backup(search: Search, ns: str, stored: StoredCollection | None) -> bool:
+    """Take the values in the backup; whether it has counters under this name."""
+    if stored is None or stored.data is None:
+        return False
+    held: list[tuple[bytes, dict[str, Any]]] = []
+    try:
+        for raw in documents(stored.data):
+            if len(held) == MOST_DOCUMENTS:
+                return False
+            held.append((element_key(raw, walk.find(raw, b"_id")), decode(raw)))
+    except (BrokenFile, walk.Malformed):
+        return False
+    found = False
+    for key, document in held:
+        for one in search.note(ns, key, document):
+            one.restored = dig(document, one.path)
+            found = True
+    return found
+
+
+async def _from_server(gateway: Gateway, ns: str) -> dict[bytes, dict[str, Any]]:
+    """The documents there are now, by id; nothing for a collection that is too large to hold counters."""
+    held: dict[bytes, dict[str, Any]] = {}
+    async for batch in gateway.find_raw(Namespace.parse(ns), {}, limit=MOST_DOCUMENTS + 1):
+        for at, after in walk.split(batch):
+            raw = batch[at:after]
+            held[element_key(raw, walk.find(raw, b"_id"))] = decode(raw)
+    return held if len(held) <= MOST_DOCUMENTS else {}
+
+
+async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str], start: Ts) -> None:
+    commands = sorted({f"{ns.partition('.')[0]}.$cmd" for ns in namespaces})
+    query: dict[str, object] = {
+        "ts": {"$gte": coverage.stamp(start)},
+        "ns": {"$in": [*namespaces, *commands, "admin.$cmd"]},
+    }
+    unfolder = Unfolder()
+    wanted = set(namespaces)
+    async for batch in gateway.find_raw(OPLOG, query, time_ms=coverage.SCAN_MS):
+        for at, after in walk.split(batch):
+            for operation, whole in unfolder.feed(entries.read(batch[at:after])):
+                if operation.op == "c" or operation.ns in wanted:
+                    search.apply(operation, whole)
+
+
+def _row(one: Seen, unknown: list[str]) -> Reissue | None:
+    if one.issued is None or (one.restored is not None and as_number(one.issued) <= as_number(one.restored)):
+        return None
+    if one.restored is None and one.live and not one.unread:
+        return None
+    shown = f"{clean(one.ns)} {id_text(one.id)}"
+    if not mongosh.keeps_order(one.id):
+        unknown.append(f"{shown} must be moved to {one.issued} by hand: its id has fields that mongosh would reorder")
+        return None
+    query, change = {"_id": one.id}, {"$max": {one.path: one.issued}}
+    more = ({"upsert": True},) if one.restored is None and not one.live else ()
+    return Reissue(
+        ns=clean(one.ns),
+        id=id_text(one.id),
+        field=clean(one.path),
+        restored=None if one.restored is None else as_number(one.restored),
+        live=as_number(one.issued),
+        fix=mongosh.call(one.ns, "updateOne", query, change, *more),
+    )

@@ -1,0 +1,325 @@
+"""What mongorestore will do with a run of oplog entries, worked out beforehand: pure, fed one entry at a time.
+
+Follows ``mongorestore --oplogReplay`` (100.15 and newer) without ``--preserveUUID``: which entries it skips, applies or
+refuses, what counts in its line "applied N oplog entries", and which collections and indexes are there at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tallyglass.moment import Ts
+from tallyglass.restore.backup import StoredCollection
+from tallyglass.restore.catalog import Catalog
+from tallyglass.restore.chains import Chain, Problem, is_left_out
+from tallyglass.restore.entries import Entry, Txn
+from tallyglass.restore.tally import Tally
+from tallyglass.text import clean
+
+KNOWN_COMMANDS = frozenset(
+    {
+        "renameCollection", "dropDatabase", "applyOps", "dbCheck", "create", "convertToCapped", "emptycapped", "drop",
+        "createIndexes", "deleteIndex", "deleteIndexes", "dropIndex", "dropIndexes", "collMod", "startIndexBuild",
+        "abortIndexBuild", "commitIndexBuild",
+    }
+)  # fmt: skip
+KEPT_CONFIG = frozenset({"chunks", "collections", "databases", "settings", "shards", "tags", "version"})
+SKIPPED_OPS = frozenset({"n", "cd", "ci", "cu", "km"})
+SKIPPED_COMMANDS = frozenset({"startIndexBuild", "abortIndexBuild", "setMultikeyMetadata"})
+
+_USERS = ("system.users", "system.roles")
+
+
+class Replay:
+    """Feed entries in order with :meth:`feed`, then read what came of them."""
+
+    def __init__(
+        self,
+        stored: Mapping[str, StoredCollection],
+        *,
+        upserts: bool = True,
+        running: bool = False,
+        without: frozenset[Ts] = frozenset(),
+    ) -> None:
+        self.catalog = Catalog(stored, running=running)
+        self.running = running
+        """Whether the spare runs on a copy of the data files: mongorestore then knows nothing of its indexes."""
+        self.upserts = upserts
+        """Whether an update of a missing document inserts it, as servers before 8.1 do while replaying."""
+        self.without = without
+        """Entries that are left out of the file: updates of documents that a later delete removes anyway."""
+        self.applied = 0
+        self.entries = 0
+        self.bytes = 0
+        self.first: Ts | None = None
+        self.last: Ts | None = None
+        self.problems: list[Problem] = []
+        self.kinds: set[str] = set()
+        """What occurs that deserves a word: rename, collMod, dropIndexes, views, timeseries, validator, users."""
+        self.dead: dict[Ts, tuple[str, bytes]] = {}
+        """Entries to leave out, with the namespace and collection UUID that is not there any more."""
+        self.dead_groups: dict[Ts, tuple[str, bytes]] = {}
+        """The same for transactions and groups all of whose operations are on such collections. They were not applied;
+        go through the window again with these in ``without``."""
+        self.unlinked: dict[Ts, Ts] = {}
+        """Entries of a transaction whose beginning lies before the window: its last entry here and the link to it."""
+        self.unopened_views: set[str] = set()
+        """Databases where a view is written though nothing holds views there yet."""
+        self._gone: set[bytes] = {item.uuid for item in self.catalog.collections.values() if item.uuid}
+        self._open: dict[Txn, Chain] = {}
+        self._tally = Tally(self.catalog)
+        self._term = -1
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry of the window."""
+        if self.last is not None and entry.ts <= self.last:
+            self._problem("order", f"the oplog goes from {self.last} back to {entry.ts}", entry)
+        if entry.head.term is not None:
+            if entry.term < self._term:
+                self._problem("order", f"the term goes from {self._term} back to {entry.term} at {entry.ts}", entry)
+            self._term = entry.term
+        if is_left_out(entry.ns):
+            self._note_left_out(entry)
+            return
+        if entry.ts in self.without:
+            return
+        if entry.op not in SKIPPED_OPS and entry.command not in SKIPPED_COMMANDS:
+            if entry.txn is not None:
+                self._transaction(entry, entry.txn)
+            elif self._is_dead(entry):
+                self.dead[entry.ts] = (entry.ns, entry.ui)
+                return
+            elif entry.command == "applyOps" and self._all_dead([entry]):
+                return
+            else:
+                self._apply(entry, top=True)
+        self.entries += 1
+        self.bytes += entry.size
+        self.first = self.first or entry.ts
+        self.last = entry.ts
+
+    def open_transactions(self) -> list[Chain]:
+        """Transactions that have begun and have neither committed nor aborted so far."""
+        return list(self._open.values())
+
+    def finish(self) -> None:
+        """Take the end of the window: judge what was left open until then."""
+        for ts, ns in self.unexplained().items():
+            self.problems.append(
+                Problem("base-incomplete", f"{clean(ns)} is written at {ts} but is not in the backup", ts)
+            )
+
+    def unexplained(self) -> dict[Ts, str]:
+        """Entries on collections that are not there though nothing dropped or renamed them: the backup lacks them."""
+        dead = self.dead | self.dead_groups
+        return {ts: ns for ts, (ns, uuid) in dead.items() if uuid not in self._gone}
+
+    # --- one entry -------------------------------------------------------------------------------------------
+
+    def _note_left_out(self, entry: Entry) -> None:
+        if entry.db != "admin":
+            return
+        if entry.document_id == "featureCompatibilityVersion" and entry.ns == "admin.system.version":
+            self._problem("fcv-change", f"the feature compatibility version is changed at {entry.ts}", entry)
+        elif entry.ns.partition(".")[2] in _USERS:
+            self.kinds.add("users")
+        elif not entry.ns.partition(".")[2].startswith("system."):
+            self.kinds.add("admin-collections")
+
+    def _transaction(self, entry: Entry, txn: Txn) -> None:
+        chain = self._open.setdefault(txn, Chain())
+        chain.entries.append(entry)
+        if entry.previous is not None and len(chain.entries) == 1:
+            self.unlinked[entry.ts] = entry.previous
+        if entry.aborts:
+            del self._open[txn]
+        elif entry.commits:
+            del self._open[txn]
+            if not chain.whole or self._all_dead(chain.entries):
+                return
+            for part in chain.entries:
+                for inner in part.inner:
+                    self._apply(inner, top=False)
+
+    def _all_dead(self, parts: Sequence[Entry]) -> bool:
+        """Whether all of a group is on collections that are not there; then all its entries can be left out."""
+        operations = [inner for part in parts for inner in part.inner if not _ignored(inner.ns)]
+        if not operations or not all(self._is_dead(inner) for inner in operations):
+            return False
+        for part in parts:
+            self.dead_groups[part.ts] = (operations[0].ns, operations[0].ui)
+        return True
+
+    def _is_dead(self, entry: Entry) -> bool:
+        """An insert or update on a collection that is not there: it was dropped or renamed before the backup read
+        it."""
+        return (
+            entry.op in ("i", "u")
+            and entry.ns not in self.catalog.collections
+            and not entry.ns.endswith(".system.views")
+        )
+
+    def _apply(self, entry: Entry, *, top: bool) -> None:
+        if _ignored(entry.ns) or entry.op in SKIPPED_OPS or entry.command in SKIPPED_COMMANDS:
+            return
+        self.applied += 1
+        if entry.op == "c":
+            self._command(entry, top=top)
+        elif entry.op in ("i", "u", "d"):
+            self._document(entry, top=top)
+        else:
+            self._problem("unknown-command", f"operation type {clean(entry.op)!r}", entry)
+
+    def _document(self, entry: Entry, *, top: bool) -> None:
+        if entry.ns.endswith(".system.views"):
+            self._view(entry)
+            return
+        found = self.catalog.collections.get(entry.ns)
+        if found is None:
+            if entry.op != "d":
+                self._problem("dead-operation", f"{clean(entry.ns)} is written inside a group at {entry.ts}", entry)
+            return
+        if ".system.buckets." in entry.ns:
+            self.kinds.add("timeseries")
+        self._tally.touch(found, entry, top=top)
+
+    def _view(self, entry: Entry) -> None:
+        name = str(entry.document_id)
+        self.kinds.add("views")
+        db = entry.db
+        if f"{db}.system.views" not in self.catalog.collections:
+            self.unopened_views.add(db)
+        if entry.op == "i":
+            self.catalog.views[name] = {key: value for key, value in entry.o.items() if key != "_id"}
+        elif entry.op == "d":
+            self.catalog.views.pop(name, None)
+        else:
+            self.catalog.views[name] = {key: value for key, value in entry.o.items() if key != "_id"}
+
+    # --- commands --------------------------------------------------------------------------------------------
+
+    def _command(self, entry: Entry, *, top: bool) -> None:
+        name = entry.command
+        if name not in KNOWN_COMMANDS:
+            self._problem("unknown-command", f"{clean(name)} at {entry.ts}", entry)
+            return
+        if name == "applyOps":
+            for inner in entry.inner:
+                self._apply(inner, top=False)
+            return
+        target = entry.o.get(name)
+        ns = f"{entry.db}.{target}" if isinstance(target, str) else entry.ns
+        if entry.ui and name in ("drop", "renameCollection"):
+            self._gone.add(entry.ui)
+        if name == "create":
+            self._create(ns, entry)
+        elif name == "drop":
+            self.catalog.drop(ns)
+        elif name == "dropDatabase":
+            self.catalog.drop_database(entry.db)
+        elif name == "renameCollection":
+            self._rename(str(target), entry)
+        elif name in ("createIndexes", "commitIndexBuild"):
+            self._add_indexes(ns, entry)
+        elif name in ("dropIndex", "dropIndexes", "deleteIndex", "deleteIndexes"):
+            self._drop_indexes(ns, entry)
+        elif name == "collMod":
+            self._coll_mod(ns, entry)
+        elif name == "emptycapped" and ns in self.catalog.collections:
+            self.catalog.collections[ns].touched = None
+        elif name == "convertToCapped":
+            self._problem("unknown-command", f"convertToCapped at {entry.ts}, in the form of servers before 4.4", entry)
+
+    def _create(self, ns: str, entry: Entry) -> None:
+        options = {key: value for key, value in entry.o.items() if key not in ("create", "idIndex", "autoIndexId")}
+        if "viewOn" in options:
+            self.kinds.add("views")
+            self.catalog.views[ns] = options
+            return
+        if "timeseries" in options:
+            self.kinds.add("timeseries")
+        if "validator" in options:
+            self.kinds.add("validators")
+        id_index = entry.o.get("idIndex")
+        self.catalog.create(ns, entry.ui, options, dict(id_index) if isinstance(id_index, Mapping) else None)
+
+    def _rename(self, source: str, entry: Entry) -> None:
+        target = str(entry.o.get("to", ""))
+        temporary = source.partition(".")[2].startswith("tmp")
+        self.kinds.add("out" if temporary else "rename")
+        if self.catalog.rename(source, target):
+            return
+        there = self.catalog.collections.get(target)
+        if there is None or not entry.ui or there.uuid != entry.ui:
+            self._problem(
+                "rename-overlap",
+                f"{clean(source)} became {clean(target)} at {entry.ts}, while the backup was taken",
+                entry,
+            )
+
+    def _add_indexes(self, ns: str, entry: Entry) -> None:
+        specs = entry.o.get("indexes") if entry.command == "commitIndexBuild" else [_inline(entry.o)]
+        for spec in specs if isinstance(specs, list) else ():
+            name = str(spec.get("name"))
+            self.catalog.listed.setdefault(ns, {})[name] = dict(spec)
+            if ns in self.catalog.collections:
+                self.catalog.collections[ns].indexes[name] = dict(spec)
+
+    def _drop_indexes(self, ns: str, entry: Entry) -> None:
+        self.kinds.add("dropIndexes")
+        if self.running:
+            self._problem("classic-indexes", f"indexes of {clean(ns)} are dropped at {entry.ts}", entry)
+        found = self.catalog.collections.get(ns)
+        for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
+            for name in _named(indexes, entry.o.get("index")):
+                if name != "_id_":
+                    del indexes[name]
+
+    def _coll_mod(self, ns: str, entry: Entry) -> None:
+        self.kinds.add("collMod")
+        found = self.catalog.collections.get(ns)
+        change = entry.o.get("index")
+        if isinstance(change, Mapping):
+            wanted = change.get("name", change.get("keyPattern"))
+            listed = _named(self.catalog.listed.get(ns, {}), wanted)
+            if not listed:
+                self._problem(
+                    "collmod-lost-index", f"collMod of {clean(ns)} at {entry.ts} names an index it will not find", entry
+                )
+            for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
+                for name in _named(indexes, wanted):
+                    indexes[name] |= _index_changes(change)
+        if found is not None:
+            changed = {key: value for key, value in entry.o.items() if key not in ("collMod", "index")}
+            found.options |= changed
+            if "validator" in changed:
+                self.kinds.add("validators")
+
+    def _problem(self, kind: str, text: str, entry: Entry) -> None:
+        self.problems.append(Problem(kind, text, entry.ts))
+
+
+def _ignored(ns: str) -> bool:
+    if ns.startswith("__mdb_internal"):
+        return True
+    return ns.startswith("config.") and ns.removeprefix("config.") not in KEPT_CONFIG
+
+
+def _inline(o: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in o.items() if key != "createIndexes"}
+
+
+def _named(indexes: Mapping[str, Mapping[str, Any]], wanted: object) -> list[str]:
+    """The names of the indexes that a command means: one by name, by key pattern, or all."""
+    if wanted == "*":
+        return list(indexes)
+    if isinstance(wanted, str):
+        return [wanted] if wanted in indexes else []
+    if isinstance(wanted, Mapping):
+        return [name for name, spec in indexes.items() if list(spec.get("key", {}).items()) == list(wanted.items())]
+    return []
+
+
+def _index_changes(change: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in change.items() if key not in ("name", "keyPattern")}

@@ -1,0 +1,180 @@
+"""The commands that rebuild the data on the spare: one run of mongorestore, and what must stand around it.
+
+Follows one rule of mongorestore above all: data and oplog in a single run, since its indexes are built from a list
+that it keeps in memory during that run.
+"""
+
+from __future__ import annotations
+
+from tallyglass.restore import mongosh
+from tallyglass.restore.backup import ARCHIVE, DATA_FILES
+from tallyglass.restore.files import chain
+from tallyglass.restore.order import Order, run_mongosh, text, tool, verification
+from tallyglass.restore.plan import Command, Phase
+from tallyglass.text import shell_join, shell_quote
+
+VIEW_OPENER = "tallyglass_view_opener"
+"""A view that is made on the spare where the replay needs ``system.views`` to be there, and dropped afterwards."""
+
+
+def restore_steps(order: Order) -> list[Command]:
+    """Onto the spare: stage or unpack the backup, replay, mend."""
+    steps = [*_start_spare(order)]
+    if order.contents.backup.form == ARCHIVE:
+        steps += _unpack_archive(order)
+    elif order.contents.backup.form != DATA_FILES:
+        steps.append(_stage(order))
+    if order.gzip:
+        oplog = shell_quote(order.work.oplog)
+        steps.append(
+            text(
+                Phase.RESTORE,
+                "Compress the oplog like the backup",
+                f"if ! gzip -t {oplog} 2>/dev/null; then gzip -c {oplog} > {oplog}.new && mv {oplog}.new {oplog}; fi",
+                why="--gzip holds for every file of a run, the oplog too, and its name must stay oplog.bson.",
+            )
+        )
+    if order.open_views:
+        statements = [
+            mongosh.must(db, {"create": VIEW_OPENER, "viewOn": "none", "pipeline": []}) for db in order.open_views
+        ]
+        steps.append(
+            run_mongosh(
+                order, Phase.RESTORE, "views.js", "Open the list of views", statements, "spare",
+                why="The oplog holds views but not the collection that they are kept in.",
+            )
+        )  # fmt: skip
+    steps.append(_replay(order))
+    steps += _repair(order)
+    return steps
+
+
+def _start_spare(order: Order) -> list[Command]:
+    if not order.own_spare:
+        return []
+    work = order.work
+    data = work.at("spare-data")
+    argv = tool(
+        "mongod", f"--dbpath={data}", f"--port={order.own_spare}", "--bind_ip=127.0.0.1", "--fork",
+        f"--logpath={work.at('spare.log')}", f"--pidfilepath={work.at('spare.pid')}",
+        f"--unixSocketPrefix={work.path}", "--setParameter=ttlMonitorEnabled=false",
+    )  # fmt: skip
+    return [
+        text(
+            Phase.RESTORE,
+            "Start an empty spare",
+            chain(shell_join(("mkdir", data)), shell_join(argv)),
+            why="None was named. It is new, so it is empty; its TTL monitor is off, so nothing restored expires.",
+            undo=f'kill "$(cat {shell_quote(work.at("spare.pid"))})"',
+        )
+    ]
+
+
+def _stage(order: Order) -> Command:
+    backup, base = order.contents.backup, order.work.base
+    parts = [shell_join(("rm", "-rf", base)), shell_join(("mkdir", "-p", base))]
+    for db in order.contents.databases:
+        source, target = str(backup.path / db), f"{base}/{db}"
+        linked, copied = (shell_join(("cp", how, source, f"{base}/")) for how in ("-al", "-a"))
+        parts.append(f"{{ {linked} 2>/dev/null || {{ {shell_join(('rm', '-rf', target))} && {copied}; }}; }}")
+    for prelude in ("prelude.json", "prelude.json.gz"):
+        if (backup.path / prelude).is_file():
+            parts.append(shell_join(("cp", "-a", str(backup.path / prelude), f"{base}/")))
+    return text(
+        Phase.RESTORE,
+        "Stage the backup",
+        chain(*parts),
+        why="Links, so that it takes no room. Left out: the backup's own oplog, and admin and config with the users.",
+    )
+
+
+def _unpack_archive(order: Order) -> list[Command]:
+    backup, work = order.contents.backup, order.work
+    options = [f"--config={work.config('spare')}", "--drop", "--stopOnError", "--bypassDocumentValidation"]
+    options.append(f"--archive={backup.path}")
+    options += ["--gzip"] if backup.gzip else []
+    options += ["--oplogReplay"] if backup.has_oplog else ["--nsExclude=admin.*", "--nsExclude=config.*"]
+    unpack = tool("mongorestore", *options)
+    databases = sorted({ns.partition(".")[0] for ns in backup.namespaces} - {"admin", "config", "local"})
+    dumps = [
+        shell_join(tool("mongodump", f"--config={work.config('spare')}", f"--db={db}", f"--out={work.base}"))
+        for db in databases
+    ]
+    return [
+        Command(
+            Phase.RESTORE,
+            "Unpack the archive on the spare",
+            unpack,
+            chain(_still_empty(order), shell_join(unpack)),
+            why="mongorestore takes no other oplog together with an archive, so it becomes a directory first.",
+        ),
+        text(
+            Phase.RESTORE,
+            "Dump the spare as a directory",
+            chain(shell_join(("rm", "-rf", work.base)), shell_join(("mkdir", "-p", work.base)), *dumps),
+            why="The next step restores it again, and drops each collection before.",
+        ),
+    ]
+
+
+def _replay(order: Order) -> Command:
+    work, backup = order.work, order.contents.backup
+    classic = backup.form == DATA_FILES
+    argv = tool(
+        "mongorestore",
+        f"--config={work.config('spare')}",
+        *([] if classic else ["--drop"]),
+        "--stopOnError",
+        "--bypassDocumentValidation",
+        "--oplogReplay",
+        *([] if classic else [f"--oplogFile={work.oplog}"]),
+        f"--oplogLimit={order.limit}",
+        *(["--gzip"] if order.gzip else []),
+        f"--dir={work.at('oplog') if classic else work.base}",
+    )
+    log = shell_quote(work.log)
+    # Data files are on the spare already, and so is an unpacked archive.
+    emptiness = "" if backup.form in (DATA_FILES, ARCHIVE) else _still_empty(order)
+    return Command(
+        Phase.RESTORE,
+        "Replay the oplog" if classic else "Restore and replay in one run",
+        argv,
+        chain(emptiness, f"{shell_join(argv)} 2>&1 | tee {log}"),
+        why=f"Everything before {order.limit} and nothing from it on."
+        + ("" if classic else " One run: indexes come last, from one list."),
+        undo="The spare alone is changed: empty it, or start another.",
+        proof=(
+            f"grep -qF {shell_quote(f'applied {order.applied} oplog entries')} {log} && "
+            f"grep -qE '(^|[^0-9])0 document\\(s\\) failed' {log}"
+        ),
+    )
+
+
+def _still_empty(order: Order) -> str:
+    """Looked at again in the same step: the plan may be old, or the step may have been stopped half-way before."""
+    return shell_join(verification(order, "--empty"))
+
+
+def _repair(order: Order) -> list[Command]:
+    statements = []
+    for item in order.expected:
+        db, _, name = item.ns.partition(".")
+        surplus = order.surplus.get(item.ns, [])
+        statements += [mongosh.must(db, {"dropIndexes": name, "index": index}) for index in surplus]
+        if item.repair:
+            statements.append(mongosh.create_indexes(db, name, item.repair))
+    for ns in order.phantoms:
+        db, _, name = ns.partition(".")
+        statements.append(mongosh.must(db, {"drop": name}))
+    for ns in order.leftovers:
+        statements.append(mongosh.drop_like(ns.partition(".")[0], r"^tmp.{5}\.rename$"))
+    for db in order.open_views:
+        statements.append(mongosh.must(db, {"drop": VIEW_OPENER}))
+    if not statements:
+        return []
+    return [
+        run_mongosh(
+            order, Phase.RESTORE, "repair.js", "Mend what renames leave", list(dict.fromkeys(statements)), "spare",
+            why="mongorestore does not move its list of indexes with a renamed collection.",
+        )
+    ]  # fmt: skip

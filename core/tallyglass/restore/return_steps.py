@@ -1,0 +1,114 @@
+"""The commands that bring back what was damaged, beside the live data, and clean up afterwards."""
+
+from __future__ import annotations
+
+from tallyglass.restore import mongosh
+from tallyglass.restore.files import chain
+from tallyglass.restore.order import Order, escape_pattern, run, run_mongosh, text, tool
+from tallyglass.restore.plan import Command, Phase, Return, Strategy
+from tallyglass.text import clean, shell_join, shell_quote
+
+
+def return_steps(order: Order) -> list[Command]:
+    """From the spare to the live set, each damaged namespace; counters before and after."""
+    steps: list[Command] = []
+    if order.fixes:
+        steps.append(
+            run_mongosh(
+                order, Phase.RETURN, "counters-spare.js", "Move counters forward on the spare", order.fixes, "spare",
+                why="What comes back then cannot hand out an id that was handed out after the point.",
+            )
+        )  # fmt: skip
+    for number, row in enumerate(order.returns, start=1):
+        if row.strategy is Strategy.WHOLE or row.beside:
+            steps += _bring_back(order, row, number)
+    if order.fixes:
+        steps.append(
+            run_mongosh(
+                order, Phase.RETURN, "counters.js", "Move counters forward on the live set", order.fixes, "source",
+                why="$max never lowers one: ids that were handed out after the point are not handed out again.",
+            )
+        )  # fmt: skip
+    return steps
+
+
+def _bring_back(order: Order, row: Return, number: int) -> list[Command]:
+    work = order.work
+    db, _, name = row.ns.partition(".")
+    folder = work.at(f"back/{number}")
+    shown = clean(row.ns, 80)
+    dump = tool(
+        "mongodump", f"--config={work.config('spare')}", f"--db={db}", f"--collection={name}", f"--out={folder}"
+    )
+    options = [f"--config={work.config('source')}", "--stopOnError", "--bypassDocumentValidation"]
+    options.append(f"--nsInclude={escape_pattern(row.ns)}")
+    if row.beside:
+        options += ["--drop", f"--nsFrom={escape_pattern(row.ns)}", f"--nsTo={escape_pattern(row.beside)}"]
+        options += [] if row.strategy is Strategy.REPLACE else ["--noIndexRestore"]
+    into = clean(row.beside or row.ns, 80)
+    back = tool("mongorestore", *options, f"--dir={folder}")
+    log = shell_quote(work.at(f"back-{number}.log"))
+    steps = [
+        run(Phase.RETURN, f"Dump {shown} from the spare", dump, why="Only what was damaged goes back."),
+        Command(
+            Phase.RETURN,
+            f"Put it into the live set as {into}",
+            back,
+            f"{shell_join(back)} 2>&1 | tee {log}",
+            why="Nothing live is touched yet." if row.beside else "There is no live collection of this name.",
+            undo=f"Drop {into} on the live set.",
+            proof=f"grep -qE {shell_quote(_all_came(order, row.ns))} {log}",
+        ),
+    ]
+    statements = order.merges.get(row.ns, [])
+    if statements:
+        steps.append(
+            run_mongosh(
+                order, Phase.RETURN, f"merge-{number}.js", f"Merge it into {shown}", statements, "source",
+                why=row.note or "What others wrote after the point stays as it is. Stop the writers first if you can.",
+                undo="" if row.strategy is Strategy.REPLACE else "Keep the oplog copy: it holds every later change.",
+            )
+        )  # fmt: skip
+    return steps
+
+
+def _all_came(order: Order, ns: str) -> str:
+    """What mongorestore says when something came: a merge of a collection that is not there would succeed too."""
+    some = any(item.ns == ns and item.documents for item in order.expected)
+    return f"(^|[^0-9]){'[1-9][0-9]*' if some else '[0-9]+'} document\\(s\\) restored successfully\\. 0 document"
+
+
+def clean_steps(order: Order) -> list[Command]:
+    """What was only needed on the way."""
+    steps = []
+    drops = [
+        mongosh.must(row.beside.partition(".")[0], {"drop": row.beside.partition(".")[2]})
+        for row in order.returns
+        if row.beside and row.strategy is Strategy.MERGE
+    ]
+    if drops:
+        steps.append(
+            run_mongosh(
+                order, Phase.CLEAN, "clean.js", "Drop the copies beside", drops, "source",
+                why="They were merged. Leave this out while anyone still compares.",
+            )
+        )  # fmt: skip
+    work = order.work
+    gone = [work.base, work.at("back"), work.at("slice")]
+    stop = kept = ""
+    if order.own_spare:
+        pid = shell_quote(work.at("spare.pid"))
+        # The number may belong to another process by now.
+        own = shell_quote(f"--dbpath={work.at('spare-data')}")
+        ours = f'ps -ww -p "$(cat {pid})" -o args= | grep -qF -- {own}'
+        stop = f'{{ [ ! -s {pid} ] || ! {ours} || kill "$(cat {pid})"; }}'
+        kept = " The stopped spare's data stay in spare-data: remove them when nobody needs them any more."
+    steps.append(
+        text(
+            Phase.CLEAN,
+            "Remove what is not needed any more",
+            chain(stop, shell_join(("rm", "-rf", *gone))),
+            why=f"The oplog copy, its checksum, the logs and the plan stay. The backup was never touched.{kept}",
+        )
+    )
+    return steps

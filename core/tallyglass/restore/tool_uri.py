@@ -1,0 +1,189 @@
+"""The URI for mongodump, mongorestore and mongosh, made anew from the operator's.
+
+PyMongo and the Go tools read the same URI differently: without authSource the tools log in against another
+database, with one host and no replicaSet they connect to that host alone, a database in the path makes them dump
+that one, and times in milliseconds were taken for seconds. So only what is known to mean the same is carried over.
+Never a password.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import quote
+
+from pymongo.common import URI_OPTIONS_VALIDATOR_MAP
+from pymongo.errors import PyMongoError
+from pymongo.uri_parser import parse_uri
+
+from tallyglass.errors import InputError
+from tallyglass.text import clean
+
+
+class Fate(StrEnum):
+    """What becomes of an option on its way into the tools' URI."""
+
+    KEEP = "keep"
+    DROP = "drop"
+    WORD = "word"
+    """Left out, and the operator is told."""
+    REFUSE = "refuse"
+    """No command can be made that means the same."""
+
+
+_TOOLS_OWN = "It only concerns how Tallyglass itself reads."
+_TIMES = "The tools up to 100.18.0 take milliseconds for seconds."
+
+FATES: dict[str, tuple[Fate, str]] = {
+    "appname": (Fate.DROP, "The tools set their own name."),
+    "authmechanism": (Fate.KEEP, ""),
+    "authmechanismproperties": (Fate.WORD, "Set what the mechanism needs in the tools' own options."),
+    "authsource": (Fate.KEEP, ""),
+    "compressors": (Fate.KEEP, ""),
+    "connect": (Fate.DROP, _TOOLS_OWN),
+    "connecttimeoutms": (Fate.DROP, _TIMES),
+    "datetime_conversion": (Fate.DROP, _TOOLS_OWN),
+    "directconnection": (Fate.KEEP, ""),
+    "driver": (Fate.DROP, _TOOLS_OWN),
+    "enableoverloadretargeting": (Fate.DROP, _TOOLS_OWN),
+    "fsync": (Fate.DROP, _TOOLS_OWN),
+    "heartbeatfrequencyms": (Fate.DROP, _TIMES),
+    "journal": (Fate.DROP, "mongorestore waits for a majority, which is more."),
+    "loadbalanced": (Fate.REFUSE, "A load balancer hides which member is read; name the members themselves."),
+    "localthresholdms": (Fate.DROP, _TIMES),
+    "maxadaptiveretries": (Fate.DROP, _TOOLS_OWN),
+    "maxconnecting": (Fate.DROP, _TOOLS_OWN),
+    "maxidletimems": (Fate.DROP, _TIMES),
+    "maxpoolsize": (Fate.DROP, _TOOLS_OWN),
+    "maxstalenessseconds": (Fate.DROP, "The commands read from the primary, where the proof was made."),
+    "minpoolsize": (Fate.DROP, _TOOLS_OWN),
+    "readconcernlevel": (Fate.DROP, "The entries that are read are majority-committed already."),
+    "readpreference": (Fate.DROP, "The commands read from the primary, where the proof was made."),
+    "readpreferencetags": (Fate.DROP, "The commands read from the primary, where the proof was made."),
+    "replicaset": (Fate.KEEP, ""),
+    "retryreads": (Fate.DROP, "The tools retry by default."),
+    "retrywrites": (Fate.DROP, "The tools retry by default."),
+    "server_api": (Fate.DROP, _TOOLS_OWN),
+    "servermonitoringmode": (Fate.DROP, _TOOLS_OWN),
+    "serverselectiontimeoutms": (Fate.DROP, _TIMES),
+    "sockettimeoutms": (Fate.DROP, _TIMES),
+    "srvallowedhostssuffix": (Fate.WORD, "Only PyMongo knows it."),
+    "srvmaxhosts": (Fate.KEEP, ""),
+    "srvservicename": (Fate.KEEP, ""),
+    "ssl": (Fate.KEEP, ""),
+    "timeoutms": (Fate.DROP, _TIMES),
+    "tls": (Fate.KEEP, ""),
+    "tlsallowinvalidcertificates": (Fate.REFUSE, "The tools would check nothing at all; give them tlsCAFile."),
+    "tlsallowinvalidhostnames": (Fate.REFUSE, "The tools would check nothing at all; use names that are in it."),
+    "tlscafile": (Fate.KEEP, ""),
+    "tlscertificatekeyfile": (Fate.KEEP, ""),
+    "tlscertificatekeyfilepassword": (Fate.WORD, "The tools ask for it; it is never written down."),
+    "tlscrlfile": (Fate.REFUSE, "The tools have no revocation lists."),
+    "tlsdisableocspendpointcheck": (Fate.KEEP, ""),
+    "tlsinsecure": (Fate.REFUSE, "It checks nothing at all; give the tools tlsCAFile."),
+    "tz_aware": (Fate.DROP, _TOOLS_OWN),
+    "unicode_decode_error_handler": (Fate.DROP, _TOOLS_OWN),
+    "uuidrepresentation": (Fate.DROP, _TOOLS_OWN),
+    "w": (Fate.DROP, "mongorestore waits for a majority, which is more."),
+    "waitqueuemultiple": (Fate.DROP, _TOOLS_OWN),
+    "waitqueuetimeoutms": (Fate.DROP, _TIMES),
+    "wtimeoutms": (Fate.DROP, _TIMES),
+    "zlibcompressionlevel": (Fate.DROP, "The tools have no such option."),
+}
+"""Every URI option of PyMongo, by its lower-case name."""
+
+_SPELLED = {
+    "authmechanism": "authMechanism", "authsource": "authSource", "compressors": "compressors",
+    "directconnection": "directConnection", "replicaset": "replicaSet", "srvmaxhosts": "srvMaxHosts",
+    "srvservicename": "srvServiceName", "tls": "tls", "tlscafile": "tlsCAFile",
+    "tlscertificatekeyfile": "tlsCertificateKeyFile", "tlsdisableocspendpointcheck": "tlsDisableOCSPEndpointCheck",
+}  # fmt: skip
+
+_WITHOUT_PASSWORD = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-AWS", "MONGODB-OIDC"})
+_ELSEWHERE = _WITHOUT_PASSWORD | {"PLAIN"}
+"""Mechanisms whose users the server does not keep itself: PyMongo takes $external for them where nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUri:
+    """The URI for the tools, without a password; ``words`` name what was left out and matters; ``user`` is empty
+    without one; ``asks`` tells whether the tools will ask for a password."""
+
+    text: str
+    user: str
+    asks: bool
+    hosts: tuple[str, ...]
+    words: tuple[str, ...] = ()
+
+
+def tool_uri(uri: str, set_name: str = "") -> ToolUri:
+    """Make the tools' URI. ``set_name`` is what the server calls its set: without it one host would be the only one.
+
+    Raises InputError for a URI that cannot be read, or that no tool can be given. The password in it is dropped.
+    """
+    options, user, hosts, srv = _parsed(uri)
+    words: list[str] = []
+    kept: dict[str, str] = {}
+    for name, value in options.items():
+        fate, why = FATES.get(name, (Fate.REFUSE, "It is not known how the tools read it."))
+        refused = name in ("tlsinsecure", "tlsallowinvalidcertificates", "tlsallowinvalidhostnames", "loadbalanced")
+        if fate is Fate.REFUSE and not (refused and not value):
+            raise InputError(f"The option {clean(name)} has no equal in the database tools.", why)
+        if fate is Fate.WORD:
+            words.append(f"{clean(name)} is left out. {why}")
+        if fate is Fate.KEEP:
+            kept[_SPELLED["tls" if name == "ssl" else name]] = _as_text(value)
+    if kept.get("authMechanism") == "DEFAULT":
+        del kept["authMechanism"]
+    external = kept.get("authMechanism") in _WITHOUT_PASSWORD
+    if (user or external) and "authSource" not in kept:
+        kept["authSource"] = "$external" if kept.get("authMechanism") in _ELSEWHERE else "admin"
+    if set_name and kept.get("directConnection") != "true":
+        kept["replicaSet"] = set_name
+    if len(hosts) == 1 and not set_name and not srv:
+        kept["directConnection"] = "true"
+    scheme = "mongodb+srv" if srv else "mongodb"
+    login = f"{quote(user, safe='')}@" if user else ""
+    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(kept.items()))
+    text = f"{scheme}://{login}{','.join(hosts)}/" + (f"?{query}" if query else "")
+    asks = bool(user) and not external
+    return ToolUri(text, user, asks, hosts, tuple(words))
+
+
+def _parsed(uri: str) -> tuple[dict[str, object], str, tuple[str, ...], bool]:
+    srv = uri.startswith("mongodb+srv://")
+    try:
+        plain = "mongodb://" + uri.removeprefix("mongodb+srv://") if srv else uri
+        said = parse_uri(plain, validate=True, warn=False)
+    except OSError as error:
+        raise InputError(f"A file that the connection string names cannot be read: {error.strerror}.") from None
+    except (PyMongoError, ValueError):
+        raise InputError("That connection string cannot be read.", "Write it as mongodb://host:port/.") from None
+    options = {str(name).lower(): value for name, value in said["options"].items()}
+    hosts = tuple(_host(host, port, srv) for host, port in said["nodelist"])
+    if srv:
+        options.setdefault("tls", True)
+    database = said.get("database")
+    if database and said.get("username") and "authsource" not in options:
+        options["authsource"] = database
+    return options, str(said.get("username") or ""), hosts, srv
+
+
+def _host(host: str, port: int | None, srv: bool) -> str:
+    if host.startswith("/"):
+        return quote(host, safe="")
+    shown = f"[{host}]" if ":" in host else host
+    return shown if srv or port is None else f"{shown}:{port}"
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def unmapped_options() -> frozenset[str]:
+    """URI options of the installed PyMongo that have no row in :data:`FATES`: none, or this module is behind."""
+    return frozenset(URI_OPTIONS_VALIDATOR_MAP) - frozenset(FATES)

@@ -1,0 +1,95 @@
+"""The spare is looked at again in the very step that writes it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tallyglass.cluster import Deployment, Kind
+from tallyglass.moment import Ts, from_seconds
+from tallyglass.restore.backup import ARCHIVE, DATA_FILES, DIRECTORY, Contents
+from tallyglass.restore.checks import judge
+from tallyglass.restore.commands import Order, commands
+from tallyglass.restore.facts import Facts
+from tallyglass.restore.files import WorkDir
+from tallyglass.restore.plan import Backup, Level, Plan, Slice
+from tallyglass.restore.ready import judge_ready
+from tallyglass.restore.spare import Spare
+from tallyglass.restore.tool_uri import tool_uri
+
+BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(5, 1), None, "oplog")
+PLAN = Plan(Ts(9, 1), Ts(5, 1), Ts(9, 1), BACKUP, "rs", "s:2", from_seconds(99), server_version="6.0.5")
+
+
+@pytest.mark.parametrize(
+    ("found", "check"),
+    [
+        (Spare("s:2", "6.0.9", ttl_monitor=False), "spare"),
+        (Spare("s:2", "6.0.9", databases=("shop",)), "spare-not-empty"),
+        (Spare("s:2", "6.0.9", set_name="rs"), "spare-is-source"),
+        (Spare("s:2", "7.0.1"), "spare-version"),
+        (Spare("s:2", "6.0.5", ttl_monitor=True), "spare-ttl"),
+        (Spare("s:2", trouble="refused"), "spare-unreachable"),
+    ],
+)
+def test_what_the_spare_has_become(found: Spare, check: str) -> None:
+    (said,) = judge_ready(PLAN, found).checks
+    assert (said.id, said.level is Level.OK) == (check, check == "spare")
+
+
+@pytest.mark.parametrize(
+    ("form", "steps"), [(DIRECTORY, ["--oplogReplay"]), (ARCHIVE, ["--archive="]), (DATA_FILES, [])]
+)
+def test_no_write_to_the_spare_without_a_look(form: str, steps: list[str]) -> None:
+    backup = Backup(Path("/b"), form, False, Ts(5, 1), None, "oplog", namespaces=("s.c",))
+    order = Order(
+        WorkDir("/w"), tool_uri("mongodb://h:1/", "rs"), tool_uri("mongodb://u@s:2/"), Contents(backup),
+        Ts(5, 1), Ts(9, 1), Slice(3, Ts(5, 1), Ts(9, 1), 100), 2,
+    )  # fmt: skip
+    looks = [step for step in commands(order) if " --empty " in step.shell]
+    assert [any(word.startswith(wanted) for word in step.argv) for step, wanted in zip(looks, steps, strict=True)] == [
+        True for _ in steps
+    ]
+    for step in looks:
+        assert step.shell.startswith("tallyglass restore verify /w/plan.json ")
+        assert "--password-file=/w/spare.password && mongorestore " in step.shell
+
+
+@pytest.mark.parametrize(("fcv", "blocked"), [("6.0", False), ("5.0", True)])
+def test_a_new_spare_has_the_feature_compatibility_of_its_own_version(fcv: str, blocked: bool) -> None:
+    facts = Facts(Ts(9, 1), Deployment(Kind.REPLICA_SET, version="6.0.5", set_name="rs"), Contents(BACKUP))
+    facts.own_spare, facts.fcv = 27117, fcv
+    assert ("fcv-differs" in {check.id for check in judge(facts)}) is blocked
+
+
+@pytest.mark.parametrize(("spare", "level"), [("mongodb://u@s:2/", Level.BLOCK), ("mongodb://s:2/", Level.WARN)])
+def test_the_users_of_an_archive_do_not_lock_the_operator_out(spare: str, level: Level) -> None:
+    archive = replace(BACKUP, form=ARCHIVE, has_oplog=True)
+    facts = Facts(Ts(9, 1), Deployment(Kind.REPLICA_SET, "6.0.5", "rs"), Contents(archive, users=True))
+    facts.spare_uri = tool_uri(spare)
+    assert [check.level for check in judge(facts) if check.id == "archive-users"] == [level]
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_only_the_spare_itself_is_ended(tmp_path: Path, ours: bool) -> None:
+    order = Order(
+        WorkDir(str(tmp_path)), tool_uri("mongodb://h:1/", "rs"), tool_uri("mongodb://s:2/"), Contents(BACKUP),
+        Ts(5, 1), Ts(9, 1), Slice(3, Ts(5, 1), Ts(9, 1), 100), 2, own_spare=27117,
+    )  # fmt: skip
+    word = f"--dbpath={tmp_path}/spare-data" if ours else "--dbpath=/elsewhere"
+    other = subprocess.Popen([sys.executable, "-c", "input()", word], stdin=subprocess.PIPE)
+    try:
+        (tmp_path / "spare.pid").write_text(f"{other.pid}\n")
+        clean = commands(order)[-1].shell
+        assert subprocess.run(["bash", "-o", "pipefail", "-c", clean], check=False).returncode == 0
+        if ours:
+            assert other.wait(timeout=60) != 0
+        else:
+            assert other.poll() is None
+    finally:
+        other.kill()
+        other.communicate()

@@ -1,0 +1,157 @@
+"""What mongorestore will do with a window, worked out from entries alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import bson
+from bson import Binary, Int64, Timestamp
+
+from tallyglass.moment import Ts
+from tallyglass.restore import entries
+from tallyglass.restore.backup import StoredCollection
+from tallyglass.restore.base import read_base
+from tallyglass.restore.entries import Entry
+from tallyglass.restore.loss import LossCount
+from tallyglass.restore.replay import Replay
+
+UUID = Binary(bytes(range(16)), 4)
+OTHER = Binary(bytes(16), 4)
+FIRST = {"ts": Timestamp(0, 0), "t": Int64(-1)}
+
+
+def entry(at: int, op: str, ns: str, o: dict[str, Any], **more: Any) -> Entry:
+    return entries.read(bson.encode({"ts": Timestamp(at, 1), "t": Int64(1), "v": 2, "op": op, "ns": ns, "o": o} | more))
+
+
+def stored(tmp_path: Path, *ids: Any, indexes: tuple[str, ...] = ()) -> dict[str, StoredCollection]:
+    data = tmp_path / "c.bson"
+    data.write_bytes(b"".join(bson.encode({"_id": one}) for one in ids))
+    specs = [{"v": 2, "key": {"_id": 1}, "name": "_id_"}] + [{"v": 2, "key": {n: 1}, "name": f"{n}_1"} for n in indexes]
+    return {"s.c": StoredCollection("s.c", "collection", data, {}, tuple(specs), bytes(UUID).hex())}
+
+
+def run(replay: Replay, *rows: Entry) -> Replay:
+    for row in rows:
+        replay.feed(row)
+    replay.finish()
+    return replay
+
+
+def insert(at: int, number: Any, ns: str = "s.c", **more: Any) -> Entry:
+    return entry(at, "i", ns, {"_id": number}, **more)
+
+
+def update(at: int, number: Any, ns: str = "s.c", **more: Any) -> Entry:
+    return entry(at, "u", ns, {"$v": 2, "diff": {"u": {"x": 1}}}, o2={"_id": number}, **more)
+
+
+def delete(at: int, number: Any, ns: str = "s.c") -> Entry:
+    return entry(at, "d", ns, {"_id": number})
+
+
+def kinds(replay: Replay) -> list[str]:
+    return [problem.kind for problem in replay.problems]
+
+
+def test_what_counts_as_applied(tmp_path: Path) -> None:
+    txn = {"lsid": {"id": 1}, "txnNumber": Int64(1)}
+    inner = [{"op": "i", "ns": "s.c", "o": {"_id": n}} for n in range(3)]
+    replay = run(
+        Replay(stored(tmp_path)),
+        entry(1, "n", "", {"msg": "periodic noop"}),
+        insert(2, 10),
+        entry(3, "u", "config.transactions", {"x": 1}, o2={"_id": 1}),
+        entry(4, "c", "s.$cmd", {"startIndexBuild": "c", "indexes": []}),
+        entry(5, "c", "admin.$cmd", {"applyOps": [{"op": "d", "ns": "s.c", "o": {"_id": n}} for n in range(2)]}),
+        entry(6, "c", "admin.$cmd", {"applyOps": inner[:2], "partialTxn": True}, prevOpTime=FIRST, **txn),
+        entry(7, "c", "admin.$cmd", {"applyOps": inner[2:], "count": 3},
+              prevOpTime={"ts": Timestamp(6, 1), "t": Int64(1)}, **txn),
+        entry(8, "c", "admin.$cmd", {"applyOps": inner, "prepare": True},
+              lsid={"id": 2}, txnNumber=Int64(1), prevOpTime=FIRST),
+    )  # fmt: skip
+    # The insert; a group of deletes and its two; the transaction's three. The prepared one stays open.
+    assert replay.applied == 1 + 3 + 3
+    assert replay.entries == 7, "what the query leaves out is not in the file"
+    assert len(replay.open_transactions()) == 1
+    assert not replay.problems
+
+
+def test_a_transaction_without_its_beginning_is_not_applied(tmp_path: Path) -> None:
+    link = {"ts": Timestamp(1, 1), "t": Int64(1)}
+    tail = entry(5, "c", "admin.$cmd", {"applyOps": [{"op": "i", "ns": "s.c", "o": {"_id": 1}}], "count": 9},
+                 lsid={"id": 1}, txnNumber=Int64(1), prevOpTime=link)  # fmt: skip
+    replay = run(Replay(stored(tmp_path)), tail)
+    assert replay.unlinked == {Ts(5, 1): Ts(1, 1)}
+    assert replay.applied == 0
+
+
+def test_documents_are_counted_across_the_overlap(tmp_path: Path) -> None:
+    base = stored(tmp_path, 1, 2, 3)
+    replay = run(Replay(base), insert(1, 2), insert(2, 4), delete(3, 1), delete(4, 99), insert(5, 5), delete(6, 5))
+    assert read_base(base, replay.catalog).documents == {"s.c": 3}
+
+
+def test_an_update_of_what_is_not_there_is_seen(tmp_path: Path) -> None:
+    base = stored(tmp_path, 1)
+    lacking = run(Replay(base), update(1, 7))
+    assert read_base(base, lacking.catalog).missing == {"s.c": 1}
+    gone = run(Replay(base), update(1, 7), update(2, 7), delete(3, 7), update(4, 1))
+    facts = read_base(base, gone.catalog)
+    assert facts.missing == {}
+    assert facts.dead_updates == [Ts(1, 1), Ts(2, 1)]
+    again = run(Replay(base, upserts=False, without=frozenset(facts.dead_updates)),
+                update(1, 7), update(2, 7), delete(3, 7), update(4, 1))  # fmt: skip
+    assert (again.applied, again.entries, again.first) == (2, 2, Ts(3, 1))
+    assert read_base(base, again.catalog).documents == {"s.c": 1}
+
+
+def test_dead_collections_are_left_out_only_when_explained(tmp_path: Path) -> None:
+    ghost = {"ns": "s.gone", "ui": OTHER}
+    explained = run(
+        Replay(stored(tmp_path)), insert(1, 1, **ghost), entry(2, "c", "s.$cmd", {"drop": "gone"}, ui=OTHER)
+    )
+    assert list(explained.dead) == [Ts(1, 1)]
+    assert (explained.applied, kinds(explained)) == (1, [])
+    assert kinds(run(Replay(stored(tmp_path)), insert(1, 1, **ghost))) == ["base-incomplete"]
+    dropped = entry(2, "c", "s.$cmd", {"drop": "gone"}, ui=OTHER)
+    inside = entry(1, "c", "admin.$cmd", {"applyOps": [{"op": "i", "o": {"_id": 1}} | ghost]})
+    whole = run(Replay(stored(tmp_path)), inside, dropped)
+    assert (list(whole.dead_groups), whole.applied, kinds(whole)) == ([Ts(1, 1)], 1, [])
+    again = run(Replay(stored(tmp_path), without=frozenset(whole.dead_groups)), inside, dropped)
+    assert (again.entries, again.first, again.applied, kinds(again)) == (1, Ts(2, 1), 1, [])
+    living = {"op": "i", "ns": "s.c", "o": {"_id": 1}}
+    mixed = entry(1, "c", "admin.$cmd", {"applyOps": [{"op": "i", "o": {"_id": 1}} | ghost, living]})
+    assert kinds(run(Replay(stored(tmp_path)), mixed, dropped)) == ["dead-operation"]
+
+
+def test_renames_leave_indexes_behind(tmp_path: Path) -> None:
+    replay = run(
+        Replay(stored(tmp_path, 1, indexes=("x",))),
+        entry(1, "c", "s.$cmd", {"renameCollection": "s.c", "to": "s.d"}, ui=UUID),
+        entry(2, "c", "s.$cmd", {"createIndexes": "d", "v": 2, "key": {"y": 1}, "name": "y_1"}, ui=UUID),
+    )
+    assert [spec["name"] for spec in replay.catalog.missing_indexes("s.d")] == ["x_1"]
+    assert replay.catalog.phantoms() == ["s.c"]
+    change = {"collMod": "d", "index": {"name": "x_1", "hidden": True}}
+    assert kinds(run(replay, entry(3, "c", "s.$cmd", change, ui=UUID))) == ["collmod-lost-index"]
+
+
+def test_the_order_of_the_oplog_is_not_taken_on_trust(tmp_path: Path) -> None:
+    assert kinds(run(Replay(stored(tmp_path)), insert(5, 1), insert(4, 2))) == ["order"]
+    assert kinds(run(Replay(stored(tmp_path)), insert(5, 1), insert(6, 2, t=Int64(0)))) == ["order"]
+
+
+def test_loss_unfolds_what_takes_effect_after_the_point(tmp_path: Path) -> None:
+    txn = {"lsid": {"id": 1}, "txnNumber": Int64(1)}
+    inner = [{"op": "d", "ns": "s.c", "o": {"_id": n}} for n in range(4)]
+    begun = entry(1, "c", "admin.$cmd", {"applyOps": inner[:2], "partialTxn": True}, prevOpTime=FIRST, **txn)
+    ended = entry(3, "c", "admin.$cmd", {"applyOps": inner[2:], "count": 4},
+                  prevOpTime={"ts": Timestamp(1, 1), "t": Int64(1)}, **txn)  # fmt: skip
+    loss = LossCount()
+    assert begun.txn is not None
+    loss.begin(begun.txn, [begun])
+    for row in (insert(2, 1), ended, entry(4, "n", "", {})):
+        loss.feed(row)
+    assert [(row.ns, row.inserts, row.deletes) for row in loss.losses()] == [("s.c", 1, 4)]

@@ -1,0 +1,87 @@
+"""What comes back, and what must not be touched on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.loss import Changed
+from tallyglass.restore.plan import ExpectedNamespace, Strategy
+from tallyglass.restore.returns import merge_command, plan_returns
+
+
+def incident(kind: str, ns: str) -> Incident:
+    return Incident(1, kind, kind, ns, Harm.LOSS, Ts(5, 1), Ts(6, 1), None, None, 1, None)
+
+
+def expected(*names: str, kind: str = "collection") -> list[ExpectedNamespace]:
+    return [ExpectedNamespace(name, kind, 1) for name in names]
+
+
+def plan(names: list[ExpectedNamespace], changed: dict[str, Changed], live: set[str], what: Incident | None) -> Any:
+    rows = plan_returns(names, changed, frozenset(live), what, "T")
+    return {row.ns: (row.strategy, row.beside) for row in rows}
+
+
+def test_what_others_dropped_stays_dropped() -> None:
+    names = expected("s.mine", "s.theirs", "other.x")
+    changed = {"s.mine": Changed(dropped=True), "s.theirs": Changed(dropped=True)}
+    assert plan(names, changed, {"other.x"}, incident("drop", "s.mine")) == {"s.mine": (Strategy.WHOLE, "")}
+    assert set(plan(names, changed, {"other.x"}, None)) == {"s.mine", "s.theirs"}
+    assert set(plan(names, {}, {"other.x"}, incident("dropDatabase", "s"))) == {"s.mine", "s.theirs"}
+
+
+def test_what_cannot_be_listed_is_left_to_a_person() -> None:
+    changed = {"s.c": Changed(updates=1), "other.x": Changed(dropped=True)}
+    rows = plan_returns(expected("s.c", "other.x"), changed, frozenset(), None, "T", frozenset({"s"}))
+    assert [(row.ns, row.strategy, row.beside) for row in rows] == [
+        ("s.c", Strategy.BESIDE, ""),
+        ("other.x", Strategy.WHOLE, ""),
+    ]
+    assert rows[0].note
+
+
+def test_a_name_beside_that_is_taken_is_not_dropped() -> None:
+    changed = {"s.c": Changed(by_incident=2, hit={b"1": 1})}
+    rows = plan(expected("s.c"), changed, {"s.c", "s.c_pitr_T"}, incident("updateMany", "s.c"))
+    assert rows == {"s.c": (Strategy.MERGE, "s.c_pitr_T_2")}
+
+
+@pytest.mark.parametrize("kind", ["updateMany", "transaction"])
+def test_nothing_newer_is_overwritten(kind: str) -> None:
+    what = incident(kind, "s.c")
+    changed = Changed(by_incident=3, hit={b"1": 1, b"2": 2, b"3": 3}, newer={b"2": 2})
+    (row,) = plan_returns(expected("s.c"), {"s.c": changed}, frozenset({"s.c"}), what, "T")
+    pipeline = merge_command(row, changed, what)["pipeline"]
+    assert pipeline[0] == {"$match": {"_id": {"$in": [1, 3]}}}
+    many = Changed(by_incident=9, hit=None, newer={b"2": 2})
+    assert merge_command(row, many, what)["pipeline"][0] == {"$match": {"_id": {"$nin": [2]}}}
+    unknown = Changed(by_incident=3, hit={b"1": 1}, newer=None)
+    assert plan(expected("s.c"), {"s.c": unknown}, {"s.c"}, what)["s.c"][0] is Strategy.BESIDE
+
+
+def test_a_delete_brings_back_only_what_is_missing() -> None:
+    what = incident("deleteMany", "s.c")
+    changed = Changed(by_incident=3, hit={b"1": 1}, newer={b"2": 2})
+    (row,) = plan_returns(expected("s.c"), {"s.c": changed}, frozenset({"s.c"}), what, "T")
+    match, merge = merge_command(row, changed, what)["pipeline"]
+    assert match == {"$match": {"_id": {"$nin": [2]}}}
+    assert merge["$merge"]["whenMatched"] == "keepExisting"
+
+
+def test_a_rename_over_another_brings_back_both() -> None:
+    changed = {"s.a": Changed(commands=1), "s.b": Changed(commands=1), "s.c": Changed(updates=1)}
+    found = plan(expected("s.a", "s.b", "s.c"), changed, {"s.b", "s.c"}, incident("rename", "s.a"))
+    assert found == {"s.a": (Strategy.WHOLE, ""), "s.b": (Strategy.REPLACE, "s.b_pitr_T")}
+
+
+def test_a_live_view_or_a_long_name_is_left_to_a_person() -> None:
+    what = incident("drop", "s.c")
+    changed = {"s.c": Changed(dropped=True)}
+    assert plan(expected("s.c", kind="view"), changed, {"s.c"}, what) == {"s.c": (Strategy.BESIDE, "")}
+    long = "s." + "x" * 250
+    found = plan(expected(long), {long: Changed(dropped=True)}, {long}, incident("drop", long))
+    assert found == {long: (Strategy.BESIDE, "")}

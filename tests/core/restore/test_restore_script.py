@@ -1,0 +1,188 @@
+"""Commands mean the same in the script and pasted, whatever the names hold; and nothing is run that was not asked."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from bson import Int64
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyglass.moment import Ts, from_seconds
+from tallyglass.restore import mongosh
+from tallyglass.restore.backup import Contents
+from tallyglass.restore.commands import Order, commands
+from tallyglass.restore.document import from_json, to_json
+from tallyglass.restore.files import WorkDir
+from tallyglass.restore.oplog_query import oplog_query
+from tallyglass.restore.order import escape_pattern
+from tallyglass.restore.plan import (
+    Backup,
+    Check,
+    Command,
+    ExpectedNamespace,
+    Level,
+    Phase,
+    Plan,
+    Return,
+    Slice,
+    Strategy,
+)
+from tallyglass.restore.runbook import script
+from tallyglass.restore.tool_uri import tool_uri
+
+LIMIT = Ts(1_795_197_974, 14)
+NAME = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
+
+
+def order(work: str = "/w", db: str = "shop", name: str = "orders") -> Order:
+    ns = f"{db}.{name}"
+    backup = Backup(Path("/backups/to day"), "directory", False, Ts(5, 1), Ts(6, 1), "oplog")
+    return Order(
+        work=WorkDir(work),
+        source=tool_uri("mongodb://h:1/", "rs"),
+        spare=tool_uri("mongodb://s:2/"),
+        contents=Contents(backup, databases=(db,)),
+        start=Ts(5, 1),
+        limit=LIMIT,
+        slice=Slice(3, Ts(5, 1), LIMIT, 100),
+        applied=2,
+        returns=(Return(ns, Strategy.MERGE, f"{ns}_pitr"),),
+        merges={ns: [mongosh.must(db, {"aggregate": name, "pipeline": [], "cursor": {}})]},
+        fixes=(mongosh.call(ns, "updateOne", {"_id": name}, {"$max": {"seq": Int64(5)}}) + ";",),
+    )
+
+
+def plan(*steps: Command) -> Plan:
+    made = from_seconds(1_795_197_999)
+    backup = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog")
+    return Plan(LIMIT, Ts(5, 1), LIMIT, backup, "rs", "s:2", made, commands=steps, server_version="6.0.5")
+
+
+@settings(max_examples=25, deadline=None)
+@given(db=NAME, name=NAME)
+def test_every_argument_arrives_byte_for_byte(db: str, name: str) -> None:
+    made = [step for step in commands(order("/tmp/a b", db, name)) if step.argv]
+    lines = [step.shell for step in made]
+    assert all(line.isascii() and line.isprintable() for line in lines), "one line of printable ASCII"
+    # Each tool becomes a function that prints what it was given.
+    tools = "".join(f"{tool}() {{ printf '%s\\0' {tool} \"$@\"; }}\n" for tool in {step.argv[0] for step in made})
+    text = tools + "\n".join(line.rpartition(" && ")[2].partition(" 2>&1 |")[0] for line in lines)
+    done = subprocess.run(["bash", "--norc", "-c", text], capture_output=True, check=True)
+    assert done.stdout == b"".join(word.encode() + b"\0" for step in made for word in step.argv)
+    assert all(not word.startswith("-") or "=" in word or word.isascii() for step in made for word in step.argv)
+
+
+def test_patterns_and_limits() -> None:
+    assert escape_pattern("a*b\\c") == "a\\*b\\\\c"
+    restore = next(step for step in commands(order()) if "--oplogReplay" in step.argv)
+    assert f"--oplogLimit={LIMIT}" in restore.argv
+    assert {"--drop", "--stopOnError", "--bypassDocumentValidation"} <= set(restore.argv)
+    assert "--preserveUUID" not in restore.argv
+    query = json.loads(oplog_query(Ts(5, 1), LIMIT, (Ts(7, 2),)))
+    assert query["ts"]["$lte"] == {"$timestamp": {"t": LIMIT.t, "i": LIMIT.i}}
+    assert query["ts"]["$nin"] == [{"$timestamp": {"t": 7, "i": 2}}]
+
+
+def test_mongosh_text_means_one_thing() -> None:
+    assert mongosh.literal(5) == "NumberInt(5)"
+    assert mongosh.literal(2**40) == f'NumberLong("{2**40}")'
+    assert mongosh.literal(Int64(5)) == 'NumberLong("5")'
+    assert mongosh.literal("\u2028'\"`${x}\x1b") == '"\\u2028\'\\"`${x}\\u001b"'
+    assert "__proto__" not in mongosh.literal({"__proto__": 1}).split("EJSON.parse(")[0]
+    assert not mongosh.keeps_order({"b": 1, "1": 2})
+    assert mongosh.keeps_order({"b": 1, "a": 2})
+
+
+def step(shell: str, proof: str = "", phase: Phase = Phase.SECURE) -> Command:
+    return Command(phase, "A step", (), shell, proof=proof)
+
+
+def rehearse(tmp_path: Path, made: Plan, *options: str) -> subprocess.CompletedProcess[str]:
+    tools = tmp_path / "tools"
+    tools.mkdir(exist_ok=True)
+    for name in ("mongodump", "mongorestore", "bsondump", "tallyglass"):
+        (tools / name).write_text(f"#!/bin/sh\necho '{name} version: 100.18.0'\n")
+        (tools / name).chmod(0o755)
+    path = tmp_path / "r.sh"
+    path.write_text(script(made))
+    path.chmod(0o700)
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    argv = ["setsid", str(path), *options]
+    return subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment, check=False)
+
+
+def with_work(tmp_path: Path, *steps: Command) -> Plan:
+    from dataclasses import replace
+
+    return replace(plan(*steps), work_dir=str(tmp_path / "work"), tools_needed="100.15")
+
+
+def test_the_script_stops_at_the_first_doubt_and_goes_on_there(tmp_path: Path) -> None:
+    log = shlex.quote(str(tmp_path / "log"))
+    gate = shlex.quote(str(tmp_path / "gate"))
+    made = with_work(
+        tmp_path,
+        step(f"echo one >> {log}"),
+        step(f"echo two >> {log}", proof=f"test -e {gate}"),
+        step(f"false | cat; echo three >> {log}", phase=Phase.RESTORE),
+    )
+    stopped = rehearse(tmp_path, made, "--yes", "--until", "secure")
+    assert (stopped.returncode, "[check-failed] Step 2" in stopped.stderr) == (1, True)
+    (tmp_path / "gate").touch()
+    assert rehearse(tmp_path, made, "--yes", "--until=secure").returncode == 0
+    assert (tmp_path / "log").read_text() == "one\ntwo\ntwo\n"
+    assert rehearse(tmp_path, made, "--yes").returncode == 0
+    other = with_work(tmp_path, step("true"))
+    assert "[other-plan]" in rehearse(tmp_path, other, "--yes").stderr
+
+
+def test_the_script_asks_and_takes_silence_for_no(tmp_path: Path) -> None:
+    made = with_work(tmp_path, step(f"touch {shlex.quote(str(tmp_path / 'ran'))}"))
+    assert rehearse(tmp_path, made).returncode != 0
+    assert not (tmp_path / "ran").exists()
+    assert rehearse(tmp_path, made, "--until", "never").returncode == 2
+
+
+def test_a_password_reaches_the_tools_as_it_is_and_is_gone_afterwards(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    work, secret = tmp_path / "work", " it's & \\' \"so\" "
+    steps = (step(f"printf 'uri: x\\n' > {work}/source.yml"), step(f"cp {work}/source.yml {tmp_path}/seen"))
+    made = replace(with_work(tmp_path, *steps), source_user="u", passwords=("source",))
+    (tmp_path / "p").write_text(secret + "\n")
+    assert rehearse(tmp_path, made, "--yes", f"--source-password-file={tmp_path}/p").returncode == 0
+    quoted = secret.replace("'", "''")
+    assert (tmp_path / "seen").read_text() == f"uri: x\npassword: '{quoted}'\n"
+    assert (work / "source.yml").read_text() == "uri: x\n"
+    assert not (work / "source.password").exists()
+    assert "\n    IFS= read -rs " in script(made), "a typed password keeps its outer spaces"
+
+
+def test_what_came_back_is_counted_before_it_is_merged(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    held = replace(order(str(tmp_path)), expected=(ExpectedNamespace("shop.orders", "collection", 951),))
+    (back,) = [made for made in commands(held) if "back-1.log" in made.proof]
+    assert back.shell.endswith(f"2>&1 | tee {tmp_path}/back-1.log")
+    log = tmp_path / "back-1.log"
+    for said, right in (
+        ("951 document(s) restored successfully. 0 document(s) failed to restore.", True),
+        ("0 document(s) restored successfully. 0 document(s) failed to restore.", False),
+        ("950 document(s) restored successfully. 1 document(s) failed to restore.", False),
+    ):
+        log.write_text(f"2026-11-20T18:15:44.000+0000\t{said}\n")
+        assert (subprocess.run(["bash", "-c", back.proof], check=False).returncode == 0) is right
+
+
+def test_a_plan_survives_json(tmp_path: Path) -> None:
+    made = with_work(tmp_path, *commands(order()))
+    assert from_json(to_json(made)) == made
+    assert to_json(made).isascii()
+    blocked = Plan(LIMIT, None, LIMIT, made.backup, "rs", "", made.made, checks=(Check("x", Level.BLOCK, "No."),))
+    with pytest.raises(ValueError, match="blocked"):
+        script(blocked)

@@ -1,0 +1,70 @@
+"""The tools' URI means for them what the operator's means for PyMongo, and never holds a password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pymongo.uri_parser import parse_uri
+
+from tallyglass.errors import InputError
+from tallyglass.restore.tool_uri import FATES, tool_uri, unmapped_options
+
+
+def test_every_option_of_pymongo_has_a_row() -> None:
+    assert not unmapped_options(), "PyMongo knows new URI options: say in FATES what the tools make of them"
+    assert all(why for fate, why in FATES.values() if fate.value in ("word", "refuse"))
+
+
+@pytest.mark.parametrize(
+    ("given", "set_name", "wanted"),
+    [
+        ("mongodb://h:1/", "rs0", "mongodb://h:1/?replicaSet=rs0"),
+        ("mongodb://h:1/", "", "mongodb://h:1/?directConnection=true"),
+        ("mongodb://h:1/", "rs &a=b", "mongodb://h:1/?replicaSet=rs%20%26a%3Db"),
+        ("mongodb://u:p@h:1/", "rs0", "mongodb://u@h:1/?authSource=admin&replicaSet=rs0"),
+        ("mongodb://u:p@h:1/app", "rs0", "mongodb://u@h:1/?authSource=app&replicaSet=rs0"),
+        ("mongodb://u%40x:p%2F@h:1/?authSource=b", "rs0", "mongodb://u%40x@h:1/?authSource=b&replicaSet=rs0"),
+        ("mongodb://h:1,[::1]:2/?replicaSet=old&w=1&readPreference=secondary&appName=x", "rs0",
+         "mongodb://h:1,[::1]:2/?replicaSet=rs0"),
+        ("mongodb://h:1/?serverSelectionTimeoutMS=500&connectTimeoutMS=3", "s", "mongodb://h:1/?replicaSet=s"),
+        ("mongodb://h:1/?directConnection=true", "s", "mongodb://h:1/?directConnection=true"),
+        ("mongodb://h:1/?ssl=true", "s", "mongodb://h:1/?replicaSet=s&tls=true"),
+        ("mongodb://u:p@h:1/?authMechanism=PLAIN", "s",
+         "mongodb://u@h:1/?authMechanism=PLAIN&authSource=%24external&replicaSet=s"),
+        ("mongodb+srv://u:p@c.example.net/", "s",
+         "mongodb+srv://u@c.example.net/?authSource=admin&replicaSet=s&tls=true"),
+        ("mongodb://u@h:1/?authMechanism=MONGODB-X509", "s",
+         "mongodb://u@h:1/?authMechanism=MONGODB-X509&authSource=%24external&replicaSet=s"),
+    ],
+)  # fmt: skip
+def test_made_anew(given: str, set_name: str, wanted: str) -> None:
+    made = tool_uri(given, set_name)
+    assert made.text == wanted
+    if not wanted.startswith("mongodb+srv"):
+        assert not parse_uri(wanted)["password"]
+
+
+def test_files_of_tls_are_carried_over(tmp_path: Path) -> None:
+    authority, key = tmp_path / "ca file.pem", tmp_path / "key.pem"
+    authority.write_text("x")
+    key.write_text("x")
+    made = tool_uri(f"mongodb://h:1/?tls=true&tlsCAFile={authority}&tlsCertificateKeyFile={key}", "s")
+    options = parse_uri(made.text)["options"]
+    assert options["tlsCAFile"] == str(authority)
+    assert options["tlsCertificateKeyFile"] == str(key)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "mongodb://h/?tlsInsecure=true", "mongodb://h/?tls=true&tlsAllowInvalidCertificates=true",
+        "mongodb://h/?tls=true&tlsAllowInvalidHostnames=true", "mongodb://h/?loadBalanced=true", "http://h/", "",
+        "mongodb://h/?tls=true&tlsCAFile=/no/such/file", "mongodb://u:secret/word@h/",
+    ],
+)  # fmt: skip
+def test_what_has_no_equal_is_refused(uri: str) -> None:
+    with pytest.raises(InputError) as caught:
+        tool_uri(uri, "s")
+    assert "secret" not in str(caught.value)
+    assert "word" not in str(caught.value)

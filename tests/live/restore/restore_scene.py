@@ -1,0 +1,234 @@
+"""A stage for restore scenarios: a live set, a spare, backups, the emitted script run as it stands, and an independent
+record of what the data was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from bson import Timestamp
+from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
+from pymongo import MongoClient
+
+from tallyglass.connect import open_gateway
+from tallyglass.demo.server import ReplicaSet, Servers
+from tallyglass.moment import Ts
+from tallyglass.oplog.incident import scan
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.indexes import canonical_index, canonical_options
+from tallyglass.restore.plan import Level, Plan
+from tallyglass.restore.planner import RestoreRequest, plan_restore
+from tallyglass.restore.prepare import prepare
+from tallyglass.restore.runbook import MODE, script
+
+RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
+OWN = ("admin", "config", "local")
+HERE = Path(__file__).parent
+BUILT = HERE.parents[2] / ".tools" / "bin"
+STAND_INS = {
+    "mongodump": "stand_in_dump",
+    "mongorestore": "stand_in_restore",
+    "bsondump": "stand_in_bsondump",
+    "mongosh": "stand_in_mongosh",
+}
+
+State = dict[str, tuple[str, str, list[str], list[bytes]]]
+"""By namespace: kind, options, indexes, and the documents as bytes in order of their own bytes."""
+
+
+def real_tools() -> Path | None:
+    """The folder of the real database tools, where they are."""
+    if (BUILT / "mongorestore").exists():
+        return BUILT
+    found = shutil.which("mongorestore")
+    return Path(found).parent if found and shutil.which("mongodump") and shutil.which("bsondump") else None
+
+
+def make_stand_ins(folder: Path, names: tuple[str, ...] = tuple(STAND_INS)) -> Path:
+    """Small programs of the tools' names, each of which says in --version that it is a stand-in."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        program = folder / name
+        program.write_text(
+            f"#!{sys.executable} -I\nimport sys\nsys.path.insert(0, {str(HERE)!r})\n"
+            f"if sys.argv[1:] == ['--version']:\n"
+            f"    print('{name} version: 100.18.0, a stand-in for tests')\n    sys.exit()\n"
+            f"from {STAND_INS[name]} import main\nmain(sys.argv[1:])\n"
+        )
+        program.chmod(0o755)
+    return folder
+
+
+def record(client: MongoClient[Any], at: Ts | None = None, databases: tuple[str, ...] = ()) -> State:
+    """What the server holds, read by nothing under test: now, or as the server itself remembers the moment ``at``."""
+    state: State = {}
+    for db in databases or tuple(name for name in client.list_database_names() if name not in OWN):
+        for info in client[db].list_collections():
+            name, kind = info["name"], info["type"]
+            if name in ("system.views", "system.profile") or name.startswith("system.buckets."):
+                continue
+            indexes = [] if kind != "collection" else [canonical_index(i) for i in client[db][name].list_indexes()]
+            options = "" if kind == "timeseries" else canonical_options(info["options"])
+            stored = f"system.buckets.{name}" if kind == "timeseries" else name
+            rows = [] if kind == "view" else sorted(documents(client, db, stored, at))
+            state[f"{db}.{name}"] = (kind, options, sorted(indexes), rows)
+    return state
+
+
+def documents(client: MongoClient[Any], db: str, name: str, at: Ts | None) -> list[bytes]:
+    """The documents of one collection as bytes."""
+    if at is None:
+        return [bytes(row.raw) for row in client[db].get_collection(name, codec_options=RAW).find()]
+    level = {"level": "snapshot", "atClusterTime": Timestamp(at.t, at.i)}
+    said = client[db].command({"find": name, "readConcern": level, "batchSize": 100_000}, codec_options=RAW)
+    assert said["cursor"]["id"] == 0
+    return [bytes(row.raw) for row in said["cursor"]["firstBatch"]]
+
+
+class Scene:
+    """One scenario. The live set is shared between scenarios and emptied at the end; so is the spare."""
+
+    def __init__(self, source: ReplicaSet, spare: Servers, folder: Path, path: str) -> None:
+        self.source, self.spare, self.folder, self.path = source, spare, folder, path
+        self.client = source.client()
+        self.spare_client = spare.client(0)
+
+    def close(self) -> None:
+        for client in (self.client, self.spare_client):
+            with closing(client):
+                for name in client.list_database_names():
+                    if name not in OWN:
+                        client.drop_database(name)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        venv = str(Path(sys.executable).parent)
+        return os.environ | {"PATH": f"{self.path}:{venv}:/usr/bin:/bin", "HOME": str(self.folder)}
+
+    def tool(self, *argv: str, **environment: str) -> None:
+        """Run a tool as a person would; it must succeed."""
+        done = subprocess.run(
+            argv, env=self.environment | environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
+
+    def backup(self, *options: str, archive: bool = False, name: str = "backup", **environment: str) -> Path:
+        """Take a backup with mongodump."""
+        path = self.folder / name
+        where = f"--archive={path}" if archive else f"--out={path}"
+        self.tool("mongodump", f"--uri={self.source.uri}", where, *options, **environment)
+        return path
+
+    async def prepare(self, name: str = "backup") -> Path:
+        """Write the sidecar for the next backup."""
+        gateway = open_gateway(self.source.uri)
+        try:
+            return (await prepare(gateway, self.source.uri, self.folder / name)).write()
+        finally:
+            await gateway.close()
+
+    async def incident(self, kind: str, ns: str) -> Incident:
+        """The newest incident of that kind, found as the commands and the screen find it."""
+        gateway = open_gateway(self.source.uri)
+        try:
+            async for progress in scan(gateway):
+                found = [one for one in progress.incidents if (one.kind, one.ns) == (kind, ns)]
+                if progress.done:
+                    assert found, [(one.kind, one.ns) for one in progress.incidents]
+                    return max(found, key=lambda one: one.first)
+        finally:
+            await gateway.close()
+        raise AssertionError
+
+    def newest_of(self, query: dict[str, Any]) -> Ts:
+        """The ts of the newest entry that matches."""
+        row = self.client.local["oplog.rs"].find_one(query, sort=[("$natural", -1)])
+        assert row is not None, query
+        return Ts(row["ts"].time, row["ts"].inc)
+
+    def entry_before(self, ts: Ts) -> Ts:
+        """The ts of the entry before one."""
+        return self.newest_of({"ts": {"$lt": Timestamp(ts.t, ts.i)}})
+
+    def now(self) -> Ts:
+        """The newest timestamp that a majority has."""
+        stamp = self.client.admin.command("hello")["lastWrite"]["majorityOpTime"]["ts"]
+        return Ts(stamp.time, stamp.inc)
+
+    def first_entry(self, query: dict[str, Any], since: Ts) -> Ts:
+        """The ts of the first entry that matches, from ``since`` on."""
+        wanted = {"ts": {"$gt": Timestamp(since.t, since.i)}} | query
+        row = self.client.local["oplog.rs"].find_one(wanted, sort=[("$natural", 1)])
+        assert row is not None, query
+        return Ts(row["ts"].time, row["ts"].inc)
+
+    def settle(self) -> None:
+        """Write once more with majority, so that everything before is on a majority too."""
+        self.client["settle"].get_collection("settle").insert_one({})
+
+    async def plan(self, backup: Path, limit: Ts, **more: Any) -> Plan:
+        """Plan through a gateway, as the commands and the screen do."""
+        uri = more.pop("uri", self.source.uri)
+        gateway = open_gateway(uri)
+        asked = {"spare": self.spare.members[0].address, "work_dir": str(self.folder / "work")} | more
+        try:
+            return await plan_restore(gateway, RestoreRequest(backup, uri, before=limit, **asked))
+        finally:
+            await gateway.close()
+
+    def save(self, plan: Plan) -> Path:
+        """The script as a file."""
+        path = self.folder / "restore.sh"
+        path.write_text(script(plan))
+        path.chmod(MODE)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        return path
+
+    def run(self, plan: Plan, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run the emitted script as it stands."""
+        path = self.save(plan)
+        return subprocess.run(
+            [str(path), "--yes", *options],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def must_run(self, plan: Plan, *options: str) -> str:
+        """The same, and it must succeed."""
+        assert plan.level is not Level.BLOCK, blocks(plan)
+        done = self.run(plan, *options)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{done.args}"
+        return done.stderr
+
+
+def blocks(plan: Plan) -> list[str]:
+    """The checks that block, in words."""
+    return [f"{check.id}: {check.title}" for check in plan.checks if check.level is Level.BLOCK]
+
+
+def ids(plan: Plan, level: Level = Level.BLOCK) -> set[str]:
+    """The ids of the checks at a level."""
+    return {check.id for check in plan.checks if check.level is level}
+
+
+def same(found: State, wanted: State) -> None:
+    """Compare two states, and say the first difference."""
+    assert sorted(found) == sorted(wanted)
+    for ns, (kind, options, indexes, rows) in wanted.items():
+        assert found[ns][0] == kind, ns
+        assert found[ns][1] == options, ns
+        assert found[ns][2] == indexes, ns
+        assert len(found[ns][3]) == len(rows), ns
+        assert found[ns][3] == rows, ns

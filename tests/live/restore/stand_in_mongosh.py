@@ -1,0 +1,199 @@
+"""STAND-IN for mongosh, for tests alone: see stand_in_common. No JavaScript engine.
+
+It reads the one form of program that Tallyglass emits, literal by literal, and sends each command through PyMongo.
+Whatever it does not know ends it with an error, so nothing else can slip into an emitted file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from bson import Decimal128, Int64, ObjectId, json_util
+from pymongo import MongoClient
+from stand_in_common import EXACT, with_password
+
+_SPACE = re.compile(r"\s*")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_WORD = re.compile(r"[A-Za-z.]+")
+_NUMBER = re.compile(r"-?\d+")
+
+
+class Reader:
+    """A recursive descent over the literals that Tallyglass writes."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def take(self, token: str) -> None:
+        self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
+        if not self.text.startswith(token, self.at):
+            raise SyntaxError(f"{token!r} expected at {self.text[self.at : self.at + 60]!r}")
+        self.at += len(token)
+
+    def sees(self, token: str) -> bool:
+        self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
+        return self.text.startswith(token, self.at)
+
+    def match(self, pattern: re.Pattern[str]) -> str:
+        self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
+        found = pattern.match(self.text, self.at)
+        if not found:
+            raise SyntaxError(f"nothing known at {self.text[self.at : self.at + 60]!r}")
+        self.at = found.end()
+        return found[0]
+
+    def value(self) -> Any:
+        if self.sees("{"):
+            return self.document()
+        if self.sees("["):
+            return self.array()
+        if self.sees('"'):
+            return json.loads(self.match(_STRING))
+        word = self.match(_WORD)
+        if word in ("null", "true", "false"):
+            return {"null": None, "true": True, "false": False}[word]
+        self.take("(")
+        if word == "NumberInt":
+            made: Any = int(self.match(_NUMBER))
+        else:
+            text = json.loads(self.match(_STRING))
+            if word == "EJSON.parse":
+                self.take(", {relaxed: false}).v")
+                return json_util.loads(text, json_options=EXACT)["v"]
+            made = {"NumberLong": lambda t: Int64(int(t)), "NumberDecimal": Decimal128, "ObjectId": ObjectId}[word](
+                text
+            )
+        self.take(")")
+        return made
+
+    def document(self) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        self.take("{")
+        while not self.sees("}"):
+            key = json.loads(self.match(_STRING))
+            self.take(":")
+            made[key] = self.value()
+            if not self.sees("}"):
+                self.take(",")
+        self.take("}")
+        return made
+
+    def array(self) -> list[Any]:
+        made = []
+        self.take("[")
+        while not self.sees("]"):
+            made.append(self.value())
+            if not self.sees("]"):
+                self.take(",")
+        self.take("]")
+        return made
+
+
+def main(argv: list[str]) -> None:
+    files = [word.removeprefix("--file=") for word in argv if word.startswith("--file=")]
+    if len(files) != 1 or set(argv) - {"--nodb", "--norc", "--quiet", f"--file={files[0]}"}:
+        sys.exit("stand-in for mongosh: unknown arguments")
+    lines = Path(files[0]).read_text().splitlines()
+    try:
+        run(lines)
+    except (SyntaxError, KeyError, ValueError) as error:
+        sys.exit(f"stand-in for mongosh: {error}")
+
+
+def run(lines: list[str]) -> None:
+    password, client, inside = "", None, False
+    for line in lines:
+        if line.startswith("const MOST_SINCE = "):
+            continue
+        if line.startswith("function "):
+            inside = True
+        if inside:
+            inside = line != "}"
+        elif line.startswith("const held = "):
+            held = Path(Reader(line.removeprefix("const held = ")).value())
+            password = held.read_text() if held.exists() else sys.stdin.readline().rstrip("\n")
+        elif line.startswith("db = connect("):
+            client = connect(line, password)
+        elif line.startswith(("must(", "mergeSince(", "dropLike(", "db.getSiblingDB(")):
+            assert client is not None
+            statement(client, Reader(line))
+        elif line and not line.startswith(("const fs = require", "const password = ", 'print("done")')):
+            raise SyntaxError(line[:80])
+
+
+def connect(line: str, password: str) -> MongoClient[Any]:
+    reader = Reader(line.removeprefix("db = connect("))
+    uri = reader.value()
+    if reader.sees("+ encodeURIComponent(password) +"):
+        reader.take("+ encodeURIComponent(password) +")
+        uri = with_password(uri.removesuffix(":") + reader.value(), password)
+    reader.take(");")
+    return MongoClient(uri, serverSelectionTimeoutMS=20_000)
+
+
+def merge_since(client: MongoClient[Any], reader: Reader) -> None:
+    reader.take("mergeSince(")
+    ns = reader.value()
+    reader.take(",")
+    seen = reader.value()
+    reader.take(",")
+    where = client[reader.value()]
+    reader.take(",")
+    body = reader.value()
+    reader.take(");")
+    oplog = client.local["oplog.rs"]
+    if oplog.find_one({"ts": seen}) is None:
+        sys.exit("stand-in for mongosh: the oplog does not reach back to the plan")
+    ids = []
+    for entry in oplog.find({"ts": {"$gt": seen}, "$or": [{"ns": ns}, {"o.applyOps.ns": ns}]}):
+        for one in entry["o"].get("applyOps", []) if entry["op"] == "c" else [entry]:
+            if one["ns"] == ns and one["op"] in "iud":
+                ids.append(one["o2" if one["op"] == "u" else "o"]["_id"])
+    if ids:
+        body["pipeline"].insert(0, {"$match": {"_id": {"$nin": ids}}})
+    where.command(body)
+
+
+def statement(client: MongoClient[Any], reader: Reader) -> None:
+    if reader.sees("dropLike("):
+        reader.take("dropLike(")
+        where = client[reader.value()]
+        reader.take(",")
+        wanted = re.compile(reader.value())
+        reader.take(");")
+        for name in where.list_collection_names():
+            if wanted.search(name):
+                where.drop_collection(name)
+        return
+    if reader.sees("mergeSince("):
+        merge_since(client, reader)
+        return
+    checked = reader.sees("must(")
+    if checked:
+        reader.take("must(")
+    reader.take("db.getSiblingDB(")
+    where = client[reader.value()]
+    if checked:
+        reader.take(").runCommand(")
+        body = reader.value()
+        reader.take("));")
+        said = where.command(body)
+        if said.get("writeErrors"):
+            sys.exit(f"stand-in for mongosh: {said['writeErrors']}")
+        return
+    reader.take(").getCollection(")
+    target = where[reader.value()]
+    reader.take(").updateOne(")
+    query = reader.value()
+    reader.take(",")
+    change = reader.value()
+    more = {}
+    if reader.sees(","):
+        reader.take(",")
+        more = reader.value()
+    reader.take(");")
+    target.update_one(query, change, **more)

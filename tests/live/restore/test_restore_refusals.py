@@ -1,0 +1,263 @@
+"""What cannot be proven is refused, with the id of the check that says why, and without a single command."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import Timestamp
+from restore_scene import Scene, blocks, ids, make_stand_ins
+
+from tallyglass.connect import open_gateway
+from tallyglass.demo.server import ReplicaSet, Standalone
+from tallyglass.errors import InputError
+from tallyglass.gateway import OPLOG, Document, Namespace
+from tallyglass.moment import Ts
+from tallyglass.mongo_gateway import MongoGateway
+from tallyglass.restore.plan import Level, Plan
+from tallyglass.restore.planner import RestoreRequest, plan_restore
+from tallyglass.restore.runbook import script
+
+# PyMongo may leave the socket of a monitor that was connecting while its client was closed.
+QUIET = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+pytestmark = [pytest.mark.live, pytest.mark.filterwarnings(QUIET)]
+
+
+@pytest.fixture
+def stage(live_set: ReplicaSet, spare: Standalone, tmp_path: Path) -> Iterator[Scene]:
+    """Nothing here runs a tool but the backup: the stand-in will do."""
+    scene = Scene(live_set, spare, tmp_path, str(make_stand_ins(tmp_path / "stand-ins")))
+    yield scene
+    scene.close()
+
+
+def refused(plan: Plan, check: str) -> None:
+    assert check in ids(plan), (check, blocks(plan))
+    assert plan.level is Level.BLOCK
+    assert plan.commands == ()
+    with pytest.raises(ValueError, match="blocked"):
+        script(plan)
+
+
+async def late_accident(stage: Scene) -> tuple[Path, Ts]:
+    """The same with a sidecar: the replay begins right before the backup, and needs all that is in it."""
+    stage.client["shop"].orders.insert_many([{"_id": n} for n in range(20)])
+    stage.settle()
+    await stage.prepare()
+    return accident(stage, built=True)
+
+
+def accident(stage: Scene, *options: str, built: bool = False) -> tuple[Path, Ts]:
+    """A backup, some writes, and a drop: the backup's place and the point."""
+    shop = stage.client["shop"]
+    if not built:
+        shop.orders.insert_many([{"_id": n} for n in range(20)])
+    backup = stage.backup(*options or ("--oplog",))
+    since = stage.now()
+    shop.orders.insert_one({"_id": 100})
+    shop.orders.update_one({"_id": 3}, {"$set": {"x": 1}})
+    shop.orders.drop()
+    stage.settle()
+    return backup, stage.first_entry({"o.drop": "orders"}, since)
+
+
+async def test_points_that_cannot_be(stage: Scene) -> None:
+    backup, limit = accident(stage)
+    refused(await stage.plan(backup, Ts(0, 0)), "limit-zero")
+    refused(await stage.plan(backup, Ts(limit.t - 3600, 1)), "backup-after-point")
+    refused(await stage.plan(backup, Ts(limit.t + 3600, 1)), "limit-beyond-oplog")
+    assert (await stage.plan(backup, limit)).commands
+    refused(await stage.plan(backup, limit, backup_start=Ts(limit.t + 1, 1)), "backup-after-point")
+    with pytest.raises(InputError):
+        await stage.plan(backup, None)  # type: ignore[arg-type]
+    with pytest.raises(InputError):
+        await stage.plan(stage.folder / "nothing here", limit)
+
+
+async def test_a_spare_that_is_none(stage: Scene) -> None:
+    backup, limit = accident(stage)
+    refused(await stage.plan(backup, limit, spare=stage.source.members[0].address), "spare-is-source")
+    refused(await stage.plan(backup, limit, spare="127.0.0.1:1"), "spare-unreachable")
+    stage.spare_client["left"].over.insert_one({})
+    refused(await stage.plan(backup, limit), "spare-not-empty")
+    stage.spare_client.drop_database("left")
+    stage.spare_client.admin.command({"setParameter": 1, "ttlMonitorEnabled": True})
+    try:
+        refused(await stage.plan(backup, limit), "spare-ttl")
+    finally:
+        stage.spare_client.admin.command({"setParameter": 1, "ttlMonitorEnabled": False})
+
+
+async def test_a_backup_that_is_not_whole(stage: Scene) -> None:
+    backup, limit = await late_accident(stage)
+    data = backup / "shop" / "orders.bson"
+    whole = data.read_bytes()
+    data.write_bytes(whole[:-5])
+    refused(await stage.plan(backup, limit), "backup-broken")
+    data.write_bytes(whole + b"\x05\x00\x00\x00\x01")
+    refused(await stage.plan(backup, limit), "backup-broken")
+    data.write_bytes(b"\x1f\x8b" + whole)
+    refused(await stage.plan(backup, limit), "backup-broken")
+    data.unlink()
+    refused(await stage.plan(backup, limit), "backup-broken")
+    (backup / "shop" / "orders.metadata.json").unlink()
+    refused(await stage.plan(backup, limit), "base-incomplete")
+    (backup / "shop" / "orders.metadata.json").write_text("{not json")
+    refused(await stage.plan(backup, limit), "backup-broken")
+
+
+async def test_a_backup_that_lacks_what_the_oplog_changes(stage: Scene) -> None:
+    backup, limit = await late_accident(stage)
+    data = backup / "shop" / "orders.bson"
+    rows = data.read_bytes()
+    size = int.from_bytes(rows[:4], "little")
+    data.write_bytes(rows[: 3 * size] + rows[4 * size :])
+    refused(await stage.plan(backup, limit), "document-missing")
+
+
+async def test_a_backup_of_unknown_age(stage: Scene) -> None:
+    backup, limit = accident(stage, "--quiet")
+    refused(await stage.plan(backup, limit), "backup-start-unknown")
+
+
+async def test_users_and_versions_in_the_backup(stage: Scene) -> None:
+    backup, limit = accident(stage)
+    prelude = backup / "prelude.json"
+    prelude.write_text('{"ServerVersion":"7.0.1","ToolVersion":"100.3.0"}')
+    plan = await stage.plan(backup, limit)
+    refused(plan, "backup-version")
+    assert "backup-tool-old" in ids(plan, Level.WARN)
+
+
+async def test_an_old_tool_is_seen_before_and_by_the_script(stage: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    backup, limit = accident(stage)
+    plan = await stage.plan(backup, limit)
+    old = stage.folder / "old"
+    shutil.copytree(stage.path, old)
+    tool = old / "mongorestore"
+    tool.write_text(tool.read_text().replace("100.18.0", "100.9.3"))
+    stage.path = str(old)
+    done = stage.run(plan)
+    assert done.returncode == 1
+    assert "[tool-version] mongorestore is 100.9.3" in done.stderr
+    monkeypatch.setenv("PATH", f"{old}:/usr/bin:/bin")
+    refused(await stage.plan(backup, limit, work_dir=""), "tool-version")
+
+
+async def test_the_oplog_moved_on(stage: Scene) -> None:
+    backup, limit = accident(stage)
+    gateway = Doctored(stage, hide_before=limit)
+    refused(await gateway.plan(backup, limit), "coverage")
+
+
+async def test_not_on_a_majority(stage: Scene) -> None:
+    backup, limit = accident(stage)
+    refused(await Doctored(stage, majority=Ts(limit.t - 1, 1)).plan(backup, limit), "not-majority")
+
+
+@pytest.mark.parametrize(
+    ("entry", "check"),
+    [
+        ({"op": "c", "ns": "shop.$cmd", "o": {"importCollection": "x"}}, "unknown-command"),
+        ({"op": "xi", "ns": "shop.orders", "o": {"_id": 1}}, "unknown-command"),
+        (
+            {
+                "op": "u",
+                "ns": "admin.system.version",
+                "o": {"$v": 2, "diff": {"u": {"version": "5.0"}}},
+                "o2": {"_id": "featureCompatibilityVersion"},
+            },
+            "fcv-change",
+        ),
+        ({"op": "i", "ns": "shop.never_seen", "o": {"_id": 1}}, "base-incomplete"),
+        ({"op": "c", "ns": "shop.$cmd", "o": {"renameCollection": "shop.a", "to": "shop.b"}}, "rename-overlap"),
+        (
+            {
+                "op": "c",
+                "ns": "admin.$cmd",
+                "o": {"applyOps": [{"op": "i", "ns": "shop.orders", "o": {"_id": 5}}], "count": 3},
+                "lsid": {"id": 1},
+                "txnNumber": 1,
+                "prevOpTime": {"ts": Timestamp(5, 1), "t": 1},
+            },
+            "mid-transaction",
+        ),
+    ],
+)
+async def test_entries_that_cannot_be_replayed(stage: Scene, entry: dict[str, Any], check: str) -> None:
+    """No server writes these at will, so they are put into what the gateway reads."""
+    backup, limit = accident(stage)
+    refused(await Doctored(stage, insert=entry).plan(backup, limit), check)
+
+
+@pytest.mark.parametrize("part", [{"msg": "isdbgrid"}, {"configsvr": 2}, {"shardingState": {"enabled": True}}])
+async def test_parts_of_a_sharded_cluster(stage: Scene, part: dict[str, Any]) -> None:
+    backup, limit = accident(stage)
+    refused(await Doctored(stage, say=part).plan(backup, limit), "sharded")
+
+
+async def test_a_standalone_has_no_oplog(stage: Scene) -> None:
+    backup, limit = accident(stage)
+    plan = await stage.plan(backup, limit, uri=stage.spare.direct_uri())
+    refused(plan, "no-oplog")
+
+
+class Doctored(MongoGateway):
+    """A real gateway whose answers are changed in one respect."""
+
+    def __init__(
+        self,
+        stage: Scene,
+        *,
+        hide_before: Ts | None = None,
+        majority: Ts | None = None,
+        insert: dict[str, Any] | None = None,
+        say: dict[str, Any] | None = None,
+    ) -> None:
+        real = open_gateway(stage.source.uri)
+        super().__init__(real._client)
+        self.stage, self.hide_before, self.majority, self.insert, self.said = (
+            stage,
+            hide_before,
+            majority,
+            insert,
+            say or {},
+        )
+
+    async def plan(self, backup: Path, limit: Ts) -> Plan:
+        request = RestoreRequest(
+            backup, self.stage.source.uri, before=limit, spare=self.stage.spare.members[0].address,
+            work_dir=str(self.stage.folder / "work"),
+        )  # fmt: skip
+        try:
+            return await plan_restore(self, request)
+        finally:
+            await self.close()
+
+    async def command(self, name: str, value: object = 1, **more: Any) -> Document:
+        answer = dict(await super().command(name, value, **more))
+        if name == "hello":
+            answer |= {key: said for key, said in self.said.items() if key != "shardingState"}
+            if self.majority:
+                answer["lastWrite"]["majorityOpTime"]["ts"] = Timestamp(self.majority.t, self.majority.i)
+        if name == "shardingState" and name in self.said:
+            answer |= self.said[name]
+        return answer
+
+    async def find_raw(self, ns: Namespace, query: Document, **more: Any) -> AsyncIterator[bytes]:
+        if ns == OPLOG and self.hide_before is not None:
+            query = {"$and": [query, {"ts": {"$gte": Timestamp(self.hide_before.t, self.hide_before.i)}}]}
+        scans = ns == OPLOG and "sort" not in more and "$lt" in query.get("ts", {})
+        if scans and self.insert is not None:
+            yield self._forged(query["ts"]["$gte"])
+        async for batch in super().find_raw(ns, query, **more):
+            yield batch
+
+    def _forged(self, start: Timestamp) -> bytes:
+        import bson
+
+        row = {"ts": Timestamp(start.time, 0) if start.inc else start, "t": 1, "v": 2} | (self.insert or {})
+        return bson.encode(row)
