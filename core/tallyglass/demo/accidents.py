@@ -1,0 +1,91 @@
+"""The mistakes of the demo: what a person did at a bad moment, and how it is made good again some time later."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from pymongo import UpdateOne
+
+from tallyglass.demo import goods
+from tallyglass.demo.numbering import Client
+from tallyglass.demo.seed import INDEXES, STAGING, staging_rows
+from tallyglass.demo.streams import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Accident:
+    """``happen`` makes the mistake in one command; ``mend`` brings enough back for the next one to matter."""
+
+    title: str
+    happen: Callable[[], Awaitable[object]]
+    mend: Callable[[], Awaitable[object]]
+
+
+def all_accidents(client: Client, streams: Mapping[str, Stream], rng: random.Random) -> list[Accident]:
+    """The accidents in the order in which they happen; after the last the first comes again."""
+    shop = client.shop
+    orders = streams["orders"]
+
+    async def refill_orders() -> None:
+        await orders.add(client, rng, 250)
+
+    async def reprice() -> None:
+        await shop.products.bulk_write(
+            [
+                UpdateOne({"_id": goods.product(rng, n)["_id"]}, {"$set": {"price": round(rng.uniform(9, 300), 2)}})
+                for n in range(goods.PRODUCTS)
+            ]
+        )
+
+    async def refill_carts() -> None:
+        await _indexes(client, "shop", "carts")
+
+    async def forget_points() -> None:
+        await shop.customers.update_many({}, {"$unset": {"points": ""}})
+
+    async def regrant_points() -> None:
+        rows = [row["_id"] async for row in shop.customers.find({"points": None}, {"_id": 1}).limit(2_000)]
+        if rows:
+            await shop.customers.bulk_write(
+                [UpdateOne({"_id": _id}, {"$set": {"points": rng.randint(0, 400)}}) for _id in rows]
+            )
+
+    async def set_back_tickets() -> None:
+        await client.support.counters.update_one({"id": "ticket_no"}, {"$inc": {"seq": -500}})
+
+    async def bring_tickets_forward() -> None:
+        newest = await client.support.tickets.find_one({}, sort=[("ticket_no", -1)])
+        if newest:
+            await client.support.counters.update_one({"id": "ticket_no"}, {"$max": {"seq": newest["ticket_no"]}})
+
+    async def refill_staging() -> None:
+        for name in STAGING:
+            await client.staging[name].insert_many(staging_rows(name))
+
+    return [
+        Accident(
+            "a cleanup without its date filter deletes every shipped order",
+            lambda: shop.orders.delete_many({"status": "shipped"}),
+            refill_orders,
+        ),
+        Accident(
+            "a price update without its filter sets every price to 0",
+            lambda: shop.products.update_many({}, {"$set": {"price": 0.0}}),
+            reprice,
+        ),
+        Accident("somebody drops the carts", shop.carts.drop, refill_carts),
+        Accident("a migration forgets every customer's points", forget_points, regrant_points),
+        Accident("somebody drops the wrong database", lambda: client.drop_database("staging"), refill_staging),
+        Accident(
+            "a test fixture sets the ticket counter back, and the next tickets collide",
+            set_back_tickets,
+            bring_tickets_forward,
+        ),
+    ]
+
+
+async def _indexes(client: Client, db: str, collection: str) -> None:
+    for name, unique in INDEXES[db, collection]:
+        await client[db][collection].create_index(name, unique=unique)

@@ -1,0 +1,142 @@
+"""One mongod process: where it listens, where it lives, how it starts, and why it did not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tallyglass.errors import EmbeddedServerError
+
+HOST = "127.0.0.1"
+START_SECONDS = 60.0
+POLL_SECONDS = 0.02
+
+
+def free_port() -> int:
+    """A TCP port that was free on loopback a moment ago."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def require_free(port: int) -> None:
+    """Raise EmbeddedServerError where something listens on ``port`` already: it would be taken for our own server."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise EmbeddedServerError(
+                f"Port {port} on {HOST} cannot be used: {error.strerror}.", "Name another port, or none at all."
+            ) from error
+
+
+@dataclass(slots=True)
+class Member:
+    """One mongod; ``process`` is None while it does not run."""
+
+    port: int
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+    advertised: int | None = None
+
+    @property
+    def address(self) -> str:
+        """``host:port`` by which the set knows it: the port of a proxy, where one stands before it."""
+        return f"{HOST}:{self.advertised or self.port}"
+
+    @property
+    def log(self) -> Path:
+        """mongod's own log, JSON lines."""
+        return self.folder / "log"
+
+    @property
+    def socket_file(self) -> Path:
+        """The Unix socket that mongod makes once it has its port."""
+        return self.folder / f"mongodb-{self.port}.sock"
+
+    def start(self, binary: Path, set_name: str | None, options: Sequence[str]) -> None:
+        """Start the process on its own data; :meth:`await_ready` follows. Raises EmbeddedServerError."""
+        (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        pid_file = self.folder / "pid"
+        pid_file.unlink(missing_ok=True)
+        self.socket_file.unlink(missing_ok=True)
+        argv = [
+            str(binary),
+            f"--dbpath={self.folder / 'data'}",
+            f"--port={self.port}",
+            f"--bind_ip={HOST}",
+            f"--unixSocketPrefix={self.folder}",
+            f"--logpath={self.log}",
+            "--logappend",
+            f"--pidfilepath={pid_file}",
+            *([f"--replSet={set_name}"] if set_name else []),
+            *options,
+        ]
+        try:
+            with (self.folder / "stderr").open("wb") as stderr:
+                self.process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise EmbeddedServerError(f"{binary} cannot be run: {error.strerror}.") from error
+
+    def await_ready(self) -> None:
+        """Wait until it answers on its port. Raises EmbeddedServerError where it ends instead, and says why."""
+        deadline = time.monotonic() + START_SECONDS
+        process = self.process
+        assert process is not None
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise EmbeddedServerError(*self._why_ended(process))
+            # Its own socket file tells this mongod from another that took the port first.
+            if self.socket_file.exists():
+                with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), 1):
+                    return
+            time.sleep(POLL_SECONDS)
+        raise EmbeddedServerError(f"mongod did not answer within {START_SECONDS:.0f} s.")
+
+    def kill(self) -> None:
+        """SIGKILL it and wait for its end."""
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def shut_down(self) -> None:
+        """SIGTERM it and wait for its clean end."""
+        if self.process:
+            self.process.terminate()
+            self.process.wait(timeout=60)
+            self.process = None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, where it runs."""
+        if self.process:
+            os.kill(self.process.pid, number)
+
+    def _why_ended(self, process: subprocess.Popen[bytes]) -> tuple[str, str]:
+        said = (self.folder / "stderr").read_text(errors="replace")
+        if "error while loading shared libraries" in said:
+            library = said.split("error while loading shared libraries:")[1].split(":")[0].strip()
+            return (
+                f"mongod needs the system library {library}, which is not here.",
+                "Install OpenSSL 3 and libcurl 4 (Debian and Ubuntu: apt-get install libssl3 libcurl4), "
+                "or name another mongod with --mongod.",
+            )
+        tail = self.log.read_text(errors="replace").splitlines()[-1:] if self.log.exists() else []
+        return (
+            f"mongod ended with status {process.returncode} while starting.",
+            (tail[0] if tail else said.strip())[:400],
+        )

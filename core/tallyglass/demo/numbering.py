@@ -1,0 +1,201 @@
+"""How different libraries take their next number, call for call: the counters of the demo.
+
+Each class owns one counter document (or pool), knows how to write its first state, and takes numbers in the way
+that the library named in its docstring does. Sources: the libraries' own code and the MongoDB article
+"Generating Globally Unique Identifiers for Use with MongoDB".
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bson import Int64
+from pymongo import AsyncMongoClient, MongoClient, ReturnDocument
+from pymongo.asynchronous.collection import AsyncCollection
+
+from tallyglass.gateway import Namespace
+
+Document = dict[str, Any]
+Client = AsyncMongoClient[Document]
+
+SPAN = 1_000_000_000
+"""How many numbers each document of the pool owns."""
+
+
+class Numbers(Protocol):
+    """A source of numbers kept in one collection."""
+
+    ns: Namespace
+
+    def seed(self, client: MongoClient[Document]) -> None:
+        """Write the first state."""
+        ...
+
+    def earlier(self, count: int) -> list[int | float]:
+        """Numbers that were given before the first state, oldest first."""
+        ...
+
+    async def take(self, client: Client) -> int | float:
+        """The next number."""
+        ...
+
+
+def _collection(client: Client, ns: Namespace) -> AsyncCollection[Document]:
+    return client[ns.db][ns.collection]
+
+
+@dataclass(slots=True)
+class KeyedCounter:
+    """``{<key...>, <field>: n}`` with findAndModify, ``$inc`` and new:true: the value is the last number given.
+
+    This is the older MongoDB documentation (``{_id, next}``), MongoEngine (``{_id: "coll.field", next}``),
+    mongoose-sequence (``{_id: ObjectId, id, reference_value, seq}``) and most hand-written ones. A ``step``
+    of 1.0 makes and keeps the number a double, as the legacy shell did.
+    """
+
+    ns: Namespace
+    key: Mapping[str, Any]
+    field: str
+    start: int | float
+    step: int | float = 1
+
+    def seed(self, client: MongoClient[Document]) -> None:
+        client[self.ns.db][self.ns.collection].insert_one({**self.key, self.field: self.start})
+
+    def earlier(self, count: int) -> list[int | float]:
+        return [self.start - n * self.step for n in range(count - 1, -1, -1)]
+
+    async def take(self, client: Client) -> int | float:
+        after = await _collection(client, self.ns).find_one_and_update(
+            dict(self.key), {"$inc": {self.field: self.step}}, upsert=True, return_document=ReturnDocument.AFTER
+        )
+        assert after is not None, "an upsert that returns the new document returns one"
+        number: int | float = after[self.field]
+        return number
+
+
+@dataclass(slots=True)
+class RaisedCounter(KeyedCounter):
+    """A keyed counter with a ``MAX_VALUE`` close ahead, which somebody raises whenever it is almost reached."""
+
+    limit: int = 0
+    close: int = 40
+    by: int = 400
+
+    def seed(self, client: MongoClient[Document]) -> None:
+        client[self.ns.db][self.ns.collection].insert_one({**self.key, self.field: self.start, "MAX_VALUE": self.limit})
+
+    async def take(self, client: Client) -> int | float:
+        number = await KeyedCounter.take(self, client)
+        if number >= self.limit - self.close:
+            await _collection(client, self.ns).update_one(dict(self.key), {"$inc": {"MAX_VALUE": self.by}})
+            self.limit += self.by
+        return number
+
+
+@dataclass(slots=True)
+class ArticleCounter:
+    """The article's single document: findAndModify without new:true, so ``COUNT`` is the next number to give."""
+
+    ns: Namespace
+    start: int
+
+    _ID = "UNIQUE COUNT DOCUMENT IDENTIFIER"
+
+    def seed(self, client: MongoClient[Document]) -> None:
+        client[self.ns.db][self.ns.collection].insert_one(
+            {
+                "_id": self._ID,
+                "COUNT": self.start,
+                "NOTES": "Increment COUNT using findAndModify to ensure that the COUNT field will be incremented "
+                "atomically with the fetch of this document",
+            }
+        )
+
+    def earlier(self, count: int) -> list[int | float]:
+        return list(range(self.start - count, self.start))
+
+    async def take(self, client: Client) -> int:
+        before = await _collection(client, self.ns).find_one_and_update({"_id": self._ID}, {"$inc": {"COUNT": 1}})
+        return int(before["COUNT"]) if before else self.start
+
+
+@dataclass(slots=True)
+class ArticlePool:
+    """The article's pool: a thousand documents, each the owner of its own span, and one picked at random per batch.
+
+    Numbers are served from memory until the batch is used. The documents start out used to different degrees,
+    and a few are almost full.
+    """
+
+    ns: Namespace
+    rng: random.Random
+    documents: int = 1000
+    batch: int = 200
+    _left: list[int] = field(default_factory=list)
+    _counts: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._counts = [n * SPAN + self._used(n) for n in range(self.documents)]
+
+    def _used(self, n: int) -> int:
+        if n % 333 == 7:
+            return SPAN - 4_000 * (n // 333 + 1)
+        share = min(0.97, max(0.02, self.rng.gauss(0.62, 0.08)))
+        return int(share * SPAN) // self.batch * self.batch
+
+    def seed(self, client: MongoClient[Document]) -> None:
+        client[self.ns.db][self.ns.collection].insert_many(
+            [
+                {"_id": n, "COUNT": Int64(count), "MAX_VALUE": Int64((n + 1) * SPAN)}
+                for n, count in enumerate(self._counts)
+            ]
+        )
+
+    def earlier(self, count: int) -> list[int | float]:
+        picked = self.rng.sample(range(self.documents), min(count, self.documents))
+        return [self._counts[n] - 1 for n in picked]
+
+    async def take(self, client: Client) -> int:
+        while not self._left:
+            n = self.rng.randrange(self.documents)
+            before = await _collection(client, self.ns).find_one_and_update(
+                {"_id": n, "COUNT": {"$lte": (n + 1) * SPAN - self.batch}}, {"$inc": {"COUNT": Int64(self.batch)}}
+            )
+            if before:
+                first = int(before["COUNT"])
+                self._left = list(range(first + self.batch - 1, first - 1, -1))
+        return self._left.pop()
+
+
+@dataclass(slots=True)
+class CachedIndex:
+    """The Node.js pattern ``ids {_id, index}``: ``$inc`` by a block, then serve the block from memory."""
+
+    ns: Namespace
+    name: str
+    start: int
+    block: int = 100
+    _left: list[int] = field(default_factory=list)
+
+    def seed(self, client: MongoClient[Document]) -> None:
+        client[self.ns.db][self.ns.collection].insert_one({"_id": self.name, "index": self.start})
+
+    def earlier(self, count: int) -> list[int | float]:
+        return list(range(self.start - count + 1, self.start + 1))
+
+    async def take(self, client: Client) -> int:
+        if not self._left:
+            after = await _collection(client, self.ns).find_one_and_update(
+                {"_id": self.name},
+                {"$inc": {"index": self.block}},
+                upsert=True,
+                return_document=ReturnDocument.AFTER,
+            )
+            assert after is not None, "an upsert that returns the new document returns one"
+            top = int(after["index"])
+            self._left = list(range(top, top - self.block, -1))
+        return self._left.pop()

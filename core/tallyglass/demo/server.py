@@ -1,0 +1,212 @@
+"""Real mongod servers on loopback, in a temporary folder: one member, several, or a plain standalone.
+
+A guard process removes servers and folder when the process that started them is gone, however it went.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pymongo import MongoClient
+from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
+
+from tallyglass.demo.find_mongod import find_mongod
+from tallyglass.demo.member import HOST, POLL_SECONDS, Member, free_port, require_free
+from tallyglass.errors import EmbeddedServerError
+
+__all__ = ["HOST", "Member", "ReplicaSet", "Servers", "Standalone", "free_port"]
+
+# Reads until the starter's end of the pipe closes, then ends what the pid files name and removes the folder.
+_GUARD = """
+cat >/dev/null
+for f in "$1"/*/pid; do [ -s "$f" ] && kill -9 "$(cat "$f")" 2>/dev/null; done
+n=0; while [ $n -lt 50 ]; do rm -rf "$1" 2>/dev/null && break; n=$((n+1)); sleep 0.1; done
+"""
+
+Document = dict[str, Any]
+
+
+class Servers:
+    """Some mongod processes under one folder and one guard. A context manager; :meth:`stop` ends all."""
+
+    def __init__(
+        self,
+        members: int,
+        *,
+        set_name: str | None,
+        mongod: str | None = None,
+        options: Sequence[str] = (),
+        ports: Sequence[int] = (),
+        advertised: Sequence[int] = (),
+        cache_gb: float = 0.25,
+    ) -> None:
+        for port in ports:
+            require_free(port)
+        self._binary = find_mongod(mongod)
+        self._set_name = set_name
+        self._options = [*options, "--wiredTigerCacheSizeGB", str(cache_gb)]
+        self.members: list[Member] = []
+        self._guard: subprocess.Popen[bytes] | None = None
+        self.folder = Path(tempfile.mkdtemp(prefix="tallyglass-"))
+        try:
+            self._guard = self._start_guard()
+            self.members = [
+                Member(
+                    ports[n] if ports else free_port(),
+                    self.folder / str(n),
+                    advertised=advertised[n] if advertised else None,
+                )
+                for n in range(members)
+            ]
+            for member in self.members:
+                member.start(self._binary, self._set_name, self._options)
+            for member in self.members:
+                member.await_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def set_name(self) -> str | None:
+        """The replica set's name; None for a standalone."""
+        return self._set_name
+
+    @property
+    def uri(self) -> str:
+        """A URI that names every member."""
+        hosts = ",".join(member.address for member in self.members)
+        return f"mongodb://{hosts}/" + (f"?replicaSet={self._set_name}" if self._set_name else "")
+
+    def direct_uri(self, index: int = 0) -> str:
+        """A URI to one member alone."""
+        return f"mongodb://{HOST}:{self.members[index].port}/?directConnection=true"
+
+    def kill(self, index: int) -> None:
+        """SIGKILL one member: a crash."""
+        self.members[index].kill()
+
+    def freeze(self, index: int) -> None:
+        """SIGSTOP one member: it keeps its connections and answers nothing."""
+        self.members[index].signal(signal.SIGSTOP)
+
+    def thaw(self, index: int) -> None:
+        """SIGCONT a frozen member."""
+        self.members[index].signal(signal.SIGCONT)
+
+    def shut_down(self, index: int) -> None:
+        """SIGTERM one member and wait for its clean end."""
+        self.members[index].shut_down()
+
+    def restart(self, index: int) -> None:
+        """Start a member that was killed or shut down, on its own data."""
+        member = self.members[index]
+        if member.process is None:
+            member.start(self._binary, self._set_name, self._options)
+            member.await_ready()
+
+    def stop(self) -> None:
+        """End every process and remove the folder. May be called twice."""
+        for member in self.members:
+            member.kill()
+        if self._guard:
+            if self._guard.stdin and not self._guard.stdin.closed:
+                self._guard.stdin.close()
+            self._guard.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def client(self, index: int | None = None, **options: Any) -> MongoClient[Document]:
+        """A synchronous client of the whole, or of one member. The caller closes it."""
+        uri = self.uri if index is None else self.direct_uri(index)
+        return MongoClient(uri, **({"serverSelectionTimeoutMS": 30_000} | options))
+
+    def _start_guard(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["sh", "-c", _GUARD, "tallyglass-guard", str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+class ReplicaSet(Servers):
+    """A replica set, initiated and with a primary when the constructor returns."""
+
+    def __init__(
+        self,
+        members: int = 1,
+        *,
+        set_name: str = "tally",
+        election_ms: int = 2000,
+        settings: Mapping[str, Any] | None = None,
+        **how: Any,
+    ) -> None:
+        super().__init__(members, set_name=set_name, **how)
+        try:
+            config: Document = {
+                "_id": set_name,
+                "members": [{"_id": n, "host": member.address, "priority": 1} for n, member in enumerate(self.members)],
+                "settings": {"electionTimeoutMillis": election_ms, "heartbeatIntervalMillis": 500}
+                | dict(settings or {}),
+            }
+            with self.client(0) as client:
+                client.admin.command("replSetInitiate", config)
+            self.await_primary()
+        except BaseException:
+            self.stop()
+            raise
+
+    def primary(self) -> int | None:
+        """The index of the member that calls itself primary now, or None."""
+        for index, member in enumerate(self.members):
+            if member.process is None:
+                continue
+            try:
+                with self.client(index, serverSelectionTimeoutMS=500, socketTimeoutMS=500) as client:
+                    if client.admin.command("hello").get("isWritablePrimary"):
+                        return index
+            except (ConnectionFailure, OperationFailure):
+                continue
+        return None
+
+    def await_primary(self, seconds: float = 60.0) -> int:
+        """Wait until the set has a primary that takes majority writes; its index."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            index = self.primary()
+            if index is not None:
+                return index
+            time.sleep(POLL_SECONDS)
+        raise EmbeddedServerError(f"The replica set has no primary after {seconds:.0f} s.")
+
+    def step_down(self, seconds: int = 5) -> None:
+        """Ask the primary to step down for some seconds. It may refuse when no other member is ready."""
+        index = self.primary()
+        if index is not None:
+            with self.client(index) as client, contextlib.suppress(PyMongoError):
+                client.admin.command("replSetStepDown", seconds, secondaryCatchUpPeriodSecs=2)
+
+
+class Standalone(Servers):
+    """A plain mongod without a replica set: a spare to restore onto."""
+
+    def __init__(self, **how: Any) -> None:
+        options = [*how.pop("options", ()), "--setParameter", "ttlMonitorEnabled=false"]
+        super().__init__(1, set_name=None, options=options, **how)

@@ -1,0 +1,145 @@
+"""The steady part of the demo's workload: who writes what, how often, and with which numbers."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bson import Int64, ObjectId
+from pymongo import DeleteOne
+
+from tallyglass.demo import goods
+from tallyglass.demo.numbering import (
+    ArticleCounter,
+    ArticlePool,
+    CachedIndex,
+    Client,
+    Document,
+    KeyedCounter,
+    Numbers,
+    RaisedCounter,
+)
+from tallyglass.gateway import Namespace
+
+Make = Callable[[random.Random, Any], Document]
+
+
+@dataclass(slots=True)
+class Stream:
+    """New documents of one collection: each takes its number from ``numbers``, ``batch`` of them at a time.
+
+    ``per_second`` documents arrive on average; the rate swings by ``swing`` of it over ``period`` seconds. At
+    most ``keep`` documents stay: the oldest go, one delete each, as a queue's consumer would do it.
+    """
+
+    target: Namespace
+    numbers: Numbers
+    make: Make
+    per_second: float
+    batch: int = 1
+    keep: int = 1_500
+    seeded: int = 300
+    swing: float = 0.5
+    period: float = 90.0
+    ids: deque[Any] = field(default_factory=deque)
+
+    def wait(self, rng: random.Random, now: float) -> float:
+        """Seconds until the next write: arrivals at random around a rate that rises and falls."""
+        rate = self.per_second * (1 + self.swing * math.sin(2 * math.pi * now / self.period))
+        return rng.expovariate(rate / self.batch)
+
+    async def step(self, client: Client, rng: random.Random) -> None:
+        """Insert one batch, and delete as many of the oldest where there are too many."""
+        await self.add(client, rng, self.batch)
+        surplus = min(len(self.ids) - self.keep, self.batch)
+        if surplus > 0:
+            oldest = [self.ids.popleft() for _ in range(surplus)]
+            await client[self.target.db][self.target.collection].bulk_write([DeleteOne({"_id": _id}) for _id in oldest])
+
+    async def add(self, client: Client, rng: random.Random, count: int) -> None:
+        """Insert ``count`` new documents, each with a number of its own."""
+        documents = [self.make(rng, await self.numbers.take(client)) for _ in range(count)]
+        for document in documents:
+            document.setdefault("_id", ObjectId())
+        await client[self.target.db][self.target.collection].insert_many(documents)
+        self.ids.extend(document["_id"] for document in documents)
+
+
+def all_streams(rng: random.Random) -> dict[str, Stream]:
+    """The streams by name. Counters of six kinds, at rates from one a few seconds to dozens a second."""
+    keyed, at = KeyedCounter, Namespace
+    return {
+        "orders": Stream(
+            at("shop", "orders"),
+            keyed(at("shop", "counters"), {"_id": "orders"}, "next", 184_200),
+            goods.order,
+            8,
+            keep=4_000,
+            seeded=900,
+        ),
+        "customers": Stream(
+            at("shop", "customers"),
+            keyed(at("shop", "counters"), {"_id": "customers"}, "next", 48_200.0, step=1.0),
+            goods.customer,
+            0.6,
+            period=140,
+        ),
+        "vouchers": Stream(
+            at("shop", "vouchers"),
+            RaisedCounter(at("shop", "counters"), {"_id": "vouchers"}, "next", 61_760, limit=62_000),
+            goods.voucher,
+            1.5,
+            swing=0.2,
+        ),
+        "payments": Stream(
+            at("shop", "payments"),
+            ArticleCounter(at("shop", "uniqueIdentifierCounter"), 91_500),
+            goods.payment,
+            5,
+            period=70,
+        ),
+        "readings": Stream(
+            at("plant", "readings"),
+            ArticlePool(at("plant", "identifierPool"), rng),
+            lambda rng, number: goods.reading(rng, Int64(number)),
+            30,
+            batch=15,
+            keep=10_000,
+            swing=0.2,
+        ),
+        "messages": Stream(
+            at("chat", "messages"),
+            CachedIndex(at("chat", "ids"), "messages", 7_310_000),
+            goods.message,
+            25,
+            batch=5,
+            keep=10_000,
+            swing=0.9,
+            period=45,
+        ),
+        "comments": Stream(
+            at("blog", "comments"),
+            keyed(at("blog", "mongoengine.counters"), {"_id": "comments.number"}, "next", 25_900),
+            goods.comment,
+            3,
+            period=200,
+        ),
+        "tickets": Stream(
+            at("support", "tickets"),
+            keyed(at("support", "counters"), {"id": "ticket_no", "reference_value": None}, "seq", 6_040),
+            goods.ticket,
+            1.2,
+            period=110,
+        ),
+        "people": Stream(
+            at("crm", "people"),
+            keyed(at("crm", "IDs"), {"_id": "people"}, "seq", 2_147_388_000),
+            goods.person,
+            0.8,
+            swing=0.3,
+        ),
+    }

@@ -1,0 +1,85 @@
+"""The demo's own backup writer, read back by other code, and mongodump in its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import bson
+import pytest
+
+from tallyglass.demo import backup
+from tallyglass.demo.server import ReplicaSet
+from tallyglass.errors import EmbeddedServerError
+from tallyglass.restore.backup import read_backup
+
+pytestmark = pytest.mark.live
+
+BUILT = Path(__file__).resolve().parents[3] / ".tools" / "bin"
+ODD = ["a/b", " lead", "*", "`id`", "é", "-rf", "x" * 180 + "/" * 20, "x" * 180 + "/" * 21]
+
+
+@pytest.fixture
+def odd(replica_set: ReplicaSet) -> ReplicaSet:
+    with replica_set.client() as client:
+        client.drop_database("odd")
+        for number, name in enumerate(ODD):
+            client.odd[name].insert_one({"_id": number})
+        client.odd["*"].create_index([("a", -1), ("b", 1)], name="odd index", unique=True)
+        client.odd.create_collection("capped", capped=True, size=4096)
+        client.odd.create_collection("measured", timeseries={"timeField": "at"})
+        client.odd.create_collection("seen", viewOn="*", pipeline=[{"$match": {"a": 1}}])
+    return replica_set
+
+
+def without_mongodump(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyglass.demo.backup.shutil.which", lambda _: None)
+
+
+def test_every_name_and_kind_is_found_again(odd: ReplicaSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_mongodump(monkeypatch)
+    folder = backup.take(odd.uri, tmp_path / "backup")
+    found = read_backup(folder, None).backup
+    assert {f"odd.{name}" for name in ODD} | {"odd.capped"} <= set(found.namespaces)
+    assert found.has_oplog
+    assert found.start is not None
+    assert found.end is not None
+    assert found.start <= found.end
+    for number, name in enumerate(ODD):
+        dumped = folder / "odd" / f"{backup.file_stem(name)}.bson"
+        assert bson.decode_all(dumped.read_bytes()) == [{"_id": number}]
+    meta = json.loads((folder / "odd" / "%2A.metadata.json").read_text())
+    assert meta["indexes"][1]["key"] == {"a": {"$numberInt": "-1"}, "b": {"$numberInt": "1"}}
+    assert meta["indexes"][1]["unique"] is True
+    capped = json.loads((folder / "odd" / "capped.metadata.json").read_text())
+    assert capped["options"]["capped"] is True
+    assert json.loads((folder / "odd" / "seen.metadata.json").read_text())["options"]["viewOn"] == "*"
+    assert not (folder / "odd" / "seen.bson").exists()
+    assert (folder / "odd" / "system.buckets.measured.bson").exists()
+
+
+def test_a_mongodump_that_fails_is_one_clear_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub = tmp_path / "mongodump"
+    stub.write_text("#!/bin/sh\necho 'Failed: no \033[2J luck' >&2\nexit 1\n")
+    stub.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(EmbeddedServerError, match="mongodump ended with status 1") as caught:
+        backup.take("mongodb://127.0.0.1:1/", tmp_path / "backup")
+    assert caught.value.advice == r"Failed: no \u{1b}[2J luck"
+
+
+@pytest.mark.tools
+def test_it_is_what_mongodump_writes(odd: ReplicaSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(BUILT), prepend=":")
+    theirs = backup.take(odd.uri, tmp_path / "theirs")
+    without_mongodump(monkeypatch)
+    ours = backup.take(odd.uri, tmp_path / "ours")
+    for suffix in ("*.bson", "*.metadata.json"):
+        names = {path.name for path in (theirs / "odd").glob(suffix)}
+        assert {path.name for path in (ours / "odd").glob(suffix)} == names
+        for name in names:
+            a, b = (folder / "odd" / name for folder in (theirs, ours))
+            if suffix == "*.bson":
+                assert a.read_bytes() == b.read_bytes()
+            else:
+                assert json.loads(a.read_text()) == json.loads(b.read_text())

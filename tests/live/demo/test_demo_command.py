@@ -1,0 +1,70 @@
+"""``tallyglass demo`` as its own process."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pymongo import MongoClient
+
+pytestmark = pytest.mark.live
+
+COMMAND = [sys.executable, "-m", "tallyglass_tui", "demo"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_headless_prints_a_uri_that_works_and_leaves_nothing(number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "--headless"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        uri = running.stdout.readline().strip()
+        backup = Path(running.stderr.readline().split(" is in ")[1].split(";")[0])
+        with MongoClient(uri) as client:
+            assert client.shop.orders.find_one()
+        assert (backup / "shop" / "orders.bson").exists()
+        running.send_signal(number)
+        assert running.wait(timeout=60) == 0
+        assert running.stdout.read() == ""
+    assert not backup.parent.exists()
+
+
+def test_headless_ends_after_its_seconds() -> None:
+    done = subprocess.run(
+        [*COMMAND, "--headless", "--seconds", "0.1"], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.startswith("mongodb://127.0.0.1:")
+
+
+def test_without_a_terminal_it_reports_on_all_four_jobs() -> None:
+    done = subprocess.run(COMMAND, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    counters, object_ids, oplog, plan = done.stdout.split("\n== ")[1:]
+    assert "crm.IDs" in counters
+    assert "identifierPool" in counters
+    assert '"$lt": ObjectId(' in object_ids
+    point = re.search(r"deleteMany on shop.orders +(\d+) +(\d+:\d+)", oplog)
+    assert point
+    assert int(point[1]) > 100
+    assert f"--oplogLimit={point[2]}" in plan
+    assert "warning" in plan
+    assert "blocked" not in plan
+
+
+def test_a_port_that_is_taken_is_one_sentence_and_no_traceback() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [*COMMAND, "--headless", "--port", port], capture_output=True, text=True, timeout=120, check=False
+        )
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"tallyglass: Port {port} on 127.0.0.1 cannot be used:")
+    assert done.stderr.count("\n") == 1

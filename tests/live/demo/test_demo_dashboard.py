@@ -1,0 +1,55 @@
+"""The dashboard on the demo: from the list of incidents to the commands, with the real planner."""
+
+from __future__ import annotations
+
+import pytest
+from pymongo import MongoClient
+from textual.pilot import Pilot
+
+from tallyglass.demo.session import Demo
+from tallyglass.demo.workload import Pace
+from tallyglass.target import Target
+from tallyglass_tui.app import Dashboard, Session, _open
+from tallyglass_tui.feed import Feeds
+
+pytestmark = pytest.mark.live
+
+
+def shown(pilot: Pilot[None]) -> str:
+    lines = pilot.app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in line) for line in lines)
+
+
+async def until(pilot: Pilot[None], text: str) -> str:
+    """Wait until the screen says it."""
+    for _ in range(1200):
+        if text in shown(pilot):
+            return shown(pilot)
+        await pilot.pause(0.05)
+    raise AssertionError(f"{text!r} never came to the screen:\n{shown(pilot)}")
+
+
+async def test_the_first_accident_can_be_undone_with_the_commands_shown() -> None:
+    with Demo(pace=Pace(first=0.5), seed=2) as demo:
+        target = Target.parse(demo.uri)
+        feeds = Feeds(lambda: _open(target))
+        try:
+            app = Dashboard(Session(target, demo.backup), feeds, environ={"COLORTERM": "truecolor"})
+            async with app.run_test(size=(120, 40)) as pilot:
+                await pilot.press("4")
+                await until(pilot, "deleteMany on shop.orders")
+                await pilot.press("enter")
+                await until(pilot, "ready")
+                for _ in range(3):
+                    await pilot.press("tab")
+                await until(pilot, "Restore and replay in one run")
+                await pilot.press("y")
+                await pilot.press("Y")
+                copied = app.clipboard
+        finally:
+            feeds.close()
+        with MongoClient(demo.uri) as client:
+            first = client.local["oplog.rs"].find_one({"op": "d", "ns": "shop.orders", "lsid": None})
+        assert first is not None
+        assert f"--oplogLimit={first['ts'].time}:{first['ts'].inc}" in copied
+        assert str(demo.backup) in copied
