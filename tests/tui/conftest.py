@@ -1,0 +1,93 @@
+"""The dashboard without a server: feeds that a test fills by hand, and the screen as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tallyglass.cluster import Deployment, Kind
+from tallyglass.target import Target
+from tallyglass_tui.app import Dashboard, Session
+from tallyglass_tui.feed import Feed, Feeds
+
+DEPLOYMENT = Deployment(Kind.REPLICA_SET, "6.0.5", set_name="rs0", primary="db1:27017", me="db1:27017")
+
+
+class HandFeeds(Feeds):
+    """Feeds that nothing runs: a test puts values into :attr:`named`; ``answer`` is what reads give."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: pytest.fail("no gateway in these tests"))
+        self.named: dict[str, Feed[Any]] = {}
+        self.answer: Any = None
+
+    def start(self) -> None:
+        self._loop.close()
+
+    def follow(
+        self, name: str, make: Any, *, merge: Any = None, silence: float = 60.0, once: bool = False
+    ) -> Feed[Any]:
+        feed: Feed[Any] = Feed(name, merge, silence)
+        self.named[name] = self._feeds[name] = feed
+        if name == "deployment":
+            feed.put(DEPLOYMENT)
+        return feed
+
+    async def ask(self, make: Any, seconds: float = 30.0) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class Screen:
+    """The running app, its feeds, and what a person would see."""
+
+    def __init__(self, app: Dashboard, feeds: HandFeeds, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.feeds = feeds
+        self.pilot = pilot
+
+    @property
+    def lines(self) -> list[str]:
+        """The screen as text, a string a row."""
+        return [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
+
+    @property
+    def text(self) -> str:
+        """The screen as one text."""
+        return "\n".join(self.lines)
+
+    async def put(self, name: str, value: Any) -> None:
+        """Let a feed deliver, and the screen take it."""
+        self.feeds.named[name].put(value)
+        self.app.flush_now()
+        await self.pilot.pause()
+
+    async def press(self, *keys: str) -> None:
+        """Press keys."""
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+
+@asynccontextmanager
+async def open_screen(
+    size: tuple[int, int] = (80, 24), environ: dict[str, str] | None = None, backup: Path | None = None
+) -> AsyncIterator[Screen]:
+    """The dashboard at a size."""
+    feeds = HandFeeds()
+    session = Session(Target.parse("mongodb://db1/"), backup)
+    app = Dashboard(session, feeds, environ=environ or {"COLORTERM": "truecolor"})
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield Screen(app, feeds, pilot)
+
+
+@pytest.fixture
+def screen_at() -> Callable[..., Any]:
+    """:func:`open_screen`."""
+    return open_screen

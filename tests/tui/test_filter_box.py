@@ -1,0 +1,32 @@
+"""The line that / opens: keys that came in one go with it, and texts that cannot be shown as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallyglass_tui.widgets.filter_box import FilterBox
+
+
+async def test_keys_typed_in_one_go_are_for_the_line(screen_at: Any) -> None:
+    from textual.events import Key
+
+    async with screen_at() as screen:
+        for key in ("slash", "q", "p", "s", "enter"):
+            screen.app.post_message(Key(key, {"slash": "/", "enter": "\r"}.get(key, key)))
+        for _ in range(50):
+            await screen.pilot.pause()
+            if screen.app.page._filter:
+                break
+        assert screen.app.page._filter == "qps"
+        assert screen.app.return_code is None
+        assert not screen.app.pace.paused
+
+
+async def test_a_text_that_cannot_be_shown_stays_as_it_is_until_it_is_edited(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        box = screen.app.screen.query_one(FilterBox)
+        for typed, taken in (((), "a\x1b[2Jb"), (("c",), r"a\u{1b}[2Jbc")):
+            box.open("a\x1b[2Jb")
+            assert box.value == r"a\u{1b}[2Jb"
+            await screen.press(*typed, "enter")
+            assert screen.app.page._filter == taken

@@ -1,0 +1,193 @@
+"""The front of the command line: which word is what, what it imports, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from tallyglass.errors import ConnectError
+from tallyglass.secret import Secret
+from tallyglass.target import Driver, Target
+from tallyglass_tui import outermost
+from tallyglass_tui.cli import COMMANDS, main
+from tallyglass_tui.commands.options import Given, target_of
+
+CANARY = "kAnArY7front"
+OID = "656b5e7d0f3c2a1b9d8e7f60"
+
+
+def run(*words: str, text: str = "") -> Result:
+    return CliRunner().invoke(main, list(words), input=text)
+
+
+def child(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tallyglass_tui", *words],
+        capture_output=True,
+        text=True,
+        env=os.environ | environ,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", [f"['oid', '--json', '{OID}']", "['--help']", "['restore', '--help']"])
+def test_small_commands_import_neither_screen_nor_driver(words: str) -> None:
+    code = (
+        "import sys\nfrom tallyglass_tui.cli import main\n"
+        f"try: main({words})\nexcept SystemExit as end: assert end.code == 0, end.code\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules} & {'textual', 'rich', 'pymongo', 'bson', 'motor'}))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[-1] == "[]"
+
+
+def test_oid() -> None:
+    (facts,) = json.loads(run("oid", "--json", OID).stdout)
+    assert facts["time"] == "2023-12-02T16:42:37Z"
+    assert run("oid", "--at", "2023-12-02T16:42:37Z").stdout == "656b5e7d0000000000000000\n"
+    assert "$lt" in run("oid", "--at", "now-1h", "--until", "now").stdout
+    assert run("oid", "-", text=f"a {OID} b").stdout.startswith(OID)
+    assert run("oid", text="nothing here").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["oid", "zz\x1b[2J"], 2, "not an ObjectId"),
+        (["oid", "--at", "\x1b]52;c;x\x07"], 2, "not a moment"),
+        (["oid", "--nothing"], 2, "No such option"),
+        (["nothing\x1b[2J"], 2, "neither a command"),
+        ([f"http://u:{CANARY}@h/"], 2, "not a connection string"),
+        ([f"mongodb://u:{CANARY}/@h/"], 2, "percent-encoded"),
+        (["doctor"], 2, "No server is named"),
+        (["doctor", "mongodb://h/", f"mongodb://u:{CANARY}@h/"], 2, "unexpected extra argument"),
+        (["doctor", "--profile", "none-of-that-name"], 2, "profile"),
+        (["doctor", "mongodb://u@h/", "--password-file", "/nowhere/at/all"], 2, "cannot be read"),
+        (["doctor", "mongodb://h/", "--password-file", "/dev/null"], 2, "no user name"),
+        (["doctor", "mongodb://u@h/"], 3, "no terminal to ask at"),
+        (["mongodb://h/"], 2, "needs a terminal"),
+    ],
+)
+def test_bad_words_get_one_clear_line(words: list[str], code: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TALLYGLASS_URI", raising=False)
+    result = run(*words)
+    assert result.exit_code == code
+    assert result.stdout == ""
+    (line,) = [line for line in result.stderr.splitlines() if "warning:" not in line]
+    assert said in line
+    assert line.isprintable()
+    assert "Traceback" not in result.stderr
+    assert CANARY not in result.stderr
+
+
+def _in_context(given: Given, before: Given | None = None) -> Target:
+    with click.Context(click.Command("x"), obj=before):
+        return target_of(given)
+
+
+def test_which_server_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "profiles.toml").write_text('[p]\nuri = "mongodb://profile/"\ndriver = "motor"\n')
+    monkeypatch.setattr("tallyglass.profiles.default_path", lambda: tmp_path / "profiles.toml")
+    monkeypatch.setenv("TALLYGLASS_URI", f"mongodb://u:{CANARY}@environment/")
+    assert _in_context(Given()).uri == "mongodb://u@environment/"
+    assert _in_context(Given(profile="p")).driver is Driver.MOTOR
+    assert _in_context(Given(driver="pymongo"), Given(profile="p")).driver is Driver.PYMONGO
+    assert _in_context(Given(uri="mongodb://argument/", profile="p")).uri == "mongodb://argument/"
+    assert capsys.readouterr().err == ""
+    _in_context(Given(uri=f"mongodb://u:{CANARY}@argument/"))
+    warning = capsys.readouterr().err
+    assert "(ps)" in warning
+    assert CANARY not in warning
+
+
+def test_the_password_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "password"
+    file.write_text(f"{CANARY} with space \nsecond line\n")
+    file.chmod(0o600)
+    given = Given(uri="mongodb://u@h/", password_file=str(file))
+    assert dict(_in_context(given).secrets)["password"].reveal() == f"{CANARY} with space "
+    assert capsys.readouterr().err == ""
+    file.chmod(0o644)
+    _in_context(given)
+    assert "chmod 600" in capsys.readouterr().err
+
+
+def test_what_nobody_foresaw_is_one_line_and_its_traceback_is_opt_in(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = Secret(CANARY + "\x1b[2J")
+
+    def fail() -> None:
+        raise RuntimeError(f"lost {secret.reveal()} at mongodb://u:{CANARY}x@h/")
+
+    monkeypatch.setattr("warnings.showwarning", None)
+    assert outermost.guarded(fail) == outermost.UNKNOWN
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "RuntimeError" in line
+    monkeypatch.setenv(outermost.TRACEBACK_VARIABLE, "1")
+    assert outermost.guarded(fail) == outermost.UNKNOWN
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert "\x1b" not in told
+    for text in (line, told):
+        assert CANARY not in text
+
+
+def test_the_ways_to_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def ending(error: BaseException) -> int:
+        def end() -> None:
+            raise error
+
+        monkeypatch.setattr("warnings.showwarning", None)
+        return outermost.guarded(end)
+
+    assert ending(KeyboardInterrupt()) == 130
+    assert capsys.readouterr().err == ""
+    assert ending(ConnectError("Gone.", "Look.")) == 3
+    assert capsys.readouterr().err == "tallyglass: Gone. Look.\n"
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    ids = " ".join([OID] * 20_000)
+    line = f"exec 2>&1; echo {OID} | {sys.executable} -m tallyglass_tui oid {ids[:100_000]} | head -1"
+    said = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    assert said.stdout.count("\n") == 1
+
+
+def test_a_stream_that_is_no_utf8_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="ascii"))
+    monkeypatch.setattr("warnings.showwarning", None)
+    assert outermost.guarded(lambda: print("caf\u00e9 \udcff")) == 0
+    assert written.getvalue() == b"caf\\xe9 \\udcff\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_closed_streams(closed: str) -> None:
+    for word, code in ((OID, 0), ("zz", 2)):
+        line = f"{sys.executable} -m tallyglass_tui oid {word} {closed}"
+        said = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+        assert said.returncode == code
+        assert "Traceback" not in said.stdout + said.stderr
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help(name: str) -> None:
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: tallyglass")
+
+
+def test_as_a_module() -> None:
+    assert child("--version").stdout.startswith("tallyglass ")

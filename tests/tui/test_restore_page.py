@@ -1,0 +1,220 @@
+"""The Restore page: pick an incident, see the plan, take the commands along; nothing is run."""
+
+from __future__ import annotations
+
+import stat
+import unicodedata
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tallyglass.cluster import Deployment, Kind
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
+from tallyglass.restore import plan as model
+from tallyglass.text import clean
+from tallyglass_tui.messages import RestoreRequested
+from tallyglass_tui.restore_draft import Draft, Planned, Room
+from tallyglass_tui.screens.restore import RestorePage
+from tallyglass_tui.widgets.filter_box import FilterBox
+
+MADE = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
+HOSTILE = "shop.[/red]\\u{1b}[2J"
+
+
+def incident(number: int, first: int, harm: Harm = Harm.LOSS, **changes: Any) -> Incident:
+    made = Incident(
+        number=number,
+        kind="deleteMany",
+        title=f"deleteMany on {HOSTILE}",
+        ns=HOSTILE,
+        harm=harm,
+        first=Ts(first, 2),
+        last=Ts(first + 1, 1),
+        first_wall=None,
+        last_wall=None,
+        ops=300,
+        documents=300,
+        point=Ts(first, 2),
+    )
+    return replace(made, **changes)
+
+
+LOST, CHANGED = incident(1, 1795197974), incident(2, 1795198000, Harm.CHANGE, kind="updateMany", title="updateMany")
+SCAN = IncidentScan((CHANGED, LOST), 1000, Ts(1, 1), Ts(1, 1), done=True)
+COMMAND = model.Command(
+    model.Phase.RESTORE, "Replay", ("mongorestore",), "mongorestore --oplogLimit=1795197974:2 " + "x" * 120, why="Once."
+)
+PLAN = model.Plan(
+    point=Ts(1795197974, 2),
+    start=Ts(1795190000, 1),
+    limit=Ts(1795197974, 2),
+    backup=model.Backup(Path("/backup"), "directory", False, None, None, "oplog"),
+    set_name="rs",
+    spare="127.0.0.1:27117",
+    made=MADE,
+    before="1795197974:1 shop.orders insert 1",
+    after=f"1795197974:2 {HOSTILE} delete 2",
+    checks=(model.Check("coverage", model.Level.OK, "Whole."), model.Check("loss", model.Level.WARN, "Lost.", "Stop.")),
+    commands=(COMMAND, replace(COMMAND, title="Verify", phase=model.Phase.VERIFY)),
+    loss=(model.Loss("shop.orders", 3, 2, 300),),
+    reissue=(model.Reissue("shop.counters", "orders", "next", 10, 12, "db.counters.updateOne()"),),
+    work_dir="/work-dir",
+)
+
+
+@asynccontextmanager
+async def page(screen_at: Any, backup: str = "/backup", size: tuple[int, int] = (80, 24)) -> AsyncIterator[Any]:
+    """The page with two incidents."""
+    async with screen_at(size, backup=Path(backup) if backup else None) as screen:
+        await screen.press("4")
+        await screen.put("restore incidents", SCAN)
+        yield screen
+
+
+async def plan(screen: Any, planned: Planned) -> str:
+    """Let the planner answer; the screen then."""
+    await screen.put("restore plan", planned)
+    await screen.pilot.pause()
+    return str(screen.text)
+
+
+async def fill(screen: Any, text: str) -> None:
+    """Put a text into the line that is open, and press Enter."""
+    screen.app.screen.query_one(FilterBox).value = text
+    await screen.press("enter")
+
+
+def draft(screen: Any) -> Draft:
+    return cast(RestorePage, screen.app.screen)._draft
+
+
+async def test_lost_data_comes_first_and_enter_plans_for_it(screen_at: Any) -> None:
+    async with page(screen_at) as screen:
+        assert screen.text.index(clean(LOST.title)) < screen.text.index("updateMany")
+        assert "restore plan" not in screen.feeds.named
+        await screen.press("enter")
+        assert "reading the oplog and the backup" in screen.text
+        assert draft(screen) == Draft(LOST.point, LOST, "/backup", planning=True)
+        text = await plan(screen, Planned(PLAN))
+        assert "ready, 1 warning" in text
+        assert "just before 1795197974:2" in text
+        assert "2026-11-20 18:06:14Z" in text
+        assert "keeps    1795197974:1 shop.orders insert 1" in text
+        assert text.index("warn  Lost.") < text.index("ok    Whole.")
+        await screen.put("restore room", Room(2.5))
+        assert "leaves the oplog in 2 h 30" in screen.text
+        await screen.put("restore room", Room(0.0, gone=True))
+        assert "this plan is void" in screen.text
+
+
+async def test_commands_can_be_copied_and_written_but_never_over_a_file(screen_at: Any, tmp_path: Path) -> None:
+    async with page(screen_at) as screen:
+        await screen.press("enter")
+        await plan(screen, Planned(replace(PLAN, work_dir=str(tmp_path / "w"))))
+        await screen.press("tab", "tab", "tab")
+        assert "1 restore" in screen.text
+        assert "Once." in screen.text
+        await screen.press("y")
+        assert screen.app.clipboard == COMMAND.shell
+        await screen.press("w", "enter")
+        await screen.app.workers.wait_for_complete()
+        written = tmp_path / "w.sh"
+        assert stat.S_IMODE(written.stat().st_mode) == 0o700
+        assert COMMAND.shell in written.read_text()
+        written.write_text("mine")
+        await screen.press("w", "enter")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        assert "Nothing was written" in screen.text
+        assert written.read_text() == "mine"
+
+
+async def test_a_blocked_plan_says_why_and_has_nothing_to_write(screen_at: Any) -> None:
+    blocked = model.Check("coverage", model.Level.BLOCK, "The oplog does not reach.", "Use a newer backup.")
+    async with page(screen_at) as screen:
+        await screen.press("enter")
+        text = await plan(screen, Planned(replace(PLAN, checks=(*PLAN.checks, blocked), commands=())))
+        assert "blocked by 1 check" in text
+        assert text.index("BLOCK The oplog does not reach.") < text.index("warn  Lost.")
+        await screen.press("w")
+        assert "There are no commands yet" in screen.text
+        await screen.press("y")
+        assert screen.app.clipboard == "The oplog does not reach. Use a newer backup."
+
+
+async def test_without_a_backup_it_asks_for_one_first(screen_at: Any) -> None:
+    async with page(screen_at, backup="") as screen:
+        await screen.press("enter")
+        assert "restore plan" not in screen.feeds.named
+        await fill(screen, "/other")
+        assert draft(screen).backup == "/other"
+        assert draft(screen).planning
+
+
+async def test_a_plan_that_fails_says_why(screen_at: Any) -> None:
+    async with page(screen_at) as screen:
+        await screen.press("enter")
+        text = await plan(screen, Planned(None, "/backup is not a backup.", "Name a directory of mongodump."))
+        assert "/backup is not a backup. Name a directory of mongodump." in text
+
+
+async def test_an_entry_of_the_oplog_and_a_typed_point_are_points_too(screen_at: Any) -> None:
+    async with page(screen_at) as screen:
+        screen.app.visit(RestoreRequested(before=Ts(1795197999, 3)))
+        await screen.pilot.pause()
+        assert "just before 1795197999:3" in screen.text
+        await plan(screen, Planned(PLAN))
+        await screen.press("t")
+        await fill(screen, "1795197000:1")
+        assert draft(screen) == Draft(Ts(1795197000, 1), None, "/backup", planning=True)
+        await screen.press("t")
+        await fill(screen, "nonsense")
+        assert "is not a moment" in screen.text
+
+
+@pytest.mark.parametrize("size", [(60, 15), (200, 50)])
+async def test_every_part_is_shown_at_every_size(screen_at: Any, size: tuple[int, int]) -> None:
+    async with page(screen_at, size=size) as screen:
+        await screen.press("enter")
+        await plan(screen, Planned(PLAN))
+        for text in ("300 deletes", "db.counters.updateOne()", "mongorestore", "deleteMany"):
+            await screen.press("tab")
+            assert text in screen.text
+
+
+async def test_nothing_of_the_data_acts_on_the_terminal(screen_at: Any) -> None:
+    bad = "[/x]\x1b]52;c;aGk=\x07\x9b2J\u202e"
+    hostile = replace(
+        PLAN,
+        before=bad,
+        after=bad,
+        spare=bad,
+        checks=(model.Check("a", model.Level.WARN, bad, bad),),
+        commands=(replace(COMMAND, title=bad, why=bad, undo=bad),),
+        loss=(model.Loss(bad, 1, 1, 1),),
+        reissue=(model.Reissue(bad, bad, bad, 1, 2, bad),),
+        returns=(model.Return(bad, model.Strategy.MERGE, bad, 1, bad),),
+    )
+    async with page(screen_at, backup="/b\x1b[2J") as screen:
+        await screen.put("restore incidents", replace(SCAN, incidents=(replace(LOST, title=bad, ns=bad),)))
+        await screen.press("enter")
+        await plan(screen, Planned(hostile))
+        for _ in range(5):
+            assert not {char for char in screen.text if unicodedata.category(char) in ("Cc", "Cf")} - {"\n"}
+            await screen.press("tab")
+        await plan(screen, Planned(None, bad, bad))
+        assert not {char for char in screen.text if unicodedata.category(char) in ("Cc", "Cf")} - {"\n"}
+
+
+async def test_without_an_oplog_the_list_says_why(screen_at: Any) -> None:
+    async with page(screen_at) as screen:
+        await screen.put("restore incidents", replace(SCAN, incidents=()))
+        await screen.put("deployment", Deployment(Kind.STANDALONE, "6.0.5"))
+        await screen.pilot.pause()
+        assert "A standalone has no oplog." in screen.text

@@ -1,0 +1,167 @@
+"""The counters page: calm order, one counter in full, a pool as a map, hostile texts, and what empty states say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tallyglass.counters.snapshot import (
+    Ceiling,
+    Counter,
+    CountersSnapshot,
+    Flag,
+    Forecast,
+    NumericType,
+    Pool,
+    Semantics,
+    Trouble,
+)
+
+NOW = datetime.now(UTC)
+
+
+def counter(n: int, **changes: Any) -> Counter:
+    base = Counter(
+        key=f"k{n}", ns="shop.counters", id=f"orders{n}", field="seq", shape="mongoose", library="mongoose-sequence",
+        value=1_000_000 + n, type=NumericType.INT32, semantics=Semantics.LAST, start=0,
+        ceiling=Ceiling(2_147_483_647, "int32 consumer"), used=0.0005, rate=7.0,
+        forecast=Forecast(NOW + timedelta(days=400), NOW + timedelta(days=500), NOW + timedelta(days=600), rate=7.0),
+        recent=(1.0, 2.0, 7.0), history=tuple((NOW.timestamp() - 600 + 10 * i, 900_000.0 + i) for i in range(60)),
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def snapshot(*counters: Counter, later: float = 0.0, **more: Any) -> CountersSnapshot:
+    return CountersSnapshot(datetime.now(UTC) + timedelta(seconds=later), counters, collections_seen=3, **more)
+
+
+URGENT = counter(
+    9, value=2_147_388_009, used=0.99995, flags=(Flag.BEHIND,), drift=-12, target="shop.orders",
+    repair="db.getSiblingDB('shop').counters.updateOne({_id: 'orders9'}, {$max: {seq: NumberLong('12')}})",
+    forecast=Forecast(NOW + timedelta(days=3), NOW + timedelta(days=4), NOW + timedelta(days=5), rate=7.0),
+)  # fmt: skip
+POOL = counter(
+    5, id="pool", pool=Pool(1000, 1, (1.0, *(n / 1000 for n in range(1, 1000))), tuple(map(str, range(1000))),
+                            tuple(range(1000)), (1000,) * 1000),
+)  # fmt: skip
+
+
+async def test_rows_urgent_first_with_whole_values_and_marks(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        assert "Looking for counters" in screen.text
+        await screen.put("counters", snapshot(counter(1), URGENT))
+        rows = [line for line in screen.lines if "shop.cou" in line]
+        assert rows[0].startswith("!! ")
+        assert "2,147,388,009" in rows[0]
+        assert ">99.9%" in rows[0]
+        assert "3.0d..5.0d" in rows[0]
+        assert "orders9" in rows[0], "the id tells counters apart, and is kept whole"
+        assert "BEHIND" in rows[0]
+        assert "400d..600d" in rows[1]
+        assert "1 urgent" in screen.text
+        assert all(len(line) <= 80 for line in screen.lines)
+
+
+async def test_nothing_is_drawn_when_nothing_changed(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.put("counters", snapshot(counter(1), counter(2)))
+        drawn: list[Any] = [None]
+        screen.app.screen._compositor.update_widgets = drawn.append
+        while drawn:
+            drawn.clear()
+            await screen.pilot.pause(0.5)
+        await screen.put("counters", snapshot(counter(1), counter(2), later=1))
+        await screen.pilot.pause(0.3)
+        assert not drawn
+        await screen.put("counters", snapshot(counter(1, value=5), counter(2), later=2))
+        while not drawn:
+            await screen.pilot.pause(0.1)
+
+
+async def test_the_cursor_stays_on_its_row_and_rows_do_not_swap_each_second(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.put("counters", snapshot(counter(1), counter(2), counter(3)))
+        await screen.press("down")
+        await screen.put("counters", snapshot(counter(3), counter(2), counter(1), later=2))
+        order = [line for line in screen.lines if "orders" in line]
+        assert [line.split("orders")[1][0] for line in order] == ["1", "2", "3"]
+        await screen.put("counters", snapshot(counter(3), counter(1), counter(2), later=60))
+        order = [line for line in screen.lines if "orders" in line]
+        assert [line.split("orders")[1][0] for line in order] == ["3", "1", "2"]
+        await screen.press("enter")
+        assert "orders2" in screen.lines[1]
+
+
+async def test_one_counter_with_reason_band_graph_and_repair_to_copy(screen_at: Any) -> None:
+    async with screen_at((100, 40)) as screen:
+        await screen.put("counters", snapshot(URGENT, counter(1)))
+        await screen.press("enter")
+        for words in ("int32 consumer", "runs out", "12 behind the largest id in shop.orders", "repair", "now", "60 "):
+            assert words in screen.text or words == "60 "
+        assert "(80%)" in screen.text
+        await screen.press("y")
+        assert screen.app.clipboard == URGENT.repair
+        assert "Copied the repair" in screen.text
+        await screen.press("z", "escape")
+        assert "urgent first" in screen.text
+
+
+async def test_a_date_that_cannot_be_given_reads_well(screen_at: Any) -> None:
+    early = Forecast(rate=1.0, note="Too early to say: 53 s seen, 54 days needed; the band would span 9x.")
+    async with screen_at((100, 40)) as screen:
+        await screen.put("counters", snapshot(counter(1, forecast=early, crossing=early)))
+        await screen.press("enter")
+        for label in ("runs out", "2^31"):
+            line = next(line for line in screen.lines if label in line)
+            assert " ".join(line.split()).startswith(f"{label} too early to say: 53 s seen, 54 days needed")
+
+
+async def test_a_pool_is_a_map_with_the_numbers_of_one(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.put("counters", snapshot(POOL))
+        await screen.press("enter")
+        assert "0: 0 of 1,000, 100% used (1 of 1,000)" in screen.text
+        await screen.press("right", "down", "end")
+        assert "999: 999 of 1,000, 99.9% used (1,000 of 1,000)" in screen.text
+        await screen.press("f")
+        assert "(1 of 1,000)" in screen.text
+
+
+async def test_filter_sort_and_back(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.put("counters", snapshot(counter(1), counter(2, library="typegoose"), URGENT))
+        await screen.press("slash", *"typegoose", "enter")
+        assert "1 with 'typegoose'" in screen.text
+        assert "orders1" not in screen.text
+        await screen.press("slash", *" [/x", "enter")
+        assert "None of 3 counters matches" in screen.text
+        await screen.press("escape")
+        assert "3 counters" in screen.text
+        await screen.press("s", "s", "S")
+        assert "value▼" in screen.text
+        rows = [line for line in screen.lines if "shop.cou" in line]
+        assert "2,147,388,009" in rows[0]
+
+
+async def test_what_cannot_be_read_is_named(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        trouble = Trouble("app.counters", "This user may not run find.", "tallyglass doctor names the role.")
+        await screen.put("counters", snapshot(troubles=(trouble,)))
+        assert "app.counters: This user may not run find." in screen.text
+        assert "No counter was found" in screen.text
+
+
+@pytest.mark.parametrize("text", ["[/x]", "[red", "[@click=app.quit]x[/]", "\\", "宽字符" * 30, "x" * 5000, "%s{0}"])
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
+async def test_texts_from_the_server_are_only_text(screen_at: Any, text: str, size: tuple[int, int]) -> None:
+    async with screen_at(size) as screen:
+        bad = counter(1, ns=text, id=text, library=text, notes=(text,), target=text, drift=3,
+                      ceiling=Ceiling(9, text), forecast=Forecast(note=text, basis=text))  # fmt: skip
+        await screen.put("counters", snapshot(bad, troubles=(Trouble(text, text, text),)))
+        assert text[:4] in screen.text
+        await screen.press("enter", "y", "question_mark", "escape", "escape")
+        assert screen.app.is_running
+        assert len(screen.lines) == size[1]

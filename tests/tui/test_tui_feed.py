@@ -1,0 +1,143 @@
+"""Feeds: the latest wins, rows are merged, failures are told and retried, and the end is never waited for long."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tallyglass.errors import InputError, PrivilegeError, ReadError
+from tallyglass_tui.feed import Feed, Feeds
+
+
+class NoGateway:
+    closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def feeds() -> Iterator[Feeds]:
+    gateway = NoGateway()
+    feeds = Feeds(lambda: gateway)  # type: ignore[arg-type,return-value]
+    feeds.start()
+    yield feeds
+    feeds.close()
+    assert gateway.closed
+
+
+def taken(feed: Feed[Any], wanted: Callable[[Any], bool], seconds: float = 30.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = feed.take()
+        if value is not None and wanted(value):
+            return value
+        threading.Event().wait(0.01)
+    raise AssertionError("it never came")
+
+
+def test_the_latest_wins_and_rows_are_merged() -> None:
+    latest: Feed[int] = Feed("n", None, 1)
+    rows: Feed[tuple[int, ...]] = Feed("r", lambda a, b: a + b, 1)
+    for n in range(3):
+        latest.put(n)
+        rows.put((n,))
+    assert (latest.take(), latest.take()) == (2, None)
+    assert (rows.take(), rows.take()) == ((0, 1, 2), None)
+
+
+def test_it_starts_anew_after_errors_silence_and_the_end(feeds: Feeds) -> None:
+    begun: list[int] = []
+
+    async def shaky(_: Any) -> AsyncIterator[int]:
+        begun.append(1)
+        yield len(begun)
+        if len(begun) == 1:
+            raise ReadError("The connection to the server was lost.")
+        if len(begun) == 2:
+            raise ZeroDivisionError("a defect \x1b[2J")
+        if len(begun) == 3:
+            await asyncio.sleep(3600)
+
+    feed = feeds.follow("shaky", shaky, silence=0.2)
+    assert taken(feed, lambda n: n >= 5) >= 5
+    assert feed.trouble is None or feed.trouble.lost
+
+
+def test_a_trouble_keeps_its_first_time_and_goes_with_the_next_value() -> None:
+    feed: Feed[int] = Feed("n", None, 1)
+    feed.fail(ReadError("No server answers."))
+    first = feed.trouble
+    assert first is not None
+    assert first.lost
+    feed.fail(ReadError("No server answers."))
+    assert feed.trouble is not None
+    assert feed.trouble.since == first.since
+    assert f"Since {first.since:%H:%M:%S}Z" in feed.trouble.line
+    feed.put(1)
+    assert feed.trouble is None
+    feed.fail(PrivilegeError("This user may not do that."))
+    assert not feed.trouble.lost
+
+
+def test_a_scan_may_end(feeds: Feeds) -> None:
+    async def scan(_: Any) -> AsyncIterator[int]:
+        yield 1
+
+    feed = feeds.follow("scan", scan, once=True)
+    assert taken(feed, lambda n: n == 1)
+    for _ in range(3000):
+        if feed.ended:
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it never ended")
+
+
+async def test_reads_answer_or_say_why(feeds: Feeds) -> None:
+    async def answer(_: Any) -> int:
+        return 41
+
+    async def never(_: Any) -> int:
+        await asyncio.sleep(3600)
+        return 0
+
+    assert await feeds.ask(answer) == 41
+    with pytest.raises(ReadError, match="No answer"):
+        await feeds.ask(never, 0.05)
+
+
+def test_a_server_that_does_not_let_go_does_not_hold_up_the_end() -> None:
+    class Frozen:
+        async def close(self) -> None:
+            await asyncio.sleep(3600)
+
+    feeds = Feeds(Frozen)  # type: ignore[arg-type]
+    feeds.start()
+    assert taken(feeds.follow("numbers", numbers), lambda n: n == 1)
+    feeds.close(0.05)
+    feeds.close(30)
+    assert not feeds._thread.is_alive()
+
+
+async def numbers(_: Any) -> AsyncIterator[int]:
+    yield 1
+    await asyncio.sleep(3600)
+
+
+def test_a_connection_string_that_cannot_be_used_is_fatal() -> None:
+    def refuse() -> Any:
+        raise InputError("That is no connection string.")
+
+    feeds = Feeds(refuse)
+    feeds.start()
+    for _ in range(3000):
+        if feeds.fatal:
+            break
+        threading.Event().wait(0.01)
+    feeds.close()
+    assert str(feeds.fatal) == "That is no connection string."

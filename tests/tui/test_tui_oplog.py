@@ -1,0 +1,308 @@
+"""The oplog page: following and stopping, gaps, filter, one entry, incidents, jumps, saving, the way to a restore."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import bson
+import pytest
+from bson import Timestamp
+
+from tallyglass.errors import DeploymentError
+from tallyglass.moment import Ts
+from tallyglass.oplog import incident, tail
+from tallyglass.oplog.collect import Collector
+from tallyglass.oplog.entry import row
+from tallyglass.oplog.query import OplogFilter
+from tallyglass.oplog.snapshot import (
+    Harm,
+    Incident,
+    IncidentScan,
+    NamespaceRate,
+    OplogRow,
+    OplogUpdate,
+    OplogWindow,
+    RowKind,
+)
+from tallyglass_tui import oplog_reads
+from tallyglass_tui.messages import OplogRequested
+from tallyglass_tui.screens.restore import RestorePage
+
+NOW = datetime.now(UTC)
+BASE = int(NOW.timestamp()) - 100
+
+
+def entry(n: int, op: str = "i", **o: Any) -> OplogRow:
+    document = {"ts": Timestamp(BASE + n, 1), "t": 1, "op": op, "ns": "shop.orders", "o": {"_id": n} | o}
+    return row(bson.encode(document))
+
+
+def update(*rows: OplogRow, seen: int = 0, **more: Any) -> OplogUpdate:
+    return OplogUpdate(
+        NOW, rows, seen=seen or len(rows), matched=len(rows), dropped=more.pop("dropped", 0),
+        last=rows[-1].ts if rows else None, window=OplogWindow(Ts(BASE - 7200, 1), Ts(BASE, 1), 5_000_000, 9_000_000),
+        **more,
+    )  # fmt: skip
+
+
+INCIDENT = Incident(
+    1, "deleteMany", "deleteMany on shop.orders", "shop.orders", Harm.LOSS, Ts(BASE, 3), Ts(BASE + 1, 4), NOW, NOW,
+    ops=200, documents=200, samples=("6ace94f875482e4e4744b5bb",), point=Ts(BASE, 3),
+)  # fmt: skip
+
+
+async def open_oplog(screen: Any, count: int = 40) -> None:
+    await screen.press("3")
+    await screen.put("oplog", update(*(entry(n) for n in range(count)), connected_to="db1:27017"))
+
+
+async def test_it_follows_stops_on_the_way_up_and_counts_what_is_new(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        assert "following" in screen.text
+        assert "2 h 00 back to" in screen.text
+        assert "from db1:27017" in screen.text
+        await screen.press("up", "up")
+        before = [line for line in screen.lines if "shop.orders" in line]
+        await screen.put("oplog", update(*(entry(n) for n in range(40, 60)), dropped=5))
+        assert "stopped, +25 new" in screen.text
+        assert [line for line in screen.lines if "shop.orders" in line] == before
+        await screen.press("end")
+        assert "following" in screen.text
+        assert "5 too fast to show" in screen.text
+        assert screen.lines[-2].split()[-1] == "59"
+
+
+def test_a_second_of_a_thousand_entries_leaves_out_no_row_not_even_after_the_backlog(monkeypatch: Any) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(tail, "follow", lambda gateway, wanted, **options: asked.update(options))
+    oplog_reads.follow(None, OplogFilter())  # type: ignore[arg-type]
+    second = b"".join(entry(n).raw for n in range(1000))
+    backlog = b"".join(entry(n).raw for n in range(500))
+    collector = Collector(OplogFilter(), asked["room"], backlog=500)
+    collector.take(backlog)
+    for count in (1500, 1000, 1000):
+        collector.take(second)
+        rows, dropped = collector.rows(None)
+        assert (len(rows), dropped) == (count, 0)
+    collector.take(second + entry(1000).raw)
+    assert collector.rows(None)[1] == 1, "the room is bounded"
+
+
+async def test_gaps_rollbacks_and_trouble_stand_in_the_list(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen, 2)
+        gap = replace(entry(3), kind=RowKind.GAP, what="3 s of oplog are missing", raw=b"")
+        await screen.put("oplog", update(gap, gaps=1, trouble="db1:27017 has not answered for 5 s.", since=NOW))
+        assert "-- gap -- 3 s of oplog are missing" in screen.text
+        assert "1 gap" in screen.text
+        assert "has not answered for 5 s" in screen.text
+        await screen.press("up", "down", "enter")
+        assert "3 s of oplog are missing" in screen.text
+
+
+async def test_one_entry_in_full_copied_and_saved(screen_at: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with screen_at((100, 30)) as screen:
+        await open_oplog(screen)
+        await screen.press("up", "up", "enter")
+        assert '"_id": 37' in screen.text
+        assert f"--oplogLimit={BASE + 37}:1" in screen.text
+        await screen.press("y")
+        assert '"_id": 37' in screen.app.clipboard
+        await screen.press("escape", "v", "up", "up", "y")
+        assert len(screen.app.clipboard.splitlines()) == 3
+        await screen.press("s")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        assert "Saved 3 entries" in screen.text
+        assert saved_ids(tmp_path) == [{"$numberInt": str(n)} for n in (35, 36, 37)]
+
+
+def saved_ids(folder: Path) -> list[object]:
+    (path,) = folder.glob("oplog-*.jsonl")
+    assert path.stat().st_mode & 0o777 == 0o600
+    return [json.loads(line)["o"]["_id"] for line in path.read_text().splitlines()]
+
+
+async def test_a_filter_goes_to_core_and_bad_words_are_told(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        first = screen.feeds.named["oplog"]
+        await screen.press("slash", *"op:z", "enter")
+        assert "is not an operation" in screen.text
+        assert screen.feeds.named["oplog"] is first
+        await screen.press("slash", *"ns:shop.* [/x]", "enter")
+        assert screen.feeds.named["oplog"] is not first
+        await screen.put("oplog", update(seen=500, partial=True))
+        assert "0 matched 'ns:shop.* [/x]'" in screen.text
+        assert "Nothing that matches" in screen.text
+        await screen.press("escape")
+        assert "matched" not in screen.text
+
+
+async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, monkeypatch: Any) -> None:
+    visits: list[Any] = []
+    monkeypatch.setattr(RestorePage, "visit", lambda self, message: visits.append(message))
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        await screen.press("i")
+        assert "Reading the oplog back" in screen.text
+        await screen.put("incidents", IncidentScan((INCIDENT,), 4000, Ts(BASE - 50, 1), None, done=True))
+        assert "!! " in screen.text
+        assert "deleteMany on shop.orders" in screen.text
+        await screen.press("enter")
+        assert "200 documents in 200 oplog entries" in screen.text
+        assert f"--oplogLimit={BASE}:3" in screen.text
+        await screen.press("r")
+        await screen.pilot.pause(0.2)
+        assert visits[0].incident is INCIDENT
+        assert visits[0].before == Ts(BASE, 3)
+        assert screen.app.current_mode == "restore"
+
+
+async def test_known_incidents_stay_while_the_oplog_is_read_anew(monkeypatch: Any) -> None:
+    whole = IncidentScan((INCIDENT,), 9, None, None, done=True)
+    begun, lost = replace(whole, incidents=(), done=False), replace(whole, incidents=(), done=False, trouble="Lost.")
+
+    async def watch(gateway: Any) -> Any:
+        for scan in (begun, whole, lost, begun, replace(whole, incidents=())):
+            yield scan
+
+    monkeypatch.setattr(incident, "watch", watch)
+    told = [(len(scan.incidents), scan.trouble) async for scan in oplog_reads.incidents(None)]  # type: ignore[arg-type]
+    assert told == [(0, ""), (1, ""), (1, "Lost."), (1, "The oplog is read anew."), (0, "")]
+
+
+async def test_a_jump_shows_the_past_and_the_end_returns(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        screen.feeds.answer = [entry(n, "d") for n in range(5)]
+        await screen.press("t", *"now-1h", "enter")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        assert "the past from" in screen.text
+        assert "! " in screen.text
+        await screen.press("end")
+        assert "following" in screen.text
+        await screen.press("t", *"yesterday", "enter")
+        assert "is not a moment" in screen.text
+
+
+async def test_esc_goes_back_to_the_page_that_led_here_until_something_else_is_looked_for(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        screen.feeds.answer = [entry(n) for n in range(5)]
+
+        async def visit() -> None:
+            await screen.press("4")
+            screen.app.visit(OplogRequested(Ts(BASE, 1)))
+            await screen.pilot.pause()
+            await screen.app.workers.wait_for_complete()
+            await screen.pilot.pause()
+            assert "the past from" in screen.text
+
+        await visit()
+        await screen.press("down", "enter", "escape")
+        assert screen.app.current_mode == "oplog"
+        await screen.press("escape")
+        assert screen.app.current_mode == "restore"
+        await visit()
+        await screen.press("end")
+        await screen.put("oplog", update(*(entry(n) for n in range(5))))
+        await screen.press("up", "escape")
+        assert screen.app.current_mode == "oplog"
+        assert "following" in screen.text
+        await screen.press("escape")
+        assert screen.app.current_mode == "restore"
+        await visit()
+        await screen.press("3", "escape")
+        assert "following" in screen.text
+
+
+async def test_the_next_incident_is_the_newest_from_the_live_tail_and_else_the_first_after_the_entry(
+    screen_at: Any,
+) -> None:
+    at = {n: replace(INCIDENT, first=Ts(BASE + n, 1), title=f"incident {n}") for n in (-50, 10, 30)}
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        await screen.press("N")
+        assert "Reading the oplog back for incidents" in screen.text
+        await screen.put("incidents", IncidentScan((at[30],), 9, None, None, done=False))
+        assert "following" in screen.text
+        await screen.put("incidents", IncidentScan((at[30], at[-50], at[10]), 9, None, None, done=True))
+        assert "incident 30." in screen.text
+        assert "stopped" in screen.text
+        await screen.press("N")
+        assert "No incident after this entry" in screen.text
+        await screen.press("home", "N", "enter")
+        assert f"--oplogLimit={BASE + 10}:1" in screen.text
+        screen.feeds.answer = [entry(-60)]
+        await screen.press("escape", "t", *"now-1h", "enter")
+        await screen.app.workers.wait_for_complete()
+        screen.feeds.answer = [entry(-50, "d")]
+        await screen.press("N")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        assert "incident -50." in screen.text
+        assert "the past from" in screen.text
+
+
+async def test_the_same_transaction_is_a_filter(screen_at: Any) -> None:
+    session = bytes(range(16))
+    in_transaction = row(
+        bson.encode(
+            bson.decode(entry(3).raw)
+            | {"lsid": {"id": bson.Binary(session, 4), "uid": b""}, "txnNumber": bson.Int64(7)}
+        )
+    )
+    async with screen_at((140, 30)) as screen:
+        await screen.press("3")
+        await screen.put("oplog", update(entry(1), in_transaction))
+        await screen.press("up", "X")
+        assert "belongs to no transaction" in screen.text
+        before = screen.feeds.named["oplog"]
+        await screen.press("down", "X")
+        assert screen.feeds.named["oplog"] is not before
+        assert screen.app.screen._wanted.transaction == f"{session.hex()}:7"
+        await screen.press("escape")
+        assert not screen.app.screen._wanted.transaction
+
+
+async def test_activity_by_namespace(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        await screen.press("a")
+        await screen.put("oplog", update(rates=(NamespaceRate("shop.[/x]", 3.0, 0.0, 1.0, 0.0),)))
+        line = next(line for line in screen.lines if "shop.[/x]" in line)
+        assert "3.0/s" in line
+        assert "·" in line
+
+
+async def test_without_an_oplog_the_panel_says_why(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.press("3")
+        screen.feeds.named["oplog"].fail(DeploymentError("A standalone has no oplog.", "Restart it with --replSet."))
+        screen.app.flush_now()
+        await screen.pilot.pause()
+        assert "A standalone has no oplog. Restart it with --replSet." in screen.text
+        await screen.press("1")
+        assert "standalone" not in screen.text
+
+
+@pytest.mark.parametrize("what", ["[/x]", "[@click=app.quit]x", "x" * 5000, "宽" * 100])
+async def test_texts_from_the_server_are_only_text(screen_at: Any, what: str) -> None:
+    async with screen_at() as screen:
+        await screen.press("3")
+        bad = replace(entry(1), ns=what, what=what, id=what, op=what[:8])
+        await screen.put("oplog", update(bad, replace(bad, kind=RowKind.NOTE), connected_to=what))
+        assert what[:3] in screen.text
+        await screen.press("up", "up", "enter", "escape", "i")
+        incident = replace(INCIDENT, title=what, ns=what, samples=(what,), note=what)
+        await screen.put("incidents", IncidentScan((incident,), 1, None, None, done=True, trouble=what))
+        await screen.press("enter")
+        assert screen.app.is_running
+        assert all(len(line) <= 80 for line in screen.lines)

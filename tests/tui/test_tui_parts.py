@@ -1,0 +1,200 @@
+"""The parts without an app: pace, spans, ring, order, graph, input and output of the driver."""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import UTC, datetime
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
+from tallyglass_tui import oplog_reads, row_ring
+from tallyglass_tui.driver import InputDecoder, PatientWriter
+from tallyglass_tui.pace import Pace
+from tallyglass_tui.row_ring import RowRing
+from tallyglass_tui.theme import choose_theme, needs_plain_glyphs
+from tallyglass_tui.widgets.graph import Band, graph
+from tallyglass_tui.widgets.line_view import changed_spans
+
+NOW = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
+
+
+def entry(n: int, size: int = 10, destructive: bool = False) -> OplogRow:
+    ts = Ts(1_795_000_000 + n, 1)
+    return OplogRow(
+        RowKind.ENTRY, ts, 1, None, "d" if destructive else "i", "shop.orders", "insert", id=f"id-{n}", size=size,
+        destructive=destructive, raw=b"\0" * size,
+    )  # fmt: skip
+
+
+def update(rows: tuple[OplogRow, ...], dropped: int = 0) -> OplogUpdate:
+    return OplogUpdate(NOW, rows, seen=len(rows), matched=len(rows), dropped=dropped, last=None)
+
+
+def test_the_pace_says_why() -> None:
+    pace = Pace()
+    assert (pace.interval, pace.badge) == (0.25, "4 Hz")
+    for _ in range(3):
+        pace.lag(0.4)
+    assert (pace.interval, pace.badge) == (2.0, "0.5 Hz slow link")
+    for _ in range(10):
+        pace.lag(0.0)
+    assert pace.badge == "4 Hz"
+    pace.lag(0.4)
+    pace.lag(0.4)
+    pace.lag(0.0)
+    pace.lag(0.4)
+    assert pace.badge == "4 Hz"
+    assert Pace(ssh=True).interval == 1.0
+    assert Pace(ssh=True, focused=False).badge == "0.2 Hz unfocused"
+    assert Pace(paused=True).interval is None
+
+
+def test_the_face_follows_the_terminal() -> None:
+    assert choose_theme({"COLORTERM": "truecolor"}, ssh=False) == "tallyglass"
+    assert choose_theme({"COLORTERM": "truecolor"}, ssh=True) == "ansi-dark"
+    assert choose_theme({"COLORFGBG": "0;15"}, ssh=False) == "ansi-light"
+    assert choose_theme({"COLORTERM": "truecolor", "NO_COLOR": "1"}, ssh=False) == "ansi-dark"
+    assert needs_plain_glyphs({"TERM": "linux"})
+    assert needs_plain_glyphs({"TERM": "xterm", "LANG": "de_DE.ISO-8859-1"})
+    assert not needs_plain_glyphs({"TERM": "xterm-256color", "LANG": "C.UTF-8"})
+
+
+SEGMENTS = st.lists(
+    st.tuples(st.integers(1, 6), st.sampled_from("abc"), st.sampled_from(["", "bold", "red"])), max_size=6
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(SEGMENTS, SEGMENTS)
+def test_what_is_sent_makes_the_old_line_the_new_one(old: list, new: list) -> None:
+    def line(parts: list) -> list[Segment]:
+        width = 40 - sum(part[0] for part in parts)
+        return [*(Segment(c * n, Style.parse(s or "none")) for n, c, s in parts), Segment(" " * width)]
+
+    def cells(segments: list[Segment]) -> list[tuple[str, Style | None]]:
+        return [(char, segment.style) for segment in segments for char in segment.text]
+
+    before, after = line(old), line(new)
+    shown, wanted = cells(before), cells(after)
+    spans = changed_spans(before, after)
+    for x, width in spans:
+        shown[x : x + width] = wanted[x : x + width]
+    assert shown == wanted
+    assert bool(spans) == (before != after)
+
+
+def test_the_ring_is_bounded_counts_what_it_loses_and_holds_still() -> None:
+    ring = RowRing()
+    ring.add(entry(n) for n in range(row_ring.ROWS + 5))
+    assert len(ring.rows) == row_ring.ROWS
+    assert ring.rows[-1].id == f"id-{row_ring.ROWS + 4}"
+    ring.hold()
+    first = ring.rows[0]
+    ring.add((entry(n) for n in range(row_ring.ROWS + 7)), dropped=3)
+    assert ring.rows[0] is first
+    assert ring.new == row_ring.ROWS + 10
+    assert ring.lost == 5 + 10
+    ring.release()
+    assert ring.new == 0
+    assert ring.rows[-1].id == f"id-{row_ring.ROWS + 6}"
+    assert len(ring.rows) == row_ring.ROWS
+
+
+def test_the_ring_is_bounded_in_bytes() -> None:
+    ring = RowRing()
+    for n in range(40):
+        ring.add([entry(n, size=row_ring.BYTES // 8)])
+    assert sum(len(row.raw) for row in ring.rows) <= row_ring.BYTES
+    ring.add([entry(99, size=row_ring.BYTES * 2)])
+    assert len(ring.rows) <= 8
+    ring.add([entry(100)])
+    assert ring.rows[-1].id == "id-100"
+
+
+def test_updates_that_wait_are_merged_and_bounded() -> None:
+    merged = oplog_reads.merge(update((entry(1),), 2), update(tuple(entry(n) for n in range(row_ring.ROWS)), 3))
+    assert len(merged.rows) == row_ring.ROWS
+    assert merged.dropped == 2 + 3 + 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 1e10), st.floats(0, 1e19)), max_size=30),
+    st.none() | st.floats(1, 1e19),
+    st.none() | st.tuples(*[st.floats(0, 1e12)] * 3),
+    st.integers(1, 150),
+    st.integers(1, 40),
+    st.booleans(),
+)
+def test_a_graph_fits_whatever_it_is_given(
+    points: list[tuple[float, float]], ceiling: float | None, band: tuple[float, float, float] | None,
+    width: int, height: int, plain: bool,
+) -> None:  # fmt: skip
+    history = sorted(points)
+    now = history[-1][0] if history else 0.0
+    ends = Band(*sorted(now + 1 + end for end in band)) if band else None
+    for whole in (False, True):
+        lines = graph(history, ceiling, ends, now, (width, height), whole=whole, plain=plain)
+        assert len(lines) in (0, height)
+        for line in lines:
+            text = "".join(text for text, _ in line)
+            assert cell_len(text) == width
+            assert text.isascii() or not plain
+
+
+def test_a_graph_shows_past_band_and_ceiling() -> None:
+    start = NOW.timestamp()
+    history = [(start + n * 60, 1000.0 + n * 10) for n in range(60)]
+    now = history[-1][0]
+    band = Band(now + 1800, now + 2400, now + 3000)
+    text = "\n".join("".join(piece for piece, _ in line) for line in graph(history, 2000, band, now, (80, 12)))
+    assert "2.00k" in text
+    assert "─" in text
+    assert "░" in text
+    assert "now" in text
+    assert any("\u2800" < char <= "\u28ff" for char in text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.binary(max_size=6) | st.just(b"\x1b[M \xf0\xf1") | st.just("é".encode()), max_size=8), st.data())
+def test_input_in_any_pieces_is_decoded_alike_and_never_fails(parts: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(parts)
+    places = [n for n in range(len(whole) + 1) if whole[n - 1 : n] != b"\x1b"]
+    cut = sorted(data.draw(st.lists(st.sampled_from(places), max_size=4)))
+    decoder = InputDecoder()
+    pieces = [whole[a:b] for a, b in zip([0, *cut], [*cut, len(whole)], strict=True)]
+    text = "".join(decoder.decode(piece) for piece in pieces)
+    assert "\x1b[M \ufffd" not in text
+    if b"\x1b[M" not in whole:
+        assert text == InputDecoder().decode(whole)
+
+
+def test_a_writer_never_waits_and_says_when_it_can_go_on() -> None:
+    reader, writer_end = os.pipe()
+    recovered = threading.Event()
+    writer = PatientWriter(writer_end, recovered.set)
+    writer.start()
+    frame = "\x1b[1;1H" + "x" * 50_000
+    for _ in range(100):
+        writer.write(frame)
+    assert 0 < writer.backlog <= 300_000
+    total = 0
+    while not recovered.is_set():
+        total += len(os.read(reader, 1 << 16))
+    assert total < 100 * len(frame)
+    writer.leave()
+    writer.write("\x1b[?1049l")
+    writer.stop()
+    os.close(writer_end)
+    rest = b""
+    while data := os.read(reader, 1 << 16):
+        rest += data
+    os.close(reader)
+    assert rest.endswith(b"\x1b[?1049l")

@@ -1,0 +1,145 @@
+"""The shell: pages, keys, help, palette, pause, trouble, too small a terminal, and a crash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tallyglass.errors import ReadError
+from tallyglass.secret import Secret
+from tallyglass_tui.crash import crash_report
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 15)])
+async def test_every_line_fits_and_the_frame_is_there(screen_at: Any, size: tuple[int, int]) -> None:
+    async with screen_at(size) as screen:
+        assert len(screen.lines) == size[1]
+        assert "1 Counters" in screen.lines[0]
+        assert size[0] < 80 or "6.0.5" in screen.lines[0]
+        assert "4 Hz" in screen.lines[0]
+        assert screen.lines[-1].endswith("q  Quit")
+        await screen.press("3")
+        assert "following" in screen.text
+
+
+@pytest.mark.parametrize("size", [(40, 10), (59, 24), (80, 14), (20, 5)])
+async def test_too_small_gets_one_sentence(screen_at: Any, size: tuple[int, int]) -> None:
+    async with screen_at(size) as screen:
+        assert "Counters" not in screen.text
+        assert "Tall" in screen.text
+        await screen.pilot.resize_terminal(80, 24)
+        await screen.pilot.pause()
+        assert "1 Counters" in screen.lines[0]
+
+
+async def test_help_and_palette_name_the_live_keys(screen_at: Any) -> None:
+    async with screen_at((100, 50)) as screen:
+        await screen.press("question_mark")
+        assert "what runs out first, and when" in screen.text
+        assert "Sort by the next column" in screen.text
+        await screen.press("escape", "3", "question_mark")
+        assert "To the next destructive operation" in screen.text
+        assert "Sort by the next column" not in screen.text
+        await screen.press("escape", "colon")
+        for _ in range(20):
+            if "who changed or deleted what" in screen.text:
+                break
+            await screen.pilot.pause(0.1)
+        assert "who changed or deleted what" in screen.text
+        await screen.press("escape")
+        assert screen.app.page is not None
+
+
+async def test_pause_holds_the_screen_and_loses_nothing(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.press("p")
+        assert "PAUSED" in screen.lines[0]
+        assert screen.app.pace.interval is None
+        await screen.press("p")
+        assert "4 Hz" in screen.lines[0]
+
+
+async def test_a_lost_server_says_since_when_and_goes_away_by_itself(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        feed = screen.feeds.named["deployment"]
+        feed.fail(ReadError("No server answers.", "db1:27017 refuses [/red] connections."))
+        first = feed.trouble.since
+        feed.fail(ReadError("No server answers."))
+        screen.app.flush_now()
+        await screen.pilot.pause()
+        assert f"No server answers. Since {first:%H:%M:%S}Z, trying again." in screen.text
+        assert "6.0.5" in screen.lines[0]
+        feed.put(screen.app.deployment)
+        screen.app.flush_now()
+        await screen.pilot.pause()
+        assert "No server answers" not in screen.text
+
+
+async def test_a_terminal_that_does_not_keep_up_is_spared(screen_at: Any, monkeypatch: Any) -> None:
+    async with screen_at() as screen:
+        monkeypatch.setattr(type(screen.app._driver), "congested", True, raising=False)
+        for _ in range(3):
+            screen.app._on_time()
+        assert screen.app.pace.badge == "0.5 Hz slow link"
+        monkeypatch.undo()
+        screen.app._on_time()
+        await screen.pilot.pause()
+        assert "0.5 Hz slow link" in screen.lines[0]
+
+
+async def test_quit(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.press("q")
+        assert screen.app.return_code == 0
+
+
+async def test_focus_lost_slows_it_down(screen_at: Any) -> None:
+    from textual.events import AppBlur, AppFocus
+
+    async with screen_at() as screen:
+        screen.app.post_message(AppBlur())
+        await screen.pilot.pause()
+        assert screen.app.pace.badge == "0.2 Hz unfocused"
+        screen.app.post_message(AppFocus())
+        await screen.pilot.pause()
+        assert screen.app.pace.badge == "4 Hz"
+
+
+def test_a_crash_report_holds_no_secret_no_local_and_no_control_byte() -> None:
+    def fail(uri: str) -> None:
+        raise ValueError(f"cannot use {uri} \x1b]52;c;AAAA\x07")
+
+    password = "hunter2-canary"
+    Secret(password)
+    with pytest.raises(ValueError, match="cannot use") as caught:
+        fail(f"mongodb://root:{password}@db1/")
+    report = crash_report(caught.value)
+    assert "cannot use" in report
+    assert password not in report
+    assert "\x1b" not in report
+    assert "\x07" not in report
+    assert "defect of Tallyglass" in report
+
+
+async def test_a_defect_ends_with_a_status_and_without_locals(screen_at: Any, capsys: Any) -> None:
+    def fail() -> None:
+        a_local_with_a_canary = "canary-local"
+        raise RuntimeError(f"boom {len(a_local_with_a_canary)}")
+
+    async def crash() -> None:
+        async with screen_at() as screen:
+            apps.append(screen.app)
+            screen.app.call_later(fail)
+            await screen.pilot.pause()
+            await screen.pilot.pause()
+
+    apps: list[Any] = []
+    with pytest.raises(RuntimeError, match="boom"):
+        await crash()
+    assert apps[0].return_code == 70
+    said = capsys.readouterr().err
+    assert "RuntimeError: boom 12" in said
+    assert "defect of Tallyglass" in said
+    # The source line may stand there, the values of its names may not.
+    assert said.count("canary-local") == 0

@@ -1,0 +1,75 @@
+"""``tallyglass oid``: needs no server, and imports neither driver nor screen."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from tallyglass.errors import InputError
+from tallyglass.moment import FORMS, iso, parse_time
+from tallyglass.objectid import ObjectIdParts, decode, find_all, first_of, last_of, range_filter
+
+_STDIN_CHARACTERS = 16_000_000
+
+
+@click.command()
+@click.argument("hex_texts", metavar="HEX...", nargs=-1)
+@click.option("--at", metavar="TIME", help=f"Print the first ObjectId of a moment ({FORMS}).")
+@click.option("--until", metavar="TIME", help="With --at: print the filter for all ObjectIds between the two.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(hex_texts: tuple[str, ...], at: str | None, until: str | None, as_json: bool) -> None:
+    """Take ObjectIds apart: when each was made, by which process, and its counter.
+
+    HEX may be 24 digits, ObjectId("...") or {"$oid": "..."}; - reads any text with ids in it from stdin.
+    """
+    if at is not None:
+        if hex_texts:
+            raise InputError("--at takes a moment, not ObjectIds.", "Leave one of the two out.")
+        _moment(at, until, as_json)
+    elif until is not None:
+        raise InputError("--until needs --at.")
+    else:
+        _decoded(hex_texts, as_json)
+
+
+def _moment(at: str, until: str | None, as_json: bool) -> None:
+    start = parse_time(at)
+    end = parse_time(until) if until is not None else None
+    if as_json:
+        facts = {"time": iso(start), "first": first_of(start), "last": last_of(start)}
+        if end is not None:
+            facts |= {"until": iso(end), "filter": range_filter(start, end)}
+        print(json.dumps(facts))
+    else:
+        print(range_filter(start, end) if end is not None else first_of(start))
+
+
+def _decoded(hex_texts: tuple[str, ...], as_json: bool) -> None:
+    found = [decode(text) for text in hex_texts if text != "-"]
+    if "-" in hex_texts or not hex_texts:
+        if not hex_texts and sys.stdin.isatty():
+            raise InputError("No ObjectId is given.", "Name some, or pipe a text with ids in it.")
+        found += [decode(text) for text in find_all(sys.stdin.read(_STDIN_CHARACTERS))]
+        if not found:
+            raise InputError("There is no ObjectId in that text.", "An ObjectId is 24 hexadecimal digits.")
+    if as_json:
+        print(json.dumps([_facts(parts) for parts in found], indent=2))
+        return
+    for parts in found:
+        print(
+            f"{parts.hex}  {iso(parts.time)}  random {parts.random_hex}"
+            f" (before 2018: machine {parts.machine:06x}, pid {parts.pid})  counter {parts.counter}"
+        )
+
+
+def _facts(parts: ObjectIdParts) -> dict[str, object]:
+    return {
+        "hex": parts.hex,
+        "time": iso(parts.time),
+        "random": parts.random_hex,
+        "machine": parts.machine,
+        "pid": parts.pid,
+        "counter": parts.counter,
+    }

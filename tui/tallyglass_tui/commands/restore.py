@@ -1,0 +1,19 @@
+"""``tallyglass restore``: plan, prepare and verify a point-in-time restore. Nothing here runs a restore."""
+
+from __future__ import annotations
+
+import click
+
+from tallyglass_tui.commands.restore_plan import plan
+from tallyglass_tui.commands.restore_prepare import prepare
+from tallyglass_tui.commands.restore_verify import verify
+
+
+@click.group()
+def command() -> None:
+    """Go back to just before a mistake: plan it, prepare for the next one, verify the result."""
+
+
+command.add_command(plan)
+command.add_command(prepare)
+command.add_command(verify)

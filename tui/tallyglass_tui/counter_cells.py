@@ -1,0 +1,123 @@
+"""One counter as the cells of the table: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from rich.cells import cell_len
+
+from tallyglass.counters.snapshot import Counter
+from tallyglass.counters.verdict import CRITICAL, WARNING, Thresholds, grade
+from tallyglass_tui import format as fmt
+from tallyglass_tui.widgets.cells import fit, fit_middle
+from tallyglass_tui.widgets.line_view import Piece
+from tallyglass_tui.widgets.live_table import Column
+
+COLUMNS = (
+    Column("mark", "", 2),
+    Column("name", "counter", 17, flex=1, until=100),
+    Column("ns", "namespace", 16, flex=2, since=100),
+    Column("id", "id", 8, flex=2, since=100),
+    Column("value", "value", 13, right=True, until=100),
+    Column("value", "value", 13, flex=1, right=True, since=100),
+    Column("used", "used", 11, until=100),
+    Column("used", "used", 18, since=100),
+    Column("rate", "rate", 8, right=True),
+    Column("spark", "trend", 5, until=100),
+    Column("spark", "trend", 12, since=100),
+    Column("left", "time left", 11, right=True),
+    Column("flags", "flags", 6, until=100),
+    Column("flags", "flags", 10, flex=1, since=100),
+)
+SORTS = ("urgency", "name", "value", "used", "rate", "left")
+"""What rows can be sorted by: urgency is the order of the snapshot."""
+
+_MARKS = {CRITICAL: ("!!", "table--bad"), WARNING: ("! ", "table--warn")}
+_BAR_STYLES = {CRITICAL: "table--bad", WARNING: "table--warn"}
+_LIMITS = Thresholds()
+_PERCENT = 7
+_LEAST_NAMESPACE = 4
+
+
+def level(counter: Counter, now: datetime) -> int:
+    """0 ok, 1 warning, 2 critical."""
+    return grade(counter, _LIMITS, now)[0]
+
+
+def name(counter: Counter) -> str:
+    """Namespace and id in one."""
+    return f"{counter.ns} {counter.id}" if counter.id else counter.ns
+
+
+def _short_name(counter: Counter, width: int) -> str:
+    """Namespace and id in one where they fit; else the namespace gives way first, since ids tell counters apart."""
+    whole = name(counter)
+    room = width - cell_len(counter.id[:width]) - 1
+    if cell_len(whole[: width + 1]) <= width or not counter.id or room < _LEAST_NAMESPACE:
+        return fit_middle(whole, width)
+    return f"{fit(counter.ns, room)} {counter.id}"
+
+
+def cells(counter: Counter, now: datetime, column: Column, width: int, plain: bool = False) -> Sequence[Piece]:
+    """The pieces of one cell, ``width`` cells in all. ``plain`` keeps to ASCII."""
+    if column.key == "mark":
+        text, style = _MARKS.get(level(counter, now), ("  ", ""))
+        return ((text, style),)
+    if column.key == "used":
+        bar = fmt.bar(counter.used, width - _PERCENT, plain)
+        return (
+            (bar, _BAR_STYLES.get(level(counter, now), "table--good")),
+            (fit(fmt.share(counter.used), _PERCENT, right=True), ""),
+        )
+    text, style = _TEXTS[column.key](counter, now, width, plain)
+    return ((fit(text, width, right=column.right), style),)
+
+
+def _value(counter: Counter, _: datetime, width: int, __: bool) -> tuple[str, str]:
+    text = fmt.count(counter.value)
+    return (text if len(text) <= width else fmt.short(counter.value)), ""
+
+
+def _left(counter: Counter, now: datetime, _: int, __: bool) -> tuple[str, str]:
+    text = fmt.time_left(counter.forecast, now)
+    return text, "" if counter.forecast.early else "table--muted"
+
+
+def _flags(counter: Counter, _: datetime, width: int, __: bool) -> tuple[str, str]:
+    words = [flag.value for flag in counter.flags]
+    text = " ".join(words)
+    if len(text) > width and len(words) > 1:
+        text = f"{fit(words[0], width - 2).rstrip()}+{len(words) - 1}"
+    return text, "table--warn"
+
+
+_TEXTS: dict[str, Callable[[Counter, datetime, int, bool], tuple[str, str]]] = {
+    "name": lambda counter, _, width, __: (_short_name(counter, width), ""),
+    "ns": lambda counter, _, width, __: (fit_middle(counter.ns, width), ""),
+    "id": lambda counter, _, width, __: (fit_middle(counter.id, width), ""),
+    "value": _value,
+    "rate": lambda counter, _, __, ___: (fmt.rate(counter.rate), ""),
+    "spark": lambda counter, _, width, plain: (fmt.spark(counter.recent, width, plain), "table--muted"),
+    "left": _left,
+    "flags": _flags,
+}
+
+
+def sort_key(by: str, now: datetime) -> Callable[[Counter], tuple[bool, float | str]]:
+    """The key that sorts counters by a column; unknown comes last in ascending order."""
+
+    def number(value: float | None) -> tuple[bool, float | str]:
+        return (value is None, value if value is not None else 0.0)
+
+    def left(counter: Counter) -> tuple[bool, float | str]:
+        early = counter.forecast.early
+        return number((early - now).total_seconds() if early else None)
+
+    return {
+        "name": lambda counter: (False, name(counter)),
+        "value": lambda counter: number(float(counter.value)),
+        "used": lambda counter: number(counter.used),
+        "rate": lambda counter: number(counter.rate),
+        "left": left,
+    }[by]

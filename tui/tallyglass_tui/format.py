@@ -1,0 +1,192 @@
+"""Numbers, durations and dates as text for people. Pure; imports only the standard library and core.
+
+Unknown is ``?`` everywhere, never 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tallyglass.counters.snapshot import Forecast
+
+UNKNOWN = "?"
+IDLE = "idle"
+TOO_EARLY = "too early"
+"""There is a rate, but not yet enough history for a date."""
+"""For the time left of a counter from which nothing was taken while it was watched."""
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60.0, 3600.0, 86400.0, 365.25 * 86400.0
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_LEVELS = " ▁▂▃▄▅▆▇█"
+_PLAIN_LEVELS = " ..::-=+#"
+_FAR_YEARS = 1000
+
+
+def count(number: float | None) -> str:
+    """A whole number with thousands separators: ``5,000,123``. Beyond 24 digits in powers of ten."""
+    if number is None or number != number:
+        return UNKNOWN
+    if number in (float("inf"), float("-inf")) or abs(number) >= 1e24:
+        return f"{number:.3g}"
+    return f"{int(number):,}" if number == int(number) else f"{number:,.2f}"
+
+
+def short(number: float | None) -> str:
+    """A number in at most five characters: ``999``, ``12.3k``, ``4.56M``, ``7.8e20``."""
+    if number is None or number != number:
+        return UNKNOWN
+    size = abs(number)
+    if size < 1000:
+        return f"{number:.0f}"
+    for unit, scale in (("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)):
+        if size < 999.5 * scale:
+            value = number / scale
+            digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
+            return f"{value:.{digits}f}{unit}"
+    return f"{number:.1e}".replace("e+", "e")
+
+
+def rate(per_second: float | None) -> str:
+    """Ids or operations a second, in the unit that reads best: ``12.3/s``, ``4.1/min``, ``2.0/h``, ``3/d``, ``0/s``."""
+    if per_second is None or per_second != per_second:
+        return UNKNOWN
+    if per_second == 0:
+        return "0/s"
+    for unit, seconds in (("s", 1.0), ("min", _MINUTE), ("h", _HOUR), ("d", _DAY)):
+        value = per_second * seconds
+        if abs(value) >= 1 or unit == "d":
+            if abs(value) >= 1000:
+                return f"{short(value)}/{unit}"
+            return f"{value:.0f}/{unit}" if abs(value) >= 100 else f"{value:.1f}/{unit}"
+    return UNKNOWN
+
+
+def share(part: float | None) -> str:
+    """A share of 0..1 in percent, never rounded up to full or down to nothing."""
+    if part is None or part != part:
+        return UNKNOWN
+    percent = part * 100
+    if 0 < percent < 0.1:
+        return "<0.1%"
+    if 99.9 < percent < 100:
+        return ">99.9%"
+    return f"{percent:.1f}%" if percent < 99.95 else f"{percent:.0f}%"
+
+
+def bar(part: float | None, width: int, plain: bool = False) -> str:
+    """A horizontal bar of ``width`` cells, in eighths; a dotted one where the share is unknown.
+
+    ``plain`` keeps to ASCII, for a terminal without such characters.
+    """
+    if part is None or part != part:
+        return ("." if plain else "·") * width
+    eighths = round(min(1.0, max(0.0, part)) * width * 8)
+    if part > 0:
+        eighths = max(1, eighths)
+    if part < 1:
+        eighths = min(eighths, width * 8 - 1)
+    full, rest = divmod(eighths, 8)
+    if plain:
+        return ("#" * full + ("-" if rest else "")).ljust(width)
+    return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def spark(values: Sequence[float], width: int, plain: bool = False) -> str:
+    """The last ``width`` values as bars on a scale from zero, right-aligned."""
+    levels = _PLAIN_LEVELS if plain else _LEVELS
+    shown = [max(0.0, value) if math.isfinite(value) else 0.0 for value in values[-width:]]
+    top = max(shown, default=0.0)
+    if top <= 0:
+        return (levels[1] * len(shown)).rjust(width)
+    return "".join(levels[max(1, round(value / top * 8))] for value in shown).rjust(width)
+
+
+def size(number: float | None) -> str:
+    """Bytes: ``512 B``, ``1.5 MB`` (powers of 1,000)."""
+    if number is None:
+        return UNKNOWN
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(number) < 999.5 or unit == "TB":
+            return f"{number:.0f} {unit}" if unit == "B" or abs(number) >= 99.95 else f"{number:.1f} {unit}"
+        number /= 1000
+    return UNKNOWN
+
+
+def duration(seconds: float | None) -> str:
+    """A span in its two largest units at most: ``45 s``, ``12 min``, ``5 h 20``, ``3 d 4 h``, ``86 d``, ``4.2 y``."""
+    if seconds is None or seconds != seconds:
+        return UNKNOWN
+    seconds = max(0.0, seconds)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds > 0 else "0 s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * _MINUTE:
+        return f"{seconds / _MINUTE:.0f} min"
+    if seconds < 2 * _DAY:
+        hours, rest = divmod(round(seconds / _MINUTE), 60)
+        return f"{hours} h {rest:02d}" if hours < 10 else f"{seconds / _HOUR:.0f} h"
+    if seconds < 10 * _DAY:
+        days, hours = divmod(round(seconds / _HOUR), 24)
+        return f"{days} d {hours} h" if hours else f"{days} d"
+    if seconds < 2 * _YEAR:
+        return f"{seconds / _DAY:.0f} d"
+    years = seconds / _YEAR
+    return f"{years:.1f} y" if years < 100 else f"{years:,.0f} y" if years < _FAR_YEARS else f">{_FAR_YEARS:,} y"
+
+
+def brief(seconds: float) -> str:
+    """A span in one unit: ``45s``, ``12m``, ``5h``, ``3.2d``, ``86d``, ``4.2y``, ``>999y``."""
+    seconds = max(0.0, seconds)
+    for unit, scale, until in (("s", 1.0, 90), ("m", _MINUTE, 90), ("h", _HOUR, 48), ("d", _DAY, 730)):
+        value = seconds / scale
+        if value < until:
+            return f"{value:.1f}{unit}" if unit in "hd" and value < 9.95 else f"{value:.0f}{unit}"
+    years = seconds / _YEAR
+    return f"{years:.1f}y" if years < 9.95 else f"{years:.0f}y" if years < _FAR_YEARS else ">999y"
+
+
+def time_left(forecast: Forecast, now: datetime) -> str:
+    """Early..late until the end, such as ``12d..19d``; in words where no date can be given."""
+    if forecast.far:
+        return ">999y" if forecast.rate else IDLE
+    if forecast.early is None and forecast.late is None:
+        return TOO_EARLY if forecast.rate else UNKNOWN
+    early = brief((forecast.early - now).total_seconds()) if forecast.early else UNKNOWN
+    late = brief((forecast.late - now).total_seconds()) if forecast.late else ">999y"
+    return early if early == late else f"{early}..{late}"
+
+
+def moment(when: datetime | None) -> str:
+    """A date in UTC to the second: ``2026-11-20 18:06:14Z``."""
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if when else UNKNOWN
+
+
+def day(when: datetime | None) -> str:
+    """A date in UTC to the minute: ``2026-11-20 18:06Z``."""
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M}Z" if when else UNKNOWN
+
+
+def clock(when: datetime | None) -> str:
+    """A time of day in UTC: ``18:06:14Z``."""
+    return f"{when.astimezone(UTC):%H:%M:%S}Z" if when else UNKNOWN
+
+
+def local(when: datetime | None) -> str:
+    """A date in this machine's zone, with its offset: ``2026-11-20 19:06:14 +0100``."""
+    return f"{when.astimezone():%Y-%m-%d %H:%M:%S %z}" if when else UNKNOWN
+
+
+def ago(when: datetime | None, now: datetime) -> str:
+    """How long before ``now``: ``3 d 4 h ago``, or ``in 5 min``."""
+    if when is None:
+        return UNKNOWN
+    seconds = (now - when).total_seconds()
+    return f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
+
+
+def plural(number: int, singular: str, plural_form: str = "") -> str:
+    """``1 counter``, ``2 counters``."""
+    return f"{number:,} {singular if number == 1 else plural_form or singular + 's'}"

@@ -1,0 +1,53 @@
+"""Messages between the shell and its pages. Payloads are frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Incident
+
+
+@dataclass
+class Tick(Message):
+    """It is time to take what the feeds have left. Sent to the page that is shown, at the rate of the badge."""
+
+    def can_replace(self, message: Message) -> bool:
+        """One waiting tick is enough."""
+        return isinstance(message, Tick)
+
+
+class Visit(Message):
+    """Base of the messages that open another page with something to show there.
+
+    ``mode`` names the page. The shell switches to it and hands the message on to that page.
+    """
+
+    mode = ""
+
+
+@dataclass
+class RestoreRequested(Visit):
+    """Open the restore page at a point: just before ``before``, or at the point of ``incident``."""
+
+    before: Ts | None = None
+    incident: Incident | None = None
+    mode = "restore"
+
+
+@dataclass
+class OplogRequested(Visit):
+    """Open the oplog page at a moment."""
+
+    at: Ts
+    mode = "oplog"
+
+
+@dataclass
+class Copied(Message):
+    """Text was copied; ``what`` names it in a word or two."""
+
+    what: str
+    characters: int

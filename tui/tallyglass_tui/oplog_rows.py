@@ -1,0 +1,150 @@
+"""Oplog entries and incidents as lines: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Harm, Incident, NamespaceRate, OplogRow, OplogUpdate, RowKind
+from tallyglass_tui import format as fmt
+from tallyglass_tui.widgets.cells import fit, fit_middle
+from tallyglass_tui.widgets.line_view import Piece
+from tallyglass_tui.widgets.live_table import Column
+
+_CLOCK, _ID, _NS_SHARE = 8, 14, 0.3
+_OPS = {"i": "ins", "u": "upd", "d": "del", "c": "cmd", "n": "nop"}
+_KIND_MARKS = {RowKind.GAP: "-- gap --", RowKind.ROLLBACK: "-- rollback --", RowKind.NOTE: "--"}
+
+INCIDENT_COLUMNS = (
+    Column("harm", "", 2),
+    Column("when", "when (UTC)", 14),
+    Column("ago", "ago", 9, since=100),
+    Column("title", "what happened", 30, flex=1),
+    Column("documents", "documents", 10, right=True),
+    Column("ops", "entries", 8, right=True, since=70),
+    Column("took", "took", 7, right=True, since=100),
+)
+RATE_COLUMNS = (
+    Column("ns", "namespace", 20, flex=1),
+    Column("inserts", "inserts", 9, right=True),
+    Column("updates", "updates", 9, right=True),
+    Column("deletes", "deletes", 9, right=True),
+    Column("commands", "commands", 9, right=True),
+    Column("m5", "over 5 min", 10, right=True, since=78),
+    Column("all", "since start", 11, right=True, since=90),
+)
+_HARM = {
+    Harm.LOSS: ("!!", "table--bad"),
+    Harm.CHANGE: ("! ", "table--warn"),
+    Harm.DEFINITION: ("~ ", "table--muted"),
+}
+
+
+def header(width: int) -> str:
+    """The titles over the tail."""
+    ns, what = _widths(width)
+    return f"  {'time UTC':<{_CLOCK}} op  {fit('namespace', ns)} {fit('what', what)} {fit('_id', _ID)}"
+
+
+def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterator[Piece]:
+    """One row of the tail, ``width`` cells in all. ``majority`` is given where it is far enough behind to tell."""
+    if row.kind is not RowKind.ENTRY:
+        yield fit(f"{_KIND_MARKS[row.kind]} {row.what}", width), "tail--break"
+        return
+    ns, what = _widths(width)
+    uncertain = row.majority is False and majority is not None and row.ts > majority
+    mark = "!" if row.destructive else "?" if uncertain else " "
+    style = "tail--destructive" if row.destructive else ""
+    yield f"{mark} ", style
+    yield f"{row.ts.time:%H:%M:%S} ", ""
+    yield f"{fit(_OPS.get(row.op, row.op), 3)} ", style
+    yield f"{fit_middle(row.ns, ns)} {fit(row.what, what)} {fit(row.id, _ID)}", ""
+
+
+def _widths(width: int) -> tuple[int, int]:
+    room = max(10, width - 2 - _CLOCK - 1 - 4 - 2 - _ID)
+    ns = max(10, min(40, int(room * _NS_SHARE) + 4))
+    return ns, max(1, room - ns)
+
+
+def entry_lines(row: OplogRow, json: str, now: datetime, majority: Ts | None = None) -> list[str]:
+    """Everything about one row: what it is, when, and the whole entry. ``majority`` is the newest majority point."""
+    if row.kind is not RowKind.ENTRY:
+        return [f"{_KIND_MARKS[row.kind]} {row.what}", f"at {row.ts}, {fmt.moment(row.ts.time)}"]
+    held = row.majority or (row.ts <= majority if majority else row.majority)
+    sure = {True: "held by a majority", False: "not yet held by a majority: it may be taken back", None: ""}
+    heading = [
+        f"{_OPS.get(row.op, row.op)} on {row.ns or '(no namespace)'}: {row.what}",
+        f"{fmt.moment(row.ts.time)}   {fmt.local(row.ts.time)} here   {fmt.ago(row.ts.time, now)}",
+    ]
+    facts = [f"ts {row.ts}", f"term {row.term}" if row.term is not None else "", fmt.size(row.size), sure[held]]
+    heading.append("   ".join(fact for fact in facts if fact))
+    heading.append(f"r plans a restore to just before it: --oplogLimit={row.ts}")
+    return [*heading, "", *json.split("\n")]
+
+
+def incident_lines(incident: Incident, now: datetime) -> list[str]:
+    """Everything about one incident."""
+    point = incident.point or incident.first
+    took = (incident.last.t - incident.first.t) or None
+    lines = [
+        f"{incident.title}{' (still going on)' if incident.open else ''}",
+        f"{fmt.ago(incident.first.time, now)}, {fmt.local(incident.first.time)} here",
+        f"first {incident.first}   {fmt.moment(incident.first.time)}",
+        f"last  {incident.last}   {fmt.moment(incident.last.time)}" + (f"   took {fmt.duration(took)}" if took else ""),
+        f"{_documents(incident)} in {fmt.plural(incident.ops, 'oplog entry', 'oplog entries')}",
+        "",
+        f"The point to return to is just before it: --oplogLimit={point}",
+        "r opens Restore at that point; Enter on the oplog page shows single entries.",
+    ]
+    if incident.note:
+        lines += ["", incident.note]
+    if incident.samples:
+        lines += ["", "_id of some of the documents:", *(f"  {sample}" for sample in incident.samples)]
+    return lines
+
+
+def _documents(incident: Incident) -> str:
+    return "documents unknown" if incident.documents is None else fmt.plural(incident.documents, "document")
+
+
+def incident_cell(incident: Incident, now: datetime, column: Column, width: int) -> Sequence[Piece]:
+    """One cell of the list of incidents."""
+    if column.key == "harm":
+        return (_HARM[incident.harm],)
+    first = incident.first.time
+    text = {
+        "when": lambda: f"{first:%m-%d %H:%M:%S}",
+        "ago": lambda: fmt.brief((now - first).total_seconds()),
+        "title": lambda: incident.title + (" (going on)" if incident.open else ""),
+        "documents": lambda: fmt.count(incident.documents),
+        "ops": lambda: fmt.count(incident.ops),
+        "took": lambda: fmt.brief(incident.last.t - incident.first.t),
+    }[column.key]()
+    return ((fit(text, width, right=column.right), _HARM[incident.harm][1] if column.key == "title" else ""),)
+
+
+def rate_cells(update: OplogUpdate) -> tuple[list[str], list[dict[str, str]]]:
+    """The namespaces by what they write lately, and the texts of their cells."""
+    five = {rate.ns: _total(rate) for rate in update.rates_5m}
+    ever = {rate.ns: _total(rate) for rate in update.rates_all}
+    latest = {rate.ns: rate for rate in update.rates}
+    names = sorted({*five, *ever, *latest}, key=lambda ns: (-_total(latest.get(ns)), -five.get(ns, 0.0), ns))
+    rows = []
+    for ns in names:
+        rate = latest.get(ns)
+        texts = {part: _rate(getattr(rate, part) if rate else 0.0) for part in _PARTS}
+        rows.append(texts | {"ns": ns, "m5": _rate(five.get(ns, 0.0)), "all": _rate(ever.get(ns, 0.0))})
+    return names, rows
+
+
+_PARTS = ("inserts", "updates", "deletes", "commands")
+
+
+def _rate(per_second: float) -> str:
+    return fmt.rate(per_second) if per_second else "·"
+
+
+def _total(rate: NamespaceRate | None) -> float:
+    return rate.inserts + rate.updates + rate.deletes + rate.commands if rate else 0.0

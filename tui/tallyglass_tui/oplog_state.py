@@ -1,0 +1,71 @@
+"""The two lines over the oplog page's views: how things stand. Pure."""
+
+from __future__ import annotations
+
+from tallyglass.oplog.snapshot import IncidentScan, OplogUpdate, OplogWindow
+from tallyglass_tui import format as fmt
+from tallyglass_tui.widgets.line_view import Piece
+
+_BEHIND_SECONDS = 2.0
+
+
+def window_pieces(last: OplogUpdate | None) -> list[Piece]:
+    """What is wrong, then how far back the oplog reaches."""
+    if last is None:
+        return [(" window not read yet", "text--muted")]
+    pieces: list[Piece] = []
+    if last.trouble:
+        since = f" Since {fmt.clock(last.since)}." if last.since else ""
+        pieces.append((f" {last.trouble}{since}", "text--bad"))
+    breaks = [fmt.plural(last.gaps, "gap")] * bool(last.gaps)
+    breaks += [fmt.plural(last.rollbacks, "rollback")] * bool(last.rollbacks)
+    if breaks:
+        pieces.append((f" {', '.join(breaks)} ·", "text--bad"))
+    # Of entries that the server left out nothing is known here, so neither is how far behind this is.
+    if not last.partial and last.behind_seconds and last.behind_seconds >= _BEHIND_SECONDS:
+        pieces.append((f" {fmt.duration(last.behind_seconds)} behind ·", "text--warn"))
+    return [*pieces, (f" {window_line(last.window)}", "text--muted")]
+
+
+def tail_pieces(last: OplogUpdate | None, told: str, wanted: str, lost: int) -> list[Piece]:
+    """What the tail does (``told``, or following), how fast, how much, from where. ``lost`` rows were not shown."""
+    pieces: list[Piece] = [(f" {told}", "text--warn") if told else (" following", "text--good")]
+    if last is None:
+        return pieces
+    pieces.append((f" · {fmt.rate(last.per_second)}", ""))
+    if not last.partial:
+        pieces.append((f" · {last.seen:,} seen", "text--muted"))
+    if wanted:
+        pieces.append((f" · {last.matched:,} matched '{wanted[:30]}'", "text--warn"))
+    if lost:
+        pieces.append((f" · {lost:,} too fast to show", "text--warn"))
+    if last.connected_to:
+        pieces.append((f" · from {last.connected_to}", "text--muted"))
+    return pieces
+
+
+def scan_lines(scan: IncidentScan | None) -> list[list[Piece]]:
+    """How far the search for incidents has come."""
+    if scan is None:
+        return [[(" Reading the oplog back ...", "text--muted")]]
+    pieces: list[Piece] = [(f" {fmt.plural(len(scan.incidents), 'incident')}", "text--title")]
+    if scan.reached:
+        state = "all of the oplog" if scan.done else f"so far back to {fmt.moment(scan.reached.time)}"
+        pieces.append((f" · {state}, {fmt.plural(scan.scanned, 'entry', 'entries')} read", "text--muted"))
+    if scan.trouble:
+        pieces.append((f" · {scan.trouble}", "text--warn"))
+    return [pieces, [(" worst first; Enter says more, r plans the restore", "text--muted")]]
+
+
+def window_line(window: OplogWindow | None) -> str:
+    """The window in one line: how far back it reaches, how full it is, how fast it fills."""
+    if window is None or window.first is None or window.last is None:
+        return "window unknown"
+    parts = [f"{fmt.duration((window.hours or 0) * 3600)} back to {fmt.day(window.first.time)}"]
+    if window.used_bytes is not None and window.max_bytes:
+        parts.append(f"{fmt.size(window.used_bytes)} of {fmt.size(window.max_bytes)}")
+    elif window.used_bytes is not None:
+        parts.append(fmt.size(window.used_bytes))
+    if window.bytes_per_hour is not None:
+        parts.append(f"{fmt.size(window.bytes_per_hour)}/h")
+    return " · ".join(parts)

@@ -1,0 +1,75 @@
+"""The rows that the tail holds: bounded in number and in bytes, and held still while somebody reads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tallyglass.oplog.snapshot import OplogRow
+
+ROWS = 10_000
+BYTES = 16_000_000
+"""Of raw entries, beside the rows themselves."""
+
+
+@dataclass(slots=True)
+class RowRing:
+    """``rows`` is what can be scrolled through. While ``held`` it does not change: news wait, newest kept.
+
+    ``lost`` counts rows that never came into ``rows``, so that a hole in the view is never silent.
+    """
+
+    rows: list[OplogRow] = field(default_factory=list)
+    held: bool = False
+    lost: int = 0
+    _lost_before: int = 0
+    _waiting: deque[OplogRow] = field(default_factory=deque)
+    _bytes: int = 0
+    _waiting_bytes: int = 0
+
+    def add(self, rows: Iterable[OplogRow], dropped: int = 0) -> int:
+        """Take rows, oldest first. ``dropped`` were left out before them. How many old rows fell off the front."""
+        self.lost += dropped
+        for row in rows:
+            self._waiting.append(row)
+            self._waiting_bytes += len(row.raw)
+        while len(self._waiting) > ROWS or self._waiting_bytes > BYTES:
+            self._waiting_bytes -= len(self._waiting.popleft().raw)
+            self.lost += 1
+        return 0 if self.held else self._settle()
+
+    @property
+    def new(self) -> int:
+        """How many rows wait, with those that were lost."""
+        return len(self._waiting) + (self.lost - self._lost_before if self.held else 0)
+
+    def hold(self) -> None:
+        """Hold the rows still."""
+        if not self.held:
+            self.held, self._lost_before = True, self.lost
+
+    def release(self) -> None:
+        """Let the news in."""
+        self.held = False
+        self._settle()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.rows.clear()
+        self._waiting.clear()
+        self._bytes = self._waiting_bytes = self.lost = self._lost_before = 0
+        self.held = False
+
+    def _settle(self) -> int:
+        self.rows += self._waiting
+        self._bytes += self._waiting_bytes
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        gone = max(0, len(self.rows) - ROWS)
+        self._bytes -= sum(len(row.raw) for row in self.rows[:gone])
+        while self._bytes > BYTES and gone < len(self.rows) - 1:
+            self._bytes -= len(self.rows[gone].raw)
+            gone += 1
+        del self.rows[:gone]
+        return gone

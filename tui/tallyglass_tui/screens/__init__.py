@@ -1,0 +1,55 @@
+"""The pages of the dashboard, in the order of their number keys.
+
+A page is added in two steps: a module here with a subclass of :class:`~tallyglass_tui.screens.page.Page`, and
+its line in :data:`PAGES`. The shell then gives it its number key, its place in the line of pages, its entry in the
+palette and in the help, and its share of the ticks.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from tallyglass_tui.screens.page import Page
+
+
+class PageSpec(NamedTuple):
+    """One page: its key, mode and title, what it answers, and where its class is. Imported when first shown."""
+
+    key: str
+    mode: str
+    title: str
+    answers: str
+    module: str
+    name: str
+
+    def make(self) -> Page:
+        """A new page."""
+        return cast("Page", getattr(import_module(self.module), self.name)())
+
+
+PAGES: tuple[PageSpec, ...] = (
+    PageSpec(
+        "1", "counters", "Counters", "what runs out first, and when", "tallyglass_tui.screens.counters", "CountersPage"
+    ),
+    PageSpec(
+        "2",
+        "objectids",
+        "ObjectIds",
+        "when an id was made, and which ids a moment has",
+        "tallyglass_tui.screens.objectids",
+        "ObjectIdsPage",
+    ),
+    PageSpec(
+        "3", "oplog", "Oplog", "who changed or deleted what, and when", "tallyglass_tui.screens.oplog", "OplogPage"
+    ),
+    PageSpec(
+        "4",
+        "restore",
+        "Restore",
+        "how to get back to the moment before a mistake",
+        "tallyglass_tui.screens.restore",
+        "RestorePage",
+    ),
+)

@@ -1,0 +1,70 @@
+"""The help, made from the keys that work on the page it was opened from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from tallyglass_tui.screens import PAGES
+
+_CLIPBOARD = (
+    "Copying goes through the terminal (OSC 52), so it works over SSH. Inside tmux it needs `set -g set-clipboard on`. "
+    "Nothing is lost without it: all that can be copied is also on the screen."
+)
+_SELECTING = (
+    "Your terminal's own selection works as ever: the mouse is left to it unless Tallyglass was started with it."
+)
+
+
+class HelpScreen(ModalScreen[None]):
+    """Answers, keys and notes. Any of Esc, q, ? closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark", "dismiss", "Close", id="help.close"),
+        Binding("down,j", "scroll(1)", "Down", show=False),
+        Binding("up,k", "scroll(-1)", "Up", show=False),
+        Binding("pagedown,space", "scroll(10)", "Page down", show=False),
+        Binding("pageup", "scroll(-10)", "Page up", show=False),
+    ]
+
+    def __init__(self, title: str, bindings: Sequence[tuple[str, ActiveBinding]], notes: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._title = title
+        self._keys_of_page = bindings
+        self._notes = notes
+
+    def compose(self) -> ComposeResult:
+        """One scrolling text."""
+        with VerticalScroll(id="help"):
+            yield Static(self._content(), markup=False)
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll by some lines."""
+        self.query_one("#help", VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def _content(self) -> Content:
+        parts: list[Content] = [Content.styled("Where to look", "bold")]
+        parts += [Content(f"  {spec.key}  {spec.title:<10} {spec.answers}") for spec in PAGES]
+        parts += [Content(""), Content.styled(f"Keys on {self._title}", "bold")]
+        parts += [Content(f"  {keys:<14} {text}") for keys, text in self._keys()]
+        for note in (*self._notes, _CLIPBOARD, _SELECTING):
+            parts += [Content(""), Content(note)]
+        return Content("\n").join(parts)
+
+    def _keys(self) -> list[tuple[str, str]]:
+        rows: dict[str, tuple[list[str], str]] = {}
+        for display, active in self._keys_of_page:
+            binding = active.binding
+            if binding.id is None or not active.enabled:
+                continue
+            keys, _ = rows.setdefault(binding.action, ([], binding.tooltip or binding.description))
+            if display not in keys:
+                keys.append(display)
+        return [(" ".join(keys), text) for keys, text in rows.values()]

@@ -1,0 +1,166 @@
+"""The one-line parts of the shell: the line of pages, the banner for trouble, and the line of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.timer import Timer
+
+from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.line_view import LineView, Piece
+
+_PINNED = ("page.back", "app.help", "app.quit")
+"""Keys that always have their place on the line."""
+
+
+class NavLine(LineView):
+    """The pages with their keys, and on the right what is watched, how old it is, and the rate."""
+
+    DEFAULT_CSS = """
+    NavLine { height: 1; dock: top; background: $panel; color: $foreground; }
+    NavLine > .nav--here { text-style: bold reverse; }
+    NavLine > .nav--muted { color: $text-muted; }
+    NavLine > .nav--alert { color: $warning; text-style: bold; }
+    NavLine:ansi > .nav--muted { color: ansi_default; text-style: dim; }
+    """
+    COMPONENT_CLASSES = {"nav--here", "nav--muted", "nav--alert"}  # noqa: RUF012
+
+    def __init__(self, pages: Sequence[tuple[str, str]], here: str) -> None:
+        super().__init__()
+        self._pages = pages
+        self._here = here
+        self._right: tuple[Piece, ...] = ()
+
+    def show(self, right: Sequence[Piece]) -> None:
+        """Set what stands on the right."""
+        self._right = tuple(right)
+        self.show_changes()
+
+    def pieces(self, y: int, width: int) -> Iterable[Piece]:
+        """The one line."""
+        used = 0
+        for key, title in self._pages:
+            text = f" {key} {title} "
+            used += cell_len(text)
+            yield text, "nav--here" if title == self._here else ""
+        room = width - used
+        taken = sum(cell_len(text) for text, _ in self._right)
+        if taken <= room:
+            yield " " * (room - taken), ""
+            yield from self._right
+            return
+        for text, style in self._right[:-1]:
+            shown = fit(text, max(0, min(cell_len(text), room - cell_len(self._right[-1][0]))))
+            room -= cell_len(shown)
+            yield shown, style
+        if self._right:
+            yield fit(self._right[-1][0], room), self._right[-1][1]
+
+
+class Banner(LineView):
+    """What is wrong, in one or two lines that stay until it is over. Takes no room while all is well."""
+
+    DEFAULT_CSS = """
+    Banner { height: 1; display: none; background: $error; color: $background; text-style: bold; }
+    Banner.-note { background: $panel; color: $warning; }
+    Banner:ansi { background: ansi_red; color: ansi_bright_white; }
+    Banner.-note:ansi { background: ansi_default; color: ansi_yellow; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text = ""
+
+    def show(self, text: str, *, lost: bool = True) -> None:
+        """Show ``text``, or nothing where it is empty. ``lost`` marks a lost server."""
+        self.set_class(not lost, "-note")
+        self._text = text
+        lines = 2 if cell_len(text) + 4 > self.app.size.width else 1
+        if self.display != bool(text):
+            self.display = bool(text)
+        if text and self.styles.height is not None and self.styles.height.value != lines:
+            self.styles.height = lines
+        self.show_changes()
+
+    def pieces(self, y: int, width: int) -> Iterable[Piece]:
+        """The text over the lines there are."""
+        lines = wrap(f" ! {self._text}", width)
+        yield lines[y] if y < len(lines) else "", ""
+
+
+class KeysLine(LineView):
+    """The keys that work now, from the live bindings: those with ``show=True``, as many as fit."""
+
+    DEFAULT_CSS = """
+    KeysLine { height: 1; dock: bottom; background: $panel; color: $foreground; }
+    KeysLine > .keys--key { color: $accent; text-style: bold; }
+    KeysLine:ansi > .keys--key { color: ansi_default; text-style: bold reverse; }
+    """
+    COMPONENT_CLASSES = {"keys--key"}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = ""
+        self._timer: Timer | None = None
+
+    def say(self, text: str, seconds: float = 6.0) -> None:
+        """Show ``text`` in place of the keys for some seconds."""
+        self._said = text
+        if self._timer:
+            self._timer.stop()
+        self._timer = self.set_timer(seconds, lambda: self.say("")) if text else None
+        self.show_changes()
+
+    def on_mount(self) -> None:
+        """Follow the bindings of the screen."""
+        self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
+
+    def _bindings_changed(self, _: Screen[object]) -> None:
+        self.show_changes()
+
+    def pieces(self, y: int, width: int) -> Iterable[Piece]:
+        """The keys of the page that fit, and always those for help and for leaving."""
+        if self._said:
+            yield f" {fit(self._said, width - 1)}", ""
+            return
+        shown, pinned = self._shown(), []
+        for binding in tuple(shown):
+            if binding.id in _PINNED:
+                shown.remove(binding)
+                pinned.append(binding)
+        room = width - sum(self._width(binding) for binding in pinned)
+        for binding in [*shown, *pinned]:
+            if binding not in pinned:
+                room -= self._width(binding)
+                if room < 0:
+                    continue
+            yield f" {self.app.get_key_display(binding)} ", "keys--key"
+            yield f" {binding.description} ", ""
+
+    def _shown(self) -> list[Binding]:
+        """What the page has of its own first, then what all pages have."""
+        found: dict[str, Binding] = {}
+        for active in self.screen.active_bindings.values():
+            if active.binding.show and active.enabled:
+                found.setdefault(active.binding.action, active.binding)
+        return sorted(found.values(), key=lambda binding: (binding.id or "").partition(".")[0] in ("page", "app"))
+
+    def _width(self, binding: Binding) -> int:
+        return cell_len(self.app.get_key_display(binding)) + cell_len(binding.description) + 4
+
+
+def wrap(text: str, width: int, indent: str = "   ") -> list[str]:
+    """Break at spaces into lines of ``width`` cells, all but the first indented; a longer word is cut."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split(" "):
+        joined = f"{line} {word}" if line else word
+        if cell_len(joined) <= width or not line:
+            line = joined
+        else:
+            lines.append(line)
+            line = indent + word
+    return [fit(line, width) for line in [*lines, line]]

@@ -1,0 +1,39 @@
+"""Text in a fixed number of terminal cells."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len, set_cell_size
+
+ELLIPSIS = "…"
+
+
+def fit(text: str, width: int, *, right: bool = False) -> str:
+    """``text`` in exactly ``width`` cells: padded, or cut with an ellipsis.
+
+    A long text is cut before it is measured, so that its length costs nothing.
+    """
+    if width <= 0:
+        return ""
+    text = text[: width * 4 + 1]
+    length = cell_len(text)
+    if length > width:
+        return ELLIPSIS if width == 1 else set_cell_size(text, width - 1) + ELLIPSIS
+    pad = " " * (width - length)
+    return pad + text if right else text + pad
+
+
+def fit_middle(text: str, width: int) -> str:
+    """Like :func:`fit`, but cut in the middle, so that both ends of a name stay."""
+    text = text[:2000]
+    if cell_len(text) <= width or width < 8:
+        return fit(text, width)
+    head = (width - 1) // 2
+    tail = width - 1 - head
+    return fit(set_cell_size(text, head) + ELLIPSIS + _last_cells(text, tail), width)
+
+
+def _last_cells(text: str, width: int) -> str:
+    kept = text[-width:]
+    while cell_len(kept) > width:
+        kept = kept[1:]
+    return kept

@@ -1,0 +1,106 @@
+"""The line that `/` opens. Enter takes what was typed, Esc leaves it as it was."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+from weakref import WeakSet
+
+from textual.binding import Binding, BindingType
+from textual.events import Key
+from textual.message import Message
+from textual.widgets import Input
+
+from tallyglass.text import clean
+
+
+class FilterBox(Input):
+    """One line of text, hidden until it is opened, with a cursor that does not blink."""
+
+    DEFAULT_CSS = """
+    FilterBox { height: 1; border: none; padding: 0 1; display: none; background: $panel; }
+    FilterBox:focus { border: none; }
+    FilterBox.-open { display: block; }
+    """
+    # For the line of keys: the keys themselves are taken in _on_key.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "take", "Apply", id="box.apply", tooltip="Take what was typed; nothing takes it away"),
+        Binding("escape", "leave", "Leave", key_display="Esc", id="box.leave", tooltip="Leave it as it was"),
+    ]
+
+    class Taken(Message):
+        """A text was entered; empty to take the filter away."""
+
+        def __init__(self, box: FilterBox, text: str) -> None:
+            super().__init__()
+            self.box = box
+            self.text = text
+
+        @property
+        def control(self) -> FilterBox:
+            """The box it comes from."""
+            return self.box
+
+    def __init__(self, placeholder: str, *, id: str | None = None) -> None:
+        super().__init__(placeholder=placeholder, id=id, select_on_focus=False)
+        self.cursor_blink = False
+        self._given = ""
+        self._reached: WeakSet[Key] = WeakSet()
+
+    def open(self, value: str = "", placeholder: str = "") -> None:
+        """Show it with ``value``, ready to type. What cannot be shown as it is stays as it is unless it is edited."""
+        self._given = value
+        self.value = value = clean(value, len(value))
+        if placeholder:
+            self.placeholder = placeholder
+        self.cursor_position = len(value)
+        self.add_class("-open")
+        # At once: a key that came together with this one is meant for this line. And once more after what waits.
+        self.screen.set_focus(self)
+        self.focus()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is shown."""
+        return self.has_class("-open")
+
+    def hand_over(self, event: Key) -> bool:
+        """Take a key that went elsewhere before this line was open; False for one that came through here."""
+        if event in self._reached:
+            return False
+        self.post_message(Key(event.key, event.character))
+        return True
+
+    def close(self) -> None:
+        """Hide it; the screen's first widget gets the focus back."""
+        self.remove_class("-open")
+        self.screen.focus_next() if self.has_focus else None
+
+    def action_take(self) -> None:
+        """Take what was typed."""
+        self._take()
+
+    def action_leave(self) -> None:
+        """Leave it as it was."""
+        self.close()
+
+    async def _on_key(self, event: Key) -> None:
+        """Enter and Esc act here and now: what was typed after them, in one go over a slow link, is not for this line.
+
+        Textual would let both rise to the app first, and the keys behind them fall in here.
+        """
+        self._reached.add(event)
+        if self.is_open and event.key not in ("enter", "escape"):
+            return
+        event.prevent_default()
+        event.stop()
+        if not self.is_open:
+            self.app.post_message(Key(event.key, event.character))
+        elif event.key == "enter":
+            self._take()
+        else:
+            self.close()
+
+    def _take(self) -> None:
+        self.close()
+        untouched = self.value == clean(self._given, len(self._given))
+        self.post_message(self.Taken(self, self._given if untouched else self.value))

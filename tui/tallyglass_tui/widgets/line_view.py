@@ -1,0 +1,128 @@
+"""A widget of lines that sends only the cells that changed.
+
+Textual sends every dirty region again and does not compare it with what the terminal shows, so the
+comparing is done here: :meth:`LineView.show_changes` builds the visible lines anew and marks the runs of
+segments that differ. With nothing changed nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.events import Resize
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+Piece = tuple[str, str]
+"""A text and the component classes that style it, separated by spaces; an empty name for the plain style."""
+
+
+class LineView(Widget):
+    """Base of the live widgets. A subclass says what line ``y`` shows in :meth:`pieces`.
+
+    Texts reach the terminal as they are: they come through :func:`tallyglass.text.clean` in core.
+    """
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._strips: dict[int, Strip] = {}
+        self._strips_width = -1
+        self._styles_by_name: dict[str, Style] = {}
+
+    def pieces(self, y: int, width: int) -> Iterable[Piece]:
+        """The pieces of one line, from the left. More than ``width`` cells are cut."""
+        return ()
+
+    def show_changes(self) -> None:
+        """Compare every visible line with what was sent, and send what differs."""
+        width, height = self.content_size
+        if width != self._strips_width:
+            self._strips.clear()
+            self.refresh()
+            return
+        for y in range(height):
+            before = self._strips.get(y)
+            after = self._build(y, width)
+            if before is None or before.cell_length != after.cell_length:
+                self._strips[y] = after
+                self.refresh(Region(0, y, width, 1))
+                continue
+            spans = changed_spans(list(before), list(after))
+            if spans:
+                self._strips[y] = after
+                self.refresh(*(Region(x, y, length, 1) for x, length in spans))
+
+    def render_line(self, y: int) -> Strip:
+        """The line for the compositor, from what :meth:`show_changes` built, or built now."""
+        width = self.content_size.width
+        if width != self._strips_width:
+            self._strips.clear()
+            self._strips_width = width
+        strip = self._strips.get(y)
+        if strip is None:
+            strip = self._strips[y] = self._build(y, width)
+        return strip
+
+    def notify_style_update(self) -> None:
+        """Forget everything that was styled before."""
+        self._strips.clear()
+        self._styles_by_name.clear()
+        super().notify_style_update()
+
+    def on_resize(self, _: Resize) -> None:
+        """Build all lines anew."""
+        self._strips.clear()
+
+    def style_of(self, name: str) -> Style:
+        """The style of component classes over the plain style of this widget."""
+        style = self._styles_by_name.get(name)
+        if style is None:
+            style = self.rich_style
+            for part in name.split():
+                style = style + self._style_of_part(part)
+            self._styles_by_name[name] = style
+        return style
+
+    def _style_of_part(self, name: str) -> Style:
+        """One component class. A colour that lets the background through is mixed here: a terminal cannot."""
+        style = self.get_component_rich_style(name, partial=True)
+        styles = self.get_component_styles(name)
+        background = self.background_colors[1]
+        if background.ansi is not None or not styles.has_rule("color"):
+            return style
+        color = background.get_contrast_text(styles.color.a) if styles.auto_color else styles.color
+        return style + Style.from_color((background + color).rich_color) if color.a < 1 else style
+
+    def _build(self, y: int, width: int) -> Strip:
+        segments = [Segment(text, self.style_of(name)) for text, name in self.pieces(y, width) if text]
+        return Strip(segments).adjust_cell_length(width, self.style_of(""))
+
+
+def changed_spans(before: list[Segment], after: list[Segment]) -> list[tuple[int, int]]:
+    """Where two lines of equal width differ: (x, cells) runs, joined where they touch.
+
+    Lines whose segments have the same widths are compared one by one; others from both ends.
+    """
+    widths = [segment.cell_length for segment in after]
+    if len(before) == len(after) and widths == [segment.cell_length for segment in before]:
+        differs = [a != b for a, b in zip(before, after, strict=True)]
+    else:
+        start, end = 0, 0
+        while start < min(len(before), len(after)) and before[start] == after[start]:
+            start += 1
+        while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
+            end += 1
+        differs = [start <= index < len(after) - end for index in range(len(after))]
+    spans: list[tuple[int, int]] = []
+    x = 0
+    for width, changed in zip(widths, differs, strict=True):
+        if changed and width:
+            if spans and sum(spans[-1]) == x:
+                spans[-1] = (spans[-1][0], spans[-1][1] + width)
+            else:
+                spans.append((x, width))
+        x += width
+    return spans

@@ -1,0 +1,142 @@
+"""A table whose rows change all the time: fixed columns, a cursor that stays on its row, few bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tallyglass_tui.widgets.bars import wrap
+from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.line_view import Piece
+from tallyglass_tui.widgets.row_list import RowList
+
+_GAP = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its width in cells, its share of the room left over, and between which table widths it shows."""
+
+    key: str
+    title: str
+    width: int
+    flex: int = 0
+    right: bool = False
+    since: int = 0
+    until: int = 100_000
+
+
+def layout(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
+    """The columns that show in ``width`` cells, each with its own width; the last fall off where it is narrow."""
+    shown = [column for column in columns if column.since <= width < column.until]
+    room = width
+    fitting: list[Column] = []
+    for column in shown:
+        room -= column.width + (_GAP if fitting else 0)
+        if room < 0 and fitting:
+            room += column.width + _GAP
+            break
+        fitting.append(column)
+    flex = sum(column.flex for column in fitting)
+    widths: list[tuple[Column, int]] = []
+    for column in fitting:
+        extra = max(0, room) * column.flex // flex if flex else 0
+        flex -= column.flex
+        room -= extra
+        widths.append((column, column.width + extra))
+    return widths
+
+
+CellSource = Callable[[int, Column, int], Sequence[Piece]]
+"""(row index, column, width) to the pieces of that cell. They should fill the width; what is missing is padded."""
+
+
+class LiveTable(RowList):
+    """The table. :meth:`show` gives it the keys of the rows and a function for their cells, asked for what is seen."""
+
+    DEFAULT_CSS = """
+    LiveTable { height: 1fr; }
+    LiveTable > .table--header { text-style: bold; color: $text-muted; }
+    LiveTable > .table--here { background: $panel; text-style: bold; }
+    LiveTable > .table--muted { color: $text-muted; }
+    LiveTable > .table--good { color: $success; }
+    LiveTable > .table--warn { color: $warning; }
+    LiveTable > .table--bad { color: $error; }
+    LiveTable:ansi > .table--header { color: ansi_default; text-style: bold underline; }
+    LiveTable:ansi > .table--here { background: ansi_default; text-style: reverse; }
+    LiveTable:ansi > .table--muted { color: ansi_default; text-style: dim; }
+    """
+    COMPONENT_CLASSES = {  # noqa: RUF012
+        "table--header",
+        "table--here",
+        "table--muted",
+        "table--good",
+        "table--warn",
+        "table--bad",
+    }
+
+    def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.columns = columns
+        self.sorted_by = ""
+        self.descending = False
+        self.keys: Sequence[str] = ()
+        self._cell: CellSource = _no_cell
+        self._said: tuple[str, ...] = ()
+        self._layout: tuple[int, list[tuple[Column, int]]] = (-1, [])
+
+    def show(self, keys: Sequence[str], cell: CellSource, said: Sequence[str] = ()) -> None:
+        """Show these rows. The cursor stays on the row with the same key. ``said`` stands where there are none."""
+        here = self.keys[self.cursor] if self.cursor < len(self.keys) else None
+        self.keys, self._cell, self._said = keys, cell, tuple(said)
+        if here is not None and (self.cursor >= len(keys) or keys[self.cursor] != here):
+            offset = self.cursor - self.top
+            found = keys.index(here) if here in keys else min(self.cursor, max(0, len(keys) - 1))
+            self.cursor, self.top = found, max(0, found - offset)
+        self.keep_in_view()
+        self.show_changes()
+
+    @property
+    def key(self) -> str | None:
+        """The key of the row under the cursor."""
+        return self.keys[self.cursor] if self.cursor < len(self.keys) else None
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.keys)
+
+    def at(self, index: int) -> str:
+        """The key of a row."""
+        return self.keys[index]
+
+    def header(self, width: int) -> Iterable[Piece]:
+        """The titles, with a mark at the column that rows are sorted by."""
+        for first, (column, cells) in self._cells(width):
+            if not first:
+                yield " ", "table--header"
+            mark = ("▼" if self.descending else "▲") if column.key == self.sorted_by else ""
+            yield fit(column.title + mark, cells, right=column.right), "table--header"
+
+    def row(self, index: int, width: int, here: bool) -> Iterable[Piece]:
+        """The cells of a row."""
+        over = "table--here" if here else ""
+        for first, (column, cells) in self._cells(width):
+            if not first:
+                yield " ", over
+            for text, style in self._cell(index, column, cells):
+                yield text, f"{style} {over}".strip()
+
+    def empty(self, y: int, width: int) -> Iterable[Piece]:
+        """What to do, where there are no rows."""
+        lines = [line for text in self._said for line in ["", *wrap(f" {text}", width, indent=" ")]]
+        return [(lines[y], "")] if y < len(lines) else ()
+
+    def _cells(self, width: int) -> Iterable[tuple[bool, tuple[Column, int]]]:
+        if self._layout[0] != width:
+            self._layout = (width, layout(self.columns, width))
+        return ((index == 0, cell) for index, cell in enumerate(self._layout[1]))
+
+
+def _no_cell(index: int, column: Column, width: int) -> Sequence[Piece]:
+    return ((" " * width, ""),)

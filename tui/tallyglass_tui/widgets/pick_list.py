@@ -1,0 +1,266 @@
+"""Items of one or more lines each, under a cursor: what can be picked, read and copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from textual.binding import Binding, BindingType
+from textual.events import Resize
+from textual.message import Message
+
+from tallyglass_tui.widgets.line_view import LineView, Piece
+
+Lines = Sequence[Sequence[Piece]]
+
+GUTTER = 2
+"""Cells at the left that show where the cursor is; the lines of an item get the width without them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item: ``lines`` draws it for a width in cells. ``copy`` is what ``y`` copies, empty for nothing.
+
+    ``key`` is what the cursor follows when the list changes. ``brief`` draws it while the cursor is elsewhere.
+    """
+
+    key: str
+    lines: Callable[[int], Lines]
+    copy: str = ""
+    brief: Callable[[int], Lines] | None = None
+
+
+class PickList(LineView, can_focus=True):
+    """Items under a cursor. Sends :class:`Picked` on Enter and :class:`Moved` when the cursor stands elsewhere."""
+
+    DEFAULT_CSS = """
+    PickList { height: 1fr; }
+    PickList > .text--title { text-style: bold; }
+    PickList > .text--muted { color: $text-muted; }
+    PickList > .text--good { color: $success; }
+    PickList > .text--warn { color: $warning; }
+    PickList > .text--bad { color: $error; text-style: bold; }
+    PickList:focus > .pick--here { background: $panel; text-style: bold; }
+    PickList:ansi > .text--muted { color: ansi_default; text-style: dim; }
+    PickList:ansi:focus > .pick--here { background: ansi_default; text-style: reverse; }
+    """
+    COMPONENT_CLASSES = {  # noqa: RUF012
+        "text--title",
+        "text--muted",
+        "text--good",
+        "text--warn",
+        "text--bad",
+        "pick--here",
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Down", show=False, id="list.down", tooltip="Next item"),
+        Binding("up,k", "move(-1)", "Up", show=False, id="list.up", tooltip="Item before"),
+        Binding("pagedown,space,ctrl+f", "page(1)", "Page down", show=False, id="list.pagedown", tooltip="A page on"),
+        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="list.pageup", tooltip="A page back"),
+        Binding("home,g", "edge(0)", "First", show=False, id="list.first", tooltip="First item"),
+        Binding("end,G", "edge(1)", "Last", show=False, id="list.last", tooltip="Last item"),
+        Binding("enter", "pick", "Pick", id="list.pick", tooltip="Take what the cursor is on"),
+    ]
+
+    class Picked(Message):
+        """Enter was pressed on an item."""
+
+        def __init__(self, pick_list: PickList, item: Item) -> None:
+            super().__init__()
+            self.pick_list = pick_list
+            self.item = item
+
+        @property
+        def control(self) -> PickList:
+            """The list it comes from."""
+            return self.pick_list
+
+    class Moved(Message):
+        """The cursor stands on another item; None where there are no items."""
+
+        def __init__(self, pick_list: PickList, item: Item | None) -> None:
+            super().__init__()
+            self.pick_list = pick_list
+            self.item = item
+
+        @property
+        def control(self) -> PickList:
+            """The list it comes from."""
+            return self.pick_list
+
+    def __init__(self, *, pickable: bool = False, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.pickable = pickable
+        """Whether Enter picks an item; where not, the key is not shown."""
+        self._said = ""
+        self._items: tuple[Item, ...] = ()
+        self._opens = False
+        self._cursor = 0
+        self._top = 0
+        self._drawn: list[tuple[int, Sequence[Piece]]] = []
+        self._drawn_width = -1
+
+    @property
+    def selected(self) -> Item | None:
+        """The item under the cursor."""
+        return self._items[self._cursor] if self._items else None
+
+    @property
+    def count(self) -> int:
+        """How many items there are."""
+        return len(self._items)
+
+    def show(self, items: Iterable[Item], said: str = "") -> None:
+        """Set the items. The cursor stays on the item with the same key. ``said`` stands where there are none."""
+        before = self.selected
+        self._items, self._said = tuple(items), said
+        self._opens = any(item.brief for item in self._items)
+        keys = [item.key for item in self._items]
+        if before and before.key in keys:
+            self._cursor = keys.index(before.key)
+        self._cursor = max(0, min(self._cursor, len(self._items) - 1))
+        self._redraw()
+        if (before and before.key) != (self.selected and self.selected.key):
+            self.post_message(self.Moved(self, self.selected))
+
+    def go_to(self, key: str) -> None:
+        """Put the cursor on the item with this key, if there is one."""
+        for index, item in enumerate(self._items):
+            if item.key == key:
+                self._go(index)
+                return
+
+    def pieces(self, y: int, width: int) -> Iterable[Piece]:
+        """Line ``y`` of what is in view."""
+        self._draw(width)
+        if not self._items:
+            lines = ["", *wrap_words(self._said, max(1, width - GUTTER))] if self._said else []
+            return [(" " * (GUTTER - 1) + lines[y], "")] if y < len(lines) else ()
+        at = self._top + y
+        return self._line(*self._drawn[at], width) if at < len(self._drawn) else ()
+
+    def _line(self, index: int, line: Sequence[Piece], width: int) -> Iterable[Piece]:
+        here = index == self._cursor
+        first = here and line is self._drawn[self._span(index)[0]][1]
+        over = " pick--here" if first else ""
+        yield ("> " if first else "| " if here else "  "), over
+        used = GUTTER
+        for text, style in line:
+            used += cell_len(text)
+            yield text, f"{style}{over}"
+        yield " " * max(0, width - used), over
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor by items."""
+        self._go(self._cursor + by)
+
+    def action_page(self, by: int) -> None:
+        """Move by a screenful: within an item that is taller than the view, else over the items."""
+        if not self._drawn:
+            return
+        first, last = self._span(self._cursor)
+        height = max(1, self.content_size.height)
+        if by > 0 and last >= self._top + height:
+            self._show_from(min(self._top + height - 1, last - height + 1))
+        elif by < 0 and first < self._top:
+            self._show_from(max(self._top - height + 1, first))
+        else:
+            line = max(0, min(len(self._drawn) - 1, (last if by > 0 else first) + by * (height - 1)))
+            self._go(self._drawn[line][0])
+
+    def action_edge(self, end: int) -> None:
+        """Go to the first or the last item."""
+        self._go(len(self._items) - 1 if end else 0)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide Enter where nothing can be picked."""
+        return self.pickable if action == "pick" else super().check_action(action, parameters)
+
+    def action_pick(self) -> None:
+        """Tell that this item was picked."""
+        if self.selected:
+            self.post_message(self.Picked(self, self.selected))
+
+    def on_resize(self, _: Resize) -> None:
+        """Break the lines anew."""
+        self._redraw()
+
+    def _go(self, index: int) -> None:
+        index = max(0, min(index, len(self._items) - 1))
+        moved = index != self._cursor
+        self._cursor = index
+        if moved and self._opens:
+            self._drawn_width = -1
+            self._draw(self.content_size.width)
+        self._bring_into_view()
+        self.show_changes()
+        if moved:
+            self.post_message(self.Moved(self, self.selected))
+
+    def _redraw(self) -> None:
+        self._drawn_width = -1
+        self._draw(self.content_size.width)
+        self._bring_into_view()
+        self.show_changes()
+
+    def _draw(self, width: int) -> None:
+        if width == self._drawn_width or width <= 0:
+            return
+        self._drawn_width = width
+        room = max(1, width - GUTTER)
+        self._drawn = [
+            (index, line)
+            for index, item in enumerate(self._items)
+            for line in (item.lines if index == self._cursor else item.brief or item.lines)(room)
+        ]
+        self._top = max(0, min(self._top, len(self._drawn) - 1))
+
+    def _span(self, index: int) -> tuple[int, int]:
+        at = [n for n, (owner, _) in enumerate(self._drawn) if owner == index]
+        return (at[0], at[-1]) if at else (0, 0)
+
+    def _bring_into_view(self) -> None:
+        height = max(1, self.content_size.height)
+        first, last = self._span(self._cursor)
+        top = self._top
+        if last >= top + height:
+            top = last - height + 1
+        self._set_top(min(top, first))
+
+    def _set_top(self, top: int) -> None:
+        self._top = max(0, min(top, len(self._drawn) - max(1, self.content_size.height)))
+
+    def _show_from(self, top: int) -> None:
+        self._set_top(top)
+        self.show_changes()
+
+
+def wrap_words(text: str, width: int) -> list[str]:
+    """Break at spaces into lines of at most ``width`` cells; a word that is longer is broken too."""
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for word in paragraph.split(" "):
+            joined = f"{line} {word}" if line else word
+            if cell_len(joined) <= width:
+                line = joined
+                continue
+            if line:
+                lines.append(line)
+            *whole, line = wrap_cells(word, width)
+            lines += whole
+        lines.append(line)
+    return lines
+
+
+def wrap_cells(text: str, width: int) -> list[str]:
+    """Break anywhere into lines of at most ``width`` cells, so that the lines joined are the text again."""
+    lines: list[str] = []
+    while cell_len(text) > width:
+        kept = len(set_cell_size(text, width).rstrip()) if not text.isascii() else width
+        kept = max(1, min(kept, len(text)))
+        lines.append(text[:kept])
+        text = text[kept:]
+    return [*lines, text]

@@ -1,0 +1,36 @@
+"""A few lines of styled text that are seldom changed, and sent only when they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tallyglass_tui.widgets.line_view import LineView, Piece
+
+
+class TextLines(LineView):
+    """Lines of pieces. Its height is that of its content, or what the style sheet says."""
+
+    DEFAULT_CSS = """
+    TextLines { height: 1; }
+    TextLines > .text--title { text-style: bold; }
+    TextLines > .text--muted { color: $text-muted; }
+    TextLines > .text--good { color: $success; }
+    TextLines > .text--warn { color: $warning; }
+    TextLines > .text--bad { color: $error; text-style: bold; }
+    TextLines > .text--here { text-style: bold reverse; }
+    TextLines:ansi > .text--muted { color: ansi_default; text-style: dim; }
+    """
+    COMPONENT_CLASSES = {"text--title", "text--muted", "text--good", "text--warn", "text--bad", "text--here"}  # noqa: RUF012
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._lines: Sequence[Sequence[Piece]] = ()
+
+    def show(self, *lines: Sequence[Piece]) -> None:
+        """Set the lines."""
+        self._lines = lines
+        self.show_changes()
+
+    def pieces(self, y: int, width: int) -> Iterable[Piece]:
+        """One of them."""
+        return self._lines[y] if y < len(self._lines) else ()

@@ -1,0 +1,78 @@
+"""A text to read: lines that scroll, wrapped to the width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len, chop_cells
+from textual.binding import Binding, BindingType
+
+from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.line_view import LineView, Piece
+
+_LINES = 20_000
+
+
+class TextPane(LineView, can_focus=True):
+    """Lines of plain text; the first ``strong`` of them stand out."""
+
+    DEFAULT_CSS = """
+    TextPane { height: 1fr; padding: 0 1; }
+    TextPane > .text--title { text-style: bold; }
+    """
+    COMPONENT_CLASSES = {"text--title"}  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "scroll_by(1)", "Down", show=False, id="text.down", tooltip="Scroll down"),
+        Binding("up,k", "scroll_by(-1)", "Up", show=False, id="text.up", tooltip="Scroll up"),
+        Binding("pagedown,space", "scroll_page(1)", "Page down", show=False, id="text.pagedown", tooltip="A page on"),
+        Binding("pageup", "scroll_page(-1)", "Page up", show=False, id="text.pageup", tooltip="A page back"),
+        Binding("home,g", "scroll_by(-1000000)", "First", show=False, id="text.first", tooltip="To the beginning"),
+        Binding("end,G", "scroll_by(1000000)", "Last", show=False, id="text.last", tooltip="To the end"),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._lines: Sequence[str] = ()
+        self._strong = 0
+        self._wrapped: list[tuple[str, str]] = []
+        self._wrapped_width = -1
+        self._first = 0
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join(self._lines)
+
+    def show(self, lines: Sequence[str], strong: int = 1) -> None:
+        """Show these lines, from the first."""
+        self._lines, self._strong, self._first, self._wrapped_width = lines, strong, 0, -1
+        self.show_changes()
+
+    def pieces(self, y: int, width: int) -> Iterable[Piece]:
+        """One line."""
+        if width != self._wrapped_width:
+            self._wrap(width)
+        index = self._first + y
+        return [self._wrapped[index]] if index < len(self._wrapped) else ()
+
+    def action_scroll_by(self, lines: int) -> None:
+        """Scroll by lines."""
+        most = max(0, len(self._wrapped) - self.content_size.height)
+        self._first = max(0, min(self._first + lines, most))
+        self.show_changes()
+
+    def action_scroll_page(self, pages: int) -> None:
+        """Scroll by pages."""
+        self.action_scroll_by(pages * max(1, self.content_size.height - 1))
+
+    def _wrap(self, width: int) -> None:
+        wrapped: list[tuple[str, str]] = []
+        for number, line in enumerate(self._lines):
+            style = "text--title" if number < self._strong else ""
+            parts = [line] if len(line) <= width and cell_len(line) <= width else chop_cells(line, max(2, width))
+            wrapped += [(fit(part, width), style) for part in parts or [""]]
+            if len(wrapped) > _LINES:
+                wrapped.append(("... more than fits here; y copies all of it.", ""))
+                break
+        self._wrapped, self._wrapped_width = wrapped, width
