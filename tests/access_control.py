@@ -1,0 +1,95 @@
+"""A replica set that wants a login, its users, and the mongosh text of a role as the command that it stands for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote_plus
+
+from pymongo import MongoClient
+
+from tallyglass.demo.server import ReplicaSet
+
+ADMIN = "admin"
+PASSWORD = "kAnArY/7:@ü password"
+"""Of every user: searched for in every output, so that it shows if it leaks."""
+
+LEAKS = ("kAnArY", quote_plus(PASSWORD))
+
+
+class GuardedSet:
+    """One member with access control, and an administrator."""
+
+    def __init__(self, servers: ReplicaSet) -> None:
+        self._servers = servers
+        client: MongoClient[dict[str, Any]] = servers.client()
+        client.admin.command("createUser", ADMIN, pwd=PASSWORD, roles=["root"])
+        client.close()
+        self.admin: MongoClient[dict[str, Any]] = MongoClient(self.uri(ADMIN))
+        self._users = 0
+
+    def uri(self, user: str, password: str = PASSWORD) -> str:
+        """The URI of a user, with the password in it; without a user for ``""``."""
+        who = f"{quote_plus(user)}:{quote_plus(password)}@" if user else ""
+        return self._servers.uri.replace("mongodb://", f"mongodb://{who}") + "&authSource=admin"
+
+    def user(self, roles: Sequence[Any] = ()) -> str:
+        """A new user of the admin database with these roles; the name."""
+        self._users += 1
+        name = f"user{self._users}"
+        self.admin.admin.command("createUser", name, pwd=PASSWORD, roles=list(roles))
+        return name
+
+    def run(self, text: str) -> None:
+        """Run one mongosh command of the forms that the doctor emits."""
+        for name in re.findall(r'createRole\(\{role: "(\w+)"', text):
+            with contextlib.suppress(Exception):
+                self.admin.admin.command("dropRole", name)
+        db, name, arguments = parse_mongosh(text)
+        self.admin[db].command(_command(name, arguments))
+
+    def close(self) -> None:
+        """Close the administrator's client."""
+        self.admin.close()
+
+
+def parse_mongosh(text: str) -> tuple[str, str, list[Any]]:
+    """The database, the method and the arguments of ``db.getSiblingDB("x").method(...)``."""
+    found = re.fullmatch(r'db\.getSiblingDB\(("(?:[^"\\]|\\.)*")\)\.(\w+)\((.*)\)', text)
+    assert found, text
+    # Keys are words without quotes there; outside of texts that is all that differs from JSON.
+    parts = re.split(r'("(?:[^"\\]|\\.)*")', found[3])
+    quoted = "".join(part if part.startswith('"') else re.sub(r"(\w+):", r'"\1":', part) for part in parts)
+    return json.loads(found[1]), found[2], json.loads(f"[{quoted}]")
+
+
+def _command(name: str, arguments: list[Any]) -> dict[str, Any]:
+    match name:
+        case "createRole":
+            return {"createRole": arguments[0].pop("role"), **arguments[0]}
+        case "grantRolesToUser":
+            return {"grantRolesToUser": arguments[0], "roles": arguments[1]}
+        case "grantPrivilegesToRole":
+            return {"grantPrivilegesToRole": arguments[0], "privileges": arguments[1]}
+    raise AssertionError(name)
+
+
+@contextlib.contextmanager
+def start_guarded() -> Iterator[GuardedSet]:
+    """A fresh replica set of one member with access control."""
+    with tempfile.TemporaryDirectory() as folder:
+        key = Path(folder) / "key"
+        key.touch(0o600)
+        key.write_text("c2VjcmV0Zm9ydGhlbWVtYmVycw" + os.urandom(20).hex())
+        with ReplicaSet(1, options=[f"--keyFile={key}"]) as servers:
+            guarded = GuardedSet(servers)
+            try:
+                yield guarded
+            finally:
+                guarded.close()

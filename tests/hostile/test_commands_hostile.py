@@ -1,0 +1,204 @@
+"""Emitted commands with hostile names in them: bash hands on exactly the bytes, from a script and when pasted."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from hostile.corpus import ESCAPES, TEXTS, collection_names, control_bytes, hidden
+from hostile.populate import DB, Hostile
+from tallyglass.text import shell_join, shell_quote
+from tallyglass_tui.cli import main
+
+PROGRAMS = (
+    "mongodump", "mongorestore", "mongosh", "mongod", "bsondump", "tallyglass", "mkdir", "cp", "rm", "mv", "ls", "cat",
+    "chmod", "sha256sum", "touch", "tee", "head", "awk", "sed", "sleep", "grep", "find", "ln", "stat", "wc", "kill",
+)  # fmt: skip
+
+
+class Recorder:
+    """Programs of many names that only write down how they were called."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "bin"
+        self.log = folder / "calls"
+        self.cwd = folder / "cwd"
+        self.folder.mkdir(parents=True)
+        self.cwd.mkdir()
+        stub = self.folder / "stub"
+        # One printf: programs of a pipe write at the same time, and only single writes do not mix.
+        stub.write_text(f"#!/bin/sh\nprintf '%s\\0' \"${{0##*/}}\" \"$@\" '' '' >>{self.log}\n")
+        stub.chmod(0o700)
+        for program in PROGRAMS:
+            (self.folder / program).symlink_to(stub)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"PATH": str(self.folder), "HOME": str(self.cwd), "TERM": "dumb", "LC_ALL": "C.UTF-8", "PS1": "$ "}
+
+    def calls(self) -> list[list[bytes]]:
+        """Each call so far, and forget them. No argument may be empty."""
+        if not self.log.exists():
+            return []
+        data = self.log.read_bytes()
+        self.log.unlink()
+        return [call.split(b"\0") for call in data.split(b"\0\0\0") if call]
+
+    def count(self) -> int:
+        """How many calls there are so far."""
+        return self.log.read_bytes().count(b"\0\0\0") if self.log.exists() else 0
+
+    def run(self, line: str) -> list[list[bytes]]:
+        subprocess.run(
+            [shutil.which("bash") or "bash", "-c", line],
+            env=self.environ,
+            cwd=self.cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        return self.calls()
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    return Recorder(tmp_path)
+
+
+def encoded(argv: list[str]) -> list[bytes]:
+    return [word.encode() for word in argv]
+
+
+@pytest.fixture(scope="module")
+def plan(hostile: Hostile, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The plan that undoes every accident of the hostile server."""
+    found = CliRunner().invoke(main, ["incidents", "--json", hostile.uri])
+    first = next(row for row in json.loads(found.stdout) if row["ns"].startswith(DB))
+    work = tmp_path_factory.mktemp("work") / "it's $(touch PWNED) `a` & b"
+    work.mkdir()
+    words = ["restore", "plan", f"--backup={hostile.backup}", f"--before={first['point']}", f"--work-dir={work}"]
+    result = CliRunner().invoke(main, [*words, "--json", hostile.uri])
+    assert result.exit_code == 1, result.stderr
+    assert not control_bytes(result.stdout_bytes + result.stderr_bytes)
+    plain = CliRunner().invoke(main, [*words, hostile.uri])
+    assert not control_bytes(plain.stdout_bytes + plain.stderr_bytes)
+    assert not hidden(plain.stdout + plain.stderr)
+    script = work.parent / "run.sh"
+    assert CliRunner().invoke(main, [*words, f"--script={script}", hostile.uri]).exit_code == 1
+    assert not hidden(script.read_text())
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    made = json.loads(result.stdout)
+    assert isinstance(made, dict)
+    return made
+
+
+@pytest.mark.live
+def test_each_command_of_a_plan_gets_exactly_its_words(plan: dict[str, Any], recorder: Recorder) -> None:
+    steps = [step for step in plan["commands"] if step["argv"]]
+    assert len(steps) > 60
+    for step in plan["commands"]:
+        line = step["shell"]
+        assert line.isascii()
+        assert line.isprintable()
+        calls = recorder.run(line)
+        assert [call[0] for call in calls] != [b"touch"]
+        if step["argv"]:
+            assert encoded(step["argv"]) in calls, step["title"]
+    assert not any(recorder.cwd.iterdir())
+    given = "\0".join(word for step in steps for word in step["argv"])
+    assert all(f"--collection={name}" in given for name in list(collection_names().values())[::4])
+
+
+@pytest.mark.live
+def test_naive_quoting_would_not_do(plan: dict[str, Any], recorder: Recorder) -> None:
+    wrong = [
+        step
+        for step in plan["commands"]
+        if step["argv"] and encoded(step["argv"]) not in recorder.run(" ".join(step["argv"]))
+    ]
+    assert len(wrong) > 20
+
+
+def arguments() -> list[str]:
+    """Every text as an argument; none can hold a NUL, nor be empty."""
+    return [text.replace("\0", "") for text in TEXTS.values()]
+
+
+def test_bash_runs_them_from_a_script(recorder: Recorder) -> None:
+    assert recorder.run(shell_join(["mongodump", *arguments()])) == [[b"mongodump", *encoded(arguments())]]
+
+
+def paste(
+    recorder: Recorder,
+    words: list[str],
+    quote: Callable[[str], str],
+    *,
+    bracketed: bool = False,
+    patience: float = 60.0,
+) -> list[list[bytes]]:
+    """Type each word as an argument into an interactive bash at a real terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(recorder.cwd)
+        os.execve(shutil.which("bash") or "bash", ["bash", "--norc", "--noprofile", "-i"], recorder.environ)
+    for word in words:
+        line = f"mongodump {quote(word)}"
+        await_quiet(terminal)
+        os.write(terminal, (f"\x1b[200~{line}\x1b[201~\r" if bracketed else f"{line}\r").encode())
+    await_quiet(terminal)
+    deadline = time.monotonic() + patience
+    while recorder.count() < len(words) and time.monotonic() < deadline:
+        read_some(terminal, 0.1)
+    os.kill(pid, signal.SIGKILL)
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    return recorder.calls()
+
+
+def read_some(terminal: int, seconds: float) -> bytes:
+    ready, _, _ = select.select([terminal], [], [], seconds)
+    try:
+        return os.read(terminal, 65536) if ready else b""
+    except OSError:
+        return b""
+
+
+def await_quiet(terminal: int) -> None:
+    """Until bash shows its prompt and is silent."""
+    seen = b""
+    while not seen.rstrip().endswith(b"$"):
+        more = read_some(terminal, 0.7)
+        if not more:
+            return
+        seen += more
+
+
+PASTED = [word for word in arguments() if len(word.encode()) <= 1000]
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize("bracketed", [False, True], ids=["raw", "bracketed"])
+def test_pasting_gives_the_same_words(bracketed: bool, recorder: Recorder) -> None:
+    assert paste(recorder, PASTED, shell_quote, bracketed=bracketed) == [
+        encoded(["mongodump", word]) for word in PASTED
+    ]
+
+
+@pytest.mark.terminal
+def test_pasting_what_the_standard_library_quotes_would_not(recorder: Recorder) -> None:
+    words = [ESCAPES["line kill"], ESCAPES["tab"]]
+    assert paste(recorder, words, shlex.quote, patience=2.0) != [encoded(["mongodump", word]) for word in words]

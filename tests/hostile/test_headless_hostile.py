@@ -1,0 +1,62 @@
+"""Hostile names and values through every headless command: nothing of them acts on the terminal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from access_control import PASSWORD, GuardedSet
+from hostile.corpus import control_bytes, hidden, user_names
+from hostile.populate import Hostile
+from tallyglass_tui.cli import main
+
+pytestmark = pytest.mark.live
+
+PLAIN = [["counters"], ["check"], ["oplog"], ["incidents"], ["doctor"]]
+AS_JSON = [["counters", "--json"], ["oplog", "--json"], ["incidents", "--json"], ["doctor", "--json"]]
+
+
+def run(words: list[str], *more: str) -> Result:
+    result = CliRunner().invoke(main, [*words, *more])
+    assert "not foreseen" not in result.stderr, result.stderr
+    return result
+
+
+def offences(result: Result) -> set[object]:
+    """What came out that must not."""
+    return {*control_bytes(result.stdout_bytes + result.stderr_bytes), *hidden(result.stdout + result.stderr)}
+
+
+@pytest.mark.parametrize("words", PLAIN, ids=" ".join)
+def test_plain_output_holds_nothing_that_acts_or_hides(words: list[str], hostile: Hostile) -> None:
+    result = run(words, hostile.uri)
+    assert not offences(result)
+    assert "\\u{1b}" in result.stdout
+    assert len(result.stdout.splitlines()) < 20_000
+
+
+@pytest.mark.parametrize("words", AS_JSON, ids=" ".join)
+def test_json_is_printable_ascii(words: list[str], hostile: Hostile) -> None:
+    result = run(words, hostile.uri)
+    assert not offences(result)
+    assert result.stdout.isascii()
+    lines = result.stdout.splitlines() if "oplog" in words else [result.stdout]
+    assert all(json.loads(line) for line in lines)
+
+
+def test_user_names(guarded_set: GuardedSet) -> None:
+    for user in user_names():
+        guarded_set.admin.admin.command("createUser", user, pwd=PASSWORD, roles=[])
+        for words in (["doctor"], ["doctor", "--json"], ["counters"]):
+            result = run(words, guarded_set.uri(user))
+            assert not offences(result)
+            assert result.exit_code in (1, 3)
+        assert "grantRolesToUser" in run(["doctor"], guarded_set.uri(user)).stdout
+
+
+@pytest.mark.parametrize("words", PLAIN, ids=" ".join)
+def test_without_the_guard_it_would_act(words: list[str], hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyglass.text._visible", lambda value: value)
+    assert 0x1B in offences(run(words, hostile.uri))

@@ -1,0 +1,77 @@
+"""A walk through every page of the dashboard over hostile data, stop by stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pseudo_terminal import Terminal
+
+ENTER, ESC, PAGE, TAB = "\r", "\x1b[27u", "\x1b[6~", "\t"
+PASTED = "\x1b[200~{}\x1b[201~"
+HEX_ID = "6923a1f0c0ffee0123456789"
+SPOOF = "or\u200bde\u202ers \x07\x9b31m \u2028[/x]"
+"""What may be in a copied log line; ESC is left out, since the terminal's own paste filter looks at it."""
+
+
+class Stop(NamedTuple):
+    """A view: its name, the keys that lead there, a text that it shows once it has its data."""
+
+    name: str
+    keys: tuple[str, ...]
+    shows: str
+    data: bool = True
+
+
+STOPS = (
+    Stop("counters", (), ">999y"),
+    Stop("counters, next rows", (PAGE, PAGE, PAGE), ">999y"),
+    Stop("counter", (ENTER,), "ceiling "),
+    Stop("pool", (ESC, "/a pool", ENTER, ENTER), "used (1 of 4)"),
+    Stop("counters again", (ESC, ESC), ">999y"),
+    Stop("counters, filter", ("/",), "!word for not", data=False),
+    Stop("counters, pasted filter", (PASTED.format(SPOOF), ENTER), " with '"),
+    Stop("objectids", ("2",), "first id", data=False),
+    Stop("objectids, pasted", (PASTED.format(f"{SPOOF}\n{HEX_ID} {SPOOF}\n")), HEX_ID, data=False),
+    Stop("objectids, moment", ("m",), "now-1d .. now", data=False),
+    Stop("objectids, no moment", (PASTED.format(SPOOF), ENTER), "is not a moment", data=False),
+    Stop("oplog", ("3",), "dropDatabase"),
+    Stop("incidents", ("i",), "deleteMany"),
+    Stop("incident", (ENTER,), "The point to return to is just before it"),
+    Stop("rates", (ESC, "a"), "everything.$cmd"),
+    Stop("entries", (ESC, ESC, "/ns:everything.*", ENTER), "500 matched"),
+    Stop("entry", ("g", ENTER), "--oplogLimit="),
+    Stop("oplog again", (ESC, ESC, ESC), "dropDatabase"),
+    Stop("oplog, filter", ("/",), "destructive text /regex/", data=False),
+    Stop("oplog, pasted filter", (PASTED.format(SPOOF), ENTER), "Nothing that matches"),
+    Stop("restore", ("4",), "docs"),
+    Stop("checks", ("j" * 10, ENTER), "ok   "),
+    Stop("loss", (TAB,), "comes back"),
+    Stop("reissue", (TAB,), "No counter would", data=False),
+    Stop("commands", (TAB,), "Make the work directory", data=False),
+    Stop("commands, next rows", (PAGE,), " from the spare"),
+    Stop("backup", ("b",), "Esc"),
+)
+
+
+@dataclass
+class Seen:
+    """A stop as it was: the lines and cells of the screen, and where in the stream it begins and ends."""
+
+    lines: list[str]
+    cells: list[list[str]]
+    start: int
+    end: int
+
+
+def walk(terminal: Terminal, reached: Callable[[Stop, int], None]) -> dict[str, Seen]:
+    """Go to every stop; ``reached`` waits until it is there."""
+    seen = {}
+    for stop in STOPS:
+        start = len(terminal.raw)
+        for key in stop.keys:
+            terminal.press(key)
+        reached(stop, start)
+        seen[stop.name] = Seen(terminal.lines, terminal.cells, start, len(terminal.raw))
+    return seen

@@ -1,0 +1,173 @@
+"""The role of each job is exact: with it the server refuses nothing that the job asks; each action of it is used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import monitoring
+
+from access_control import GuardedSet, start_guarded
+from tallyglass.cluster import look_at
+from tallyglass.connect import open_gateway
+from tallyglass.counters.watch import look
+from tallyglass.demo import backup
+from tallyglass.errors import TallyglassError
+from tallyglass.gateway import Gateway
+from tallyglass.oplog import incident, tail
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.privileges import Job, jobs, merged, where
+from tallyglass.restore.planner import RestoreRequest, plan_restore
+
+pytestmark = pytest.mark.live
+
+DB = "exact"
+# Every look at a deployment tries these; without them the members' states are from hello, and a shard is not told.
+TRIED_ALWAYS = {"replSetGetStatus", "shardingState"}
+ACTION_OF = {"count": "find", "getMore": "find"}
+
+
+class Refusals(monitoring.CommandListener):
+    """The actions that the server refused."""
+
+    def __init__(self) -> None:
+        self.actions: set[str] = set()
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        pass
+
+    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
+        pass
+
+    def failed(self, event: monitoring.CommandFailedEvent) -> None:
+        if event.failure.get("code") == 13:
+            self.actions.add(ACTION_OF.get(event.command_name, event.command_name))
+
+
+@pytest.fixture(scope="module")
+def exact_set() -> Iterator[GuardedSet]:
+    """A server with this module's data alone: a plan looks at every database that was written to."""
+    with start_guarded() as guarded:
+        yield guarded
+
+
+@pytest.fixture(scope="module")
+def prepared(exact_set: GuardedSet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Counters with their collection, a backup of it, and an accident afterwards."""
+    client = exact_set.admin
+    client[DB].orders.create_index("number")
+    client[DB]["mongoengine.counters"].insert_one({"_id": "orders.number", "next": 60})
+    client[DB].orders.insert_many([{"number": n} for n in range(1, 61)])
+    client[DB].things.insert_many([{"n": n} for n in range(50)])
+    taken = backup.take(exact_set.uri("admin"), tmp_path_factory.mktemp("exact") / "backup")
+    client[DB].things.delete_many({})
+    for number in range(61, 81):
+        client[DB].orders.insert_one({"number": number})
+        client[DB]["mongoengine.counters"].update_one({"_id": "orders.number"}, {"$inc": {"next": 1}})
+    return taken
+
+
+async def last_scan(gateway: Gateway) -> tuple[Incident, ...]:
+    found: tuple[Incident, ...] = ()
+    async for progress in incident.scan(gateway):
+        found = progress.incidents
+    return found
+
+
+async def do_counters(gateway: Gateway, _: Path) -> None:
+    snapshot = await look(gateway)
+    assert any(counter.ns == f"{DB}.mongoengine.counters" for counter in snapshot.counters)
+
+
+async def do_oplog(gateway: Gateway, _: Path) -> None:
+    async for update in tail.follow(gateway):
+        if update.window and update.rows:
+            return
+
+
+async def do_incidents(gateway: Gateway, _: Path) -> None:
+    assert any(found.ns == f"{DB}.things" for found in await last_scan(gateway))
+
+
+async def do_restore(gateway: Gateway, taken: Path) -> None:
+    (found,) = [found for found in await last_scan(gateway) if found.ns == f"{DB}.things"]
+    plan = await plan_restore(gateway, RestoreRequest(backup=taken, source_uri="mongodb://u@h/", incident=found))
+    assert plan.commands, [check.title for check in plan.checks if check.level == "block"]
+
+
+async def do_members(gateway: Gateway, _: Path) -> None:
+    assert (await look_at(gateway)).members
+
+
+WORK: dict[str, Callable[[Gateway, Path], Awaitable[None]]] = {
+    "counters": do_counters,
+    "oplog": do_oplog,
+    "incidents": do_incidents,
+    "restore": do_restore,
+    "members": do_members,
+}
+
+
+def privileges_of(job: Job, *, without: tuple[str, str] | None = None) -> list[dict[str, Any]]:
+    """What the role grants, less one action on one resource."""
+    granted = []
+    for need in merged((*job.needs, *job.extras)):
+        actions = [action for action in need.actions if (where(need.resource), action) != without]
+        if actions:
+            granted.append({"resource": dict(need.resource), "actions": actions})
+    return granted
+
+
+async def refused(guarded: GuardedSet, job: Job, privileges: list[dict[str, Any]], taken: Path) -> tuple[set[str], str]:
+    """What the server refuses while the job is done with these privileges, and how the job failed if it did."""
+    role = f"exact{job.id}"
+    guarded.admin.admin.command("createRole", role, privileges=privileges, roles=[])
+    listener = Refusals()
+    gateway = open_gateway(guarded.uri(guarded.user([role])), event_listeners=[listener])
+    failure = ""
+    try:
+        async with asyncio.timeout(120):
+            await WORK[job.id](gateway, taken)
+    except TallyglassError as error:
+        failure = str(error)
+    finally:
+        await gateway.close()
+        guarded.admin.admin.command("dropRole", role)
+    return listener.actions, failure
+
+
+@pytest.mark.parametrize("databases", [(), (DB,)], ids=["any", "named"])
+@pytest.mark.parametrize("job_id", list(WORK))
+async def test_the_role_is_enough(
+    job_id: str, databases: tuple[str, ...], exact_set: GuardedSet, prepared: Path
+) -> None:
+    (job,) = [job for job in jobs(databases) if job.id == job_id]
+    actions, failure = await refused(exact_set, job, privileges_of(job), prepared)
+    assert not failure
+    mine = {action for need in (*job.needs, *job.extras) for action in need.actions}
+    assert actions <= TRIED_ALWAYS - mine
+
+
+ACTIONS = [
+    (job.id, where(need.resource), action)
+    for job in jobs((DB,))
+    for need in merged((*job.needs, *job.extras))
+    for action in need.actions
+]
+
+
+@pytest.mark.parametrize(("job_id", "place", "action"), ACTIONS)
+async def test_each_action_of_the_role_is_used(
+    job_id: str, place: str, action: str, exact_set: GuardedSet, prepared: Path
+) -> None:
+    (job,) = [job for job in jobs((DB,)) if job.id == job_id]
+    less = privileges_of(job, without=(place, action))
+    if job_id == "counters" and action == "find" and DB in place:
+        return  # nothing to look at without it: the test of the doctor sees that it is named
+    actions, failure = await refused(exact_set, job, less, prepared)
+    assert action in actions
+    needed = any(where(need.resource) == place and action in need.actions for need in job.needs)
+    assert bool(failure) is (needed and job_id != "members")

@@ -1,0 +1,188 @@
+"""Lost, slow and forbidding servers, as the dashboard tells them in a real pseudo-terminal, and how it comes back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from proxy import Proxy
+
+from access_control import LEAKS, PASSWORD, GuardedSet
+from pseudo_terminal import Terminal, dashboard, environment
+from tallyglass.demo.server import ReplicaSet, free_port
+
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
+
+Open = Callable[..., Terminal]
+SINCE = re.compile(r"Since \d\d:\d\d:\d\dZ, trying again")
+AGE = re.compile(r"\d+ (?:s|min) old")
+
+
+@pytest.fixture
+def open_on(tmp_path: Path) -> Iterator[Open]:
+    """Start the dashboard on a URI, at 120x40."""
+    opened: list[Terminal] = []
+
+    def start(uri: str) -> Terminal:
+        opened.append(Terminal(dashboard(), environment(tmp_path, TALLYGLASS_URI=uri), size=(120, 40), frames=True))
+        return opened[-1]
+
+    yield start
+    for terminal in opened:
+        terminal.press("q")
+        assert terminal.ended() == 0
+        assert terminal.restored()
+        terminal.close()
+
+
+def bump(servers: ReplicaSet, index: int | None = None) -> str:
+    """Count one order where the primary is, durably; how the table shows its row."""
+    index = servers.await_primary() if index is None else index
+    with servers.client(index, w="majority", wtimeoutMS=60_000) as client:
+        client.faults.counters.update_one({"_id": "orders"}, {"$inc": {"seq": 1}}, upsert=True)
+        return rf"orders +{client.faults.counters.find_one({'_id': 'orders'})['seq']} "
+
+
+def shown(row: str) -> Callable[[str], object]:
+    """Whether that row is on the screen, and no trouble."""
+    return lambda text: re.search(row, text) and not SINCE.search(text)
+
+
+def others_lead(servers: ReplicaSet, but: int) -> int:
+    """Wait until another member than that one is the primary; its index."""
+    index = servers.await_primary()
+    while index == but:
+        index = servers.await_primary()
+    return index
+
+
+def follows(terminal: Terminal, servers: ReplicaSet, lost: int) -> int:
+    """Whether the dashboard goes on with the primary that is elected in place of a lost one; its index."""
+    now = others_lead(servers, lost)
+    terminal.wait(shown(bump(servers, now)))
+    terminal.wait(f"primary {servers.members[now].address}")
+    return now
+
+
+def test_a_primary_that_steps_down_or_dies(three_members: ReplicaSet, open_on: Open) -> None:
+    servers = three_members
+    terminal = open_on(servers.uri)
+    terminal.wait(shown(bump(servers)))
+    was = servers.await_primary()
+    servers.step_down(30)
+    now = follows(terminal, servers, was)
+    servers.kill(now)
+    follows(terminal, servers, now)
+    terminal.press("3")
+    terminal.wait(lambda text: "following" in text and text.count("faults.counters") >= 3 and not SINCE.search(text))
+
+
+@pytest.mark.soak
+def test_a_primary_that_freezes(three_members: ReplicaSet, open_on: Open) -> None:
+    servers = three_members
+    terminal = open_on(servers.uri)
+    terminal.wait(shown(bump(servers)))
+    was = servers.await_primary()
+    servers.freeze(was)
+    follows(terminal, servers, was)
+    servers.thaw(was)
+    terminal.press("3")
+    terminal.wait(lambda text: "following" in text and text.count("faults.counters") >= 2 and not SINCE.search(text))
+
+
+@pytest.mark.parametrize("fault", ["frozen", pytest.param("cut off", marks=pytest.mark.soak)])
+def test_a_server_that_says_nothing(open_on: Open, fault: str) -> None:
+    front, back = free_port(), free_port()
+    with Proxy(back, front) as proxy, ReplicaSet(1, ports=[back], advertised=[front]) as servers:
+        before = bump(servers)
+        terminal = open_on(servers.uri)
+        terminal.wait(shown(before))
+        terminal.press("3")
+        terminal.wait("faults.counters")
+
+        lose, regain = {
+            "frozen": (lambda: servers.freeze(0), lambda: servers.thaw(0)),
+            "cut off": (proxy.cut, proxy.heal),
+        }[fault]
+        terminal.press("1")
+        lose()
+        text = terminal.wait(lambda text: SINCE.search(text) and AGE.search(text))
+        assert re.search(before, text)
+        terminal.press("3")
+        terminal.wait(lambda text: SINCE.search(text) and "faults.counters" in text)
+        terminal.press("2")
+        terminal.wait(lambda text: "first id" in text and SINCE.search(text))
+        regain()
+        after = bump(servers)
+        terminal.press("1")
+        terminal.wait(lambda text: shown(after)(text) and not AGE.search(text))
+
+
+@pytest.mark.soak
+def test_a_server_that_is_restarted(open_on: Open) -> None:
+    with ReplicaSet(1) as servers:
+        before = bump(servers)
+        terminal = open_on(servers.uri)
+        terminal.wait(shown(before))
+        servers.shut_down(0)
+        text = terminal.wait(SINCE.search)
+        assert re.search(before, text)
+        servers.restart(0)
+        terminal.wait(shown(bump(servers)))
+        terminal.press("3")
+        terminal.wait(
+            lambda text: "following" in text and not SINCE.search(text) and text.count("faults.counters") >= 2
+        )
+
+
+@pytest.mark.soak
+def test_a_slow_link_shows_late_what_is_there(open_on: Open) -> None:
+    front, back = free_port(), free_port()
+    with Proxy(back, front) as proxy, ReplicaSet(1, ports=[back], advertised=[front]) as servers:
+        before = bump(servers, 0)
+        proxy.delay = 0.7
+        terminal = open_on(servers.uri)
+        terminal.wait(shown(before))
+        terminal.wait(shown(bump(servers, 0)))
+        terminal.press("3")
+        terminal.wait("faults.counters")
+        terminal.press("2")
+        terminal.wait("first id")
+
+
+def test_a_password_that_is_changed_and_a_right_that_is_taken(guarded_set: GuardedSet, open_on: Open) -> None:
+    roles = [{"role": "clusterMonitor", "db": "admin"}, {"role": "readAnyDatabase", "db": "admin"}]
+    user, admin = guarded_set.user(roles), guarded_set.admin
+    counters = admin.faults.counters
+
+    def count() -> str:
+        counters.update_one({"_id": "orders"}, {"$inc": {"seq": 1}}, upsert=True)
+        return rf"orders +{counters.find_one({'_id': 'orders'})['seq']} "
+
+    uri = guarded_set.uri(user)
+    port = int(re.search(r"127\.0\.0\.1:(\d+)", uri)[1])
+    with Proxy(port, free_port()) as proxy:
+        through = re.sub(r":\d+/\?replicaSet=\w+", f":{proxy.port}/?directConnection=true", uri)
+        terminal = open_on(through)
+        terminal.wait(shown(count()))
+
+        admin.admin.command("revokeRolesFromUser", user, roles=[roles[1]])
+        row = count()
+        text = terminal.wait("may not")
+        assert "faults.counters" in text
+        terminal.press("3")
+        terminal.wait(lambda text: "following" in text and "faults.counters" in text)
+        admin.admin.command("grantRolesToUser", user, roles=[roles[1]])
+        terminal.press("1")
+        terminal.wait(lambda text: re.search(row, text) and "may not" not in text)
+
+        admin.admin.command("updateUser", user, pwd="another")
+        proxy.reset()
+        terminal.wait("does not accept this user name and password")
+        admin.admin.command("updateUser", user, pwd=PASSWORD)
+        after = count()
+        terminal.wait(lambda text: re.search(after, text) and "does not accept" not in text)
+        assert not [leak for leak in (*LEAKS, PASSWORD) if leak.encode() in terminal.raw]
+    admin.drop_database("faults")

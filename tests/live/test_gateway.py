@@ -1,0 +1,57 @@
+"""The gateway reads what other code wrote, with both drivers, and cannot be made to write."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from bson import Timestamp, decode_all
+
+from tallyglass.connect import Driver, open_gateway
+from tallyglass.demo.server import ReplicaSet
+from tallyglass.gateway import OPLOG, Namespace
+from tallyglass.mongo_gateway import MongoGateway
+
+pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+DB = "gateway_check"
+
+
+@pytest.fixture(params=list(Driver))
+async def gateway(request: pytest.FixtureRequest, replica_set: ReplicaSet) -> AsyncIterator[MongoGateway]:
+    with replica_set.client() as client:
+        client[DB].things.insert_many([{"_id": n, "v": n * n} for n in range(10)])
+        gateway = open_gateway(replica_set.uri, driver=request.param)
+        yield gateway
+        await gateway.close()
+        client.drop_database(DB)
+
+
+async def test_reads(gateway: MongoGateway) -> None:
+    ns = Namespace(DB, "things")
+    assert (await gateway.command("hello"))["setName"] == "tally"
+    assert DB in await gateway.list_databases()
+    assert [row.ns for row in await gateway.list_collections(DB)] == [ns]
+    assert [row["name"] for row in await gateway.list_indexes(ns)] == ["_id_"]
+    assert await gateway.estimate(ns) == 10
+    assert await gateway.find_one(ns, {}, sort=[("_id", -1)]) == {"_id": 9, "v": 81}
+    assert [row["_id"] async for row in gateway.find(ns, {"v": {"$gt": 30}}, batch_size=2)] == [6, 7, 8, 9]
+    raw = b"".join([batch async for batch in gateway.find_raw(ns, {}, limit=3, batch_size=2)])
+    assert [row["_id"] for row in decode_all(raw)] == [0, 1, 2]
+    assert [row async for row in gateway.aggregate(ns, [{"$count": "n"}])] == [{"n": 10}]
+
+
+async def test_tail_yields_old_entries_then_says_that_it_is_quiet(gateway: MongoGateway) -> None:
+    seen = 0
+    async for batch in gateway.tail_raw(OPLOG, {"ts": {"$gte": Timestamp(0, 1)}, "op": "i"}, await_ms=100):
+        if not batch:
+            break
+        seen += sum(row["ns"] == f"{DB}.things" for row in decode_all(batch))
+    assert seen >= 10
+
+
+async def test_it_cannot_write(gateway: MongoGateway) -> None:
+    with pytest.raises(ValueError, match="only reads"):
+        await gateway.command("dropDatabase", db=DB)
+    with pytest.raises(ValueError, match="only reads"):
+        _ = [row async for row in gateway.aggregate(Namespace(DB, "things"), [{"$out": "other"}])]

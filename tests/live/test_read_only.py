@@ -1,0 +1,150 @@
+"""Everything that the dashboard and the headless commands send to a server only reads, and has a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pymongo import monitoring
+
+from tallyglass import connect
+from tallyglass.connect import open_gateway
+from tallyglass.demo import backup
+from tallyglass.demo.server import ReplicaSet
+from tallyglass.target import Target
+from tallyglass_tui.app import Dashboard, Session
+from tallyglass_tui.cli import main
+from tallyglass_tui.feed import Feeds
+
+pytestmark = pytest.mark.live
+
+READS = {
+    "aggregate", "buildInfo", "collStats", "connectionStatus", "count", "dbStats", "find", "getCmdLineOpts", "getMore",
+    "getParameter", "hello", "listCollections", "listDatabases", "listIndexes", "ping", "replSetGetConfig",
+    "replSetGetStatus", "serverStatus", "shardingState",
+}  # fmt: skip
+"""What docs/security.md lists."""
+
+HOUSEKEEPING = {"killCursors", "endSessions"}
+"""Ends what the reads began on the server."""
+
+BOUNDED_OTHERWISE = {"hello", "getMore", *HOUSEKEEPING}
+"""``hello`` takes no maxTimeMS; a getMore has that of its find, or waits for news as long as it says."""
+
+DB = "read_only"
+
+
+class Recorder(monitoring.CommandListener):
+    """Every command that was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Mapping[str, Any]]] = []
+
+    @property
+    def names(self) -> set[str]:
+        return {name for name, _ in self.sent}
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        self.sent.append((event.command_name, event.command))
+
+    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
+        pass
+
+    def failed(self, event: monitoring.CommandFailedEvent) -> None:
+        pass
+
+    def offences(self) -> set[str]:
+        """What writes, and what may hang."""
+        found = self.names - READS - HOUSEKEEPING
+        for name, command in self.sent:
+            if name == "aggregate":
+                stages = {stage for step in command["pipeline"] for stage in step}
+                found |= stages & {"$out", "$merge"}
+            if name not in BOUNDED_OTHERWISE and "maxTimeMS" not in command:
+                found.add(f"{name} without maxTimeMS")
+        return found
+
+
+@pytest.fixture(scope="module")
+def lively(replica_set: ReplicaSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A counter, its collection, a backup, and an accident."""
+    with replica_set.client() as client:
+        client[DB].orders.create_index("number")
+        client[DB]["mongoengine.counters"].insert_one({"_id": "orders.number", "next": 30})
+        client[DB].orders.insert_many([{"number": n} for n in range(1, 31)])
+        taken = backup.take(replica_set.uri, tmp_path_factory.mktemp("read_only") / "backup")
+        client[DB].orders.delete_many({})
+        yield taken
+        client.drop_database(DB)
+
+
+async def until(true: Callable[[], bool], pilot: Any) -> None:
+    async with asyncio.timeout(60):
+        while not true():
+            await pilot.pause(0.05)
+
+
+async def test_the_dashboard(replica_set: ReplicaSet, lively: Path) -> None:
+    recorder = Recorder()
+    target = Target.parse(replica_set.uri)
+    feeds = Feeds(lambda: open_gateway(target, event_listeners=[recorder]))
+    app = Dashboard(Session(target, backup=lively), feeds)
+    try:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await until(lambda: "listIndexes" in recorder.names, pilot)
+            for key in ("2", "3", "4"):
+                before = len(recorder.sent)
+                await pilot.press(key)
+                await until(lambda before=before: len(recorder.sent) >= before + 3, pilot)
+            await until(lambda: {"getMore", "collStats"} <= recorder.names, pilot)
+    finally:
+        feeds.close()
+    assert not recorder.offences()
+
+
+HEADLESS = [
+    ["counters"],
+    ["check"],
+    ["oplog"],
+    ["incidents"],
+    ["doctor"],
+    ["restore", "plan", "--incident=1"],
+    ["restore", "prepare"],
+]
+
+
+@pytest.mark.parametrize("words", HEADLESS, ids=" ".join)
+def test_headless_commands(
+    words: list[str], replica_set: ReplicaSet, lively: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder()
+    plain = connect.open_gateway
+    monkeypatch.setattr(connect, "open_gateway", lambda uri, **how: plain(uri, event_listeners=[recorder], **how))
+    more = (
+        {"plan": [f"--backup={lively}"], "prepare": [f"--out={tmp_path / 'b'}"]}.get(words[1], [])
+        if len(words) > 1
+        else []
+    )
+    result = CliRunner().invoke(main, [*words, *more, replica_set.uri])
+    assert result.exit_code in (0, 1, 2), result.output
+    assert len(recorder.sent) > 2
+    assert not recorder.offences()
+
+
+def test_the_page_on_security_lists_them() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "security.md").read_text()
+    assert not [name for name in READS | HOUSEKEEPING if f"`{name}`" not in page]
+
+
+def test_the_recorder_tells_a_write(replica_set: ReplicaSet) -> None:
+    recorder = Recorder()
+    with replica_set.client(event_listeners=[recorder]) as client:
+        client[DB].things.insert_one({})
+        list(client[DB].things.find())
+        list(client[DB].things.aggregate([{"$out": "copies"}], maxTimeMS=1000))
+        client.drop_database(DB)
+    assert {"insert", "find without maxTimeMS", "$out", "dropDatabase"} <= recorder.offences()

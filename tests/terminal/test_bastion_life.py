@@ -1,0 +1,62 @@
+"""What a bastion host does to a terminal: nohup and a lost link, storms of sizes, other character sets, stops."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tallyglass.demo.server import ReplicaSet
+
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
+
+Open = Callable[..., Any]
+IGNORED = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)"
+
+
+@pytest.mark.parametrize("controlling", [True, False])
+def test_started_with_hangups_ignored_it_still_ends_with_its_terminal(
+    replica_set: ReplicaSet, open_terminal: Open, controlling: bool
+) -> None:
+    terminal = open_terminal(replica_set.uri, setup=IGNORED, controlling=controlling)
+    terminal.wait("rs tally")
+    terminal.hang_up()
+    assert terminal.ended() == 128 + signal.SIGHUP
+
+
+def test_a_storm_of_sizes(replica_set: ReplicaSet, open_terminal: Open) -> None:
+    terminal = open_terminal(replica_set.uri)
+    terminal.wait("rs tally")
+    for turn in range(200):
+        terminal.resize(20 + turn * 7 % 180, 3 + turn * 5 % 60)
+    terminal.resize(80, 24)
+    terminal.press("3")
+    text = terminal.wait(lambda text: "following" in text and "q  Quit" in text)
+    assert len(text.splitlines()) == 24
+
+
+def test_stopped_in_the_dark_and_continued(replica_set: ReplicaSet, open_terminal: Open) -> None:
+    terminal = open_terminal(replica_set.uri)
+    terminal.wait("rs tally")
+    terminal.process.send_signal(signal.SIGSTOP)
+    terminal.press("3")
+    terminal.process.send_signal(signal.SIGCONT)
+    terminal.wait("following")
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{"LC_ALL": "de_DE.ISO-8859-1"}, {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}],
+    ids=["latin1", "no-utf8"],
+)
+def test_other_character_sets(replica_set: ReplicaSet, open_terminal: Open, environ: dict[str, str]) -> None:
+    terminal = open_terminal(replica_set.uri, environ=environ)
+    terminal.wait("rs tally")
+    terminal.press("3")
+    terminal.wait("following")
+    if "ISO" in environ["LC_ALL"]:
+        assert bytes(terminal.raw).isascii()
+    terminal.press("q")
+    assert terminal.ended() == 0
