@@ -1,0 +1,1 @@
+"""Measurements, each printing a table and JSON: ``python -m bench [name ...]``."""

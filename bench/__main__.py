@@ -1,0 +1,30 @@
+"""Run the measurements named, or all: ``python -m bench [name ...]``. Each is a module here with a ``main``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from pathlib import Path
+
+
+def names() -> list[str]:
+    """The measurements there are."""
+    return sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.name[0] != "_")
+
+
+def main(wanted: list[str]) -> int:
+    """Run some measurements; an unknown name lists the known ones."""
+    known = names()
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        print(f"There is no measurement {unknown[0]!r}. Known: {', '.join(known)}.", file=sys.stderr)
+        return 2
+    for name in wanted or known:
+        print(f"== {name}", flush=True)
+        importlib.import_module(f"bench.{name}").main([])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

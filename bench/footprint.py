@@ -1,0 +1,142 @@
+"""What the dashboard asks of the server: commands and bytes a second, page by page, as the server counts them.
+
+The difference of two ``serverStatus`` over some seconds on each page, less that of the same seconds with nobody
+connected. Nothing is written meanwhile: what is written costs its own size on top, once, where the tail is followed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bson import Int64
+from pymongo import MongoClient
+
+from tallyglass.demo.server import ReplicaSet
+
+COUNTERS = 20
+DOCUMENTS = 1_000
+SETTLE = 12.0
+"""Seconds after which the first look, the past and the incidents of a page have been read."""
+
+PAGES = (("counters", "1"), ("objectids", "2"), ("oplog", "3"), ("restore", "4"))
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A second of one page: commands, bytes that the server received and sent, and the commands by name."""
+
+    page: str
+    commands: float
+    bytes_in: float
+    bytes_out: float
+    names: dict[str, float]
+
+
+def totals(client: MongoClient[dict[str, Any]]) -> dict[str, float]:
+    """What the server has counted since it started, by name; bytes under ``<in`` and ``<out``."""
+    status = client.admin.command("serverStatus")
+    counted: dict[str, float] = {}
+    for name, row in status["metrics"]["commands"].items():
+        if isinstance(row, Mapping) and "total" in row:
+            counted[name] = float(row["total"])
+    network = status["network"]
+    return counted | {"<in": float(network["bytesIn"]), "<out": float(network["bytesOut"])}
+
+
+def during(client: MongoClient[dict[str, Any]], seconds: float) -> dict[str, float]:
+    """The increase a second over ``seconds``."""
+    before, began = totals(client), time.monotonic()
+    time.sleep(seconds)
+    after, took = totals(client), time.monotonic() - began
+    return {name: (after[name] - before.get(name, 0.0)) / took for name in after}
+
+
+@contextmanager
+def dashboard(uri: str) -> Iterator[int]:
+    """The dashboard on a pseudo-terminal of 80x24 whose output is taken and thrown away; the end to type at."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with tempfile.TemporaryDirectory() as home:
+        env = os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "HOME": home}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tallyglass_tui", uri], stdin=slave, stdout=slave, stderr=slave, env=env,
+            start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+
+        def take() -> None:
+            with suppress(OSError):
+                while os.read(master, 65536):
+                    pass
+
+        reader = threading.Thread(target=take, daemon=True)
+        reader.start()
+        try:
+            yield master
+        finally:
+            process.terminate()
+            process.wait(30)
+            reader.join(5)
+            os.close(master)
+
+
+def measure(seconds: float, settle: float = SETTLE) -> list[Load]:
+    """All pages, each for ``seconds``."""
+    with ReplicaSet(1) as servers, servers.client() as client:
+        client.shop.counters.insert_many([{"_id": f"c{n}", "seq": Int64(n)} for n in range(COUNTERS)])
+        client.shop.orders.insert_many([{"number": n} for n in range(DOCUMENTS)])
+        client.shop.orders.delete_many({})
+        quiet = during(client, seconds)
+        loads = []
+        with dashboard(servers.uri) as terminal:
+            for page, key in PAGES:
+                os.write(terminal, key.encode())
+                time.sleep(settle)
+                loads.append(_load(page, during(client, seconds), quiet))
+        return loads
+
+
+def _load(page: str, busy: Mapping[str, float], quiet: Mapping[str, float]) -> Load:
+    more = {name: busy[name] - quiet.get(name, 0.0) for name in busy}
+    names = {name: round(value, 2) for name, value in more.items() if name[0] != "<" and value >= 0.005}
+    return Load(page, sum(names.values()), max(0.0, more["<in"]), max(0.0, more["<out"]), names)
+
+
+def table(loads: Sequence[Load]) -> str:
+    """The loads as text."""
+    lines = [f"{'page':<10} {'commands/s':>10} {'to server B/s':>14} {'from server B/s':>16}  by name, a second"]
+    for load in loads:
+        names = ", ".join(f"{name} {rate:g}" for name, rate in sorted(load.names.items(), key=lambda one: -one[1]))
+        lines.append(
+            f"{load.page:<10} {load.commands:>10.1f} {load.bytes_in:>14,.0f} {load.bytes_out:>16,.0f}  {names}"
+        )
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench footprint", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0, help="on each page")
+    loads = measure(parser.parse_args(argv).seconds)
+    print(table(loads))
+    print(f"A feed goes on while another page is shown: the oplog's from its first visit on. {COUNTERS} counters.")
+    print(json.dumps([asdict(load) for load in loads]))
+
+
+if __name__ == "__main__":
+    main()

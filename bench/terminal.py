@@ -1,0 +1,225 @@
+"""What the screen costs: bytes and CPU a second in a pseudo-terminal, keys under load, a slow link, the first paint.
+
+Next to Textual's own DataTable and RichLog with the same data in the same run. Budgets: DESIGN.md section 6.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import pty
+import select
+import statistics
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+WINDOW = 8.0
+WARM = 4.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measured case. Bytes and share of a core are a second, latencies in ms; -1 where not taken."""
+
+    case: str
+    bytes_per_second: float = -1
+    core_percent: float = -1
+    key_p50_ms: float = -1
+    key_p99_ms: float = -1
+    first_paint_ms: float = -1
+    resident_mb: float = -1
+    budget: str = ""
+    met: bool | None = None
+
+
+class Process:
+    """A screen on a pseudo-terminal of 80x24. ``limit`` is the most bytes a second that the terminal takes."""
+
+    def __init__(self, *args: str, ssh: bool = False, limit: float | None = None, color: str = "truecolor") -> None:
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        env = {key: value for key, value in os.environ.items() if not key.startswith(("SSH_", "TEXTUAL", "NO_COLOR"))}
+        env |= {"TERM": "xterm-256color", "COLORTERM": color} | ({"SSH_CONNECTION": "bench"} if ssh else {})
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bench._screens", *args], stdin=slave, stdout=slave, stderr=slave, env=env,
+            start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+        self.limit = limit
+        self.taken = 0
+        self._credit = time.monotonic()
+
+    def read(self, seconds: float) -> bytes:
+        """What comes within some time."""
+        data = bytearray()
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            data += self._some(left)
+        return bytes(data)
+
+    def until(self, wanted: bytes, seconds: float = 30.0) -> float | None:
+        """Read until some bytes come: how long that took; None if they did not."""
+        began, data = time.monotonic(), bytearray()
+        while (left := began + seconds - time.monotonic()) > 0:
+            data += self._some(min(left, 0.2))
+            if wanted in data:
+                return time.monotonic() - began
+        return None
+
+    def press(self, keys: str) -> None:
+        """Type."""
+        os.write(self.master, keys.encode())
+
+    def cpu(self) -> float:
+        """Seconds of CPU so far."""
+        with open(f"/proc/{self.process.pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def close(self) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+    def _some(self, left: float) -> bytes:
+        if self.limit is not None:
+            now = time.monotonic()
+            room = int((now - self._credit) * self.limit)
+            if room < 64:
+                time.sleep(min(left, 0.01))
+                return b""
+            self._credit = now
+            size = min(room, 4096)
+        else:
+            size = 65536
+        if not select.select([self.master], [], [], left)[0]:
+            return b""
+        data = os.read(self.master, size)
+        self.taken += len(data)
+        return data
+
+
+def steady(case: str, *args: str, budget: float | None = None, cpu: float | None = None, ssh: bool = False) -> Row:
+    """Bytes and CPU in the steady state."""
+    process = Process(*args, ssh=ssh)
+    try:
+        process.read(WARM)
+        taken, used, began = process.taken, process.cpu(), time.monotonic()
+        process.read(WINDOW)
+        span = time.monotonic() - began
+        rate, core = (process.taken - taken) / span, (process.cpu() - used) / span * 100
+    finally:
+        process.close()
+    said = [f"<= {budget:,.0f} B/s"] if budget is not None else []
+    said += [f"< {cpu:g} % CPU"] if cpu is not None else []
+    met = (budget is None or rate <= budget) and (cpu is None or core < cpu) if said else None
+    return Row(case, round(rate, 1), round(core, 2), budget=", ".join(said), met=met)
+
+
+def keys(case: str, *args: str, limit: float | None = None, ssh: bool = False, most_ms: float | None = None) -> Row:
+    """From a key press to its effect on the screen: one stops the tail, the next lets it follow again."""
+    process = Process(*args, limit=limit, ssh=ssh)
+    waits: list[float] = []
+    try:
+        process.read(WARM)
+        for n in range(200 if limit is None else 12):
+            process.read(0.12)
+            process.press("k" if n % 2 == 0 else "G")
+            took = process.until(b"stopped" if n % 2 == 0 else b"following", 10.0)
+            waits.append(10.0 if took is None else took)
+    finally:
+        process.close()
+    ordered = sorted(waits)
+    p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] * 1000
+    met = p99 < most_ms if most_ms is not None else None
+    budget = f"p99 < {most_ms:g} ms" if most_ms is not None else ""
+    return Row(
+        case, key_p50_ms=round(statistics.median(waits) * 1000, 1), key_p99_ms=round(p99, 1), budget=budget, met=met
+    )
+
+
+def first_paint(runs: int = 5) -> list[Row]:
+    """From the start of the process to the first line on the screen, against importing the two libraries."""
+    imports, paints = [], []
+    for _ in range(runs):
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-c", "import textual, pymongo"], check=True)
+        imports.append(time.monotonic() - began)
+        process = Process("idle")
+        took = process.until(b"Counters")
+        process.close()
+        paints.append(took or 30.0)
+    base, ours = statistics.median(imports) * 1000, statistics.median(paints) * 1000
+    return [
+        Row("import textual, pymongo", first_paint_ms=round(base)),
+        Row("dashboard, first paint", first_paint_ms=round(ours), budget="<= 2x the imports", met=ours <= 2 * base),
+    ]
+
+
+def memory() -> list[Row]:
+    """Resident memory after a simulated day: 8,640 ticks ten seconds apart, 20 counters and 20 entries each."""
+    said = subprocess.run(
+        [sys.executable, "-m", "bench._screens", "memory", "8640"], check=True, capture_output=True, text=True
+    ).stdout
+    early, late = map(float, said.split())
+    return [
+        Row("memory after a tenth of a day", resident_mb=early),
+        Row("memory after a day", resident_mb=late, budget="< 80 MB", met=late < 80),
+    ]
+
+
+def measure() -> list[Row]:
+    """All cases."""
+    rows = [*first_paint(), *memory()]
+    rows += [
+        steady("idle, nothing changes", "idle", budget=0, cpu=1),
+        steady("counters, 20 rows at 1 Hz", "counters", budget=3_000),
+        steady("  a DataTable doing that", "naive-table"),
+    ]
+    for rate in (0, 200, 2_000, 20_000):
+        rows.append(steady(f"tail, {rate:,}/s, local", "tail", str(rate)))
+        rows.append(steady(f"tail, {rate:,}/s, ssh", "tail", str(rate), ssh=True, budget=25_000))
+    rows += [steady(f"  a RichLog at {rate:,}/s", "naive-log", str(rate)) for rate in (200, 2_000)]
+    rows.append(keys("keys, tail at 20,000/s", "tail", "20000", most_ms=50))
+    rows.append(keys("keys, ssh, 2,000/s, 20 kB/s link", "tail", "2000", limit=20_000, ssh=True))
+    rows.append(keys("  a RichLog on that link", "naive-log", "2000", limit=20_000))
+    return rows
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows for people."""
+    lines = [f"{'case':<36}{'bytes/s':>10}{'core %':>8}{'key p50':>9}{'key p99':>9}{'paint':>8}{'MB':>7}  budget"]
+    for row in rows:
+        values = (
+            row.bytes_per_second, row.core_percent, row.key_p50_ms, row.key_p99_ms, row.first_paint_ms, row.resident_mb
+        )  # fmt: skip
+        cells = [f"{value:,.1f}" if value >= 0 else "" for value in values]
+        verdict = {True: "met", False: "MISSED", None: ""}[row.met]
+        figures = "".join(f"{cell:>{width}}" for cell, width in zip(cells, (10, 8, 9, 9, 8, 7), strict=True))
+        lines.append(f"{row.case:<36}{figures}  {row.budget} {verdict}")
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, print the table, then the same as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="JSON only")
+    options = parser.parse_args(argv)
+    rows = measure()
+    if not options.json:
+        print(table(rows))
+    print(json.dumps([asdict(row) for row in rows]))
+
+
+if __name__ == "__main__":
+    main()
