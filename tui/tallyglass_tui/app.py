@@ -6,17 +6,15 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual.app import App, ScreenStackError, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.dom import DOMNode
 from textual.events import AppBlur, AppFocus, Key
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
@@ -25,11 +23,11 @@ from textual.timer import Timer
 from tallyglass.cluster import Deployment, look_at
 from tallyglass.gateway import Gateway
 from tallyglass.moment import Ts
-from tallyglass.target import Driver, Target
+from tallyglass.target import Target
 from tallyglass_tui import format as fmt
 from tallyglass_tui.crash import crash_report
 from tallyglass_tui.feed import Feed, Feeds
-from tallyglass_tui.keys_first import Garbage, put_keys_first
+from tallyglass_tui.keys_first import Garbage
 from tallyglass_tui.messages import OplogRequested, Tick, Visit
 from tallyglass_tui.pace import SLOW_SECONDS, Pace, over_ssh
 from tallyglass_tui.screens import PAGES
@@ -59,41 +57,6 @@ class Session:
     backup: Path | None = None
     label: str = ""
     watch: WatchSettings | None = None
-
-
-def run_dashboard(
-    uri: str | Target,
-    *,
-    driver: str = "pymongo",
-    backup: str | Path | None = None,
-    label: str = "",
-    watch: WatchSettings | None = None,
-    mouse: bool = False,
-) -> int:
-    """Show the dashboard on the terminal until the user leaves it; the exit status.
-
-    Raises InputError and ConnectError for a ``uri`` that cannot be used. stdin and stderr must be the terminal.
-    """
-    from tallyglass_tui.driver import BastionDriver
-
-    target = uri if isinstance(uri, Target) else Target.parse(uri, Driver(driver))
-    session = Session(target, Path(backup) if backup else None, label, watch)
-    app = Dashboard(session, Feeds(lambda: _open(target)))
-    app.driver_class = BastionDriver
-    put_keys_first()
-    try:
-        app.run(mouse=mouse)
-    finally:
-        app.feeds.close()
-    if app.feeds.fatal:
-        raise app.feeds.fatal
-    return app.return_code or 0
-
-
-def _open(target: Target) -> Gateway:
-    from tallyglass.connect import open_gateway
-
-    return open_gateway(target)
 
 
 async def watch_deployment(gateway: Gateway) -> AsyncIterator[Deployment]:
@@ -250,20 +213,9 @@ class Dashboard(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The pages, then every key of this page, then the themes."""
-        for spec in PAGES:
-            yield SystemCommand(f"{spec.title} ({spec.key})", spec.answers, self._runner(f"page('{spec.mode}')"))
-        seen = {f"page('{spec.mode}')" for spec in PAGES}
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            if binding.id and active.enabled and binding.action not in seen:
-                seen.add(binding.action)
-                yield SystemCommand(
-                    binding.description, binding.tooltip or "", self._runner(binding.action, active.node)
-                )
-        yield SystemCommand("Theme", "Change the colours", self.action_change_theme)
+        from tallyglass_tui.screens.palette import commands
 
-    def _runner(self, action: str, node: DOMNode | None = None) -> Callable[[], Awaitable[bool]]:
-        return partial(self.run_action, action, node or self)
+        return commands(self, screen)
 
     async def _on_key(self, event: Key) -> None:
         """A key that was typed ahead, before the line that it is meant for was open, goes there."""

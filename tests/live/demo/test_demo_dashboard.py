@@ -9,8 +9,9 @@ from textual.pilot import Pilot
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Pace
 from tallyglass.target import Target
-from tallyglass_tui.app import Dashboard, Session, _open
+from tallyglass_tui.app import Dashboard, Session
 from tallyglass_tui.feed import Feeds
+from tallyglass_tui.run import open_target
 
 pytestmark = pytest.mark.live
 
@@ -32,7 +33,7 @@ async def until(pilot: Pilot[None], text: str) -> str:
 async def test_the_first_accident_can_be_undone_with_the_commands_shown() -> None:
     with Demo(pace=Pace(first=0.5), seed=2) as demo:
         target = Target.parse(demo.uri)
-        feeds = Feeds(lambda: _open(target))
+        feeds = Feeds(lambda: open_target(target))
         try:
             app = Dashboard(Session(target, demo.backup), feeds, environ={"COLORTERM": "truecolor"})
             async with app.run_test(size=(120, 40)) as pilot:

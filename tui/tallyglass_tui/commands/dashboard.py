@@ -44,12 +44,12 @@ def command(given: Given, backup: Path | None = None, config: Path | None = None
 def open_dashboard(target: Target, backup: Path | None, *, label: str = "", watch: WatchSettings | None = None) -> int:
     """Import the dashboard and run it; its exit code."""
     try:
-        app = importlib.import_module("tallyglass_tui.app")
+        run = importlib.import_module("tallyglass_tui.run")
     except ModuleNotFoundError as error:
         raise TallyglassError(
             f"The dashboard cannot be opened: {error.name} is not installed.", "pip install 'tallyglass[tui]'"
         ) from None
-    return int(app.run_dashboard(target, driver=str(target.driver), backup=backup, label=label, watch=watch))
+    return int(run.run_dashboard(target, driver=str(target.driver), backup=backup, label=label, watch=watch))
 
 
 def why_no_terminal() -> str:

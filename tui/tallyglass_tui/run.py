@@ -1,0 +1,50 @@
+"""Run the dashboard on the terminal, with the driver and the interpreter's settings that a bastion host wants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tallyglass.gateway import Gateway
+from tallyglass.target import Driver, Target
+from tallyglass_tui.app import Dashboard, Session
+from tallyglass_tui.driver import BastionDriver
+from tallyglass_tui.feed import Feeds
+from tallyglass_tui.keys_first import put_keys_first
+
+if TYPE_CHECKING:
+    from tallyglass.counters.watch import WatchSettings
+
+
+def run_dashboard(
+    uri: str | Target,
+    *,
+    driver: str = "pymongo",
+    backup: str | Path | None = None,
+    label: str = "",
+    watch: WatchSettings | None = None,
+    mouse: bool = False,
+) -> int:
+    """Show the dashboard on the terminal until the user leaves it; the exit status.
+
+    Raises InputError and ConnectError for a ``uri`` that cannot be used. stdin and stderr must be the terminal.
+    """
+    target = uri if isinstance(uri, Target) else Target.parse(uri, Driver(driver))
+    session = Session(target, Path(backup) if backup else None, label, watch)
+    app = Dashboard(session, Feeds(lambda: open_target(target)))
+    app.driver_class = BastionDriver
+    put_keys_first()
+    try:
+        app.run(mouse=mouse)
+    finally:
+        app.feeds.close()
+    if app.feeds.fatal:
+        raise app.feeds.fatal
+    return app.return_code or 0
+
+
+def open_target(target: Target) -> Gateway:
+    """The gateway to a target; the driver comes with it, so it is imported in the background thread."""
+    from tallyglass.connect import open_gateway
+
+    return open_gateway(target)
