@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -16,14 +14,12 @@ from textual.widget import Widget
 from tallyglass.errors import InputError
 from tallyglass.moment import parse_since
 from tallyglass.oplog.query import OplogFilter
-from tallyglass.oplog.snapshot import Incident, IncidentScan, OplogRow, OplogUpdate
-from tallyglass_tui import format as fmt
+from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
 from tallyglass_tui import oplog_reads
 from tallyglass_tui.feed import Feed
 from tallyglass_tui.messages import OplogRequested, RestoreRequested, Visit
-from tallyglass_tui.oplog_rows import incident_lines
 from tallyglass_tui.oplog_state import scan_lines, tail_pieces, window_pieces
-from tallyglass_tui.screens.oplog_jumps import OplogJumps
+from tallyglass_tui.screens.oplog_selection import OplogSelection
 from tallyglass_tui.screens.page import Page
 from tallyglass_tui.widgets.filter_box import FilterBox
 from tallyglass_tui.widgets.incident_list import IncidentList
@@ -38,7 +34,7 @@ _TIME_HELP = "go to: 18:06, 2026-11-20 18:06 (UTC), now-5m or 1795197974:14"
 _SILENCE = 45.0
 
 
-class OplogPage(OplogJumps):
+class OplogPage(OplogSelection):
     """The tail and what can be opened from it."""
 
     TITLE = "Oplog"
@@ -62,7 +58,6 @@ class OplogPage(OplogJumps):
         self._feed: Feed[OplogUpdate] | None = None
         self._last: OplogUpdate | None = None
         self._visited = False
-        self._views = ["tail"]
         self._asking = ""
 
     def compose_body(self) -> ComposeResult:
@@ -163,25 +158,6 @@ class OplogPage(OplogJumps):
         self._follow()
         self.refresh_bindings()
 
-    def action_document(self) -> None:
-        """Only entries of the document of this one."""
-        row = self._row
-        if row is None or not row.id:
-            self.say("This entry names no document.")
-            return
-        self._set_filter(f'"ns:{row.ns}" "id:{row.id}"' if " " in row.id + row.ns else f"ns:{row.ns} id:{row.id}")
-
-    def action_transaction(self) -> None:
-        """Only entries of the transaction, or of the retryable write, of this one."""
-        from tallyglass.oplog.transaction import name_of
-
-        row = self._row
-        name = name_of(row.raw) if row is not None else ""
-        if name:
-            self._set_filter(f"txn:{name}")
-        else:
-            self.say("This entry belongs to no transaction.")
-
     def visit(self, message: Visit) -> None:
         """Another page names a moment; Esc goes straight back to it, until something else is looked for here."""
         if isinstance(message, OplogRequested):
@@ -221,57 +197,6 @@ class OplogPage(OplogJumps):
     def _rate_chosen(self, message: RowList.Chosen) -> None:
         ns = str(message.chosen)
         self._set_filter(f'"ns:{ns}"' if " " in ns else f"ns:{ns}")
-
-    # --- what is selected -------------------------------------------------------------------------------------
-
-    @property
-    def _row(self) -> OplogRow | None:
-        if self._views[-1] == "text" and self._text.entry is not None:
-            return self._text.entry
-        rows = self._tail.ring.rows
-        return rows[self._tail.cursor] if self._tail.cursor < len(rows) else None
-
-    @property
-    def _incident(self) -> Incident | None:
-        if self._views[-1] == "text":
-            return self._text.incident
-        return self._incidents.selected if self._views[-1] == "incidents" else None
-
-    def action_restore(self) -> None:
-        """Open the restore page at what is selected."""
-        incident, row = self._incident, self._row
-        if incident is not None:
-            self.dashboard.visit(RestoreRequested(before=incident.point or incident.first, incident=incident))
-        elif row is not None:
-            self.dashboard.visit(RestoreRequested(before=row.ts))
-
-    def to_copy(self) -> tuple[str, str] | None:
-        """The entry or incident in full, or the rows that are selected."""
-        if self._views[-1] == "text":
-            return "the text", self._text.text
-        if self._incident is not None:
-            return "the incident", "\n".join(incident_lines(self._incident, datetime.now(UTC)))
-        rows = [row for row in self._tail.selected if row.raw]
-        if not rows:
-            return None
-        from tallyglass.oplog.entry import to_json
-
-        return fmt.plural(len(rows), "entry", "entries"), "\n".join(to_json(row.raw) for row in rows[:1000])
-
-    @work(exclusive=True, group="oplog-save", exit_on_error=False)
-    async def action_save(self) -> None:
-        """Save what is selected."""
-        chosen = [self._text.entry] if self._views[-1] == "text" else self._tail.selected
-        rows = [row for row in chosen if row is not None and row.raw]
-        if not rows:
-            self.say("No entry is selected.")
-            return
-        try:
-            path = await asyncio.to_thread(oplog_reads.save, rows, Path.cwd())
-        except OSError as error:
-            self.say(f"It cannot be saved here: {error.strerror or error}.")
-        else:
-            self.say(f"Saved {fmt.plural(len(rows), 'entry', 'entries')} to {path}")
 
     # --- views ------------------------------------------------------------------------------------------------
 
@@ -349,10 +274,6 @@ class OplogPage(OplogJumps):
             "! marks what removes data or definitions; ? an entry that a majority does not hold yet.",
             "Up stops the tail, End follows again. v selects rows; y copies them and s saves them as JSON lines.",
         )
-
-    @property
-    def _text(self) -> OpenedText:
-        return self.query_one("#text", OpenedText)
 
     @property
     def _box(self) -> FilterBox:
