@@ -5,42 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
 
-from tallyglass.errors import InputError
-from tallyglass.moment import Ts, parse_since
-from tallyglass.oplog.snapshot import Incident, IncidentScan
-from tallyglass.restore.plan import Plan
+from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.text import clean
 from tallyglass_tui import oplog_reads
 from tallyglass_tui import restore_items as items
 from tallyglass_tui.feed import Feed
 from tallyglass_tui.messages import RestoreRequested, Tick, Visit
 from tallyglass_tui.restore_draft import Draft, Planned, Room
-from tallyglass_tui.restore_feed import plan_once, watch_room
+from tallyglass_tui.restore_feed import watch_room
 from tallyglass_tui.restore_head import LINES, PARTS, head_lines, parts_line
-from tallyglass_tui.screens.page import Page
-from tallyglass_tui.script_file import write_new
+from tallyglass_tui.screens.restore_choices import RestoreChoices
 from tallyglass_tui.widgets.filter_box import FilterBox
 from tallyglass_tui.widgets.pick_list import PickList
 from tallyglass_tui.widgets.text_line import TextLines
 
-_PLAN_SILENCE = 3_600.0
-_ASKS = {
-    "point": "a timestamp such as 1795197974:14, or a time such as now-10m",
-    "backup": "the directory of a mongodump, or an archive",
-    "spare": "host:port of the server to rebuild on; empty for one that the script starts itself",
-    "script": "where to write the script",
-}
 
-
-class RestorePage(Page):
+class RestorePage(RestoreChoices):
     """The point above; below it what people did, the checks, the loss, the counters and the commands."""
 
     TITLE = "Restore"
@@ -59,10 +46,8 @@ class RestorePage(Page):
     def __init__(self) -> None:
         super().__init__()
         self._part = PARTS[0]
-        self._asked_for = ""
         self._scans: Feed[IncidentScan] | None = None
         self._scan: IncidentScan | None = None
-        self._draft = Draft()
 
     def compose_body(self) -> ComposeResult:
         """Point, parts, the list of the part, and the line to type in."""
@@ -78,7 +63,7 @@ class RestorePage(Page):
         self._scans = self.feeds.follow("restore incidents", oplog_reads.incidents, silence=oplog_reads.NO_END)
         self.subscribe(self._scans, self.show_scan)
         self.query_one(PickList).focus()
-        self._show()
+        self.show_draft()
 
     def visit(self, message: Visit) -> None:
         """Take the point that another page names."""
@@ -90,7 +75,7 @@ class RestorePage(Page):
     def show_scan(self, scan: IncidentScan) -> None:
         """Show what people did."""
         self._scan = scan
-        self._show()
+        self.show_draft()
 
     def show_planned(self, planned: Planned) -> None:
         """Show a plan, or why there is none."""
@@ -104,13 +89,13 @@ class RestorePage(Page):
             self.subscribe(
                 self.feeds.follow("restore room", lambda gateway: watch_room(gateway, start)), self.show_room
             )
-        self._show()
+        self.show_draft()
         self.query_one(PickList).action_edge(0)
 
     def show_room(self, room: Room) -> None:
         """Show how long the start stays in the oplog."""
         self._draft = replace(self._draft, room=room)
-        self._show()
+        self.show_draft()
 
     def on_tick(self, _: Tick) -> None:
         """Keep the ages true."""
@@ -119,7 +104,7 @@ class RestorePage(Page):
 
     def on_resize(self, _: Resize) -> None:
         """Fit the lines anew."""
-        self.call_after_refresh(self._show)
+        self.call_after_refresh(self.show_draft)
 
     @property
     def data_age(self) -> float | None:
@@ -167,28 +152,6 @@ class RestorePage(Page):
         """To another part."""
         self._open_part(PARTS[(PARTS.index(self._part) + by) % len(PARTS)])
 
-    def action_ask(self, what: str) -> None:
-        """Open the line for a backup, a point or a spare."""
-        draft = self._draft
-        now = {"backup": draft.backup, "spare": draft.spare, "point": str(draft.limit or "")}
-        self._ask(what, now[what])
-
-    def action_write(self) -> None:
-        """Ask where to write the script."""
-        plan = self._plan_with_commands()
-        if plan:
-            self._ask("script", f"{plan.work_dir}.sh")
-
-    def action_copy_all(self) -> None:
-        """Copy the whole script."""
-        plan = self._plan_with_commands()
-        if plan:
-            self.dashboard.copy("the script", _script(plan))
-
-    def action_plan(self) -> None:
-        """Plan with what is there now."""
-        self._make_plan()
-
     def action_oplog(self) -> None:
         """Open the oplog at the point."""
         if self._draft.limit:
@@ -203,72 +166,13 @@ class RestorePage(Page):
             if incident:
                 self._choose(items.point_of(incident), incident)
 
-    @on(FilterBox.Taken)
-    def _typed(self, message: FilterBox.Taken) -> None:
-        self.query_one(PickList).focus()
-        text = message.text.strip()
-        if self._asked_for == "backup" and text:
-            self._draft = replace(self._draft, backup=text)
-            self._make_plan()
-        elif self._asked_for == "spare":
-            self._draft = replace(self._draft, spare=text)
-            self._make_plan()
-        elif self._asked_for == "script" and text and self._draft.plan:
-            self._write(Path(text).expanduser(), _script(self._draft.plan))
-        elif self._asked_for == "point" and text:
-            try:
-                self._choose(parse_since(text), None)
-            except InputError as error:
-                self.say(str(error))
-
-    def _ask(self, what: str, value: str) -> None:
-        self._asked_for = what
-        self.query_one(FilterBox).open(value, _ASKS[what])
-        self.refresh_bindings()
-        self.say(f"{what.capitalize()}: {_ASKS[what]}")
-
-    def _choose(self, limit: Ts, incident: Incident | None) -> None:
-        before = self._draft
-        self._draft = Draft(limit, incident, before.backup, before.spare)
-        if before.backup:
-            self._make_plan()
-        else:
-            self._show()
-            self._ask("backup", "")
-
-    def _make_plan(self) -> None:
-        draft = self._draft
-        if draft.limit is None:
-            self.say("Pick an incident first, or t types the point.")
-        elif not draft.backup:
-            self._ask("backup", "")
-        else:
-            self._draft = Draft(draft.limit, draft.incident, draft.backup, draft.spare, planning=True)
-            uri = self.dashboard.session.target.uri
-            feed = self.feeds.follow(
-                "restore plan", lambda gateway: plan_once(gateway, draft, uri), silence=_PLAN_SILENCE, once=True
-            )
-            self.subscribe(feed, self.show_planned)
-        self._show()
-
-    def _plan_with_commands(self) -> Plan | None:
-        plan = self._draft.plan
-        if plan is None or not plan.commands:
-            self.say("There are no commands yet: pick an incident, name a backup, and see the checks.")
-            return None
-        return plan
-
-    @work(thread=True, exit_on_error=False)
-    def _write(self, path: Path, text: str) -> None:
-        self.app.call_from_thread(self.say, write_new(path, text))
-
     def _open_part(self, part: str) -> None:
         self._part = part
-        self._show()
+        self.show_draft()
         self.query_one(PickList).focus()
         self.refresh_bindings()
 
-    def _show(self) -> None:
+    def show_draft(self) -> None:
         incidents = len(self._scan.incidents) if self._scan else None
         self.query_one("#head", TextLines).show(*head_lines(self._draft, self.size.width))
         self.query_one("#parts", TextLines).show(parts_line(self._draft, incidents, self._part))
@@ -296,9 +200,3 @@ class RestorePage(Page):
         if self._scan and self._scan.done:
             return "Nobody dropped, renamed, or mass-deleted anything in the whole oplog."
         return "Looking through the oplog for what people did ..."
-
-
-def _script(plan: Plan) -> str:
-    from tallyglass.restore.runbook import script
-
-    return script(plan)
