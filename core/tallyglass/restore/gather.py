@@ -113,7 +113,7 @@ async def _look_at_window(gateway: Gateway, facts: Facts) -> None:
         return
     replay = await _replay(gateway, facts, frozenset())
     facts.base = await asyncio.to_thread(read_base, facts.contents.collections, replay.catalog)
-    without = frozenset(replay.dead_groups) | (frozenset() if replay.upserts else frozenset(facts.base.dead_updates))
+    without = replay.groups_to_leave_out() | (frozenset() if replay.upserts else frozenset(facts.base.dead_updates))
     if without and not replay.unexplained():
         replay = await _replay(gateway, facts, without)
         facts.base = await asyncio.to_thread(read_base, facts.contents.collections, replay.catalog)
@@ -140,7 +140,13 @@ async def _replay(gateway: Gateway, facts: Facts, without: frozenset[Ts]) -> Rep
     assert facts.start.ts is not None
     while True:
         at = facts.start.ts
-        replay = Replay(facts.contents.collections, upserts=upserts, running=running, without=without)
+        replay = Replay(
+            facts.contents.collections,
+            upserts=upserts,
+            running=running,
+            without=without,
+            begun_after=facts.contents.backup.start,
+        )
         async for entry in coverage.window(gateway, at, facts.limit):
             replay.feed(entry)
             facts.before_limit = entry if entry.op != "n" else facts.before_limit

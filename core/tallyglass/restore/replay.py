@@ -14,6 +14,7 @@ from tallyglass.restore.backup import StoredCollection
 from tallyglass.restore.catalog import Catalog
 from tallyglass.restore.chains import Chain, Problem, is_left_out
 from tallyglass.restore.entries import Entry, Txn
+from tallyglass.restore.gone import Gone
 from tallyglass.restore.tally import Tally
 from tallyglass.text import clean
 
@@ -41,6 +42,7 @@ class Replay:
         upserts: bool = True,
         running: bool = False,
         without: frozenset[Ts] = frozenset(),
+        begun_after: Ts | None = None,
     ) -> None:
         self.catalog = Catalog(stored, running=running)
         self.running = running
@@ -48,7 +50,8 @@ class Replay:
         self.upserts = upserts
         """Whether an update of a missing document inserts it, as servers before 8.1 do while replaying."""
         self.without = without
-        """Entries that are left out of the file: updates of documents that a later delete removes anyway."""
+        """Entries that are left out of the file: updates of documents that a later delete removes anyway, and groups
+        whose effect the backup holds."""
         self.applied = 0
         self.entries = 0
         self.bytes = 0
@@ -61,12 +64,14 @@ class Replay:
         """Entries to leave out, with the namespace and collection UUID that is not there any more."""
         self.dead_groups: dict[Ts, tuple[str, bytes]] = {}
         """The same for transactions and groups all of whose operations are on such collections. They were not applied;
-        go through the window again with these in ``without``."""
+        go through the window again with :meth:`groups_to_leave_out` in ``without``."""
         self.unlinked: dict[Ts, Ts] = {}
         """Entries of a transaction whose beginning lies before the window: its last entry here and the link to it."""
         self.unopened_views: set[str] = set()
         """Databases where a view is written though nothing holds views there yet."""
-        self._gone: set[bytes] = {item.uuid for item in self.catalog.collections.values() if item.uuid}
+        self._gone = Gone((item.uuid for item in self.catalog.collections.values()), begun_after)
+        self._split: list[tuple[frozenset[Ts], frozenset[bytes]]] = []
+        self._overlaps: list[tuple[Problem, bytes]] = []
         self._open: dict[Txn, Chain] = {}
         self._tally = Tally(self.catalog)
         self._term = -1
@@ -105,6 +110,7 @@ class Replay:
 
     def finish(self) -> None:
         """Take the end of the window: judge what was left open until then."""
+        self.problems += [problem for problem, uuid in self._overlaps if not self._gone.dropped_before_backup(uuid)]
         for ts, ns in self.unexplained().items():
             self.problems.append(
                 Problem("base-incomplete", f"{clean(ns)} is written at {ts} but is not in the backup", ts)
@@ -113,7 +119,16 @@ class Replay:
     def unexplained(self) -> dict[Ts, str]:
         """Entries on collections that are not there though nothing dropped or renamed them: the backup lacks them."""
         dead = self.dead | self.dead_groups
-        return {ts: ns for ts, (ns, uuid) in dead.items() if uuid not in self._gone}
+        return {ts: ns for ts, (ns, uuid) in dead.items() if not self._gone.explains(uuid)}
+
+    def groups_to_leave_out(self) -> frozenset[Ts]:
+        """Entries of the transactions and groups that cannot be applied and need not be.
+
+        Beside the dead groups these are the groups of which a part is on a collection that was gone before the backup
+        began: as the backup did not see that collection any more, it saw all else that the group did.
+        """
+        past = (places for places, uuids in self._split if all(map(self._gone.left_before_backup, uuids)))
+        return frozenset(self.dead_groups).union(*past)
 
     # --- one entry -------------------------------------------------------------------------------------------
 
@@ -145,7 +160,11 @@ class Replay:
     def _all_dead(self, parts: Sequence[Entry]) -> bool:
         """Whether all of a group is on collections that are not there; then all its entries can be left out."""
         operations = [inner for part in parts for inner in part.inner if not _ignored(inner.ns)]
-        if not operations or not all(self._is_dead(inner) for inner in operations):
+        dead = [inner for inner in operations if self._is_dead(inner)]
+        if not dead:
+            return False
+        if len(dead) < len(operations):
+            self._split.append((frozenset(part.ts for part in parts), frozenset(inner.ui for inner in dead)))
             return False
         for part in parts:
             self.dead_groups[part.ts] = (operations[0].ns, operations[0].ui)
@@ -210,8 +229,7 @@ class Replay:
             return
         target = entry.o.get(name)
         ns = f"{entry.db}.{target}" if isinstance(target, str) else entry.ns
-        if entry.ui and name in ("drop", "renameCollection"):
-            self._gone.add(entry.ui)
+        self._gone.note(entry)
         if name == "create":
             self._create(ns, entry)
         elif name == "drop":
@@ -248,15 +266,14 @@ class Replay:
         target = str(entry.o.get("to", ""))
         temporary = source.partition(".")[2].startswith("tmp")
         self.kinds.add("out" if temporary else "rename")
-        if self.catalog.rename(source, target):
+        moving = self.catalog.collections.get(source)
+        another = moving is not None and moving.uuid and entry.ui and moving.uuid != entry.ui
+        if self.catalog.rename(source, target) and not another:
             return
         there = self.catalog.collections.get(target)
-        if there is None or not entry.ui or there.uuid != entry.ui:
-            self._problem(
-                "rename-overlap",
-                f"{clean(source)} became {clean(target)} at {entry.ts}, while the backup was taken",
-                entry,
-            )
+        if another or there is None or not entry.ui or there.uuid != entry.ui:
+            text = f"{clean(source)} became {clean(target)} at {entry.ts}, while the backup was taken"
+            self._overlaps.append((Problem("rename-overlap", text, entry.ts), entry.ui))
 
     def _add_indexes(self, ns: str, entry: Entry) -> None:
         specs = entry.o.get("indexes") if entry.command == "commitIndexBuild" else [_inline(entry.o)]

@@ -18,6 +18,7 @@ from tallyglass.restore.replay import Replay
 
 UUID = Binary(bytes(range(16)), 4)
 OTHER = Binary(bytes(16), 4)
+NEITHER = Binary(bytes(range(100, 116)), 4)
 FIRST = {"ts": Timestamp(0, 0), "t": Int64(-1)}
 
 
@@ -124,6 +125,39 @@ def test_dead_collections_are_left_out_only_when_explained(tmp_path: Path) -> No
     living = {"op": "i", "ns": "s.c", "o": {"_id": 1}}
     mixed = entry(1, "c", "admin.$cmd", {"applyOps": [{"op": "i", "o": {"_id": 1}} | ghost, living]})
     assert kinds(run(Replay(stored(tmp_path)), mixed, dropped)) == ["dead-operation"]
+
+
+def test_what_was_over_before_the_backup_began_is_left_out_whole(tmp_path: Path) -> None:
+    living = {"op": "i", "ns": "s.c", "o": {"_id": 1}}
+    ghost = {"op": "i", "ns": "s.gone", "o": {"_id": 1}, "ui": OTHER}
+    mixed = entry(1, "c", "admin.$cmd", {"applyOps": [ghost, living]})
+    drop = entry(2, "c", "s.$cmd", {"drop": "gone"}, ui=OTHER)
+    replaced = entry(2, "c", "s.$cmd", {"renameCollection": "s.x", "to": "s.gone", "dropTarget": OTHER}, ui=NEITHER)
+    fates = (drop,), (replaced, entry(3, "c", "s.$cmd", {"drop": "gone"}, ui=NEITHER))
+    for fate in fates:
+        before = run(Replay(stored(tmp_path), begun_after=Ts(3, 1)), mixed, *fate)
+        assert before.groups_to_leave_out() == {Ts(1, 1)}
+        again = Replay(stored(tmp_path), begun_after=Ts(3, 1), without=before.groups_to_leave_out())
+        assert kinds(run(again, mixed, *fate)) == []
+        # Dropped only after the backup had begun: perhaps the backup left it out, and did not see the rest either.
+        during = run(Replay(stored(tmp_path), begun_after=Ts(1, 9)), mixed, *fate)
+        assert during.groups_to_leave_out() == set()
+        assert "dead-operation" in kinds(during)
+
+
+def test_a_rename_is_certain_only_when_the_backup_tells_whose_it_was(tmp_path: Path) -> None:
+    rename = entry(1, "c", "s.$cmd", {"renameCollection": "s.a", "to": "s.b"}, ui=OTHER)
+    drop = entry(2, "c", "s.$cmd", {"drop": "b"}, ui=OTHER)
+    assert kinds(run(Replay(stored(tmp_path)), rename)) == ["rename-overlap"]
+    assert kinds(run(Replay(stored(tmp_path), begun_after=Ts(1, 9)), rename, drop)) == ["rename-overlap"]
+    assert kinds(run(Replay(stored(tmp_path), begun_after=Ts(2, 1)), rename, drop)) == []
+    # The backup holds an s.c that is younger than the one of this rename: it would be moved over s.d.
+    other = entry(1, "c", "s.$cmd", {"renameCollection": "s.c", "to": "s.d"}, ui=OTHER)
+    assert kinds(run(Replay(stored(tmp_path), begun_after=Ts(2, 1)), other)) == ["rename-overlap"]
+    # Here the younger one came by a rename too, which would find nothing once its target had been moved away.
+    drop = entry(2, "c", "s.$cmd", {"drop": "d"}, ui=OTHER)
+    came = entry(3, "c", "s.$cmd", {"renameCollection": "s.x", "to": "s.c"}, ui=UUID)
+    assert kinds(run(Replay(stored(tmp_path), begun_after=Ts(3, 1)), other, drop, came)) == ["rename-overlap"]
 
 
 def test_renames_leave_indexes_behind(tmp_path: Path) -> None:
