@@ -14,8 +14,7 @@ from access_control import LEAKS, PASSWORD, GuardedSet
 from tallyglass.demo.server import HOST, ReplicaSet, Standalone, free_port
 from tallyglass_tui.cli import main
 
-# The driver leaves a socket whose TLS handshake failed to the garbage collector, which then warns.
-pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
+pytestmark = pytest.mark.live
 
 QUICK = "serverSelectionTimeoutMS=700"
 HANDSHAKE = "serverSelectionTimeoutMS=1900"

@@ -14,7 +14,6 @@ from tallyglass.gateway import OPLOG, Namespace
 # Cancelled reads leave their sockets to the garbage collector: the driver's way.
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 

@@ -7,9 +7,7 @@ from bson import Int64
 from pymongo import ReturnDocument
 from restore_scene import Scene, record, same
 
-# PyMongo may leave the socket of a monitor that was connecting while its client was closed.
-QUIET = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-pytestmark = [pytest.mark.live, pytest.mark.filterwarnings(QUIET)]
+pytestmark = pytest.mark.live
 
 
 def issue(scene: Scene) -> dict[str, int]:

@@ -17,9 +17,7 @@ from tallyglass.demo.server import ReplicaSet, Standalone, free_port
 from tallyglass.moment import Ts
 from tallyglass.restore.plan import Level
 
-# PyMongo may leave the socket of a monitor that was connecting while its client was closed.
-QUIET = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-pytestmark = [pytest.mark.live, pytest.mark.filterwarnings(QUIET)]
+pytestmark = pytest.mark.live
 
 
 def fill(scene: Scene, first: int, last: int) -> None:

@@ -17,9 +17,7 @@ from tallyglass.moment import Ts
 from tallyglass.restore.document import to_json
 from tallyglass.restore.plan import Level
 
-# PyMongo may leave the socket of a monitor that was connecting while its client was closed.
-QUIET = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-pytestmark = [pytest.mark.live, pytest.mark.filterwarnings(QUIET)]
+pytestmark = pytest.mark.live
 
 PASSWORD = "p@ss'w\"o r/d%é$(id)`"
 

@@ -21,9 +21,7 @@ from tallyglass.restore.plan import Level, Plan
 from tallyglass.restore.planner import RestoreRequest, plan_restore
 from tallyglass.restore.runbook import script
 
-# PyMongo may leave the socket of a monitor that was connecting while its client was closed.
-QUIET = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-pytestmark = [pytest.mark.live, pytest.mark.filterwarnings(QUIET)]
+pytestmark = pytest.mark.live
 
 
 @pytest.fixture

@@ -18,9 +18,7 @@ from restore_scene import Scene, State, ids, record, same
 from tallyglass.moment import Ts
 from tallyglass.restore.plan import Level, Plan, Strategy
 
-# PyMongo may leave the socket of a monitor that was connecting while its client was closed.
-QUIET = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-pytestmark = [pytest.mark.live, pytest.mark.filterwarnings(QUIET)]
+pytestmark = pytest.mark.live
 
 
 def orders(scene: Scene, first: int = 0, last: int = 100) -> None:

@@ -10,9 +10,7 @@ from restore_scene import Scene, ids, record, same
 
 from tallyglass.restore.plan import Level
 
-# PyMongo may leave the socket of a monitor that was connecting while its client was closed.
-QUIET = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-pytestmark = [pytest.mark.live, pytest.mark.filterwarnings(QUIET)]
+pytestmark = pytest.mark.live
 
 NAMES = [
     "with space", 'quote"double', "quote'single", "new\nline", "tab\tand\x1besc", "Größe_日本", "-rf", "--uri=x", "a*b",
