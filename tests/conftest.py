@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,12 @@ def tools_folder() -> Path | None:
         return _BUILT
     found = [shutil.which(tool) for tool in TOOLS]
     return Path(found[0]).parent if found[0] and all(found) else None
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C mean the same in every run: the jobs that a shell starts in the background inherit an ignored one."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -150,15 +150,7 @@ def test_doctor(scene: tuple[str, Path]) -> None:
 def test_following_ends_quietly(driver: str, scene: tuple[str, Path]) -> None:
     words = [sys.executable, "-m", "tallyglass_tui", "oplog", "--follow", "--json", scene[0]]
     environ = os.environ | {"TALLYGLASS_DRIVER": driver}
-    with subprocess.Popen(
-        words,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environ,
-        text=True,
-        # A shell gives its background jobs, and so their children, a SIGINT that is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as child:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, text=True) as child:
         assert child.stdout is not None
         try:
             assert json.loads(child.stdout.readline())["ts"]
