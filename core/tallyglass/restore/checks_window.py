@@ -183,12 +183,12 @@ def meaning(facts: Facts) -> Iterator[Check]:
     for row in facts.returns:
         if row.note:
             yield Check("return", Level.WARN, f"{clean(row.ns)}: {row.note}")
-    if facts.reissue:
+    if facts.counters.fixes:
         yield Check(
             "reissue",
             Level.WARN,
-            f"{len(facts.reissue)} counters would hand out ids again that were handed out after the point.",
+            f"{len(facts.counters.fixes)} counters would hand out ids again that were handed out after the point.",
             "The commands move them forward with $max, on the spare and on the live set.",
         )
-    for ns in facts.reissue_unknown:
+    for ns in facts.counters.unknown:
         yield Check("reissue-unknown", Level.WARN, f"Counters: {ns}")

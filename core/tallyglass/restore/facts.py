@@ -13,7 +13,8 @@ from tallyglass.restore.chains import Chain, is_left_out
 from tallyglass.restore.coverage import HeadRoom, Start
 from tallyglass.restore.entries import Entry
 from tallyglass.restore.loss import LossCount
-from tallyglass.restore.plan import Reissue, Return
+from tallyglass.restore.plan import Return
+from tallyglass.restore.reissue import Found as CounterFacts
 from tallyglass.restore.replay import Replay
 from tallyglass.restore.spare import Spare
 from tallyglass.restore.tool_uri import ToolUri
@@ -49,8 +50,7 @@ class Facts:
     unreadable: str = ""
     tools: Tools | None = None
     returns: tuple[Return, ...] = ()
-    reissue: tuple[Reissue, ...] = ()
-    reissue_unknown: tuple[str, ...] = ()
+    counters: CounterFacts = field(default_factory=CounterFacts)
     free_bytes: int | None = None
 
     @property

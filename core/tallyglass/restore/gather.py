@@ -125,8 +125,7 @@ async def _look_at_window(gateway: Gateway, facts: Facts) -> None:
     first = facts.start.ts if facts.start else None
     if first is None:
         return
-    found = await find_reissues(gateway, facts.contents.collections, facts.loss.changed, first, facts.limit)
-    facts.reissue, facts.reissue_unknown = found.rows, found.unknown
+    facts.counters = await find_reissues(gateway, facts.contents.collections, facts.loss.changed, first, facts.limit)
     facts.start = await coverage.still_covered(gateway, facts.start or start)
     if start.oldest is not None:
         facts.head_room = await coverage.head_room(gateway, first, start.oldest, start.newest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from bson import Timestamp, json_util
@@ -10,7 +11,10 @@ from bson import Timestamp, json_util
 from tallyglass.moment import Ts
 from tallyglass.mongosh import call, keeps_order, literal
 
-__all__ = ["call", "create_indexes", "drop_like", "keeps_order", "literal", "merge_since", "must", "program"]
+__all__ = [
+    "call", "create_indexes", "drop_like", "keeps_order", "literal", "merge_since", "moved", "must", "program",
+    "replace_by",
+]  # fmt: skip
 
 
 def must(db: str, body: Mapping[str, Any]) -> str:
@@ -18,11 +22,31 @@ def must(db: str, body: Mapping[str, Any]) -> str:
     return f"must(db.getSiblingDB({literal(db)}).runCommand({literal(body)}));"
 
 
-def merge_since(ns: str, seen: Ts, body: Mapping[str, Any]) -> str:
-    """An ``aggregate`` command that ends in a merge into ``ns``, without the documents that the oplog shows written
-    after ``seen``, its last entry that was looked at: see :func:`program`."""
+def merge_since(ns: str, beside: str, count: int | None, seen: Ts, body: Mapping[str, Any]) -> str:
+    """An ``aggregate`` command that merges ``beside`` into ``ns``, without the documents that the oplog shows written
+    after ``seen``, its last entry that was looked at. Nothing is written where ``beside`` does not hold ``count``
+    documents, or ``ns`` is gone: see :func:`program`."""
     stamp = literal(Timestamp(seen.t, seen.i))
-    return f"mergeSince({literal(ns)}, {stamp}, {literal(ns.partition('.')[0])}, {literal(body)});"
+    return f"mergeSince({literal(ns)}, {literal(beside)}, {_plain(count)}, {stamp}, {literal(body)});"
+
+
+def replace_by(ns: str, beside: str, kept: str, count: int | None, paths: Sequence[str] = ()) -> str:
+    """Rename ``ns`` to ``kept`` and ``beside`` to ``ns``; may be run again wherever it was stopped.
+
+    ``paths`` are the numbers of counters in it: each is moved to the greatest that it has at that moment, before and
+    after the change of names, so that an id that was handed out since the plan is not handed out again.
+    """
+    words = ", ".join(literal(one) for one in (ns, beside, kept))
+    return f"replaceBy({words}, {_plain(count)}, {literal(list(paths))});"
+
+
+def moved(update: str, missing: str = "") -> str:
+    """An ``updateOne`` that must find its document, else ``missing`` is said; without it, it need not."""
+    return f"moved({update}, {literal(missing)});" if missing else f"{update};"
+
+
+def _plain(count: int | None) -> str:
+    return "null" if count is None else str(count)
 
 
 def create_indexes(db: str, name: str, specs: Sequence[str]) -> str:
@@ -36,49 +60,8 @@ def drop_like(db: str, pattern: str) -> str:
     return f"dropLike({literal(db)}, {literal(pattern)});"
 
 
-_HELPERS = """\
-const MOST_SINCE = 50000;
-function must(result) {
-  if (!result.ok || (result.writeErrors && result.writeErrors.length)) {
-    throw new Error(JSON.stringify(result));
-  }
-  return result;
-}
-function dropLike(name, pattern) {
-  const where = db.getSiblingDB(name);
-  const names = where.getCollectionNames().filter((one) => new RegExp(pattern).test(one));
-  names.forEach((one) => where.getCollection(one).drop());
-}
-function writtenSince(ns, seen) {
-  const oplog = db.getSiblingDB("local").getCollection("oplog.rs");
-  if (oplog.find({ts: seen}).limit(1).toArray().length !== 1) {
-    throw new Error("The oplog does not reach back to the plan any more: plan again.");
-  }
-  const wanted = {ts: {$gt: seen}, $or: [{ns: ns}, {"o.applyOps.ns": ns}]};
-  const shape = {op: 1, ns: 1, "o._id": 1, "o2._id": 1};
-  ["op", "ns", "o._id", "o2._id"].forEach((one) => { shape["o.applyOps." + one] = 1; });
-  const entries = oplog.find(wanted, shape).limit(MOST_SINCE + 1).toArray();
-  const ids = [];
-  for (const entry of entries) {
-    const inner = entry.op === "c" ? (entry.o.applyOps || []) : [entry];
-    for (const one of inner) {
-      if (one.ns === ns && ["i", "u", "d"].includes(one.op)) {
-        ids.push(one.op === "u" ? one.o2._id : one.o._id);
-      }
-    }
-  }
-  if (entries.length > MOST_SINCE || ids.length > MOST_SINCE) {
-    throw new Error("Too many documents were written since the plan: stop the writers and plan again.");
-  }
-  return ids;
-}
-function mergeSince(ns, seen, name, body) {
-  const ids = writtenSince(ns, seen);
-  if (ids.length > 0) {
-    body.pipeline.unshift({$match: {_id: {$nin: ids}}});
-  }
-  return must(db.getSiblingDB(name).runCommand(body));
-}"""
+_HELPERS = (files(__package__) / "helpers.js").read_text(encoding="ascii").rstrip("\n")
+"""Functions that the statements call; see there."""
 
 
 def program(statements: Sequence[str], uri: str, password_file: str = "") -> str:

@@ -18,8 +18,9 @@ from tallyglass.text import shell_join
 class Order:
     """Everything that the commands are made from. All of it was proven before.
 
-    ``own_spare`` is a port: the commands start a spare of their own there; 0 where one was named. ``fixes`` are the
-    mongosh statements for counters; ``merges`` those that merge what came back, by namespace.
+    ``own_spare`` is a port: the commands start a spare of their own there; 0 where one was named. ``fixes`` and
+    ``live_fixes`` are the mongosh statements for counters on the spare and on the live set; ``merges`` those that merge
+    what came back, by namespace.
     """
 
     work: WorkDir
@@ -39,6 +40,7 @@ class Order:
     returns: tuple[Return, ...] = ()
     merges: dict[str, list[str]] = field(default_factory=dict)
     fixes: tuple[str, ...] = ()
+    live_fixes: tuple[str, ...] = ()
     own_spare: int = 0
 
     @property

@@ -131,13 +131,15 @@ class Strategy(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Return:
     """How one namespace comes back: ``beside`` is the name it is put under first; ``kept`` counts documents that
-    were written after the point by others and stay as they are; ``note`` says any doubt."""
+    were written after the point by others and stay as they are; ``note`` says any doubt; ``away`` is the name under
+    which what is live is kept when it is replaced."""
 
     ns: str
     strategy: Strategy
     beside: str = ""
     kept: int = 0
     note: str = ""
+    away: str = ""
 
 
 @dataclass(frozen=True, slots=True)

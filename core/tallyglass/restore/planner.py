@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from tallyglass.restore.expectation import expect
 from tallyglass.restore.facts import Facts
 from tallyglass.restore.files import WorkDir
 from tallyglass.restore.gather import RestoreRequest, gather
-from tallyglass.restore.plan import ExpectedNamespace, Level, Plan, Slice
+from tallyglass.restore.plan import ExpectedNamespace, Level, Plan, Slice, Strategy
 from tallyglass.restore.returns import merge_steps, plan_returns
 from tallyglass.restore.toolset import needed_for
 from tallyglass.text import clean
@@ -40,7 +41,7 @@ async def plan_restore(gateway: Gateway, request: RestoreRequest) -> Plan:
     plan = _describe(facts, request, expected)
     if plan.level is Level.BLOCK:
         return plan
-    return replace(plan, commands=commands(_order(facts, plan, stamp)))
+    return replace(plan, commands=commands(_order(facts, plan)))
 
 
 async def live_names(gateway: Gateway, databases: set[str]) -> tuple[frozenset[str], frozenset[str]]:
@@ -74,7 +75,7 @@ def _describe(facts: Facts, request: RestoreRequest, expected: tuple[ExpectedNam
         hours_left=facts.head_room.hours if facts.head_room else None,
         checks=judge(facts),
         loss=facts.loss.losses() if facts.loss else (),
-        reissue=facts.reissue,
+        reissue=facts.counters.rows,
         expected=expected,
         leftovers=tuple(replay.catalog.phantoms()) + tuple(replay.catalog.leftovers) if replay else (),
         returns=facts.returns,
@@ -117,7 +118,7 @@ def _slice(facts: Facts) -> Slice | None:
     return Slice(entries, replay.first, last, size)
 
 
-def _order(facts: Facts, plan: Plan, stamp: str) -> Order:
+def _order(facts: Facts, plan: Plan) -> Order:
     replay, loss = facts.replay, facts.loss
     assert replay is not None
     assert loss is not None
@@ -143,9 +144,29 @@ def _order(facts: Facts, plan: Plan, stamp: str) -> Order:
         phantoms=tuple(catalog.phantoms()),
         leftovers=tuple(dict.fromkeys(catalog.leftovers)),
         returns=plan.returns,
-        merges={
-            row.ns: merge_steps(row, loss.changed.get(row.ns), facts.incident, stamp, loss.last) for row in plan.returns
-        },
-        fixes=tuple(f"{row.fix};" for row in plan.reissue),
+        merges=_merges(facts, plan, loss.last),
+        fixes=tuple(fix.on_spare() for fix in facts.counters.fixes),
+        live_fixes=_live_fixes(facts, plan),
         own_spare=facts.own_spare,
     )
+
+
+def _merges(facts: Facts, plan: Plan, seen: Ts) -> dict[str, list[str]]:
+    """The statements that merge what came back, by namespace."""
+    assert facts.loss is not None
+    computed = {item.ns: item.documents for item in plan.expected}
+    # A counter that was moved forward on the spare before may be new there.
+    made = Counter(ns for ns, _ in {(fix.ns, fix.row.id) for fix in facts.counters.fixes if fix.makes})
+    merges = {}
+    for back in plan.returns:
+        count = computed.get(back.ns)
+        count = None if count is None else count + made[back.ns]
+        changed, paths = facts.loss.changed.get(back.ns), facts.counters.paths.get(back.ns, ())
+        merges[back.ns] = merge_steps(back, changed, facts.incident, seen, count, paths)
+    return merges
+
+
+def _live_fixes(facts: Facts, plan: Plan) -> tuple[str, ...]:
+    back = {row.ns for row in plan.returns if row.strategy is not Strategy.BESIDE}
+    fixes = (fix.on_source(comes_back=fix.ns in back) for fix in facts.counters.fixes)
+    return tuple(fix for fix in fixes if fix)

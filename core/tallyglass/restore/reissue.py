@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bson import ObjectId
+
 from tallyglass.counters.history import value_after
 from tallyglass.counters.identity import id_text
 from tallyglass.counters.numbers import as_number, numeric_type
@@ -47,12 +49,57 @@ class Seen:
     """Whether the backup holds its collection in a form that is not read here: an archive or data files."""
 
 
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One counter that is moved forward, for the commands: ``row`` as it is shown, ``ns`` as it is stored.
+
+    ``restored`` tells whether it is known to be on the spare after the replay, ``live`` whether it was there when the
+    plan was made; where it is neither, the update makes it.
+    """
+
+    ns: str
+    row: Reissue
+    restored: bool
+    live: bool
+
+    @property
+    def makes(self) -> bool:
+        """Whether the update makes the counter on the spare."""
+        return not (self.restored or self.live)
+
+    def on_spare(self) -> str:
+        """The statement for the spare."""
+        said = f"The counter {self._shown} is not on the spare, though backup and oplog have it: plan again."
+        return mongosh.moved(self.row.fix, said if self.restored else "")
+
+    def on_source(self, *, comes_back: bool) -> str:
+        """The statement for the live set; empty where the counter was gone and its collection does not come back."""
+        if not (comes_back or self.live):
+            return ""
+        said = (
+            f"The counter {self._shown} is not on the live set. Insert it with {self.row.field} at {self.row.live} or "
+            "more and run the script again; if it was deleted on purpose, plan again."
+        )
+        return mongosh.moved(self.row.fix, said)
+
+    @property
+    def _shown(self) -> str:
+        return f"{self.row.ns} {self.row.id}"
+
+
 @dataclass(slots=True)
 class Found:
-    """What the search yields; ``unknown`` names what could not be told."""
+    """What the search yields; ``unknown`` names what could not be told. ``paths`` are the numbers of all counters, by
+    the stored namespace."""
 
-    rows: tuple[Reissue, ...] = ()
+    fixes: tuple[Fix, ...] = ()
     unknown: tuple[str, ...] = ()
+    paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[Reissue, ...]:
+        """The fixes as they are shown."""
+        return tuple(fix.row for fix in self.fixes)
 
 
 @dataclass(slots=True)
@@ -148,8 +195,13 @@ async def find_reissues(
                 one.issued = greater(one.issued, dig(document, one.path))
     if namespaces:
         await _through_oplog(gateway, search, namespaces, start)
-    rows = [row for one in search.seen.values() if (row := _row(one, unknown)) is not None]
-    return Found(tuple(sorted(rows, key=lambda row: (row.ns, row.id, row.field))), tuple(unknown))
+    fixes = [
+        Fix(one.ns, row, one.restored is not None, one.live)
+        for one in search.seen.values()
+        if (row := _row(one, unknown)) is not None
+    ]
+    fixes.sort(key=lambda fix: (fix.row.ns, fix.row.id, fix.row.field))
+    return Found(tuple(fixes), tuple(unknown), {ns: tuple(sorted(paths)) for ns, paths in search.paths.items()})
 
 
 def _from_backup(search: Search, ns: str, stored: StoredCollection | None) -> bool:
@@ -207,7 +259,11 @@ def _row(one: Seen, unknown: list[str]) -> Reissue | None:
         unknown.append(f"{shown} must be moved to {one.issued} by hand: its id has fields that mongosh would reorder")
         return None
     query, change = {"_id": one.id}, {"$max": {one.path: one.issued}}
-    more = ({"upsert": True},) if one.restored is None and not one.live else ()
+    made = one.restored is None and not one.live
+    if made and isinstance(one.id, ObjectId):
+        unknown.append(f"{shown} was made and removed after the point: if it comes again, begin it above {one.issued}")
+        return None
+    more = ({"upsert": True},) if made else ()
     return Reissue(
         ns=clean(one.ns),
         id=id_text(one.id),

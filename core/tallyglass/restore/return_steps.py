@@ -22,10 +22,10 @@ def return_steps(order: Order) -> list[Command]:
     for number, row in enumerate(order.returns, start=1):
         if row.strategy is Strategy.WHOLE or row.beside:
             steps += _bring_back(order, row, number)
-    if order.fixes:
+    if order.live_fixes:
         steps.append(
             run_mongosh(
-                order, Phase.RETURN, "counters.js", "Move counters forward on the live set", order.fixes, "source",
+                order, Phase.RETURN, "counters.js", "Move counters forward on the live set", order.live_fixes, "source",
                 why="$max never lowers one: ids that were handed out after the point are not handed out again.",
             )
         )  # fmt: skip

@@ -45,15 +45,16 @@ def plan_returns(
         elif item.ns not in live and _was_taken(item, found, incident):
             rows.append(Return(item.ns, Strategy.WHOLE))
         elif item.ns in live and found is not None and _damaged(item, found, incident):
-            rows.append(_beside(item, found, incident, _free_name(item.ns, stamp, live)))
+            beside, away = (_free_name(f"{item.ns}_{word}_{stamp}", live) for word in ("pitr", "before_restore"))
+            rows.append(_beside(item, found, incident, beside, away))
     return tuple(rows)
 
 
-def _free_name(ns: str, stamp: str, live: frozenset[str]) -> str:
+def _free_name(wanted: str, live: frozenset[str]) -> str:
     """A name beside the live collection that nothing has: what is put there replaces whatever is of that name."""
-    name, number = f"{ns}_pitr_{stamp}", 2
+    name, number = wanted, 2
     while name in live:
-        name, number = f"{ns}_pitr_{stamp}_{number}", number + 1
+        name, number = f"{wanted}_{number}", number + 1
     return name
 
 
@@ -85,13 +86,15 @@ def _names(ns: str, incident: Incident) -> bool:
     return incident.ns == clean(ns)
 
 
-def _beside(item: ExpectedNamespace, found: Changed, incident: Incident | None, beside: str) -> Return:
+def _beside(item: ExpectedNamespace, found: Changed, incident: Incident | None, beside: str, away: str) -> Return:
     if item.kind != "collection":
         return Return(item.ns, Strategy.BESIDE, "", note=f"A {item.kind} of this name is live; compare it by hand.")
-    if len(beside.encode()) > LONGEST_NAMESPACE or "$" in item.ns:
+    replaced = incident is not None and incident.kind in _REPLACED
+    if len((away if replaced else beside).encode()) > LONGEST_NAMESPACE or "$" in item.ns:
         return Return(item.ns, Strategy.BESIDE, "", note="Its name cannot be lengthened; bring it back by hand.")
-    if incident is not None and incident.kind in _REPLACED:
-        return Return(item.ns, Strategy.REPLACE, beside, note="The live collection is renamed, not dropped.")
+    if replaced:
+        note = "The live collection is renamed, not dropped."
+        return Return(item.ns, Strategy.REPLACE, beside, note=note, away=away)
     if incident is None or incident.kind not in _MERGED:
         return Return(item.ns, Strategy.MERGE, beside, note="What is live stays as it is; what is missing comes back.")
     if found.newer is None and incident.kind != "deleteMany":
@@ -126,16 +129,21 @@ def merge_command(row: Return, found: Changed | None, incident: Incident | None)
     return {"aggregate": row.beside.partition(".")[2], "pipeline": pipeline, "cursor": {}}
 
 
-def merge_steps(row: Return, found: Changed | None, incident: Incident | None, stamp: str, seen: Ts) -> list[str]:
-    """The mongosh statements for one namespace that was put beside. ``seen`` is the last entry of the oplog that was
-    read for the plan: what is written after it is left alone too."""
-    db, _, name = row.ns.partition(".")
+def merge_steps(
+    row: Return,
+    found: Changed | None,
+    incident: Incident | None,
+    seen: Ts,
+    count: int | None = None,
+    paths: Sequence[str] = (),
+) -> list[str]:
+    """The mongosh statements for one namespace that was put beside.
+
+    ``seen`` is the last entry of the oplog that was read for the plan: what is written after it is left alone too.
+    ``count`` documents must be beside, None where that was not computed; ``paths`` are the numbers of counters in it.
+    """
     if row.strategy is Strategy.MERGE:
-        return [mongosh.merge_since(row.ns, seen, merge_command(row, found, incident))]
+        return [mongosh.merge_since(row.ns, row.beside, count, seen, merge_command(row, found, incident))]
     if row.strategy is Strategy.REPLACE:
-        away = f"{db}.{name}_before_restore_{stamp}"
-        return [
-            mongosh.must("admin", {"renameCollection": row.ns, "to": away}),
-            mongosh.must("admin", {"renameCollection": row.beside, "to": row.ns}),
-        ]
+        return [mongosh.replace_by(row.ns, row.beside, row.away, count, paths)]
     return []

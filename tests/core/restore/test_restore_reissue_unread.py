@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tallyglass.restore.reissue import Seen, _row
+import pytest
+from bson import ObjectId
+
+from tallyglass.restore.reissue import Fix, Seen, _row
 
 
 def test_a_counter_in_an_archive_is_moved_forward_and_never_made() -> None:
@@ -16,3 +19,34 @@ def test_a_counter_in_an_archive_is_moved_forward_and_never_made() -> None:
     made = _row(Seen("s.counters", "orders", "seq", issued=7), unknown)
     assert made is not None
     assert "upsert" in made.fix
+
+
+@pytest.mark.parametrize(
+    ("restored", "live", "comes_back", "spare_stops", "source"),
+    [
+        (5, True, True, True, "stops"),
+        (5, False, True, True, "stops"),
+        (5, False, False, True, "nothing"),
+        (None, True, False, False, "stops"),
+        (None, False, False, False, "nothing"),
+        (None, False, True, False, "stops"),
+    ],
+)
+def test_a_counter_that_must_be_there_and_is_not_stops_the_script(
+    restored: int | None, live: bool, comes_back: bool, spare_stops: bool, source: str
+) -> None:
+    unread = restored is None and live
+    seen = Seen("s.counters", "orders", "seq", restored=restored, issued=7, live=live, unread=unread)
+    row = _row(seen, [])
+    assert row is not None
+    fix = Fix(seen.ns, row, restored is not None, live)
+    assert fix.on_spare().startswith("moved(") is spare_stops
+    on_source = fix.on_source(comes_back=comes_back)
+    assert (on_source == "") is (source == "nothing")
+    assert ("seq at 7 or more" in on_source) is (source == "stops")
+
+
+def test_a_counter_without_a_name_is_not_made_anew() -> None:
+    unknown: list[str] = []
+    assert _row(Seen("s.counters", ObjectId(), "seq", issued=7), unknown) is None
+    assert "begin it above 7" in unknown[0]

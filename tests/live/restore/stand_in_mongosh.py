@@ -20,6 +20,10 @@ _SPACE = re.compile(r"\s*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WORD = re.compile(r"[A-Za-z.]+")
 _NUMBER = re.compile(r"-?\d+")
+_COUNT = re.compile(r"null|\d+")
+
+
+STATEMENTS = ("must(", "mergeSince(", "replaceBy(", "moved(", "dropLike(", "db.getSiblingDB(")
 
 
 class Reader:
@@ -118,7 +122,7 @@ def run(lines: list[str]) -> None:
             password = held.read_text() if held.exists() else sys.stdin.readline().rstrip("\n")
         elif line.startswith("db = connect("):
             client = connect(line, password)
-        elif line.startswith(("must(", "mergeSince(", "dropLike(", "db.getSiblingDB(")):
+        elif line.startswith(STATEMENTS):
             assert client is not None
             statement(client, Reader(line))
         elif line and not line.startswith(("const fs = require", "const password = ", 'print("done")')):
@@ -135,16 +139,38 @@ def connect(line: str, password: str) -> MongoClient[Any]:
     return MongoClient(uri, serverSelectionTimeoutMS=20_000)
 
 
-def merge_since(client: MongoClient[Any], reader: Reader) -> None:
-    reader.take("mergeSince(")
-    ns = reader.value()
-    reader.take(",")
-    seen = reader.value()
-    reader.take(",")
-    where = client[reader.value()]
-    reader.take(",")
-    body = reader.value()
+def arguments(reader: Reader, name: str, *kinds: str) -> list[Any]:
+    """The arguments of one call: each a value, or a plain count."""
+    reader.take(f"{name}(")
+    found = []
+    for number, kind in enumerate(kinds):
+        if number:
+            reader.take(",")
+        if kind == "count":
+            text = reader.match(_COUNT)
+            found.append(None if text == "null" else int(text))
+        else:
+            found.append(reader.value())
     reader.take(");")
+    return found
+
+
+def is_there(client: MongoClient[Any], ns: str) -> bool:
+    db, _, name = ns.partition(".")
+    return name in client[db].list_collection_names()
+
+
+def must_hold(client: MongoClient[Any], ns: str, count: int | None) -> None:
+    db, _, name = ns.partition(".")
+    if not is_there(client, ns) or (count is not None and client[db][name].count_documents({}) != count):
+        sys.exit(f"stand-in for mongosh: {ns!r} is not there, or holds other than {count} documents")
+
+
+def merge_since(client: MongoClient[Any], reader: Reader) -> None:
+    ns, beside, count, seen, body = arguments(reader, "mergeSince", "", "", "count", "", "")
+    must_hold(client, beside, count)
+    if not is_there(client, ns):
+        sys.exit(f"stand-in for mongosh: {ns!r} is not there any more")
     oplog = client.local["oplog.rs"]
     if oplog.find_one({"ts": seen}) is None:
         sys.exit("stand-in for mongosh: the oplog does not reach back to the plan")
@@ -155,7 +181,33 @@ def merge_since(client: MongoClient[Any], reader: Reader) -> None:
                 ids.append(one["o2" if one["op"] == "u" else "o"]["_id"])
     if ids:
         body["pipeline"].insert(0, {"$match": {"_id": {"$nin": ids}}})
-    where.command(body)
+    client[ns.partition(".")[0]].command(body)
+
+
+def forward(client: MongoClient[Any], source: str, target: str, path: str, wanted: Any, missing: str) -> None:
+    db, _, name = source.partition(".")
+    greater = {"$max": [f"${path}", f"$$new.{path}"]}
+    merge = {"into": target.partition(".")[2], "on": "_id", "whenMatched": [{"$set": {path: greater}}]}
+    pipeline = [{"$match": wanted | {path: {"$type": "number"}}}, {"$merge": merge | {"whenNotMatched": missing}}]
+    client[db].command({"aggregate": name, "pipeline": pipeline, "cursor": {}})
+
+
+def replace_by(client: MongoClient[Any], reader: Reader) -> None:
+    ns, beside, kept, count, paths = arguments(reader, "replaceBy", "", "", "", "count", "")
+    found = tuple(is_there(client, one) for one in (ns, beside, kept))
+    if found == (True, True, False):
+        must_hold(client, beside, count)
+        for path in paths:
+            forward(client, ns, beside, path, {}, "discard")
+        client.admin.command({"renameCollection": ns, "to": kept})
+        client.admin.command({"renameCollection": beside, "to": ns})
+    elif found == (False, True, True):
+        client.admin.command({"renameCollection": beside, "to": ns})
+    elif found != (True, False, True):
+        sys.exit(f"stand-in for mongosh: neither before nor after the replacement of {ns!r}")
+    for path in paths:
+        forward(client, kept, ns, path, {}, "discard")
+        forward(client, kept, ns, path, {"_id": {"$not": {"$type": "objectId"}}}, "insert")
 
 
 def statement(client: MongoClient[Any], reader: Reader) -> None:
@@ -172,6 +224,12 @@ def statement(client: MongoClient[Any], reader: Reader) -> None:
     if reader.sees("mergeSince("):
         merge_since(client, reader)
         return
+    if reader.sees("replaceBy("):
+        replace_by(client, reader)
+        return
+    must_match = reader.sees("moved(")
+    if must_match:
+        reader.take("moved(")
     checked = reader.sees("must(")
     if checked:
         reader.take("must(")
@@ -195,5 +253,13 @@ def statement(client: MongoClient[Any], reader: Reader) -> None:
     if reader.sees(","):
         reader.take(",")
         more = reader.value()
-    reader.take(");")
-    target.update_one(query, change, **more)
+    reader.take(")")
+    missing = ""
+    if must_match:
+        reader.take(",")
+        missing = reader.value()
+        reader.take(")")
+    reader.take(";")
+    done = target.update_one(query, change, **more)
+    if missing and not done.matched_count and done.upserted_id is None:
+        sys.exit(f"stand-in for mongosh: {missing}")

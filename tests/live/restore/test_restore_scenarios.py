@@ -129,25 +129,30 @@ async def test_a_bad_update_many(scene: Scene) -> None:
     assert found == wanted | {3: "by hand", 4: "since the plan", 500: None}
 
 
-async def test_a_collection_that_out_replaced(scene: Scene) -> None:
+async def test_counters_that_out_replaced(scene: Scene) -> None:
     shop = scene.client["shop"]
     orders(scene)
-    shop.totals.insert_many([{"_id": n, "sum": n} for n in range(30)])
-    shop.totals.create_index("sum", unique=True)
+    shop.counters.insert_many([{"_id": "orders", "seq": Int64(40)}, {"_id": "bills", "seq": 7}])
+    shop.counters.create_index("seq")
     backup = scene.backup("--oplog")
-    shop.totals.insert_one({"_id": 99, "sum": 99})
+    shop.counters.update_one({"_id": "orders"}, {"$inc": {"seq": 60}})
     before, since = record(scene.client), scene.now()
-    shop.orders.aggregate([{"$match": {"_id": 1}}, {"$out": "totals"}])
+    shop.orders.aggregate([{"$match": {"_id": 1}}, {"$out": "counters"}])
     scene.settle()
-    incident = await scene.incident("out", "shop.totals")
+    incident = await scene.incident("out", "shop.counters")
     assert (incident.point or incident.first) > since
     plan = await scene.plan(backup, incident.point or incident.first, incident=incident)
-    assert [(row.ns, row.strategy) for row in plan.returns] == [("shop.totals", Strategy.REPLACE)]
+    assert [(row.ns, row.strategy) for row in plan.returns] == [("shop.counters", Strategy.REPLACE)]
+    # What is handed out after the plan is known to the live collection alone.
+    shop.counters.update_one({"_id": "orders"}, {"$inc": {"seq": 120}}, upsert=True)
+    shop.counters.update_one({"_id": "begun since"}, {"$inc": {"seq": 3}}, upsert=True)
     scene.must_run(plan)
     after = record(scene.client)
-    assert after["shop.totals"] == before["shop.totals"]
+    held = {row["_id"]: row["seq"] for row in shop.counters.find()}
+    assert held == {"orders": 120, "bills": 7, "begun since": 3}
+    assert after["shop.counters"][2] == before["shop.counters"][2], "indexes"
     (kept,) = [ns for ns in after if "before_restore" in ns]
-    assert len(after[kept][3]) == 1
+    assert len(after[kept][3]) == 3
     assert len(after) == len(before) + 2, "nothing else came back"
 
 

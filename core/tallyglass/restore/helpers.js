@@ -1,0 +1,100 @@
+const MOST_SINCE = 50000;
+function must(result) {
+  if (!result.ok || (result.writeErrors && result.writeErrors.length)) {
+    throw new Error(JSON.stringify(result));
+  }
+  return result;
+}
+function split(ns) {
+  const dot = ns.indexOf(".");
+  return [ns.slice(0, dot), ns.slice(dot + 1)];
+}
+function shown(ns) {
+  return JSON.stringify(ns).replace(/[^ -~]/g, (one) => "\\u" + one.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+function isThere(ns) {
+  const [name, collection] = split(ns);
+  return db.getSiblingDB(name).getCollectionInfos({name: collection}, {nameOnly: true}).length === 1;
+}
+function mustHold(ns, count) {
+  if (!isThere(ns)) {
+    throw new Error(shown(ns) + " is not there: put it back there first. Nothing was written.");
+  }
+  const [name, collection] = split(ns);
+  const found = count === null ? null : db.getSiblingDB(name).getCollection(collection).countDocuments({});
+  if (found !== count) {
+    throw new Error(shown(ns) + " holds " + found + " documents, not the " + count + " computed. Nothing was written.");
+  }
+}
+function dropLike(name, pattern) {
+  const where = db.getSiblingDB(name);
+  const names = where.getCollectionNames().filter((one) => new RegExp(pattern).test(one));
+  names.forEach((one) => where.getCollection(one).drop());
+}
+function moved(result, missing) {
+  if (result.matchedCount + (result.upsertedCount || 0) < 1) {
+    throw new Error(missing);
+  }
+}
+function writtenSince(ns, seen) {
+  const oplog = db.getSiblingDB("local").getCollection("oplog.rs");
+  if (oplog.find({ts: seen}).limit(1).toArray().length !== 1) {
+    throw new Error("The oplog does not reach back to the plan any more: plan again.");
+  }
+  const wanted = {ts: {$gt: seen}, $or: [{ns: ns}, {"o.applyOps.ns": ns}]};
+  const shape = {op: 1, ns: 1, "o._id": 1, "o2._id": 1};
+  ["op", "ns", "o._id", "o2._id"].forEach((one) => { shape["o.applyOps." + one] = 1; });
+  const entries = oplog.find(wanted, shape).limit(MOST_SINCE + 1).toArray();
+  const ids = [];
+  for (const entry of entries) {
+    const inner = entry.op === "c" ? (entry.o.applyOps || []) : [entry];
+    for (const one of inner) {
+      if (one.ns === ns && ["i", "u", "d"].includes(one.op)) {
+        ids.push(one.op === "u" ? one.o2._id : one.o._id);
+      }
+    }
+  }
+  if (entries.length > MOST_SINCE || ids.length > MOST_SINCE) {
+    throw new Error("Too many documents were written since the plan: stop the writers and plan again.");
+  }
+  return ids;
+}
+function mergeSince(ns, beside, count, seen, body) {
+  mustHold(beside, count);
+  if (!isThere(ns)) {
+    throw new Error(shown(ns) + " is not there any more: plan again. Nothing was written.");
+  }
+  const ids = writtenSince(ns, seen);
+  if (ids.length > 0) {
+    body.pipeline.unshift({$match: {_id: {$nin: ids}}});
+  }
+  return must(db.getSiblingDB(split(ns)[0]).runCommand(body));
+}
+function rename(source, target) {
+  must(db.getSiblingDB("admin").runCommand({renameCollection: source, to: target}));
+}
+function forward(source, target, path, wanted, missing) {
+  const greater = {$max: ["$" + path, "$$new." + path]};
+  const pipeline = [
+    {$match: {...wanted, [path]: {$type: "number"}}},
+    {$merge: {into: split(target)[1], on: "_id", whenMatched: [{$set: {[path]: greater}}], whenNotMatched: missing}},
+  ];
+  must(db.getSiblingDB(split(source)[0]).runCommand({aggregate: split(source)[1], pipeline: pipeline, cursor: {}}));
+}
+function replaceBy(ns, beside, kept, count, paths) {
+  const [live, ready, away] = [ns, beside, kept].map(isThere);
+  if (live && ready && !away) {
+    mustHold(beside, count);
+    paths.forEach((path) => forward(ns, beside, path, {}, "discard"));
+    rename(ns, kept);
+    rename(beside, ns);
+  } else if (!live && ready && away) {
+    rename(beside, ns);
+  } else if (!live || ready || !away) {
+    const found = [ns, beside, kept].filter(isThere).map(shown).join(", ") || "none";
+    throw new Error("Of " + [ns, beside, kept].map(shown).join(", ") + " there is: " + found
+      + ". That is neither before nor after the replacement: look what was made or dropped meanwhile. Nothing was written.");
+  }
+  paths.forEach((path) => forward(kept, ns, path, {}, "discard"));
+  paths.forEach((path) => forward(kept, ns, path, {_id: {$not: {$type: "objectId"}}}, "insert"));
+}

@@ -1,0 +1,127 @@
+"""What mongosh is given to run, as JavaScript, run by node with the few methods of mongosh that it calls."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from tallyglass.moment import Ts
+from tallyglass.restore import mongosh
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+
+STAGE = """
+const EJSON = {parse: (text) => ({v: JSON.parse(text).v["$timestamp"]})};
+const NumberInt = (n) => n;
+const sent = [];
+const oplog = {find: (query) => {
+  const rows = query.ts.$gt ? later : (reaches ? [{}] : []);
+  return {limit: () => ({toArray: () => rows})};
+}};
+const collection = (ns) => ({...oplog, countDocuments: () => there[ns],
+  updateOne: (query) => ({matchedCount: query._id in found ? 1 : 0, upsertedCount: 0})});
+const run = (body) => {
+  sent.push(body);
+  if (body.renameCollection) {
+    there[body.to] = there[body.renameCollection];
+    delete there[body.renameCollection];
+  }
+  return {ok: 1};
+};
+const connect = () => ({getSiblingDB: (name) => ({
+  getCollectionInfos: (wanted) => (name + "." + wanted.name) in there ? [{}] : [],
+  getCollection: (one) => collection(name + "." + one), runCommand: run})});
+const print = () => console.log(JSON.stringify({sent: sent, there: there}));
+let db;
+"""
+BODY = {"aggregate": "c_pitr", "pipeline": [{"$merge": {"into": "c"}}], "cursor": {}}
+MERGE = mongosh.merge_since("s.c", "s.c_pitr", 2, Ts(7, 2), BODY)
+REPLACE = mongosh.replace_by("s.c", "s.c_pitr", "s.c_before", 2, ["seq"])
+THERE = {"s.c": 3, "s.c_pitr": 2}
+
+
+def run(statement: str, **stage: Any) -> subprocess.CompletedProcess[str]:
+    """``there`` are the collections with their counts, ``later`` the entries since the plan, ``found`` the counters."""
+    given = {"there": THERE, "later": [], "reaches": True, "found": {}} | stage
+    text = mongosh.program([statement], "mongodb://h:1/")
+    head = "".join(f"let {name} = {json.dumps(value)};\n" for name, value in given.items())
+    argv = ["node", "-e", head + STAGE + text]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+def sent(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert isinstance(said["sent"], list)
+    return said["sent"]
+
+
+def test_what_is_written_after_the_plan_is_left_alone() -> None:
+    later = [
+        {"op": "u", "ns": "s.c", "o2": {"_id": 4}, "o": {}},
+        {"op": "d", "ns": "s.c", "o": {"_id": 5}},
+        {"op": "c", "ns": "admin.$cmd", "o": {"applyOps": [
+            {"op": "i", "ns": "s.c", "o": {"_id": 6}}, {"op": "i", "ns": "s.other", "o": {"_id": 7}}]}},
+    ]  # fmt: skip
+    (merged,) = sent(run(MERGE, later=later))
+    assert merged["pipeline"] == [{"$match": {"_id": {"$nin": [4, 5, 6]}}}, {"$merge": {"into": "c"}}]
+    assert sent(run(MERGE))[0]["pipeline"] == BODY["pipeline"]
+    gap = run(MERGE, reaches=False)
+    assert gap.returncode != 0
+    assert "plan again" in gap.stderr
+
+
+@pytest.mark.parametrize(
+    ("there", "word"),
+    [
+        ({"s.c": 3}, '"s.c_pitr" is not there'),
+        ({"s.c": 3, "s.c_pitr": 1}, "holds 1 documents, not the 2 computed"),
+        ({"s.c_pitr": 2}, '"s.c" is not there any more'),
+    ],
+)
+@pytest.mark.parametrize("statement", [MERGE, REPLACE], ids=["merge", "replace"])
+def test_nothing_is_merged_from_what_is_not_as_computed(statement: str, there: dict[str, int], word: str) -> None:
+    done = run(statement, there=there)
+    assert done.returncode != 0
+    assert "Nothing was written." in done.stderr
+    assert word in done.stderr or statement is REPLACE
+
+
+def test_counters_are_moved_before_and_after_their_collection_is_replaced() -> None:
+    done = run(REPLACE)
+    assert json.loads(done.stdout)["there"] == {"s.c": 2, "s.c_before": 3}
+    steps = [body.get("renameCollection") or (body["aggregate"], body["pipeline"][1]) for body in sent(done)]
+    merge = {"on": "_id", "whenMatched": [{"$set": {"seq": {"$max": ["$seq", "$$new.seq"]}}}]}
+    assert steps == [
+        ("c", {"$merge": merge | {"into": "c_pitr", "whenNotMatched": "discard"}}),
+        "s.c",
+        "s.c_pitr",
+        ("c_before", {"$merge": merge | {"into": "c", "whenNotMatched": "discard"}}),
+        ("c_before", {"$merge": merge | {"into": "c", "whenNotMatched": "insert"}}),
+    ]
+
+
+@pytest.mark.parametrize("there", [{"s.c_pitr": 2, "s.c_before": 3}, {"s.c": 2, "s.c_before": 3}])
+def test_a_replacement_that_was_stopped_goes_on(there: dict[str, int]) -> None:
+    done = run(REPLACE, there=there)
+    assert json.loads(done.stdout)["there"] == {"s.c": 2, "s.c_before": 3}
+    assert [body["aggregate"] for body in sent(done)[-2:]] == ["c_before", "c_before"]
+
+
+def test_a_collection_that_was_made_meanwhile_is_not_renamed() -> None:
+    done = run(REPLACE, there=THERE | {"s.c_before": 1})
+    assert done.returncode != 0
+    assert "neither before nor after" in done.stderr
+
+
+def test_a_counter_that_is_missing_stops_the_program() -> None:
+    update = mongosh.call("s.c", "updateOne", {"_id": "orders"}, {"$max": {"seq": 5}})
+    assert sent(run(mongosh.moved(update, "It is gone."), found={"orders": 1})) == []
+    gone = run(mongosh.moved(update, "It is gone."))
+    assert gone.returncode != 0
+    assert "It is gone." in gone.stderr
+    assert sent(run(mongosh.moved(update))) == [], "where it need not be there"
