@@ -73,7 +73,7 @@ async def page(screen_at: Any, backup: str = "/backup", size: tuple[int, int] = 
     """The page with two incidents."""
     async with screen_at(size, backup=Path(backup) if backup else None) as screen:
         await screen.press("4")
-        await screen.put("restore incidents", SCAN)
+        await screen.put("incidents", SCAN)
         yield screen
 
 
@@ -202,7 +202,7 @@ async def test_nothing_of_the_data_acts_on_the_terminal(screen_at: Any) -> None:
         returns=(model.Return(bad, model.Strategy.MERGE, bad, 1, bad),),
     )
     async with page(screen_at, backup="/b\x1b[2J") as screen:
-        await screen.put("restore incidents", replace(SCAN, incidents=(replace(LOST, title=bad, ns=bad),)))
+        await screen.put("incidents", replace(SCAN, incidents=(replace(LOST, title=bad, ns=bad),)))
         await screen.press("enter")
         await plan(screen, Planned(hostile))
         for _ in range(5):
@@ -214,7 +214,7 @@ async def test_nothing_of_the_data_acts_on_the_terminal(screen_at: Any) -> None:
 
 async def test_without_an_oplog_the_list_says_why(screen_at: Any) -> None:
     async with page(screen_at) as screen:
-        await screen.put("restore incidents", replace(SCAN, incidents=()))
+        await screen.put("incidents", replace(SCAN, incidents=()))
         await screen.put("deployment", Deployment(Kind.STANDALONE, "6.0.5"))
         await screen.pilot.pause()
         assert "A standalone has no oplog." in screen.text

@@ -85,6 +85,33 @@ def test_a_trouble_keeps_its_first_time_and_goes_with_the_next_value() -> None:
     assert not feed.trouble.lost
 
 
+def test_what_is_shared_runs_once_and_each_reader_has_a_mailbox(feeds: Feeds) -> None:
+    begun: list[int] = []
+    go_on = asyncio.Event()
+
+    async def counting(_: Any) -> AsyncIterator[int]:
+        begun.append(1)
+        if len(begun) > 1:
+            await asyncio.sleep(3600)
+        yield 1
+        await go_on.wait()
+        yield 2
+        raise ReadError("The connection to the server was lost.")
+
+    first = feeds.share("counting", counting)
+    assert taken(first, lambda n: n == 1) == 1
+    late = feeds.share("counting", counting)
+    assert late.take() == 1, "what came before is there for those who come later"
+    assert begun == [1]
+    feeds._loop.call_soon_threadsafe(go_on.set)
+    for reader in (first, late):
+        assert taken(reader, lambda n: n == 2) == 2
+    deadline = time.monotonic() + 30
+    while not (first.trouble and late.trouble) and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+    assert first.trouble == late.trouble == feeds.troubles[0]
+
+
 def test_a_scan_may_end(feeds: Feeds) -> None:
     async def scan(_: Any) -> AsyncIterator[int]:
         yield 1

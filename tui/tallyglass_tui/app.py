@@ -266,6 +266,11 @@ class Dashboard(App[None]):
     def _set_pointer_shape(self, shape: str) -> None:
         """The pointer is left alone: the mouse belongs to the terminal, and old ones print what they do not know."""
 
+    def _handle_exception(self, error: Exception) -> None:
+        """Report a defect; but what fails after the user has left, fails on pages that are half taken down."""
+        if not self._exit:
+            super()._handle_exception(error)
+
     def _fatal_error(self) -> None:
         """Leave after a defect of our own, with a trace that holds no values. Textual's would print locals."""
         error = self._exception or sys.exc_info()[1]

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.gateway import Gateway
 from tallyglass.text import clean
+from tallyglass_tui.unjoined import Unjoined
 
 T = TypeVar("T")
 
@@ -54,6 +55,7 @@ class Feed(Generic[T]):
         self._value: T | None = None
         self._trouble: FeedTrouble | None = None
         self._heard: float | None = None
+        self._readers: list[Feed[T]] = []
         self._future: concurrent.futures.Future[None] | None = None
 
     def take(self) -> T | None:
@@ -76,14 +78,27 @@ class Feed(Generic[T]):
         """Leave a value for the screen."""
         with self._lock:
             self._value = value if self._merge is None or self._value is None else self._merge(self._value, value)
+            readers = tuple(self._readers)
         self._heard = time.monotonic()
         self._trouble = None
+        for reader in readers:
+            reader.put(value)
 
     def fail(self, error: TallyglassError) -> None:
         """Record why nothing comes; the time of the first failure stays."""
         since = self._trouble.since if self._trouble else datetime.now(UTC)
         lost = isinstance(error, (ReadError, ConnectError))
         self._trouble = FeedTrouble(error.title, error.advice, since, lost)
+        for reader in tuple(self._readers):
+            reader._trouble = self._trouble
+
+    def reader(self) -> Feed[T]:
+        """Another mailbox for what this one gets; what lies here now lies there too."""
+        other = Feed(self.name, self._merge, self.silence)
+        with self._lock:
+            other._value, other._heard, other._trouble = self._value, self._heard, self._trouble
+            self._readers.append(other)
+        return other
 
     def stop(self) -> None:
         """End it. What was left in the mailbox stays there."""
@@ -97,6 +112,7 @@ class Feeds:
     def __init__(self, open_gateway: Callable[[], Gateway]) -> None:
         self._open = open_gateway
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(Unjoined())
         self._gateway: asyncio.Future[Gateway] = self._loop.create_future()
         self._feeds: dict[str, Feed[Any]] = {}
         self._thread = threading.Thread(target=self._run, name="tallyglass-feeds", daemon=True)
@@ -128,6 +144,12 @@ class Feeds:
         self._feeds[name] = feed
         feed._future = self._submit(self._keep_running(feed, make, once))
         return feed
+
+    def share(self, name: str, make: Callable[[Gateway], AsyncIterator[T]], *, silence: float = 60.0) -> Feed[T]:
+        """As :meth:`follow`, but one run for all who ask under ``name``: each gets a mailbox, with the latest in it."""
+        # Nobody takes from the one that runs: so it holds the latest.
+        running = self._feeds.get(name) or self.follow(name, make, silence=silence)
+        return running.reader()
 
     async def ask(self, make: Callable[[Gateway], Awaitable[T]], seconds: float = 30.0) -> T:
         """Run one read in the background thread and wait for it here. Raises TallyglassError."""

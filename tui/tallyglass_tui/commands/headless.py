@@ -15,6 +15,7 @@ import click
 from tallyglass.errors import ReadError
 from tallyglass.text import clean_block
 from tallyglass_tui.commands.options import Given, target_of
+from tallyglass_tui.unjoined import Unjoined
 
 if TYPE_CHECKING:
     from tallyglass.gateway import Gateway
@@ -52,6 +53,7 @@ async def _on_target(
 ) -> Answer:
     from tallyglass.connect import open_gateway
 
+    asyncio.get_running_loop().set_default_executor(Unjoined())
     gateway = open_gateway(target, **options)
     try:
         return await (work(gateway) if seconds is None else bounded(work(gateway), seconds))

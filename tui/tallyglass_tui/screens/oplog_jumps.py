@@ -105,7 +105,7 @@ class OplogJumps(Page):
 
     def _watch_incidents(self) -> None:
         if self._incident_feed is None:
-            self._incident_feed = self.feeds.follow("incidents", oplog_reads.incidents, silence=oplog_reads.NO_END)
+            self._incident_feed = self.feeds.share("incidents", oplog_reads.incidents, silence=oplog_reads.NO_END)
             self.subscribe(self._incident_feed, self.show_scan)
             self._incidents.show_scan(None)
 

@@ -60,7 +60,7 @@ class RestorePage(RestoreChoices):
         """Follow the incidents."""
         self.query_one("#head").styles.height = LINES
         self._draft = Draft(backup=str(self.dashboard.session.backup or ""))
-        self._scans = self.feeds.follow("restore incidents", oplog_reads.incidents, silence=oplog_reads.NO_END)
+        self._scans = self.feeds.share("incidents", oplog_reads.incidents, silence=oplog_reads.NO_END)
         self.subscribe(self._scans, self.show_scan)
         self.query_one(PickList).focus()
         self.show_draft()
