@@ -9,6 +9,7 @@ PHASES="secure restore verify return clean"
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "STOPPED: $*"; exit 1; }
+has_terminal() { { : </dev/tty; } 2>/dev/null; }
 
 usage() {
   say "usage: $0 [--yes] [--until secure|restore|verify|return|clean]"
@@ -46,7 +47,7 @@ check_tools() {
     [ -z "$first" ] || [ "$first" = "$version" ] || die "[tool-mixed] The tools are of different versions."
     first=$version
   done
-  for name in sha256sum awk tallyglass; do
+  for name in sha256sum awk ps tallyglass; do
     command -v "$name" >/dev/null || die "[tool-missing] $name is not installed here."
   done
   if [ "$USES_MONGOSH" = 1 ]; then
@@ -64,9 +65,13 @@ check_tools() {
 ask() {
   local role=$1 user=$2 file=$3 password
   if [ -n "$file" ]; then
-    password=$(<"$file")
+    [ -r "$file" ] || die "[password] $file cannot be read."
+    # The first line alone, without its end; a file may lack the last line end.
+    IFS= read -r password <"$file" || true
+    password=${password%$'\r'}
+    [ -n "$password" ] || die "[password] $file is empty. Its first line is the password."
   else
-    [ -r /dev/tty ] || die "[password] No terminal to ask on: give --$role-password-file."
+    has_terminal || die "[password] No terminal to ask on: give --$role-password-file."
     IFS= read -rs -p "Password of $user on the $role: " password </dev/tty
     say ""
   fi
@@ -95,9 +100,47 @@ disarm() {
   done
 }
 
+# --- one run at a time
+
+LOCKED=0
+born() { LC_ALL=C ps -o lstart= -p "$1" 2>/dev/null || true; }
+
+lock() {
+  local pid='' began='' host='' advice
+  if mkdir "$W/lock" 2>/dev/null; then
+    LOCKED=1
+    printf '%s\n' "$$" "$(born $$)" "$(uname -n)" >"$W/lock/pid"
+    return
+  fi
+  { IFS= read -r pid && IFS= read -r began && IFS= read -r host; } <"$W/lock/pid" 2>/dev/null || true
+  printf -v advice 'rm -r %q' "$W/lock"
+  if [ -z "$host" ]; then
+    die "[locked] $W/lock is there but does not say whose it is: another run begins just now, or one was stopped as it" \
+      "began. If none is under way: $advice"
+  elif [ "$host" != "$(uname -n)" ]; then
+    die "[locked] A run on $host (process $pid) uses $W. If it is over there: $advice"
+  elif [ -n "$began" ] && [ "$(born "$pid")" = "$began" ]; then
+    die "[locked] Another run of this restore is under way (process $pid). Wait for it, or stop it."
+  fi
+  die "[stale-lock] The run that held $W (process $pid) is not there any more; it was killed. Nothing holds it now." \
+    "Then: $advice and run the script again: it goes on where that one stopped."
+}
+
+# A tool outlives a script that was killed, and goes on writing.
+survivors() {
+  local list
+  list=$(ps -ww -eo pid=,args=)
+  work="$W/" awk 'index($0, ENVIRON["work"]) && /mongo(dump|restore|sh)/ {print $1}' <<<"$list" | tr '\n' ' '
+}
+
+unlock() {
+  [ "$LOCKED" = 1 ] || return 0
+  disarm
+  rm -rf "$W/lock"
+}
+
 # --- steps
 
-LAST_PHASE=
 past() {
   local phase seen=0
   for phase in $PHASES; do
@@ -123,6 +166,7 @@ step() {
   [ -z "$undo" ] || say "  undo: $undo"
   say "  \$ ${shown:0:2000}"
   if [ "$YES" = 0 ]; then
+    has_terminal || die "[no-terminal] There is no terminal to ask on. Run it with --yes, or on one."
     read -r -p "  run it? [y/N] " answer </dev/tty
     [ "$answer" = y ] || [ "$answer" = Y ] || die "at step $number, as you wished. Run the script again to go on."
   fi
@@ -140,15 +184,21 @@ finish() {
 }
 
 check_tools
+mkdir -p "$W"
+chmod 700 "$W"
+trap unlock EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+lock
+LEFT=$(survivors)
+[ -z "$LEFT" ] || die "[still-running] A tool of a run that was killed is still at work (process $LEFT): wait until it ends."
 if [ -e "$W/plan.id" ] && [ "$(<"$W/plan.id")" != "$PLAN_ID" ]; then
   die "[other-plan] $W belongs to another plan. Move it away, or plan with another --work-dir."
 fi
-mkdir -p "$W"
-chmod 700 "$W"
-printf '%s\n' "$PLAN_ID" >"$W/plan.id"
-printf '%s\n' "$PLAN" >"$W/plan.json"
-trap disarm EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+# Each file is whole or not there, wherever the script is stopped.
+keep() { printf '%s\n' "$2" >"$1.new" && mv "$1.new" "$1"; }
+keep "$W/plan.json" "$PLAN"
+keep "$W/plan.id" "$PLAN_ID"
+disarm
 [ -z "$SOURCE_USER" ] || ask source "$SOURCE_USER" "$SOURCE_PASSWORD_FILE"
-[ -z "$SPARE_USER" ] || ask spare "$SPARE_USER" "$SPARE_PASSWORD_FILE"
+[ -z "$SPARE_USER" ] || [ "$UNTIL" = secure ] || ask spare "$SPARE_USER" "$SPARE_PASSWORD_FILE"

@@ -77,6 +77,6 @@ def _connect(uri: str, password_file: str) -> list[str]:
     return [
         'const fs = require("fs");',
         f"const held = {literal(password_file)};",
-        'const password = fs.existsSync(held) ? fs.readFileSync(held, "utf8") : passwordPrompt();',
+        'const password = fs.existsSync(held) ? fs.readFileSync(held, "utf8").split("\\n")[0] : passwordPrompt();',
         f"db = connect({literal(head + ':')} + encodeURIComponent(password) + {literal('@' + tail)});",
     ]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -102,18 +106,29 @@ def step(shell: str, proof: str = "", phase: Phase = Phase.SECURE) -> Command:
     return Command(phase, "A step", (), shell, proof=proof)
 
 
-def rehearse(tmp_path: Path, made: Plan, *options: str) -> subprocess.CompletedProcess[str]:
+def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
+    """The script with tools that only know their version; mongodump copies its last argument but one to its last."""
     tools = tmp_path / "tools"
     tools.mkdir(exist_ok=True)
     for name in ("mongodump", "mongorestore", "bsondump", "tallyglass"):
-        (tools / name).write_text(f"#!/bin/sh\necho '{name} version: 100.18.0'\n")
+        (tools / name).write_text(
+            f'#!/bin/sh\n[ "$1" != --version ] || exec echo \'{name} version: 100.18.0\'\ncat "$1" >"$2"\n'
+        )
         (tools / name).chmod(0o755)
     path = tmp_path / "r.sh"
     path.write_text(script(made))
     path.chmod(0o700)
     environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)}
-    argv = ["setsid", str(path), *options]
-    return subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment, check=False)
+    return subprocess.Popen(
+        ["setsid", str(path), *options],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, env=environment,
+    )  # fmt: skip
+
+
+def rehearse(tmp_path: Path, made: Plan, *options: str) -> subprocess.CompletedProcess[str]:
+    running = begin(tmp_path, made, *options)
+    _, said = running.communicate(timeout=120)
+    return subprocess.CompletedProcess(running.args, running.returncode, None, said)
 
 
 def with_work(tmp_path: Path, *steps: Command) -> Plan:
@@ -143,7 +158,8 @@ def test_the_script_stops_at_the_first_doubt_and_goes_on_there(tmp_path: Path) -
 
 def test_the_script_asks_and_takes_silence_for_no(tmp_path: Path) -> None:
     made = with_work(tmp_path, step(f"touch {shlex.quote(str(tmp_path / 'ran'))}"))
-    assert rehearse(tmp_path, made).returncode != 0
+    silent = rehearse(tmp_path, made)
+    assert (silent.returncode, "[no-terminal]" in silent.stderr) == (1, True)
     assert not (tmp_path / "ran").exists()
     assert rehearse(tmp_path, made, "--until", "never").returncode == 2
 
@@ -154,13 +170,67 @@ def test_a_password_reaches_the_tools_as_it_is_and_is_gone_afterwards(tmp_path: 
     work, secret = tmp_path / "work", " it's & \\' \"so\" "
     steps = (step(f"printf 'uri: x\\n' > {work}/source.yml"), step(f"cp {work}/source.yml {tmp_path}/seen"))
     made = replace(with_work(tmp_path, *steps), source_user="u", passwords=("source",))
-    (tmp_path / "p").write_text(secret + "\n")
+    (tmp_path / "p").write_text(secret + "\r\nand a note\n")
     assert rehearse(tmp_path, made, "--yes", f"--source-password-file={tmp_path}/p").returncode == 0
     quoted = secret.replace("'", "''")
     assert (tmp_path / "seen").read_text() == f"uri: x\npassword: '{quoted}'\n"
     assert (work / "source.yml").read_text() == "uri: x\n"
     assert not (work / "source.password").exists()
     assert "\n    IFS= read -rs " in script(made), "a typed password keeps its outer spaces"
+
+
+def test_only_what_is_needed_is_asked_for(tmp_path: Path) -> None:
+    """There is no terminal here, so that asking ends the script."""
+    from dataclasses import replace
+
+    steps = with_work(tmp_path, step("true"), step("true", phase=Phase.RESTORE))
+    made = replace(steps, spare_user="u", passwords=("spare",))
+    assert rehearse(tmp_path, made, "--yes", "--until=secure").returncode == 0
+    assert "[password] No terminal" in rehearse(tmp_path, made, "--yes", "--until=restore").stderr
+    (tmp_path / "empty").touch()
+    assert "is empty" in rehearse(tmp_path, made, "--yes", f"--spare-password-file={tmp_path}/empty").stderr
+
+
+def test_two_runs_of_one_script_do_not_meet(tmp_path: Path) -> None:
+    gate, work = tmp_path / "gate", tmp_path / "work"
+    os.mkfifo(gate)
+    made = with_work(tmp_path, step(f"touch {tmp_path}/begun && mongodump {gate} {work}/slice"))
+    first = begin(tmp_path, made, "--yes")
+    wait_for(tmp_path / "begun")
+    again = rehearse(tmp_path, made, "--yes")
+    assert (again.returncode, "[locked] Another run" in again.stderr) == (1, True)
+    os.kill(int((work / "lock" / "pid").read_text().split()[0]), signal.SIGKILL)
+    first.wait(timeout=60)
+    killed = rehearse(tmp_path, made, "--yes")
+    assert (killed.returncode, "[stale-lock]" in killed.stderr) == (1, True)
+    shutil.rmtree(work / "lock")
+    orphan = rehearse(tmp_path, made, "--yes")
+    assert (orphan.returncode, "[still-running]" in orphan.stderr) == (1, True)
+    assert not (work / "lock").exists(), "a run that stops by itself lets go"
+    with gate.open("w") as end:
+        end.write("x")
+    first.communicate(timeout=60)
+    gate.unlink()
+    gate.write_text("y")
+    assert rehearse(tmp_path, made, "--yes").returncode == 0
+
+
+def test_a_run_on_another_machine_and_one_that_only_begins_are_respected(tmp_path: Path) -> None:
+    made = with_work(tmp_path, step("true"))
+    lock = tmp_path / "work" / "lock"
+    lock.mkdir(parents=True)
+    assert "does not say whose" in rehearse(tmp_path, made, "--yes").stderr
+    (lock / "pid").write_text("1\nlong ago\nelsewhere\n")
+    assert "A run on elsewhere" in rehearse(tmp_path, made, "--yes").stderr
+    (lock / "pid").write_text(f"{os.getpid()}\nlong ago\n{os.uname().nodename}\n")
+    assert "[stale-lock]" in rehearse(tmp_path, made, "--yes").stderr, "the number belongs to another process by now"
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end, path
+        time.sleep(0.01)
 
 
 def test_what_came_back_is_counted_before_it_is_merged(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def run(lines: list[str]) -> None:
             inside = line != "}"
         elif line.startswith("const held = "):
             held = Path(Reader(line.removeprefix("const held = ")).value())
-            password = held.read_text() if held.exists() else sys.stdin.readline().rstrip("\n")
+            password = held.read_text().split("\n")[0] if held.exists() else sys.stdin.readline().rstrip("\n")
         elif line.startswith("db = connect("):
             client = connect(line, password)
         elif line.startswith(STATEMENTS):
