@@ -3,51 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
+from lost_screen import AGE, SINCE, Open, bump, shown
 from proxy import Proxy
 
 from access_control import LEAKS, PASSWORD, GuardedSet
-from pseudo_terminal import Terminal, dashboard, environment
+from pseudo_terminal import Terminal
 from tallyglass.demo.server import ReplicaSet, free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
-
-Open = Callable[..., Terminal]
-SINCE = re.compile(r"Since \d\d:\d\d:\d\dZ, trying again")
-AGE = re.compile(r"\d+ (?:s|min) old")
-
-
-@pytest.fixture
-def open_on(tmp_path: Path) -> Iterator[Open]:
-    """Start the dashboard on a URI, at 120x40."""
-    opened: list[Terminal] = []
-
-    def start(uri: str) -> Terminal:
-        opened.append(Terminal(dashboard(), environment(tmp_path, TALLYGLASS_URI=uri), size=(120, 40), frames=True))
-        return opened[-1]
-
-    yield start
-    for terminal in opened:
-        terminal.press("q")
-        assert terminal.ended() == 0
-        assert terminal.restored()
-        terminal.close()
-
-
-def bump(servers: ReplicaSet, index: int | None = None) -> str:
-    """Count one order where the primary is, durably; how the table shows its row."""
-    index = servers.await_primary() if index is None else index
-    with servers.client(index, w="majority", wtimeoutMS=60_000) as client:
-        client.faults.counters.update_one({"_id": "orders"}, {"$inc": {"seq": 1}}, upsert=True)
-        return rf"orders +{client.faults.counters.find_one({'_id': 'orders'})['seq']} "
-
-
-def shown(row: str) -> Callable[[str], object]:
-    """Whether that row is on the screen, and no trouble."""
-    return lambda text: re.search(row, text) and not SINCE.search(text)
 
 
 def others_lead(servers: ReplicaSet, but: int) -> int:

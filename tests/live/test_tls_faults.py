@@ -1,0 +1,62 @@
+"""Certificates that do not fit, expire and are renewed: one sentence on the screen, and the data once they fit."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from certificates import Authority
+from lost_screen import AGE, QUICK, SINCE, Open, bump, shown
+from proxy import Proxy
+from pymongo.errors import OperationFailure
+
+from tallyglass.demo.server import HOST, ReplicaSet, free_port
+
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
+
+EXPIRED = "The server's TLS certificate has expired."
+
+
+def rotate_to_one_that_soon_expires(servers: ReplicaSet, authority: Authority, server: Path) -> None:
+    """Have the server use a certificate that is valid now, and wait until it is not."""
+    for seconds in (3, 6, 12, 24, 48):
+        until = authority.issue(server, seconds)
+        with servers.client(0) as client:
+            try:
+                client.admin.command("rotateCertificates")
+            except OperationFailure:  # this machine was too slow for it
+                continue
+        while datetime.now(UTC) <= until:
+            time.sleep(0.1)
+        return
+    raise AssertionError("no certificate was in use in time")
+
+
+def test_a_certificate_that_does_not_fit_expires_and_is_renewed(open_on: Open, tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path / "authority"), Authority(tmp_path / "other")
+    server = tmp_path / "server.pem"
+    authority.issue(server)
+    options = ["--tlsMode=allowTLS", f"--tlsCertificateKeyFile={server}"]
+    with ReplicaSet(1, options=options) as servers, Proxy(servers.members[0].port, free_port()) as proxy:
+        before = bump(servers)
+        uri = f"mongodb://{HOST}:{proxy.port}/?directConnection=true&tls=true&{QUICK}"
+        terminal = open_on(f"{uri}&tlsCAFile={authority.file}")
+        untrusted = open_on(f"{uri}&tlsCAFile={other.file}")
+        misnamed = open_on(f"{uri.replace(HOST, 'localhost')}&tlsCAFile={authority.file}")
+        terminal.wait(shown(before))
+        untrusted.wait("The server's TLS certificate is not signed by an authority that this machine trusts.")
+        misnamed.wait("The server's TLS certificate is for another host name.")
+
+        rotate_to_one_that_soon_expires(servers, authority, server)
+        proxy.reset()
+        text = terminal.wait(lambda text: EXPIRED in text and SINCE.search(text) and AGE.search(text))
+        assert re.search(before, text)
+
+        authority.issue(server)
+        servers.shut_down(0)
+        servers.restart(0)
+        after = bump(servers)
+        terminal.wait(lambda text: shown(after)(text) and not AGE.search(text) and EXPIRED not in text)
