@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.gateway import Document, Gateway
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 
 class Kind(StrEnum):
@@ -85,9 +85,9 @@ async def look_at(gateway: Gateway) -> Deployment:
     return Deployment(
         kind=kind,
         version=clean(str(build.get("version", ""))),
-        set_name=clean(str(hello.get("setName", ""))),
-        primary=clean(str(hello.get("primary", ""))),
-        me=clean(str(hello.get("me", ""))),
+        set_name=clean_name(str(hello.get("setName", ""))),
+        primary=clean_name(str(hello.get("primary", ""))),
+        me=clean_name(str(hello.get("me", ""))),
         sharded=bool(shard),
         arbiter=bool(hello.get("arbiterOnly")),
         members=await _members(gateway, hello) if kind is Kind.REPLICA_SET else (),
@@ -114,14 +114,14 @@ async def _members(gateway: Gateway, hello: Document) -> tuple[Member, ...]:
     except (PrivilegeError, ReadError):
         primary = hello.get("primary")
         return tuple(
-            Member(clean(str(host)), "PRIMARY" if host == primary else "", host == hello.get("me"))
+            Member(clean_name(str(host)), "PRIMARY" if host == primary else "", host == hello.get("me"))
             for host in [*hello.get("hosts", ()), *hello.get("passives", ()), *hello.get("arbiters", ())]
         )
     rows = status.get("members", ())
     newest = max((row["optimeDate"] for row in rows if "optimeDate" in row), default=None)
     return tuple(
         Member(
-            clean(str(row.get("name", ""))),
+            clean_name(str(row.get("name", ""))),
             clean(str(row.get("stateStr", ""))),
             bool(row.get("self")),
             (newest - row["optimeDate"]).total_seconds() if newest and "optimeDate" in row else None,

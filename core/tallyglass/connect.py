@@ -17,7 +17,7 @@ from tallyglass.errors import ConnectError
 from tallyglass.mongo_gateway import MongoGateway, only_the_asked
 from tallyglass.secret import scrub
 from tallyglass.target import Driver, Target
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 from tallyglass.unreachable import not_resolved
 
 __all__ = ["APP_NAME", "DEFAULTS", "Driver", "Target", "open_gateway"]
@@ -71,7 +71,7 @@ def _refused(error: Exception, target: Target) -> ConnectError:
             return unresolved
         if "password is required" in said.lower():
             return ConnectError(
-                f"A password is needed for {clean(target.user)}.", "Give it at the prompt or with --password-file."
+                f"A password is needed for {clean_name(target.user)}.", "Give it at the prompt or with --password-file."
             )
     if isinstance(error, OSError):
         return ConnectError(f"A file that the connection string names cannot be used: {said}.", "Check its path.")

@@ -12,7 +12,7 @@ from tallyglass.errors import PrivilegeError, TallyglassError
 from tallyglass.gateway import OPLOG, Gateway
 from tallyglass.moment import Ts
 from tallyglass.privileges import State, Verdict, fix, jobs, judge, readable
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 _ANYTHING: tuple[Mapping[str, Any], ...] = ({"resource": {"anyResource": True}, "actions": ["anyAction"]},)
 _OPLOG_JOBS = frozenset({"oplog", "incidents", "restore"})
@@ -79,10 +79,10 @@ async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis
     return Diagnosis(
         deployment,
         access_control,
-        clean(f"{name}@{home}") if users else "",
-        tuple(clean(f"{role.get('role')}@{role.get('db')}") for role in roles),
-        tuple(clean(db) for db in await _databases(gateway)),
-        tuple(clean(db) for db in scope),
+        clean_name(f"{name}@{home}") if users else "",
+        tuple(clean_name(f"{role.get('role')}@{role.get('db')}") for role in roles),
+        tuple(clean_name(db) for db in await _databases(gateway)),
+        tuple(clean_name(db) for db in scope),
         first,
         last,
         tuple(findings),

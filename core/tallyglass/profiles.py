@@ -25,7 +25,7 @@ import platformdirs
 
 from tallyglass.errors import InputError
 from tallyglass.secret import password_of
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _FIELDS = ("uri", "password_file", "driver", "backup", "counters")
@@ -57,9 +57,11 @@ def load_profile(name: str, path: Path | None = None, environ: Mapping[str, str]
     sections = _read(path)
     fields = sections.get(name)
     if not isinstance(fields, dict):
-        known = ", ".join(clean(key, 40) for key in sections) or "none"
-        raise InputError(f"There is no profile named '{clean(name, 60)}' in {clean(str(path))}.", f"It has: {known}.")
-    where = f"Profile '{clean(name, 60)}'"
+        known = ", ".join(clean_name(key, 40) for key in sections) or "none"
+        raise InputError(
+            f"There is no profile named '{clean_name(name, 60)}' in {clean(str(path))}.", f"It has: {known}."
+        )
+    where = f"Profile '{clean_name(name, 60)}'"
     for key, value in fields.items():
         if key not in _FIELDS or not isinstance(value, str):
             raise InputError(

@@ -1,8 +1,8 @@
 r"""Make untrusted text safe to show on a terminal, and safe to paste into a shell.
 
 Every string that comes from a server (names, ids, documents, error texts) passes :func:`clean` before
-it may reach a screen. Nothing is deleted: what would act on a terminal, or would hide, becomes a visible
-escape such as ``\u{1b}``, so that two different names never look the same.
+it may reach a screen, and a name :func:`clean_name`. Nothing is deleted: what would act on a terminal, or would
+hide, becomes a visible escape such as ``\u{1b}``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _MARKS = frozenset({"Mn", "Me"})
 _MARKS_PER_BASE = 2
 
 _PRINTABLE_ASCII = re.compile(r"[\x20-\x7e]*\Z")
+_LOOKS_ESCAPED = re.compile(r"\\(?=u\{[0-9a-fA-F]+\})")
+_LONG_FORMS = {ord(char): f"\\u{{{ord(char):x}}}" for char in "\t\n\r"}
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_@%+=:,./-]+\Z")
 
 
@@ -34,10 +36,28 @@ def clean(value: str, limit: int = CELL_LIMIT) -> str:
     become ``\u{hex}`` (TAB, LF and CR the short ``\t``, ``\n``, ``\r``); a third and further combining mark
     on one base too. A longer value ends in ``…+N`` with the number of characters left out.
     """
-    kept, rest = value[:limit], len(value) - limit
-    if not (kept.isascii() and kept.isprintable()):
-        kept = "".join(_visible(kept))
-    return f"{kept}…+{rest}" if rest > 0 else kept
+    return _bounded(_shown(value[:limit]), len(value) - limit)
+
+
+def clean_name(value: str, limit: int = CELL_LIMIT) -> str:
+    r"""Like :func:`clean` for a name as it comes from a server: two that differ never come out the same.
+
+    TAB, LF and CR have the long form too, and a name that holds the text of an escape has its backslash escaped:
+    ``\u{5c}u{1b}``. So every ``\u{hex}`` stands for one character, and any other backslash for itself. Only names
+    longer than ``limit`` can come out alike. What has passed here may pass :func:`clean` any number of times.
+    """
+    kept = value[:limit]
+    if "\\" in kept:
+        kept = _LOOKS_ESCAPED.sub(r"\\u{5c}", kept)
+    return _bounded(_shown(kept if kept.isprintable() else kept.translate(_LONG_FORMS)), len(value) - limit)
+
+
+def _shown(text: str) -> str:
+    return text if text.isascii() and text.isprintable() else "".join(_visible(text))
+
+
+def _bounded(text: str, left_out: int) -> str:
+    return f"{text}…+{left_out}" if left_out > 0 else text
 
 
 def clean_block(value: str, limit: int = 200_000) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tallyglass.text import clean, clean_block, shell_join, shell_quote
+from tallyglass.text import clean, clean_block, clean_name, shell_join, shell_quote
 
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 anything = st.text(st.characters(exclude_categories=[]), max_size=40)
@@ -26,10 +27,37 @@ def test_nothing_that_acts_or_hides_is_left(value: str) -> None:
     assert block.count("\n") == value.count("\n")
 
 
-@given(anything, anything)
-def test_two_names_never_look_the_same(one: str, other: str) -> None:
-    if one != other and "\\" not in one + other:
-        assert clean(one) != clean(other)
+ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")
+# Made of what escapes are made of, so that texts which could be taken for one another are common.
+confusable = st.text(st.sampled_from("\\u{}1bB5c\x1b\t\n\r\u202e\u0301é\udcff"), max_size=24)
+
+
+def meant(shown: str) -> str:
+    """The name that stands behind what is shown of it: each escape is one character, all else itself."""
+    return ESCAPED.sub(lambda found: chr(int(found[1], 16)), shown)
+
+
+@given(anything | confusable)
+@example(r"\u{1b}")
+@example(r"\u{5c}u{1b}")
+@example("\\\x1b")
+@example("\\u{1\x1b}")
+def test_what_is_shown_of_a_name_leads_back_to_it_alone(name: str) -> None:
+    shown = clean_name(name)
+    assert meant(shown) == name
+    assert clean(shown) == shown
+    assert not {unicodedata.category(char) for char in shown} & HIDDEN
+
+
+def test_a_name_is_as_readable_as_before() -> None:
+    for name in (r"C:\temp\users", r"\\server\share", r"^\d+\n$", r"\u{", r"\u{x}", "shop.orders", "Größe 表"):
+        assert clean_name(name) == name
+    assert clean_name("a\n" * 300, 4) == r"a\u{a}a\u{a}…+596"
+
+
+def test_without_it_two_names_would_look_alike() -> None:
+    assert clean("\x1b") == clean(r"\u{1b}")
+    assert clean_name("\x1b") != clean_name(r"\u{1b}")
 
 
 def test_the_length_is_bounded_and_what_is_left_out_is_counted() -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.plan import Check, Command, Level, Loss, Plan, Reissue, Return
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore_draft import Draft
 from tallyglass_tui.widgets.cells import fit
@@ -100,7 +100,7 @@ def _check(check: Check) -> Callable[[int], Lines]:
 
 def loss_items(plan: Plan) -> list[Item]:
     """What happened after the point, per namespace, and how each comes back: what comes back first."""
-    returns = {clean(row.ns): row for row in plan.returns}
+    returns = {clean_name(row.ns): row for row in plan.returns}
     quiet = [Loss(ns, 0, 0, 0) for ns in returns if ns not in {row.ns for row in plan.loss}]
     rows = sorted([*plan.loss, *quiet], key=lambda row: row.ns not in returns)
     return [Item(row.ns, _loss(row, returns.get(row.ns)), row.ns) for row in rows]

@@ -14,7 +14,7 @@ from pymongo.collection import Collection
 from pymongo.read_concern import ReadConcern
 
 from tallyglass.allocate.errors import UnsafeWriteConcern, WrongClient
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 MAJORITY: Final = WriteConcern("majority", j=True)
 """Acknowledged by a majority, on disk: what a failover or a crash cannot take back."""
@@ -76,4 +76,4 @@ def check_kind(collection: Any, *, asynchronous: bool) -> None:
 
 def name_of(collection: Any) -> str:
     """``database.collection``, safe to show."""
-    return clean(str(collection.full_name))
+    return clean_name(str(collection.full_name))

@@ -18,7 +18,7 @@ from tallyglass.counters.shapes import Kind, Match, Shape, dig, recognise
 from tallyglass.counters.snapshot import NumericType, Semantics
 from tallyglass.counters.tracker import Tracker
 from tallyglass.gateway import Document, Gateway, Namespace
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Collection:
     @property
     def ns_text(self) -> str:
         """The namespace, safe to show."""
-        return clean(str(self.place.ns))
+        return clean_name(str(self.place.ns))
 
     async def read(self, gateway: Gateway, at: float, pacer: Pacer) -> None:
         """Read all counter documents with one query, as of ``at``, and bring the trackers up to date."""
@@ -143,12 +143,12 @@ class Collection:
             doc_id=row.get("_id"),
             id=found.label if len(found.matches) == 1 else label_of(shape, match.path, row),
             path=match.path,
-            field=intern(clean(match.path)),
+            field=intern(clean_name(match.path)),
             shape=shape.name,
             library=shape.library,
             semantics=shape.semantics,
             bound=_whole(row.get(match.bound_key)) if match.bound_key else None,
-            bound_name=clean(match.bound_key) if match.bound_key else "MAX_VALUE",
+            bound_name=clean_name(match.bound_key) if match.bound_key else "MAX_VALUE",
             start=_whole(row.get(match.start_key)) or 0 if match.start_key else 0,
             consumers=shape.consumers,
             confidence=match.confidence,
@@ -201,17 +201,17 @@ class Collection:
     def _identify_pool(self, group: tuple[str, str], match: Match, rule: Rule | None) -> Identity:
         ns = self.place.ns
         identity = Identity(
-            key=f"{clean(str(ns), 260)}/*/{clean(group[0], 120)}",
+            key=f"{clean_name(str(ns), 260)}/*/{clean_name(group[0], 120)}",
             ns=ns,
             ns_text=self.ns_text,
             doc_id=None,
             id="pool",
             path=group[0],
-            field=clean(group[0]),
+            field=clean_name(group[0]),
             shape=match.shape.name,
             library=match.shape.library,
             semantics=match.shape.semantics,
-            bound_name=clean(group[1]),
+            bound_name=clean_name(group[1]),
             confidence=match.confidence,
         )
         return apply_rule(identity, rule) if rule else identity

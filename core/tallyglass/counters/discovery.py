@@ -19,7 +19,7 @@ from tallyglass.counters.shapes import KNOWN_COLLECTIONS, recognise, selective
 from tallyglass.counters.snapshot import Trouble
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.gateway import CollectionInfo, Gateway, Namespace
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 SAMPLE = 5
 """Documents of a collection that are looked at."""
@@ -47,7 +47,7 @@ class Place:
 
 def trouble_of(ns: str, error: PrivilegeError | ReadError) -> Trouble:
     """What to show for a namespace that could not be read."""
-    return Trouble(clean(ns), clean(error.title), clean(error.advice))
+    return Trouble(clean_name(ns), clean(error.title), clean(error.advice))
 
 
 def is_lost(error: Exception) -> bool:

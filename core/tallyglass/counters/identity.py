@@ -16,7 +16,7 @@ from tallyglass.counters.config import Rule, Target
 from tallyglass.counters.shapes import Shape, dig
 from tallyglass.counters.snapshot import Semantics
 from tallyglass.gateway import Document, Namespace
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 _ID_CHARACTERS = 120
 
@@ -57,11 +57,11 @@ def document_key(identity: Any) -> Hashable:
 def id_text(value: Any) -> str:
     """An ``_id`` or a part of one as text, safe to show: names as they are, everything else as compact JSON."""
     if isinstance(value, str):
-        return clean(value, _ID_CHARACTERS)
+        return clean_name(value, _ID_CHARACTERS)
     if isinstance(value, ObjectId):
         return str(value)
     if isinstance(value, Mapping) and set(value) == {"db", "coll"}:
-        return clean(f"{value['db']}.{value['coll']}", _ID_CHARACTERS)
+        return clean_name(f"{value['db']}.{value['coll']}", _ID_CHARACTERS)
     options = json_util.RELAXED_JSON_OPTIONS
     return clean(json_util.dumps(value, json_options=options, separators=(",", ":")), _ID_CHARACTERS)
 
@@ -70,7 +70,7 @@ def label_of(shape: Shape, path: str, document: Document) -> str:
     """What the counter in a document is called on the screen."""
     parts = [id_text(part) for part in (dig(document, where) for where in shape.label) if part is not None]
     if shape.number.endswith("*"):
-        parts.append(clean(path, _ID_CHARACTERS))
+        parts.append(clean_name(path, _ID_CHARACTERS))
     return ".".join(parts) or id_text(document.get("_id"))
 
 
@@ -79,7 +79,7 @@ def counter_key(ns_text: str, identity: Any, path: str) -> str:
     text = id_text(identity)
     if not isinstance(identity, ObjectId) and text != identity:
         text += "#" + hashlib.sha256(bson.encode({"": identity})).hexdigest()[:12]
-    return f"{ns_text}/{text}/{clean(path, _ID_CHARACTERS)}"
+    return f"{ns_text}/{text}/{clean_name(path, _ID_CHARACTERS)}"
 
 
 def apply_rule(identity: Identity, rule: Rule) -> Identity:

@@ -23,7 +23,7 @@ from tallyglass.counters.tracker import Tracker
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.gateway import Gateway, Namespace
 from tallyglass.moment import from_seconds
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 _AT_ONCE = 8
 _FIRST_SECONDS = 3.0
@@ -186,7 +186,7 @@ class Watcher:
                     troubles.append(trouble_of(str(collection.place.ns), error))
             if collection.truncated:
                 title = f"It holds more than {MOST_READ:,} counters; these are the first."
-                troubles.append(Trouble(clean(str(collection.place.ns)), title))
+                troubles.append(Trouble(clean_name(str(collection.place.ns)), title))
 
         tasks = [asyncio.ensure_future(read(collection)) for collection in list(self._collections.values())]
         try:

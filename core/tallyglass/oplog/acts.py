@@ -12,7 +12,7 @@ from tallyglass.oplog.describe import drops_target
 from tallyglass.oplog.head import Head, command_of, target_of
 from tallyglass.oplog.run import GAP_MILLIS, Run
 from tallyglass.oplog.snapshot import Harm
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 USERS, ROLES, VERSION = "admin.system.users", "admin.system.roles", "admin.system.version"
 SYSTEM = frozenset({USERS, ROLES, VERSION})
@@ -74,7 +74,7 @@ def _drop(head: Head) -> Act | None:
     ns = target_of(head)
     if _TEMPORARY.match(_collection(ns)) or ns.startswith(INTERNAL):
         return None
-    return Act("drop", Harm.LOSS, f"drop {clean(ns, 255)}", ns, _records(head))
+    return Act("drop", Harm.LOSS, f"drop {clean_name(ns, 255)}", ns, _records(head))
 
 
 def _rename(head: Head) -> Act:
@@ -84,7 +84,7 @@ def _rename(head: Head) -> Act:
     drops = drops_target(head)
     harm = Harm.LOSS if drops else Harm.DEFINITION
     records = _records(head) if drops else None
-    shown = clean(to, 255)
+    shown = clean_name(to, 255)
     if _OUT.match(_collection(source)):
         title = f"$out replaced {shown}" if drops else f"$out made {shown}"
         return Act("out", harm, title, to, records, note="or mapReduce")
@@ -92,7 +92,7 @@ def _rename(head: Head) -> Act:
         return Act("convertToCapped", harm, f"convertToCapped {shown}", to, records)
     if _ACROSS.match(_collection(source)):
         return Act("rename", harm, f"rename to {shown} from another database", to, records)
-    title = f"rename {clean(source, 255)} to {shown}" + (", dropping it" if drops else "")
+    title = f"rename {clean_name(source, 255)} to {shown}" + (", dropping it" if drops else "")
     return Act("rename", harm, title, source, records)
 
 
@@ -101,7 +101,7 @@ def _coll_mod(head: Head) -> Act | None:
     bare = sum(1 for _ in head.fields(head.o)) < 2
     if ns.startswith(INTERNAL) or (bare and _collection(ns).startswith("system.buckets.")):
         return None
-    return Act("collMod", Harm.DEFINITION, f"collMod on {clean(ns, 255)}", ns)
+    return Act("collMod", Harm.DEFINITION, f"collMod on {clean_name(ns, 255)}", ns)
 
 
 def _drop_indexes(head: Head) -> Act | None:
@@ -109,18 +109,18 @@ def _drop_indexes(head: Head) -> Act | None:
     if ns.startswith(INTERNAL):
         return None
     found = head.within(head.o, b"index")
-    name = clean(walk.text(head.raw, found), 120) if found is not None else ""
-    return Act("dropIndexes", Harm.DEFINITION, f"dropIndexes {name} on {clean(ns, 255)}", ns)
+    name = clean_name(walk.text(head.raw, found), 120) if found is not None else ""
+    return Act("dropIndexes", Harm.DEFINITION, f"dropIndexes {name} on {clean_name(ns, 255)}", ns)
 
 
 def _emptied(head: Head) -> Act:
     ns = target_of(head)
-    return Act("emptycapped", Harm.LOSS, f"emptycapped {clean(ns, 255)}", ns)
+    return Act("emptycapped", Harm.LOSS, f"emptycapped {clean_name(ns, 255)}", ns)
 
 
 def _converted(head: Head) -> Act:
     ns = target_of(head)
-    return Act("convertToCapped", Harm.LOSS, f"convertToCapped {clean(ns, 255)}", ns)
+    return Act("convertToCapped", Harm.LOSS, f"convertToCapped {clean_name(ns, 255)}", ns)
 
 
 _COMMANDS: dict[bytes, Callable[[Head], Act | None]] = {

@@ -7,7 +7,7 @@ from tallyglass.oplog.acts import Act
 from tallyglass.oplog.head import Head
 from tallyglass.oplog.run import GAP_MILLIS, Run
 from tallyglass.oplog.snapshot import Harm
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 DATABASE_MILLIS = 10_000
 """How long a dropDatabase may wait for the majority between its last drop and itself."""
@@ -47,7 +47,7 @@ class DatabaseDrops:
 
     def take_database(self, head: Head, *, backward: bool) -> tuple[Run, list[Run]]:
         """A dropDatabase with the drops before it, and those drops, which are no incidents of their own."""
-        run = Act("dropDatabase", Harm.LOSS, f"dropDatabase {clean(head.db, 120)}", head.db).run(head)
+        run = Act("dropDatabase", Harm.LOSS, f"dropDatabase {clean_name(head.db, 120)}", head.db).run(head)
         run.add(head.ts, head.wall_millis)
         if backward:
             self._databases[head.db] = run
@@ -73,4 +73,4 @@ class DatabaseDrops:
 
 
 def _collection(ns: str) -> str:
-    return clean(ns.partition(".")[2], 120)
+    return clean_name(ns.partition(".")[2], 120)

@@ -9,7 +9,7 @@ from itertools import islice
 from tallyglass.oplog import diff, render, walk
 from tallyglass.oplog.head import VECTORED_INSERT, Head, command_of, inner_heads, target_of
 from tallyglass.oplog.walk import Element
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 INNER_LIMIT = 5_000
 """Operations of one applyOps that are looked at one by one; more are only counted."""
@@ -32,7 +32,7 @@ class Inner:
         if not self.namespaces:
             return ""
         rest = len(self.namespaces) - 1
-        most = clean(self.namespaces.most_common(1)[0][0], 255)
+        most = clean_name(self.namespaces.most_common(1)[0][0], 255)
         return f"{most} +{rest}" if rest else most
 
 
@@ -50,16 +50,16 @@ def tell(head: Head) -> Told:
     """Say what an entry does. Raises Malformed where its documents are broken."""
     match head.op:
         case "i":
-            return Told(_insert(head), clean(head.ns, 255))
+            return Told(_insert(head), clean_name(head.ns, 255))
         case "u":
-            return Told(diff.summary(head), clean(head.ns, 255))
+            return Told(diff.summary(head), clean_name(head.ns, 255))
         case "d":
-            return Told("delete", clean(head.ns, 255), destructive=True)
+            return Told("delete", clean_name(head.ns, 255), destructive=True)
         case "n":
-            return Told(_noop(head), clean(head.ns, 255), documents=0)
+            return Told(_noop(head), clean_name(head.ns, 255), documents=0)
         case "c":
             return _command(head)
-    return Told(f"{clean(head.op, 20) or 'no operation'} {_whole(head)}".rstrip(), clean(head.ns, 255))
+    return Told(f"{clean_name(head.op, 20) or 'no operation'} {_whole(head)}".rstrip(), clean_name(head.ns, 255))
 
 
 def look_inside(head: Head) -> Inner:
@@ -105,10 +105,10 @@ def _whole(head: Head) -> str:
 def _command(head: Head) -> Told:
     first = command_of(head)
     if first is None:
-        return Told("empty command", clean(head.ns, 255), documents=0)
+        return Told("empty command", clean_name(head.ns, 255), documents=0)
     if first.name == b"applyOps":
         return _apply_ops(head)
-    ns = clean(target_of(head), 255)
+    ns = clean_name(target_of(head), 255)
     records = head.within(head.o2, b"numRecords")
     documents = (walk.whole_number(head.raw, records) or 0) if records else 0
     destructive = first.name in _DESTRUCTIVE or (first.name == b"renameCollection" and drops_target(head))
@@ -116,13 +116,13 @@ def _command(head: Head) -> Told:
 
 
 def _command_words(head: Head, first: Element, documents: int) -> str:
-    name = clean(first.name.decode("utf-8", "replace"), 60)
+    name = clean_name(first.name.decode("utf-8", "replace"), 60)
     count = f" ({documents:,} documents)" if head.within(head.o2, b"numRecords") else ""
     match name:
         case "drop" | "dropDatabase" | "commitTransaction" | "abortTransaction":
             return name + count
         case "renameCollection":
-            to = clean(_string(head, b"to"), 255)
+            to = clean_name(_string(head, b"to"), 255)
             return f"rename to {to}" + (f", dropping it{count}" if drops_target(head) else "")
         case "create":
             return _create(head)
@@ -130,14 +130,14 @@ def _command_words(head: Head, first: Element, documents: int) -> str:
             return f"{name} {', '.join(index_names(head))}".rstrip()
         case "dropIndexes" | "deleteIndexes" | "deleteIndex" | "dropIndex":
             index = head.within(head.o, b"index")
-            return f"{name} {clean(walk.text(head.raw, index), 80) if index else ''}".rstrip()
+            return f"{name} {clean_name(walk.text(head.raw, index), 80) if index else ''}".rstrip()
     return f"{name} {_rest(head)}".rstrip()
 
 
 def _create(head: Head) -> str:
     view = _string(head, b"viewOn")
     if view:
-        return f"create view on {clean(view, 120)}"
+        return f"create view on {clean_name(view, 120)}"
     for option, word in ((b"capped", "capped"), (b"timeseries", "time-series"), (b"clusteredIndex", "clustered")):
         if head.within(head.o, option) is not None:
             return f"create ({word})"
@@ -152,7 +152,7 @@ def index_names(head: Head) -> list[str]:
         found = head.within(spec, b"name")
         if found:
             names.append(walk.text(head.raw, found))
-    return [clean(name, 80) for name in names[:20]]
+    return [clean_name(name, 80) for name in names[:20]]
 
 
 def drops_target(head: Head) -> bool:
@@ -168,7 +168,7 @@ def _string(head: Head, name: bytes) -> str:
 
 def _rest(head: Head) -> str:
     """A command's first arguments after its name."""
-    return ", ".join(f"{clean(field.name.decode('utf-8', 'replace'), 40)}: {diff.brief(head.raw, field)}"
+    return ", ".join(f"{clean_name(field.name.decode('utf-8', 'replace'), 40)}: {diff.brief(head.raw, field)}"
                      for field in islice(head.fields(head.o), 1, 6))  # fmt: skip
 
 
@@ -186,7 +186,7 @@ def _apply_ops(head: Head) -> Told:
         what = f"delete of {inner.count:,}"
     else:
         what = f"applyOps of {inner.count:,}"
-    return Told(what, inner.where or clean(head.ns, 255), inner.count, destructive)
+    return Told(what, inner.where or clean_name(head.ns, 255), inner.count, destructive)
 
 
 def _is_apply_ops(head: Head) -> bool:

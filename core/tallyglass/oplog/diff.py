@@ -13,7 +13,7 @@ from enum import StrEnum
 from tallyglass.oplog import render, walk
 from tallyglass.oplog.head import Head
 from tallyglass.oplog.walk import Element
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 DEPTH_LIMIT = 200
 
@@ -131,5 +131,5 @@ def _modifiers(head: Head, modifiers: list[Element]) -> Iterator[Change]:
 
 
 def _join(path: str, name: bytes) -> str:
-    word = clean(name.decode("utf-8", "replace"), 80)
+    word = clean_name(name.decode("utf-8", "replace"), 80)
     return f"{path}.{word}" if path else word

@@ -17,7 +17,7 @@ from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.oplog.transaction import is_part
 from tallyglass.oplog.transaction_runs import TransactionRuns
 from tallyglass.oplog.walk import Malformed
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 FINISHED_LIMIT = 2_000
 """Incidents that are kept; beyond it the least harmful are only counted."""
@@ -161,7 +161,7 @@ class Grouper:
 
     def _mass_run(self, kind: str, ns: str, head: Head) -> Run:
         harm = Harm.LOSS if kind == "deleteMany" else Harm.CHANGE
-        return self._run((kind, ns), Act(kind, harm, f"{kind} on {clean(ns, 255)}", ns), head, GAP_MILLIS)
+        return self._run((kind, ns), Act(kind, harm, f"{kind} on {clean_name(ns, 255)}", ns), head, GAP_MILLIS)
 
     def _run(self, key: Key, act: Act, head: Head, reach: int) -> Run:
         """The open run of that key that reaches to this entry, or a new one."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tallyglass.oplog.envelope import Envelope
 from tallyglass.oplog.snapshot import NamespaceRate
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 BUCKET_SECONDS = 5
 LONGEST_SECONDS = 300
@@ -86,5 +86,5 @@ def _rates(counts: Counts, seconds: int) -> tuple[NamespaceRate, ...]:
         by_ns[ns][op if op in "iud" else "c"] += count
     busiest = sorted(by_ns.items(), key=lambda item: (-item[1].total(), item[0]))[:_SHOWN]
     return tuple(
-        NamespaceRate(clean(ns, 255), *(ops[letter] / max(seconds, 1) for letter in "iudc")) for ns, ops in busiest
+        NamespaceRate(clean_name(ns, 255), *(ops[letter] / max(seconds, 1) for letter in "iudc")) for ns, ops in busiest
     )

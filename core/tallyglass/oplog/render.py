@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from tallyglass.moment import iso
 from tallyglass.oplog import walk
 from tallyglass.oplog.walk import Element, Malformed
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 LINE_LIMIT = 400
 BLOCK_LIMIT = 60_000
@@ -193,7 +193,7 @@ def id_text(raw: bytes, element: Element, limit: int = 120) -> str:
         return uuid_text(raw[start + 5 : end])
     if kind == walk.STRING:
         word = walk.text(raw, element)
-        return clean(word, limit) if is_plain_word(word) else quoted(word, limit)
+        return clean_name(word, limit) if is_plain_word(word) else quoted(word, limit)
     return clean(scalar(raw, element, limit), limit)
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from tallyglass.moment import Ts
 from tallyglass.oplog import render
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 GAP_MILLIS = 3_000
 """Entries of one kind on one namespace that are no further apart, by the server's clock, are one incident."""
@@ -94,7 +94,7 @@ class Run:
         streaming = self.kind in MASS and not self.closed
         still_open = streaming and newest is not None and self.distance(newest, newest_wall) <= GAP_MILLIS
         return Incident(
-            number, self.kind, self.title, clean(self.ns, 255), self.harm, self.first, self.last,
+            number, self.kind, self.title, clean_name(self.ns, 255), self.harm, self.first, self.last,
             _time(self.first_wall), _time(self.last_wall), self.ops, self.documents, tuple(self.samples),
             self.point or self.first, still_open, self.remark(),
         )  # fmt: skip

@@ -8,7 +8,7 @@ from statistics import median
 
 from tallyglass.oplog.acts import Definitions
 from tallyglass.oplog.run import Run
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 TTL_SECONDS = 60
 """How often the TTL monitor wakes unless ``ttlMonitorSleepSecs`` says otherwise."""
@@ -36,11 +36,11 @@ def tell_apart(runs: Iterable[Run], known: Definitions) -> list[Run]:
         else:
             kept.append(run)
     for ns, found in trims.items():
-        kept.append(_folded("capped", f"oldest documents of capped {clean(ns, 255)} made way", found))
+        kept.append(_folded("capped", f"oldest documents of capped {clean_name(ns, 255)} made way", found))
     for ns, found in suspects.items():
         rhythmic = _rhythmic(found)
         if rhythmic:
-            kept.append(_folded("ttl", f"TTL on {clean(ns, 255)}", rhythmic))
+            kept.append(_folded("ttl", f"TTL on {clean_name(ns, 255)}", rhythmic))
         for run in found:
             if all(run is not other for other in rhythmic):
                 run.note = MAYBE_TTL

@@ -16,7 +16,7 @@ from bson import json_util
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.bson_file import LARGEST, decode, is_gzip, open_plain
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 MAGIC = (0x8199E26D).to_bytes(4, "little")
 TERMINATOR = b"\xff\xff\xff\xff"
@@ -129,7 +129,7 @@ def _body(file: IO[bytes]) -> tuple[tuple[bytes | None, bytes | None], tuple[str
                 first = first or row
                 last = row
     missing = begun - ended
-    problems = tuple(f"the archive breaks off within {clean('.'.join(name))}" for name in sorted(missing))
+    problems = tuple(f"the archive breaks off within {clean_name('.'.join(name))}" for name in sorted(missing))
     return (first, last), problems
 
 

@@ -18,7 +18,7 @@ from tallyglass.moment import Ts, parse_ts
 from tallyglass.restore import archive
 from tallyglass.restore.bson_file import BrokenFile, decode, documents, is_gzip, read_plain
 from tallyglass.restore.plan import Backup
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 DIRECTORY, ARCHIVE, DATA_FILES = "directory", "archive", "data files"
 SIDECAR = "pitr.json"
@@ -134,7 +134,7 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
         try:
             said = json_util.loads(read_plain(file).decode("utf-8"), json_options=EXACT)
         except (ValueError, OSError, EOFError) as error:
-            problems.append(f"{clean(db)}/{clean(file.name)} cannot be read: {clean(str(error), 80)}")
+            problems.append(f"{clean_name(db)}/{clean(file.name)} cannot be read: {clean(str(error), 80)}")
             continue
         options = said.get("options") or {}
         kind = said.get("type") or ("view" if "viewOn" in options else "collection")
@@ -142,7 +142,7 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
             kind = "timeseries"
         bson = data.pop(f"system.buckets.{stem}" if kind == "timeseries" else stem, None)
         if bson is None and kind != "view":
-            problems.append(f"{clean(db)}/{clean(stem)} has metadata but no documents file")
+            problems.append(f"{clean_name(db)}/{clean_name(stem)} has metadata but no documents file")
         yield StoredCollection(
             ns=f"{db}.{_full_name(stem, said.get('collectionName'))}",
             kind=kind,
@@ -154,7 +154,7 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
     for stem, file in data.items():
         if db in LEFT_OUT or stem.startswith("system."):
             continue
-        problems.append(f"{clean(db)}/{clean(stem)} has documents but no metadata")
+        problems.append(f"{clean_name(db)}/{clean_name(stem)} has documents but no metadata")
         yield StoredCollection(f"{db}.{unquote(stem)}", "collection", file, {}, (), has_metadata=False)
 
 

@@ -10,7 +10,7 @@ from tallyglass.oplog.walk import Malformed
 from tallyglass.restore.backup import LEFT_OUT, StoredCollection
 from tallyglass.restore.bson_file import BrokenFile, documents, id_key
 from tallyglass.restore.catalog import Catalog, Collection
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 MOST_BYTES = 64 * 2**30
 """Bytes of backup files that are read; what lies beyond is not looked at, and a check says so."""
@@ -67,7 +67,7 @@ def _read_one(source: StoredCollection, ns: str, item: Collection | None, facts:
                 if key in touched:
                     present.add(key)
     except (BrokenFile, Malformed) as error:
-        facts.problems.append(f"{clean(source.ns)}: {error}")
+        facts.problems.append(f"{clean_name(source.ns)}: {error}")
         return
     if item is None:
         return

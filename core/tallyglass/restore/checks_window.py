@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tallyglass.restore.facts import Facts
 from tallyglass.restore.oplog_query import MOST_LEFT_OUT
 from tallyglass.restore.plan import Check, Level
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 OPS_A_SECOND, OPS_A_SECOND_IN_SET = 5_000, 1_100
 """Measured replay speed on a standalone and on a replica set of one: one command per operation."""
@@ -115,7 +115,7 @@ def operations(facts: Facts) -> Iterator[Check]:
             yield Check(
                 "document-missing",
                 Level.BLOCK,
-                f"{clean(ns)}: {count:,} documents are updated in the window but are not in the backup.",
+                f"{clean_name(ns)}: {count:,} documents are updated in the window but are not in the backup.",
                 "The backup is not complete, or was begun later than it says. Use another one.",
             )
         if not replay.upserts and base.fatal:
@@ -182,7 +182,7 @@ def meaning(facts: Facts) -> Iterator[Check]:
         )
     for row in facts.returns:
         if row.note:
-            yield Check("return", Level.WARN, f"{clean(row.ns)}: {row.note}")
+            yield Check("return", Level.WARN, f"{clean_name(row.ns)}: {row.note}")
     if facts.counters.fixes:
         yield Check(
             "reissue",

@@ -9,7 +9,7 @@ from tallyglass.oplog import walk
 from tallyglass.restore import coverage, entries
 from tallyglass.restore.backup import LEFT_OUT, Contents, StoredCollection
 from tallyglass.restore.entries import element_key
-from tallyglass.text import clean, shell_quote
+from tallyglass.text import clean_name, shell_quote
 
 LOOKED_AT = 200
 """Newest entries of the copy's own oplog whose documents are looked for."""
@@ -69,7 +69,7 @@ async def _missing(spare: Gateway) -> str:
             if entry.op != "i" or where in gone or entry.db in dropped or entry.db in LEFT_OUT:
                 continue
             if not await _is_there(spare, entry):
-                return f"{clean(entry.ns)} {clean(str(entry.document_id), 60)}"
+                return f"{clean_name(entry.ns)} {clean_name(str(entry.document_id), 60)}"
     return ""
 
 

@@ -12,7 +12,7 @@ from tallyglass.restore.chains import is_left_out
 from tallyglass.restore.entries import Entry, Txn
 from tallyglass.restore.plan import Loss
 from tallyglass.restore.unfold import Unfolder
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 MOST_NEWER = 5_000
 """Ids per namespace, written after the point by others, that a merge can keep one by one."""
@@ -90,15 +90,15 @@ class LossCount:
         if incident.kind == "transaction":
             return whole.txn is not None and whole.ts == (incident.point or incident.last)
         if incident.kind == "deleteMany":
-            return entry.op == "d" and clean(entry.ns) == incident.ns and not whole.retryable
+            return entry.op == "d" and clean_name(entry.ns) == incident.ns and not whole.retryable
         if incident.kind == "updateMany":
-            return entry.op == "u" and clean(entry.ns) == incident.ns and not whole.retryable
+            return entry.op == "u" and clean_name(entry.ns) == incident.ns and not whole.retryable
         return False
 
     def losses(self) -> tuple[Loss, ...]:
         """One row per namespace that changed, most changed first."""
         rows = [
-            Loss(clean(ns), item.inserts, item.updates, item.deletes, item.commands)
+            Loss(clean_name(ns), item.inserts, item.updates, item.deletes, item.commands)
             for ns, item in self.changed.items()
             if ns
         ]

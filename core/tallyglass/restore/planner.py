@@ -21,7 +21,7 @@ from tallyglass.restore.gather import RestoreRequest, gather
 from tallyglass.restore.plan import ExpectedNamespace, Level, Plan, Slice, Strategy
 from tallyglass.restore.returns import merge_steps, plan_returns
 from tallyglass.restore.toolset import needed_for
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 __all__ = ["RestoreRequest", "plan_restore"]
 
@@ -84,8 +84,8 @@ def _describe(facts: Facts, request: RestoreRequest, expected: tuple[ExpectedNam
         server_version=facts.deployment.version,
         tools_needed=".".join(map(str, needed_for(facts.deployment.version))),
         work_dir=request.work_dir or default_work_dir(facts.limit),
-        source_user=clean(facts.source_uri.user) if facts.source_uri else "",
-        spare_user=clean(facts.spare_uri.user) if facts.spare_uri else "",
+        source_user=clean_name(facts.source_uri.user) if facts.source_uri else "",
+        spare_user=clean_name(facts.spare_uri.user) if facts.spare_uri else "",
         passwords=tuple(
             role
             for role, uri in (("source", facts.source_uri), ("spare", facts.spare_uri))

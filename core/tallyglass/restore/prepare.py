@@ -18,7 +18,7 @@ from tallyglass.restore.plan import Command, Phase
 from tallyglass.restore.spare import feature_version
 from tallyglass.restore.tool_uri import tool_uri
 from tallyglass.restore.toolset import needed_for
-from tallyglass.text import clean, shell_join
+from tallyglass.text import clean, clean_name, shell_join
 
 FORMAT = 1
 """The version of the sidecar's own form."""
@@ -105,5 +105,5 @@ async def _namespaces(gateway: Gateway) -> tuple[list[str], list[str]]:
         try:
             names += [str(info.ns) for info in await gateway.list_collections(db)]
         except (PrivilegeError, ReadError) as error:
-            words.append(f"The collections of {clean(db)} could not be listed: {error.title}")
+            words.append(f"The collections of {clean_name(db)} could not be listed: {error.title}")
     return sorted(names), words

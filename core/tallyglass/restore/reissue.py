@@ -29,7 +29,7 @@ from tallyglass.restore.entries import Entry, element_key
 from tallyglass.restore.loss import Changed
 from tallyglass.restore.plan import Reissue
 from tallyglass.restore.unfold import Unfolder
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 MOST_DOCUMENTS = 5_000
 """A collection with more documents holds no counters: its backup file is not read for them."""
@@ -185,7 +185,7 @@ async def find_reissues(
         except (PrivilegeError, ReadError) as error:
             now = {}
             if by_key:
-                unknown.append(f"{clean(ns)} cannot be read now: {error.title}")
+                unknown.append(f"{clean_name(ns)} cannot be read now: {error.title}")
         if by_key or any(sure(ns, document) for document in now.values()) or changed[ns].inserts:
             namespaces.append(ns)
         for key, document in now.items():
@@ -254,7 +254,7 @@ def _row(one: Seen, unknown: list[str]) -> Reissue | None:
         return None
     if one.restored is None and one.live and not one.unread:
         return None
-    shown = f"{clean(one.ns)} {id_text(one.id)}"
+    shown = f"{clean_name(one.ns)} {id_text(one.id)}"
     if not mongosh.keeps_order(one.id):
         unknown.append(f"{shown} must be moved to {one.issued} by hand: its id has fields that mongosh would reorder")
         return None
@@ -265,9 +265,9 @@ def _row(one: Seen, unknown: list[str]) -> Reissue | None:
         return None
     more = ({"upsert": True},) if made else ()
     return Reissue(
-        ns=clean(one.ns),
+        ns=clean_name(one.ns),
         id=id_text(one.id),
-        field=clean(one.path),
+        field=clean_name(one.path),
         restored=None if one.restored is None else as_number(one.restored),
         live=as_number(one.issued),
         fix=mongosh.call(one.ns, "updateOne", query, change, *more),

@@ -16,7 +16,7 @@ from tallyglass.restore.chains import Chain, Problem, is_left_out
 from tallyglass.restore.entries import Entry, Txn
 from tallyglass.restore.gone import Gone
 from tallyglass.restore.tally import Tally
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 KNOWN_COMMANDS = frozenset(
     {
@@ -113,7 +113,7 @@ class Replay:
         self.problems += [problem for problem, uuid in self._overlaps if not self._gone.dropped_before_backup(uuid)]
         for ts, ns in self.unexplained().items():
             self.problems.append(
-                Problem("base-incomplete", f"{clean(ns)} is written at {ts} but is not in the backup", ts)
+                Problem("base-incomplete", f"{clean_name(ns)} is written at {ts} but is not in the backup", ts)
             )
 
     def unexplained(self) -> dict[Ts, str]:
@@ -197,7 +197,9 @@ class Replay:
         found = self.catalog.collections.get(entry.ns)
         if found is None:
             if entry.op != "d":
-                self._problem("dead-operation", f"{clean(entry.ns)} is written inside a group at {entry.ts}", entry)
+                self._problem(
+                    "dead-operation", f"{clean_name(entry.ns)} is written inside a group at {entry.ts}", entry
+                )
             return
         if ".system.buckets." in entry.ns:
             self.kinds.add("timeseries")
@@ -272,7 +274,7 @@ class Replay:
             return
         there = self.catalog.collections.get(target)
         if another or there is None or not entry.ui or there.uuid != entry.ui:
-            text = f"{clean(source)} became {clean(target)} at {entry.ts}, while the backup was taken"
+            text = f"{clean_name(source)} became {clean_name(target)} at {entry.ts}, while the backup was taken"
             self._overlaps.append((Problem("rename-overlap", text, entry.ts), entry.ui))
 
     def _add_indexes(self, ns: str, entry: Entry) -> None:
@@ -286,7 +288,7 @@ class Replay:
     def _drop_indexes(self, ns: str, entry: Entry) -> None:
         self.kinds.add("dropIndexes")
         if self.running:
-            self._problem("classic-indexes", f"indexes of {clean(ns)} are dropped at {entry.ts}", entry)
+            self._problem("classic-indexes", f"indexes of {clean_name(ns)} are dropped at {entry.ts}", entry)
         found = self.catalog.collections.get(ns)
         for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
             for name in _named(indexes, entry.o.get("index")):
@@ -302,7 +304,9 @@ class Replay:
             listed = _named(self.catalog.listed.get(ns, {}), wanted)
             if not listed:
                 self._problem(
-                    "collmod-lost-index", f"collMod of {clean(ns)} at {entry.ts} names an index it will not find", entry
+                    "collmod-lost-index",
+                    f"collMod of {clean_name(ns)} at {entry.ts} names an index it will not find",
+                    entry,
                 )
             for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
                 for name in _named(indexes, wanted):

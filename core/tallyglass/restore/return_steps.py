@@ -6,7 +6,7 @@ from tallyglass.restore import mongosh
 from tallyglass.restore.files import chain
 from tallyglass.restore.order import Order, escape_pattern, run, run_mongosh, text, tool
 from tallyglass.restore.plan import Command, Phase, Return, Strategy
-from tallyglass.text import clean, shell_join, shell_quote
+from tallyglass.text import clean_name, shell_join, shell_quote
 
 
 def return_steps(order: Order) -> list[Command]:
@@ -36,7 +36,7 @@ def _bring_back(order: Order, row: Return, number: int) -> list[Command]:
     work = order.work
     db, _, name = row.ns.partition(".")
     folder = work.at(f"back/{number}")
-    shown = clean(row.ns, 80)
+    shown = clean_name(row.ns, 80)
     dump = tool(
         "mongodump", f"--config={work.config('spare')}", f"--db={db}", f"--collection={name}", f"--out={folder}"
     )
@@ -45,7 +45,7 @@ def _bring_back(order: Order, row: Return, number: int) -> list[Command]:
     if row.beside:
         options += ["--drop", f"--nsFrom={escape_pattern(row.ns)}", f"--nsTo={escape_pattern(row.beside)}"]
         options += [] if row.strategy is Strategy.REPLACE else ["--noIndexRestore"]
-    into = clean(row.beside or row.ns, 80)
+    into = clean_name(row.beside or row.ns, 80)
     back = tool("mongorestore", *options, f"--dir={folder}")
     log = shell_quote(work.at(f"back-{number}.log"))
     steps = [

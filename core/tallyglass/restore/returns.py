@@ -11,7 +11,7 @@ from tallyglass.restore import mongosh
 from tallyglass.restore.catalog import TEMPORARY
 from tallyglass.restore.loss import Changed
 from tallyglass.restore.plan import ExpectedNamespace, Return, Strategy
-from tallyglass.text import clean
+from tallyglass.text import clean_name
 
 LONGEST_NAMESPACE = 255
 """Bytes that the server allows in database and collection name together."""
@@ -82,8 +82,8 @@ def _damaged(item: ExpectedNamespace, found: Changed, incident: Incident | None)
 def _names(ns: str, incident: Incident) -> bool:
     """Whether the incident is about this namespace. Its own name of it is one made safe to show."""
     if incident.kind == "dropDatabase":
-        return clean(ns.partition(".")[0]) == incident.ns
-    return incident.ns == clean(ns)
+        return clean_name(ns.partition(".")[0]) == incident.ns
+    return incident.ns == clean_name(ns)
 
 
 def _beside(item: ExpectedNamespace, found: Changed, incident: Incident | None, beside: str, away: str) -> Return:

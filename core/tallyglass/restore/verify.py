@@ -16,7 +16,7 @@ from tallyglass.restore.backup import LEFT_OUT
 from tallyglass.restore.catalog import TEMPORARY
 from tallyglass.restore.indexes import canonical_index, canonical_options
 from tallyglass.restore.plan import Check, ExpectedNamespace, Level, Plan
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 COUNT_MS = 3_600_000
 """How long counting one collection may take."""
@@ -82,7 +82,7 @@ async def _collections(spare: Gateway) -> dict[str, CollectionInfo]:
 async def _compare(
     spare: Gateway, item: ExpectedNamespace, there: dict[str, CollectionInfo], repair: list[str]
 ) -> AsyncIterator[Check]:
-    shown = clean(item.ns)
+    shown = clean_name(item.ns)
     info = there.get(item.ns)
     if info is None:
         yield Check("namespace", Level.BLOCK, f"{shown} is missing.")
@@ -119,7 +119,7 @@ async def _count(spare: Gateway, item: ExpectedNamespace) -> int:
 async def _indexes(spare: Gateway, item: ExpectedNamespace, repair: list[str]) -> list[Check]:
     db, _, name = item.ns.partition(".")
     found = {canonical_index(spec): str(spec["name"]) for spec in await spare.list_indexes(Namespace(db, name))}
-    shown = clean(item.ns)
+    shown = clean_name(item.ns)
     checks = []
     for text in sorted(set(found) - set(item.indexes)):
         checks.append(Check("index-surplus", Level.BLOCK, f"{shown} has an index that was not computed: {text}."))
@@ -145,6 +145,6 @@ def _leftovers(plan: Plan, there: dict[str, CollectionInfo], repair: list[str]) 
     for ns in sorted(set(there) - known):
         db, _, name = ns.partition(".")
         what = "a temporary collection" if TEMPORARY.match(name) else "a collection that was not computed"
-        checks.append(Check("leftover", Level.BLOCK, f"{clean(ns)} is {what}."))
+        checks.append(Check("leftover", Level.BLOCK, f"{clean_name(ns)} is {what}."))
         repair.append(mongosh.must(db, {"drop": name}))
     return checks

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tallyglass.errors import ConnectError, InputError
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 from tallyglass_tui.outermost import warn
 
 if TYPE_CHECKING:
@@ -121,11 +121,11 @@ def _with_password(target: Target, password_file: str) -> Target:
         return target
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ConnectError(
-            f"A password is needed for {clean(target.user)}, and there is no terminal to ask at.",
+            f"A password is needed for {clean_name(target.user)}, and there is no terminal to ask at.",
             "Give it with --password-file.",
         )
     asked = click.prompt(
-        f"Password for {clean(target.user)}", hide_input=True, err=True, default="", show_default=False
+        f"Password for {clean_name(target.user)}", hide_input=True, err=True, default="", show_default=False
     )
     return target.with_password(Secret(asked))
 
