@@ -8,6 +8,7 @@ hide, becomes a visible escape such as ``\u{1b}``.
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable
 
@@ -25,6 +26,7 @@ _MARKS_PER_BASE = 2
 
 _PRINTABLE_ASCII = re.compile(r"[\x20-\x7e]*\Z")
 _LOOKS_ESCAPED = re.compile(r"\\(?=u\{[0-9a-fA-F]+\})")
+_ESCAPED = re.compile(r"\\u\{([0-9a-f]{1,6})\}")
 _LONG_FORMS = {ord(char): f"\\u{{{ord(char):x}}}" for char in "\t\n\r"}
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_@%+=:,./-]+\Z")
 
@@ -50,6 +52,11 @@ def clean_name(value: str, limit: int = CELL_LIMIT) -> str:
     if "\\" in kept:
         kept = _LOOKS_ESCAPED.sub(r"\\u{5c}", kept)
     return _bounded(_shown(kept if kept.isprintable() else kept.translate(_LONG_FORMS)), len(value) - limit)
+
+
+def meant(shown: str) -> str:
+    """The name that :func:`clean_name` made ``shown`` of, where it is not cut."""
+    return _ESCAPED.sub(lambda found: chr(code) if (code := int(found[1], 16)) <= sys.maxunicode else found[0], shown)
 
 
 def _shown(text: str) -> str:

@@ -79,6 +79,7 @@ SHELL: dict[str, str] = {
     "variable": "$HOME ${PATH}",
     "percent": "%s %n %41",
     "backslashes": "\\x1b[2J \\n \\",
+    "escape look": r"or\u{200b}de",
 }
 TEXTS: dict[str, str] = {
     f"{kind}: {name}": text

@@ -86,7 +86,8 @@ def to_json(raw: bytes) -> str:
     try:
         hidden = {name.decode() for name in _hidden(read_head(raw))}
         document = walk.decode(raw, 0, len(raw))
-        return json_util.dumps(_without(document, hidden) if hidden else document, json_options=_JSON)
+        text = json_util.dumps(_without(document, hidden) if hidden else document, json_options=_JSON)
+        return text.replace("\x7f", "\\u007f")
     except (Malformed, RecursionError, ValueError, TypeError):
         return json_util.dumps({"$broken": raw.hex()})
 

@@ -12,26 +12,39 @@ from typing import Any
 from bson import Binary, Int64, ObjectId, json_util
 from bson.errors import BSONError
 
+from tallyglass.text import meant
+
 _HEX_24 = re.compile(r"[0-9a-fA-F]{24}\Z")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _WHOLE = re.compile(r"[+-]?\d{1,19}\Z")
+_ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]{1,6})\}|.)")
 _INT64_MAX = 2**63 - 1
 
 
 def candidates(text: str) -> Iterator[Any]:
     """Every BSON value that a person may mean by ``text``: the bare string, and what it reads as besides.
 
-    Text in JSON quotes is that string alone; extended JSON is its value.
+    Text in JSON quotes is that string alone; extended JSON is its value. An escape such as ``\\u{202e}``, as it is
+    shown in place of what hides, stands for its character.
     """
     word = text.strip()
     if word[:1] == '"':
         try:
-            yield str(json.loads(word))
+            yield str(json.loads(_as_json(word)))
         except ValueError:
             yield word
         return
     yield from _typed(word)
-    yield word
+    yield meant(word)
+
+
+def _as_json(shown: str) -> str:
+    """JSON as it is shown as JSON that can be read: the visible escapes, which it does not know, in its own form."""
+
+    def own_form(found: re.Match[str]) -> str:
+        return json.dumps(meant(found[0]))[1:-1] if found[1] else found[0]
+
+    return _ESCAPE.sub(own_form, shown)
 
 
 def _typed(word: str) -> Iterator[Any]:
@@ -53,7 +66,7 @@ def _typed(word: str) -> Iterator[Any]:
 def _odd(word: str) -> Iterator[Any]:
     if word[:1] in "{[":
         try:
-            yield json_util.loads(word)
+            yield json_util.loads(_as_json(word))
         except (ValueError, TypeError, KeyError, BSONError, RecursionError):
             return
         return

@@ -15,6 +15,7 @@ from bson import Regex, Timestamp
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_since
 from tallyglass.oplog.identity import candidates
+from tallyglass.text import meant
 
 OPERATIONS = "iudcn"
 """The operation letters that :meth:`OplogFilter.parse` knows: insert, update, delete, command, no-op."""
@@ -23,6 +24,12 @@ TEXT_LIMIT = 200
 
 # Spaces and backslashes within double quotes belong to the word.
 _WORD = re.compile(r'(?:[^\s"]|"(?:\\.|[^"\\])*")+')
+_GLOB = re.compile(r"([*?])")
+# What a filter reads in its own way, in a name: quotes, lists, globs, an inverse, a quote that would be escaped.
+_SPECIAL = re.compile(r'[",*?]|^!|\\\Z')
+_SHORTEST_CUT = 100
+# Blanks between the parts of an _id in JSON, but not within its strings.
+_BLANK = re.compile(r'("(?:\\.|[^"\\])*")|\s+')
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +37,11 @@ class OplogFilter:
     """Which entries are wanted; all conditions must hold.
 
     ``since`` is inclusive, ``until`` exclusive. ``namespaces`` are globs, any of which may match; one that begins
-    with ``!`` leaves out what it matches. ``ops`` are letters, ``!d`` the inverse. ``id`` is the text of an
-    ``_id``, as :attr:`OplogRow.id` gives it. ``text`` is found in keys and values without regard to case, is a
-    regular expression when written ``/so/``, and means "not" when it begins with ``!``. ``destructive`` keeps
-    only what removes data or definitions. ``noops`` shows no-ops. ``transaction`` is ``hex(lsid):txnNumber``.
+    with ``!`` leaves out what it matches, and an escape, as names are shown, stands for its character. ``ops`` are
+    letters, ``!d`` the inverse. ``id`` is the text of an ``_id``, as :attr:`OplogRow.id` gives it. ``text`` is found
+    in keys and values without regard to case, is a regular expression when written ``/so/``, and means "not" when it
+    begins with ``!``. ``destructive`` keeps only what removes data or definitions. ``noops`` shows no-ops.
+    ``transaction`` is ``hex(lsid):txnNumber``.
     """
 
     since: Ts | None = None
@@ -110,12 +118,26 @@ def compile_text(text: str) -> re.Pattern[str] | None:
         raise InputError(f"The expression {body[:60]!r} cannot be read: {error}.") from None
 
 
+def words_for(ns: str, identity: str = "") -> str:
+    """What to type to get the entries of a namespace, and of one ``_id`` in it, as an ``OplogRow`` shows them.
+
+    Raises InputError for an ``_id`` that is shown cut.
+    """
+    if "…" in identity and len(identity) > _SHORTEST_CUT:
+        raise InputError("The _id of this document is too long to look for.", "Look for a part of it as text.")
+    word = _SPECIAL.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", ns)
+    word = f'"{word}"' if any(char.isspace() for char in word) else word
+    return f"ns:{word}" + (f" id:{_BLANK.sub(lambda found: found[1] or '', identity)}" if identity else "")
+
+
 def glob_pattern(glob: str) -> str:
     """A glob over a whole namespace as a regular expression that Python and the server read alike.
 
     ``$`` also matches before a last line feed: on the server that lets one name too many through, here
     ``fullmatch`` is used."""
-    body = "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in glob)
+    body = "".join(
+        ".*" if part == "*" else "." if part == "?" else re.escape(meant(part)) for part in _GLOB.split(glob)
+    )
     return f"^{body}$"
 
 
@@ -194,7 +216,7 @@ def _namespace_conditions(namespaces: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def _on_server(name: str) -> Any:
-    return Regex(glob_pattern(name), "s") if is_glob(name) else name
+    return Regex(glob_pattern(name), "s") if is_glob(name) else meant(name)
 
 
 def _operation_conditions(ops: frozenset[str]) -> list[dict[str, Any]]:

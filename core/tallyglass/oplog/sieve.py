@@ -16,6 +16,7 @@ from tallyglass.oplog.head import NESTING_LIMIT, Head, command_of, inner_heads, 
 from tallyglass.oplog.identity import candidates
 from tallyglass.oplog.query import OplogFilter, compile_text, glob_pattern, is_glob
 from tallyglass.oplog.walk import Element, Malformed
+from tallyglass.text import meant
 
 REGEX_LIMIT = 4_000
 """Characters of an entry that a regular expression is tried on."""
@@ -142,8 +143,8 @@ def _names(globs: tuple[str, ...]) -> Callable[[str], bool] | None:
     """Whether any of the globs matches a namespace; a glob of a whole database matches its name alone too."""
     if not globs:
         return None
-    exact = frozenset(glob for glob in globs if not is_glob(glob))
-    exact |= {glob.removesuffix(".*") for glob in globs if glob.endswith(".*")}
+    exact = frozenset(meant(glob) for glob in globs if not is_glob(glob))
+    exact |= {meant(glob.removesuffix(".*")) for glob in globs if glob.endswith(".*")}
     patterns = [re.compile(glob_pattern(glob), re.DOTALL) for glob in globs if is_glob(glob)]
     return lambda ns: ns in exact or any(pattern.fullmatch(ns) for pattern in patterns)
 

@@ -10,12 +10,13 @@ import bson
 import pytest
 from bson import Binary, Int64, ObjectId, Timestamp
 
+from hostile.corpus import TEXTS
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.collect import Collector
 from tallyglass.oplog.entry import row
 from tallyglass.oplog.notes import gap
-from tallyglass.oplog.query import OplogFilter
+from tallyglass.oplog.query import OplogFilter, words_for
 from tallyglass.oplog.sieve import Sieve
 from tallyglass.oplog.snapshot import RowKind
 from tallyglass.oplog.stream import Gap
@@ -122,6 +123,25 @@ def test_the_id_of_a_row_leads_back_to_its_document() -> None:
         if isinstance(value, str):
             wrong = [other for other in others if Sieve(typed).wants(entry("d", "a.b", {"_id": other}))]
             assert wrong == [], (value, typed)
+
+
+ODD = [text.replace("\0", "") for text in TEXTS.values() if len(text) < 40]
+
+
+@pytest.mark.parametrize("blank", ["", "a b"])
+def test_a_row_leads_to_its_own_document_and_namespace_whatever_they_are_called(blank: str) -> None:
+    entries = [entry("i", f"shop.{text}{blank}", {"_id": {"of": text}}) for text in ODD]
+    entries += [entry("i", f"shop.{text}{blank}", {"_id": text + blank}) for text in ODD]
+    for raw, shown in [(raw, row(raw)) for raw in entries]:
+        history = Sieve(OplogFilter.parse(words_for(shown.ns, shown.id)))
+        assert [other for other in entries if history.wants(other)] == [raw]
+        namespace = Sieve(OplogFilter.parse(words_for(shown.ns)))
+        assert [row(other).ns for other in entries if namespace.wants(other)] == [shown.ns] * 2
+
+
+def test_a_document_whose_id_is_shown_cut_is_not_looked_for_by_a_part_of_it() -> None:
+    with pytest.raises(InputError, match="too long"):
+        words_for("a.b", row(entry("i", "a.b", {"_id": "x" * 200})).id)
 
 
 def test_the_newest_rows_stay_and_the_others_are_counted() -> None:
