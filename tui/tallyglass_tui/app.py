@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 5.0
 _LOOK_DEADLINE = 12.0
 _NO_COLOR = NoColor()
+_MOST_COPIED = 150_000
+"""Bytes that go through a terminal's clipboard: in base64 they still fit what may wait for it."""
 _BROKEN = 70
 """Exit status after a defect of our own (EX_SOFTWARE)."""
 
@@ -158,7 +160,10 @@ class Dashboard(App[None]):
             self.switch_mode(self._back.pop())
 
     def copy(self, what: str, text: str) -> None:
-        """Copy through the terminal, and say so."""
+        """Copy through the terminal, and say so. What is longer than terminals take is not copied."""
+        if len(text.encode("utf-8", "replace")) > _MOST_COPIED:
+            self.say(f"Too long to copy ({fmt.plural(len(text), 'character')}): save it to a file.")
+            return
         self.copy_to_clipboard(text)
         self.say(f"Copied {what}: {fmt.plural(len(text), 'character')}.")
 

@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from tallyglass.errors import InputError
 from tallyglass.moment import parse_since
-from tallyglass.oplog.query import OplogFilter
+from tallyglass.oplog.query import OplogFilter, words_for
 from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
 from tallyglass_tui import oplog_reads
 from tallyglass_tui.feed import Feed
@@ -195,8 +195,7 @@ class OplogPage(OplogSelection):
 
     @on(RowList.Chosen, "#rates")
     def _rate_chosen(self, message: RowList.Chosen) -> None:
-        ns = str(message.chosen)
-        self._set_filter(f'"ns:{ns}"' if " " in ns else f"ns:{ns}")
+        self._set_filter(words_for(str(message.chosen)))
 
     # --- views ------------------------------------------------------------------------------------------------
 

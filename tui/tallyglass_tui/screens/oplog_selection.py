@@ -8,7 +8,10 @@ from pathlib import Path
 
 from textual import work
 
+from tallyglass.errors import InputError
+from tallyglass.oplog.query import words_for
 from tallyglass.oplog.snapshot import Incident, OplogRow
+from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui import oplog_reads
 from tallyglass_tui.messages import RestoreRequested
@@ -74,7 +77,7 @@ class OplogSelection(OplogJumps):
         except OSError as error:
             self.say(f"It cannot be saved here: {error.strerror or error}.")
         else:
-            self.say(f"Saved {fmt.plural(len(rows), 'entry', 'entries')} to {path}")
+            self.say(f"Saved {fmt.plural(len(rows), 'entry', 'entries')} to {clean(str(path), 200)}")
 
     def action_document(self) -> None:
         """Only entries of the document of this one."""
@@ -82,7 +85,10 @@ class OplogSelection(OplogJumps):
         if row is None or not row.id:
             self.say("This entry names no document.")
             return
-        self._set_filter(f'"ns:{row.ns}" "id:{row.id}"' if " " in row.id + row.ns else f"ns:{row.ns} id:{row.id}")
+        try:
+            self._set_filter(words_for(row.ns, row.id))
+        except InputError as error:
+            self.say(str(error))
 
     def action_transaction(self) -> None:
         """Only entries of the transaction, or of the retryable write, of this one."""

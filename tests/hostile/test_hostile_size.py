@@ -1,0 +1,116 @@
+"""The largest and deepest documents, opened, followed, copied and saved at 80x24, from a folder with a hostile name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostile.corpus import BIG, control_bytes, hidden
+from hostile.populate import Hostile
+from hostile.walk import ENTER, ESC
+from hostile.wire import clipboards, offences
+from pseudo_terminal import Terminal, dashboard, environment
+
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
+
+FOLDER = "w\x1b]0;x\x07\u202e[@click=app.quit]x"
+LARGE = ("big", "deep", "many keys")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the dashboard is started, and saves to."""
+    made = tmp_path_factory.mktemp("work") / FOLDER
+    made.mkdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def terminal(hostile: Hostile, folder: Path) -> Iterator[Terminal]:
+    """The dashboard on its oplog page."""
+    opened = Terminal(dashboard(hostile.uri), environment(folder.parent), frames=True, cwd=folder)
+    try:
+        opened.wait(">999y")
+        opened.press("3")
+        opened.wait("dropDatabase")
+        yield opened
+    finally:
+        opened.close()
+
+
+def holds(terminal: Terminal) -> None:
+    """The frame stands, keys are answered, and nothing was sent that acts."""
+    terminal.press("?")
+    terminal.wait("Where to look")
+    terminal.press(ESC)
+    lines = terminal.wait(lambda text: "Where to look" not in text).split("\n")
+    assert len(lines) == 24
+    assert lines[0].startswith(" 1 Counters  2 ObjectIds  3 Oplog  4 Restore ")
+    assert not [line for line in lines[1:] if "4 Restore" in line]
+    assert not offences(bytes(terminal.raw))
+
+
+def no_filter(terminal: Terminal) -> None:
+    """Back to the whole tail."""
+    terminal.press(ESC)
+    terminal.wait(lambda text: "dropDatabase" in text and "matched" not in text)
+
+
+def copied(terminal: Terminal) -> str:
+    """What ``y`` puts into the clipboard."""
+    before = len(clipboards(bytes(terminal.raw)))
+    terminal.press("y")
+    terminal.wait_raw(lambda raw: len(clipboards(raw)) > before)
+    return clipboards(bytes(terminal.raw))[-1]
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_document_of_extreme_size(terminal: Terminal, folder: Path, name: str) -> None:
+    terminal.press(f'/ns:everything.values id:"{name}"{ENTER}')
+    terminal.wait(lambda text: "1 matched" in text and "everything.values" in text)
+    terminal.press("g" + ENTER)
+    terminal.wait("--oplogLimit=")
+    terminal.press("G")
+    terminal.wait(lambda text: "--oplogLimit=" not in text)
+    holds(terminal)
+    text = copied(terminal)
+    assert len(text) < 150_000
+    assert not control_bytes(text.encode())
+    assert not hidden(text)
+    terminal.press("s")
+    terminal.wait(r"Saved 1 entry to ")
+    saved = json.loads(next(iter(folder.glob("*.jsonl"))).read_text(encoding="ascii"))
+    assert saved["o"]["_id"] == name
+    next(iter(folder.glob("*.jsonl"))).unlink()
+    terminal.press(ESC)
+    terminal.wait("1 matched")
+    terminal.press("x")
+    terminal.wait("1 matched 'ns:everything.values id:" + ("" if " " in name else name))
+    holds(terminal)
+    no_filter(terminal)
+
+
+def test_what_is_too_long_for_a_clipboard_is_not_said_to_be_in_it(terminal: Terminal) -> None:
+    terminal.press(f'/ns:everything.values id:"big"{ENTER}')
+    terminal.wait("1 matched")
+    before = len(clipboards(bytes(terminal.raw)))
+    terminal.press("gy")
+    terminal.wait("Too long to copy (")
+    assert len(clipboards(bytes(terminal.raw))) == before
+    assert len(BIG) > 1_000_000
+
+
+def test_the_name_of_the_folder_would_act_if_it_were_said_as_it_is(hostile: Hostile, folder: Path) -> None:
+    setup = "import tallyglass_tui.screens.oplog_selection as page\npage.clean = lambda text, *_: text"
+    terminal = Terminal(dashboard(hostile.uri, setup=setup), environment(folder.parent), frames=True, cwd=folder)
+    try:
+        terminal.wait(">999y")
+        terminal.press("3")
+        terminal.wait("dropDatabase")
+        terminal.press("ks")
+        terminal.wait_raw(lambda raw: offences(raw))
+    finally:
+        terminal.close()
