@@ -26,9 +26,12 @@ def tools_folder() -> Path | None:
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C mean the same in every run: the jobs that a shell starts in the background inherit an ignored one."""
+    """Let Ctrl-C and a hang-up mean the same in every run: the children of a background job, or of nohup, inherit that
+    they are ignored. What is handled here is not inherited."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

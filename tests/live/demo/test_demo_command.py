@@ -24,14 +24,17 @@ def test_headless_prints_a_uri_that_works_and_leaves_nothing(number: signal.Sign
     ) as running:
         assert running.stdout is not None
         assert running.stderr is not None
-        uri = running.stdout.readline().strip()
-        backup = Path(running.stderr.readline().split(" is in ")[1].split(";")[0])
-        with MongoClient(uri) as client:
-            assert client.shop.orders.find_one()
-        assert (backup / "shop" / "orders.bson").exists()
-        running.send_signal(number)
-        assert running.wait(timeout=60) == 0
-        assert running.stdout.read() == ""
+        try:
+            uri = running.stdout.readline().strip()
+            backup = Path(running.stderr.readline().split(" is in ")[1].split(";")[0])
+            with MongoClient(uri) as client:
+                assert client.shop.orders.find_one()
+            assert (backup / "shop" / "orders.bson").exists()
+            running.send_signal(number)
+            assert running.wait(timeout=60) == 0
+            assert running.stdout.read() == ""
+        finally:
+            running.kill()
     assert not backup.parent.exists()
 
 
