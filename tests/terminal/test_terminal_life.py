@@ -24,7 +24,7 @@ def test_it_opens_answers_keys_and_leaves_the_terminal_as_it_was(replica_set: Re
     terminal.press("3")
     terminal.wait("following")
     terminal.press("?")
-    terminal.wait("who changed or deleted what")
+    terminal.wait("who deleted what")
     terminal.press("q")
     terminal.wait("following")
     terminal.press("q")

@@ -104,6 +104,10 @@ class Dashboard(App[None]):
         self._garbage = Garbage()
         self._back: list[str] = []
 
+    def get_key_display(self, binding: Binding) -> str:
+        """As Textual names keys, but Enter by its name: not every font has the sign."""
+        return "Enter" if binding.key == "enter" and not binding.key_display else super().get_key_display(binding)
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         """With NO_COLOR and a theme of the terminal's own colours, none at all; Textual would map them to grey."""
         filters = super().get_line_filters()
@@ -207,7 +211,7 @@ class Dashboard(App[None]):
         page = self.page
         if page:
             bindings = [(self.get_key_display(one.binding), one) for one in page.active_bindings.values()]
-            self.push_screen(HelpScreen(page.TITLE or "", bindings, page.help_notes()))
+            self.push_screen(HelpScreen(page.TITLE or "", bindings, page.help_notes(), plain=self.plain_glyphs))
 
     def action_command_palette(self) -> None:
         """Open the palette."""

@@ -24,9 +24,10 @@ COLUMNS = (
     Column("used", "used", 11, until=100),
     Column("used", "used", 18, since=100),
     Column("rate", "rate", 8, right=True),
-    Column("spark", "trend", 5, until=100),
+    Column("spark", "trend", 5, since=90, until=100),
     Column("spark", "trend", 12, since=100),
     Column("left", "time left", 11, right=True),
+    Column("likely", "likely end (UTC)", 16, since=150),
     Column("flags", "flags", 6, until=100),
     Column("flags", "flags", 10, flex=1, since=100),
 )
@@ -50,7 +51,7 @@ def name(counter: Counter) -> str:
     return f"{counter.ns} {counter.id}" if counter.id else counter.ns
 
 
-def _short_name(counter: Counter, width: int) -> str:
+def short_name(counter: Counter, width: int) -> str:
     """Namespace and id in one where they fit; else the namespace gives way first, since ids tell counters apart."""
     whole = name(counter)
     room = width - cell_len(counter.id[:width]) - 1
@@ -67,7 +68,7 @@ def cells(counter: Counter, now: datetime, column: Column, width: int, plain: bo
     if column.key == "used":
         bar = fmt.bar(counter.used, width - _PERCENT, plain)
         return (
-            (bar, _BAR_STYLES.get(level(counter, now), "table--good")),
+            (bar, f"{_BAR_STYLES.get(level(counter, now), 'table--good')} table--bar"),
             (fit(fmt.share(counter.used), _PERCENT, right=True), ""),
         )
     text, style = _TEXTS[column.key](counter, now, width, plain)
@@ -93,13 +94,14 @@ def _flags(counter: Counter, _: datetime, width: int, __: bool) -> tuple[str, st
 
 
 _TEXTS: dict[str, Callable[[Counter, datetime, int, bool], tuple[str, str]]] = {
-    "name": lambda counter, _, width, __: (_short_name(counter, width), ""),
+    "name": lambda counter, _, width, __: (short_name(counter, width), ""),
     "ns": lambda counter, _, width, __: (fit_middle(counter.ns, width), ""),
     "id": lambda counter, _, width, __: (fit_middle(counter.id, width), ""),
     "value": _value,
     "rate": lambda counter, _, __, ___: (fmt.rate(counter.rate), ""),
-    "spark": lambda counter, _, width, plain: (fmt.spark(counter.recent, width, plain), "table--muted"),
+    "spark": lambda counter, _, width, plain: (fmt.spark(counter.recent, width, plain), "table--muted table--bar"),
     "left": _left,
+    "likely": lambda counter, *_: (fmt.day(counter.forecast.likely)[:-1] if counter.forecast.likely else "", ""),
     "flags": _flags,
 }
 

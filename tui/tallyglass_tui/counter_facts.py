@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from tallyglass.counters.snapshot import FLAG_HELP, Counter, Forecast, Semantics
 from tallyglass.counters.verdict import CRITICAL, WARNING
 from tallyglass_tui import format as fmt
-from tallyglass_tui.counter_cells import level, name
+from tallyglass_tui.counter_cells import level, name, short_name
 from tallyglass_tui.widgets.bars import wrap
 from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import Piece
 
 _LABEL = 11
+_FIRST_NAME = 26
 Line = list[Piece]
 
 _LEVEL_WORDS = {CRITICAL: (" urgent ", "text--bad"), WARNING: (" soon ", "text--warn")}
@@ -76,9 +77,19 @@ def ends(forecast: Forecast, now: datetime) -> str:
         note = forecast.note or "too early to say"
         return f"{note[0].lower()}{note[1:]}".rstrip(".")
     return (
-        f"{fmt.time_left(forecast, now)}: likely {fmt.day(forecast.likely)}, "
+        f"in {fmt.time_left(forecast, now)}: likely {fmt.day(forecast.likely)}, "
         f"from {fmt.day(forecast.early)} to {fmt.day(forecast.late)} (80%). {forecast.note}"
     ).rstrip()
+
+
+def first_out(counters: Sequence[Counter], now: datetime) -> str:
+    """Which counter runs out first and when, for the summary; or that it cannot be said yet."""
+    dated = [(counter.forecast.early, n) for n, counter in enumerate(counters) if counter.forecast.early]
+    if dated:
+        first = counters[min(dated)[1]]
+        return f" · first to run out: {short_name(first, _FIRST_NAME).strip()}, in {fmt.time_left(first.forecast, now)}"
+    early = any(counter.forecast.rate and not counter.forecast.far for counter in counters)
+    return " · too early to say what runs out first" if early else ""
 
 
 def _pool(counter: Counter, now: datetime, width: int) -> Iterator[Line]:

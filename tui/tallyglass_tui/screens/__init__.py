@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 
 class PageSpec(NamedTuple):
-    """One page: its key, mode and title, what it answers, and where its class is. Imported when first shown."""
+    """One page: its key, mode and title, what it answers and how, and where its class is. Imported when first shown."""
 
     key: str
     mode: str
     title: str
     answers: str
+    how: str
     module: str
     name: str
 
@@ -31,24 +32,38 @@ class PageSpec(NamedTuple):
 
 PAGES: tuple[PageSpec, ...] = (
     PageSpec(
-        "1", "counters", "Counters", "what runs out first, and when", "tallyglass_tui.screens.counters", "CountersPage"
+        "1",
+        "counters",
+        "Counters",
+        "what runs out first, and when",
+        "the first row; Enter",
+        "tallyglass_tui.screens.counters",
+        "CountersPage",
     ),
     PageSpec(
         "2",
         "objectids",
         "ObjectIds",
-        "when an id was made, and which ids a moment has",
+        "when an id was made, and the ids of a moment",
+        "paste it",
         "tallyglass_tui.screens.objectids",
         "ObjectIdsPage",
     ),
     PageSpec(
-        "3", "oplog", "Oplog", "who changed or deleted what, and when", "tallyglass_tui.screens.oplog", "OplogPage"
+        "3",
+        "oplog",
+        "Oplog",
+        "who deleted what, and when",
+        "i lists it; Enter",
+        "tallyglass_tui.screens.oplog",
+        "OplogPage",
     ),
     PageSpec(
         "4",
         "restore",
         "Restore",
-        "how to get back to the moment before a mistake",
+        "the command to get it back",
+        "Enter on the incident, then Tab",
         "tallyglass_tui.screens.restore",
         "RestorePage",
     ),

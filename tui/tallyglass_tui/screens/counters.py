@@ -14,9 +14,10 @@ from tallyglass.counters.snapshot import FLAG_HELP, Counter, CountersSnapshot, T
 from tallyglass.gateway import Gateway
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counter_cells import COLUMNS, SORTS, cells, level, name
-from tallyglass_tui.counter_facts import ends
+from tallyglass_tui.counter_facts import ends, first_out
 from tallyglass_tui.counter_order import Order
 from tallyglass_tui.screens.page import Page
+from tallyglass_tui.widgets.cells import whole_pieces
 from tallyglass_tui.widgets.counter_detail import CounterDetail
 from tallyglass_tui.widgets.filter_box import FilterBox
 from tallyglass_tui.widgets.line_view import Piece
@@ -27,6 +28,8 @@ from tallyglass_tui.widgets.text_line import TextLines
 if TYPE_CHECKING:
     from tallyglass.counters.watch import WatchSettings
 
+_LOOKED_AT = 1_000
+"""Counters that the summary is made of: they come most urgent first."""
 _NONE_YET = "Looking for counters: one document a sequence, in any database that this user may read."
 _NONE = (
     "No counter was found in the collections that this user may read.",
@@ -65,7 +68,7 @@ class CountersPage(Page):
         yield TextLines(id="summary")
         yield LiveTable(COLUMNS, id="counters")
         yield CounterDetail(plain)
-        yield FilterBox("words that must all be in name, library or flags; !word for not", id="filter")
+        yield FilterBox("Filter: words that must all be in name, library or flags; !word for not.", id="filter")
 
     def start(self) -> None:
         """Watch the counters."""
@@ -217,7 +220,7 @@ class CountersPage(Page):
 
         table.sorted_by, table.descending = self._order.by, self._order.descending
         table.show([counter.key for counter in rows], cell, self._said())
-        self.query_one("#summary", TextLines).show(self._summary(now))
+        self.query_one("#summary", TextLines).show(whole_pieces(self._summary(now), self.size.width))
 
     def _said(self) -> tuple[str, ...]:
         snapshot = self._snapshot
@@ -231,12 +234,14 @@ class CountersPage(Page):
         snapshot, order = self._snapshot, self._order
         if snapshot is None:
             return [(" Looking for counters ...", "text--muted")]
-        urgent = sum(level(counter, now) == 2 for counter in order.rows[:1000])
+        most_urgent = snapshot.counters[:_LOOKED_AT]
+        urgent = sum(level(counter, now) == 2 for counter in most_urgent)
         pieces: list[Piece] = [(f" {fmt.plural(len(snapshot.counters), 'counter')}", "")]
         if self._filter:
             pieces.append((f", {len(order.rows):,} with '{self._filter[:30]}'", "text--warn"))
         if urgent:
-            pieces.append((f" · {urgent} urgent", "text--bad"))
+            pieces.append((f" · {urgent:,}{'+' * (urgent == _LOOKED_AT)} urgent", "text--bad"))
+        pieces.append((first_out(most_urgent, now), ""))
         by = "most urgent first" if order.by == SORTS[0] else f"by {order.by}"
         pieces.append((f" · {by}{', reversed' if order.descending else ''}", "text--muted"))
         pieces.append((f" · {fmt.plural(snapshot.collections_seen, 'collection')} looked at", "text--muted"))

@@ -23,6 +23,16 @@ _SELECTING = (
 )
 
 
+_LAST = ("list", "map", "text", "counter", "tail", "page", "app")
+"""The ids of keys that many pages have begin with these: they come after what only this page can do."""
+
+
+def _rank(binding: Binding) -> tuple[int, bool]:
+    group = (binding.id or "").partition(".")[0]
+    own = group not in _LAST or (binding.show and group not in ("page", "app"))
+    return (-1 if own else _LAST.index(group), not binding.show)
+
+
 class HelpScreen(ModalScreen[None]):
     """Answers, keys and notes. Any of Esc, q, ? closes it."""
 
@@ -34,8 +44,16 @@ class HelpScreen(ModalScreen[None]):
         Binding("pageup", "scroll(-10)", "Page up", show=False),
     ]
 
-    def __init__(self, title: str, bindings: Sequence[tuple[str, ActiveBinding]], notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        title: str,
+        bindings: Sequence[tuple[str, ActiveBinding]],
+        notes: Sequence[str] = (),
+        *,
+        plain: bool = False,
+    ) -> None:
         super().__init__()
+        self._plain = plain
         self._title = title
         self._keys_of_page = bindings
         self._notes = notes
@@ -45,13 +63,20 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll(id="help"):
             yield Static(self._content(), markup=False)
 
+    def on_mount(self) -> None:
+        """Say how to read on and how to leave."""
+        box = self.query_one("#help")
+        box.border_subtitle = "Down reads on, Esc closes"
+        if self._plain:
+            box.styles.border = ("ascii", box.styles.border_top[1])
+
     def action_scroll(self, lines: int) -> None:
         """Scroll by some lines."""
         self.query_one("#help", VerticalScroll).scroll_relative(y=lines, animate=False)
 
     def _content(self) -> Content:
         parts: list[Content] = [Content.styled("Where to look", "bold")]
-        parts += [Content(f"  {spec.key}  {spec.title:<10} {spec.answers}") for spec in PAGES]
+        parts += [Content(f"  {spec.key}  {spec.title:<9}  {spec.answers}: {spec.how}") for spec in PAGES]
         parts += [Content(""), Content.styled(f"Keys on {self._title}", "bold")]
         parts += [Content(f"  {keys:<14} {text}") for keys, text in self._keys()]
         for note in (*self._notes, _CLIPBOARD, _SELECTING):
@@ -60,9 +85,9 @@ class HelpScreen(ModalScreen[None]):
 
     def _keys(self) -> list[tuple[str, str]]:
         rows: dict[str, tuple[list[str], str]] = {}
-        for display, active in self._keys_of_page:
+        for display, active in sorted(self._keys_of_page, key=lambda row: _rank(row[1].binding)):
             binding = active.binding
-            if binding.id is None or not active.enabled:
+            if binding.id is None or not active.enabled or binding.action.startswith("page("):
                 continue
             keys, _ = rows.setdefault(binding.action, ([], binding.tooltip or binding.description))
             if display not in keys:

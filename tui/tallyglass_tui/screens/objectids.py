@@ -75,7 +75,7 @@ class ObjectIdsPage(Page):
         yield TextLines(id="facts")
         yield TextLines(id="moment-title")
         yield PickList(id="moment")
-        yield PasteBox("", id="box")
+        yield PasteBox(id="box")
 
     def start(self) -> None:
         """Nothing is read from the server here."""
@@ -112,11 +112,11 @@ class ObjectIdsPage(Page):
 
     def action_type_ids(self) -> None:
         """Open the line for ids."""
-        self._open_box("ids", "", "any text with ObjectIds in it")
+        self._open_box("ids", "", "Ids: any text with ObjectIds in it")
 
     def action_type_moment(self) -> None:
         """Open the line for a moment."""
-        self._open_box("moment", self._span.text, f"{FORMS}; two with .. between")
+        self._open_box("moment", self._span.text, f"Moment: {FORMS}; two with .. between")
 
     def action_oplog(self) -> None:
         """Open the oplog when the id was made."""
@@ -165,11 +165,10 @@ class ObjectIdsPage(Page):
         cursor = self.query_one(LiveTable).cursor
         return self._ids[cursor] if cursor < len(self._ids) else None
 
-    def _open_box(self, what: str, value: str, placeholder: str) -> None:
+    def _open_box(self, what: str, value: str, asks: str) -> None:
         self._asked_for = what
-        self.query_one(PasteBox).open(value, placeholder)
+        self.query_one(PasteBox).open(value, asks)
         self.refresh_bindings()
-        self.say(f"{what.capitalize()}: {placeholder}")
 
     def _take(self, text: str) -> None:
         """Add the ids of a text in front of those that are here; a text without any may be a moment."""

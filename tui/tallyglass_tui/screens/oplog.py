@@ -30,7 +30,8 @@ from tallyglass_tui.widgets.tail import Tail
 from tallyglass_tui.widgets.text_line import TextLines
 
 _FILTER_HELP = "ns:shop.* ns:!*.tmp op:du id:42 destructive text /regex/"
-_TIME_HELP = "go to: 18:06, 2026-11-20 18:06 (UTC), now-5m or 1795197974:14"
+_FILTER_ASKS = f"Filter: {_FILTER_HELP}"
+_TIME_ASKS = "Go to: 18:06 or 2026-11-20 18:06 (both UTC), now-5m, or 1795197974:14"
 _SILENCE = 45.0
 
 
@@ -67,7 +68,7 @@ class OplogPage(OplogSelection):
         yield OpenedText(id="text")
         yield IncidentList(id="incidents")
         yield RateList(id="rates")
-        yield FilterBox(_FILTER_HELP, id="box")
+        yield FilterBox(_FILTER_ASKS, id="box")
 
     def start(self) -> None:
         """Begin to follow."""
@@ -130,12 +131,12 @@ class OplogPage(OplogSelection):
     def action_filter(self) -> None:
         """Type a filter."""
         self._asking = "filter"
-        self._box.open(self._wanted_text, _FILTER_HELP)
+        self._box.open(self._wanted_text, _FILTER_ASKS)
 
     def action_time(self) -> None:
         """Type a moment."""
         self._asking = "time"
-        self._box.open("", _TIME_HELP)
+        self._box.open("", _TIME_ASKS)
 
     @on(FilterBox.Taken)
     def _taken(self, message: FilterBox.Taken) -> None:

@@ -54,7 +54,7 @@ class RestorePage(RestoreChoices):
         yield TextLines(id="head")
         yield TextLines(id="parts")
         yield PickList(id="part")
-        yield FilterBox("", id="box")
+        yield FilterBox(id="box")
 
     def start(self) -> None:
         """Follow the incidents."""

@@ -20,10 +20,10 @@ from tallyglass_tui.widgets.pick_list import PickList
 
 _PLAN_SILENCE = 3_600.0
 _ASKS = {
-    "point": "a timestamp such as 1795197974:14, or a time such as now-10m",
-    "backup": "the directory of a mongodump, or an archive",
-    "spare": "host:port of the server to rebuild on; empty for one that the script starts itself",
-    "script": "where to write the script",
+    "point": "Point: a timestamp such as 1795197974:14, or a time such as now-10m. It and all after it is undone.",
+    "backup": "Backup: the directory of a mongodump, or an archive, from before the incident.",
+    "spare": "Spare: host:port of the server to rebuild on; empty for one that the script starts itself.",
+    "script": "Script: the file to write it to. It is new, and only you can read it.",
 }
 
 
@@ -85,7 +85,6 @@ class RestoreChoices(Page):
         self._asked_for = what
         self.query_one(FilterBox).open(value, _ASKS[what])
         self.refresh_bindings()
-        self.say(f"{what.capitalize()}: {_ASKS[what]}")
 
     def _choose(self, limit: Ts, incident: Incident | None) -> None:
         before = self._draft

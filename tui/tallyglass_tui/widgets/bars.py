@@ -6,14 +6,17 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 from textual.binding import Binding
+from textual.events import Resize
 from textual.screen import Screen
 from textual.timer import Timer
 
 from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.filter_box import FilterBox
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 _PINNED = ("page.back", "app.help", "app.quit")
 """Keys that always have their place on the line."""
+_MOST_LINES = 3
 
 
 class NavLine(LineView):
@@ -92,7 +95,10 @@ class Banner(LineView):
 
 
 class KeysLine(LineView):
-    """The keys that work now, from the live bindings: those with ``show=True``, as many as fit."""
+    """The keys that work now, from the live bindings: those with ``show=True``, as many as fit.
+
+    What the page says takes their place for some seconds; what an open line asks for stands above them.
+    """
 
     DEFAULT_CSS = """
     KeysLine { height: 1; dock: bottom; background: $panel; color: $foreground; }
@@ -112,19 +118,38 @@ class KeysLine(LineView):
         if self._timer:
             self._timer.stop()
         self._timer = self.set_timer(seconds, lambda: self.say("")) if text else None
-        self.show_changes()
+        self._show()
 
     def on_mount(self) -> None:
         """Follow the bindings of the screen."""
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
 
+    def on_resize(self, _: Resize) -> None:
+        """Break what is said anew."""
+        self._show()
+
     def _bindings_changed(self, _: Screen[object]) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        lines = len(self._words(self.app.size.width)) + (not self._said)
+        if self.styles.height is None or self.styles.height.value != lines:
+            self.styles.height = lines
         self.show_changes()
 
+    def _words(self, width: int) -> list[str]:
+        """What stands above the keys, or in their place."""
+        box = self.screen.focused
+        text = self._said or (box.asks if isinstance(box, FilterBox) and box.is_open else "")
+        return wrap(f" {text}", width, indent=" ")[:_MOST_LINES] if text else []
+
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
-        """The keys of the page that fit, and always those for help and for leaving."""
+        """A line of words, or the keys of the page that fit, and always those for help and for leaving."""
+        words = self._words(width)
+        if y < len(words):
+            yield words[y], ""
+            return
         if self._said:
-            yield f" {fit(self._said, width - 1)}", ""
             return
         shown, pinned = self._shown(), []
         for binding in tuple(shown):
@@ -155,10 +180,10 @@ class KeysLine(LineView):
 def wrap(text: str, width: int, indent: str = "   ") -> list[str]:
     """Break at spaces into lines of ``width`` cells, all but the first indented; a longer word is cut."""
     lines: list[str] = []
-    line = ""
-    for word in text.split(" "):
-        joined = f"{line} {word}" if line else word
-        if cell_len(joined) <= width or not line:
+    line, *words = text.split(" ")
+    for word in words:
+        joined = f"{line} {word}"
+        if cell_len(joined) <= width or not line.strip():
             line = joined
         else:
             lines.append(line)

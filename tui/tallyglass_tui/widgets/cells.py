@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.cells import cell_len, set_cell_size
 
 ELLIPSIS = "…"
@@ -30,6 +32,18 @@ def fit_middle(text: str, width: int) -> str:
     head = (width - 1) // 2
     tail = width - 1 - head
     return fit(set_cell_size(text, head) + ELLIPSIS + _last_cells(text, tail), width)
+
+
+def whole_pieces(pieces: Iterable[tuple[str, str]], width: int) -> list[tuple[str, str]]:
+    """The pieces of a line that fit, none of them cut; the first is always there. What matters most comes first."""
+    kept: list[tuple[str, str]] = []
+    for text, style in pieces:
+        width -= cell_len(text[: width + 1])
+        if width >= 0 or not kept:
+            kept.append((text, style))
+        if width < 0:
+            break
+    return kept
 
 
 def _last_cells(text: str, width: int) -> str:

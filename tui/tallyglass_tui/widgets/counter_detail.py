@@ -12,7 +12,7 @@ from textual.containers import Vertical
 
 from tallyglass.counters.snapshot import Counter
 from tallyglass_tui.counter_facts import Line, facts
-from tallyglass_tui.widgets.graph import Band, graph
+from tallyglass_tui.widgets.graph import Band, graph, legend
 from tallyglass_tui.widgets.line_view import LineView, Piece
 from tallyglass_tui.widgets.pool_map import PoolMap
 
@@ -99,7 +99,8 @@ class CounterText(LineView, can_focus=True):
         room = height - len(lines) - 1
         if counter.pool is None:
             drawn = self._graph(counter, now, width, max(room, _LEAST_GRAPH))
-            lines += [[], *drawn] if drawn else [[], [(" A graph needs two samples of the value.", "text--muted")]]
+            told = legend(band=bool(counter.forecast.early and counter.forecast.likely), plain=self._plain)
+            lines += [told, *drawn] if drawn else [[], [(" A graph needs two samples of the value.", "text--muted")]]
         self._built = lines
         self._first = max(0, min(self._first, len(lines) - height))
 

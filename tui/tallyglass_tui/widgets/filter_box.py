@@ -40,18 +40,19 @@ class FilterBox(Input):
             """The box it comes from."""
             return self.box
 
-    def __init__(self, placeholder: str, *, id: str | None = None) -> None:
-        super().__init__(placeholder=placeholder, id=id, select_on_focus=False)
+    def __init__(self, asks: str = "", *, id: str | None = None) -> None:
+        super().__init__(id=id, select_on_focus=False)
         self.cursor_blink = False
+        self.asks = asks
+        """What is to be typed; the line of keys says it while this is open."""
         self._given = ""
         self._reached: WeakSet[Key] = WeakSet()
 
-    def open(self, value: str = "", placeholder: str = "") -> None:
+    def open(self, value: str = "", asks: str = "") -> None:
         """Show it with ``value``, ready to type. What cannot be shown as it is stays as it is unless it is edited."""
         self._given = value
         self.value = value = clean(value, len(value))
-        if placeholder:
-            self.placeholder = placeholder
+        self.asks = asks or self.asks
         self.cursor_position = len(value)
         self.add_class("-open")
         # At once: a key that came together with this one is meant for this line. And once more after what waits.

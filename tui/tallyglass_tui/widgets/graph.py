@@ -85,6 +85,20 @@ def graph(
     return [*_labelled(grid, scale, ceiling, label), _times(scale, now, label)]
 
 
+def legend(*, band: bool, plain: bool) -> list[Piece]:
+    """What the signs of the graph mean, and its clock."""
+    past, line, shade, likely = "*-.o" if plain else "⠤─░▒"
+    pieces: list[Piece] = [
+        (f" {past} ", "graph--past"),
+        ("past  ", ""),
+        (f"{line} ", "graph--ceiling"),
+        ("ceiling  ", ""),
+    ]
+    if band:
+        pieces += [(f"{likely} ", "graph--likely"), ("likely  ", ""), (f"{shade} ", "graph--band"), ("80% sure  ", "")]
+    return [*pieces, ("times are UTC", "graph--axis")]
+
+
 def _label_width(history: Sequence[tuple[float, float]], ceiling: float | None) -> int:
     """Wider where the short form of the values would read the same all over the graph."""
     values = [value for _, value in history] or [0.0]
@@ -154,11 +168,13 @@ def _line(t: float, last: tuple[float, float], end: float, ceiling: float) -> fl
 
 
 def _labelled(grid: list[list[Piece]], scale: _Scale, ceiling: float | None, width: int) -> list[list[Piece]]:
+    told = fmt.short if width == _LABEL else lambda value: fmt.count(int(value))
     labels = {0: scale.v1, len(grid) // 2: (scale.v0 + scale.v1) / 2, len(grid) - 1: scale.v0}
     if ceiling is not None and ceiling <= scale.v1:
         row = min(len(grid) - 1, max(0, int(scale.y(ceiling))))
-        labels = {key: value for key, value in labels.items() if abs(key - row) > 1} | {row: ceiling}
-    told = fmt.short if width == _LABEL else lambda value: fmt.count(int(value))
+        same = told(ceiling)
+        labels = {key: value for key, value in labels.items() if abs(key - row) > 1 and told(value) != same}
+        labels[row] = ceiling
     return [
         [(f"{told(labels[row]) if row in labels else '':>{width - 1}} "[-width:], "graph--axis"), *_joined(line)]
         for row, line in enumerate(grid)

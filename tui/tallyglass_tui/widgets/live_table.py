@@ -63,7 +63,7 @@ class LiveTable(RowList):
     LiveTable > .table--warn { color: $warning; }
     LiveTable > .table--bad { color: $error; }
     LiveTable:ansi > .table--header { color: ansi_default; text-style: bold underline; }
-    LiveTable:ansi > .table--here { background: ansi_default; text-style: reverse; }
+    LiveTable:ansi > .table--here { background: ansi_default; color: ansi_default; text-style: reverse; }
     LiveTable:ansi > .table--muted { color: ansi_default; text-style: dim; }
     """
     COMPONENT_CLASSES = {  # noqa: RUF012
@@ -73,6 +73,7 @@ class LiveTable(RowList):
         "table--good",
         "table--warn",
         "table--bad",
+        "table--bar",
     }
 
     def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:
@@ -119,13 +120,14 @@ class LiveTable(RowList):
             yield fit(column.title + mark, cells, right=column.right), "table--header"
 
     def row(self, index: int, width: int, here: bool) -> Iterable[Piece]:
-        """The cells of a row."""
+        """The cells of a row. In reverse video a bar would show what is left in place of what is used."""
         over = "table--here" if here else ""
+        over_bar = "" if self.app.native_ansi_color else over
         for first, (column, cells) in self._cells(width):
             if not first:
                 yield " ", over
             for text, style in self._cell(index, column, cells):
-                yield text, f"{style} {over}".strip()
+                yield text, f"{style} {over_bar if style.endswith('table--bar') else over}".strip()
 
     def empty(self, y: int, width: int) -> Iterable[Piece]:
         """What to do, where there are no rows."""

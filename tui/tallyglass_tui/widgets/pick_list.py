@@ -44,7 +44,7 @@ class PickList(LineView, can_focus=True):
     PickList > .text--bad { color: $error; text-style: bold; }
     PickList:focus > .pick--here { background: $panel; text-style: bold; }
     PickList:ansi > .text--muted { color: ansi_default; text-style: dim; }
-    PickList:ansi:focus > .pick--here { background: ansi_default; text-style: reverse; }
+    PickList:ansi:focus > .pick--here { background: ansi_default; color: ansi_default; text-style: reverse; }
     """
     COMPONENT_CLASSES = {  # noqa: RUF012
         "text--title",

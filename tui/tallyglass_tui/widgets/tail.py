@@ -32,7 +32,7 @@ class Tail(RowList):
     Tail > .tail--destructive { color: $error; }
     Tail > .tail--break { color: $warning; text-style: bold; }
     Tail:ansi > .table--header { color: ansi_default; text-style: bold underline; }
-    Tail:ansi > .tail--here { background: ansi_default; text-style: reverse; }
+    Tail:ansi > .tail--here { background: ansi_default; color: ansi_default; text-style: reverse; }
     Tail:ansi > .tail--muted { color: ansi_default; }
     """
     COMPONENT_CLASSES = {  # noqa: RUF012
