@@ -36,6 +36,13 @@ class Hostile:
     uri: str
     backup: Path
 
+    @property
+    def other_set(self) -> str:
+        """A URI that names another set than the server's own, so that the name stands in the error."""
+        return (
+            self.uri.split("?")[0] + "?serverSelectionTimeoutMS=900&replicaSet=" + quote("x\x1b[2J\u202e[/x]", safe="")
+        )
+
 
 @contextmanager
 def hostile_server(folder: Path) -> Iterator[Hostile]:

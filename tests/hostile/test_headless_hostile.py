@@ -34,6 +34,8 @@ def test_plain_output_holds_nothing_that_acts_or_hides(words: list[str], hostile
     result = run(words, hostile.uri)
     assert not offences(result)
     assert "\\u{1b}" in result.stdout
+    # A name that holds the text of an escape, made visible once and not twice.
+    assert r"\u{5c}u{5c}" not in result.stdout
     assert len(result.stdout.splitlines()) < 20_000
 
 
@@ -44,6 +46,13 @@ def test_json_is_printable_ascii(words: list[str], hostile: Hostile) -> None:
     assert result.stdout.isascii()
     lines = result.stdout.splitlines() if "oplog" in words else [result.stdout]
     assert all(json.loads(line) for line in lines)
+
+
+@pytest.mark.parametrize("words", [["counters"], ["oplog"], ["incidents", "--json"]], ids=" ".join)
+def test_names_that_look_alike_are_told_apart(words: list[str], hostile: Hostile) -> None:
+    said = run(words, hostile.uri).stdout.replace("\\\\", "\\")
+    assert r"or\u{5c}u{200b}de" in said
+    assert r"or\u{200b}de" in said
 
 
 def test_user_names(guarded_set: GuardedSet) -> None:
@@ -60,3 +69,15 @@ def test_user_names(guarded_set: GuardedSet) -> None:
 def test_without_the_guard_it_would_act(words: list[str], hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tallyglass.text._visible", lambda value: value)
     assert 0x1B in offences(run(words, hostile.uri))
+
+
+@pytest.mark.parametrize("words", AS_JSON, ids=" ".join)
+def test_without_the_guards_of_json_it_would_act(
+    words: list[str], hostile: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dumps = json.dumps
+    monkeypatch.setattr("tallyglass.text._visible", lambda value: value)
+    monkeypatch.setattr("json.dumps", lambda value, **how: dumps(value, **how | {"ensure_ascii": False}))
+    monkeypatch.setattr("tallyglass_tui.commands.headless.printable_json", lambda text: text)
+    found = offences(run(words, hostile.uri))
+    assert found & {0x9B, "\u202e"}

@@ -12,7 +12,7 @@ import pytest
 
 from hostile.corpus import control_bytes, hidden
 from hostile.populate import Hostile
-from hostile.walk import ENTER, ESC, STOPS, TAB, Seen, Stop, walk
+from hostile.walk import ENTER, ESC, STOPS, TAB, UNGUARDED, Seen, Stop, walk
 from hostile.wire import clipboards, offences
 from pseudo_terminal import Terminal, dashboard, environment
 from tallyglass_tui.counter_cells import COLUMNS
@@ -22,7 +22,6 @@ from tallyglass_tui.widgets.live_table import Column, layout
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 Open = Callable[..., Terminal]
-UNGUARDED = "import tallyglass.text\ntallyglass.text._visible = lambda value: value"
 FOLDER = "b\x1b]52;c;cHduZWQ=\x07$(touch PWNED) [@click=app.quit]x[/]"
 
 
@@ -188,8 +187,9 @@ def test_what_is_copied_is_safe_to_paste(hostile: Hostile, odd_backup: Path, ope
 
 
 def test_banner_and_wide_status_line(hostile: Hostile, open_hostile: Open) -> None:
-    wrong = open_hostile(uri=hostile.uri.split("?")[0] + "?replicaSet=other")
-    text = wrong.wait("belong to another replica set")
+    wrong = open_hostile(uri=hostile.other_set, size=(300, 24))
+    text = wrong.wait(r'replica set name "x\u{1b}[2J\u{202e}[/x]"')
+    assert "The servers belong to another replica set" in text
     assert re.search(r"Since \d\d:\d\d:\d\dZ", text)
     wide = open_hostile(size=(160, 50))
     wide.wait(r"replica set rs\u{1b}]0;x\u{7}'$(touch PWNED)&w=0;%41")

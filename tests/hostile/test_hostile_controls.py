@@ -1,0 +1,63 @@
+"""What the tests of the screens would find if a guard were missing: at the clipboard, the banner, palette and filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hostile.corpus import control_bytes
+from hostile.populate import Hostile
+from hostile.walk import UNGUARDED
+from hostile.wire import clipboards, offences
+from pseudo_terminal import Terminal, dashboard, environment
+
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
+
+PASTED_AS_IT_IS = "import tallyglass_tui.driver as driver\ndriver.without_controls = lambda event: event"
+SPOOF = "\x1b[200~x\u202e\x9b31m[/]\x1b[201~"
+OF_THE_DATA = {"pwned"}
+"""What escape sequences among the data would put into the clipboard by themselves."""
+
+
+@contextmanager
+def opened(uri: str, home: Path, setup: str, size: tuple[int, int] = (80, 24)) -> Iterator[Terminal]:
+    terminal = Terminal(dashboard(uri, setup=setup), environment(home), emulated=False, size=size)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def sees(terminal: Terminal, text: str) -> None:
+    terminal.wait_raw(lambda raw: text.encode() in raw)
+
+
+def test_what_is_copied(hostile: Hostile, tmp_path: Path) -> None:
+    with opened(hostile.uri, tmp_path, UNGUARDED) as terminal:
+        sees(terminal, ">999y")
+        terminal.press("y")
+        terminal.wait_raw(
+            lambda raw: any(control_bytes(text.encode()) for text in clipboards(raw) if text not in OF_THE_DATA)
+        )
+
+
+def test_the_banner(hostile: Hostile, tmp_path: Path) -> None:
+    with opened(hostile.other_set, tmp_path, UNGUARDED, size=(300, 24)) as terminal:
+        sees(terminal, "another replica set")
+        terminal.wait_raw(lambda raw: offences(raw))
+
+
+@pytest.mark.parametrize(
+    ("key", "there"), [(":", "what runs out first"), ("/", "!word for not")], ids=["palette", "filter"]
+)
+def test_what_is_pasted(key: str, there: str, hostile: Hostile, tmp_path: Path) -> None:
+    with opened(hostile.uri, tmp_path, PASTED_AS_IT_IS) as terminal:
+        sees(terminal, ">999y")
+        terminal.press(key)
+        sees(terminal, there)
+        assert not offences(bytes(terminal.raw))
+        terminal.press(SPOOF)
+        terminal.wait_raw(lambda raw: offences(raw))
