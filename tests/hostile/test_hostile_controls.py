@@ -1,4 +1,4 @@
-"""What the tests of the screens would find if a guard were missing: at the clipboard, the banner, palette and filter."""
+"""What the tests of the screens would find if a guard were missing: at clipboard, banner, palette and filter."""
 
 from __future__ import annotations
 

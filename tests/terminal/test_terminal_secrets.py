@@ -1,20 +1,30 @@
-"""A password is typed, used, and found nowhere afterwards: screen, argv, files, errors, a forced crash."""
+"""A password is typed, used, and found nowhere afterwards: screen, argv, files, errors, pictures, logs, a crash."""
 
 from __future__ import annotations
 
+import base64
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from access_control import LEAKS, PASSWORD, GuardedSet
+from access_control import PASSWORD, GuardedSet
+from canary import leaks, left_behind, of_the_process
+from pseudo_terminal import Terminal, environment
 
 Open = Callable[..., Any]
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
+# What Textual offers and the dashboard does not: a picture of the screen, here on the key that pauses.
+PICTURES = """
+from tallyglass_tui import app
+app.Dashboard.action_pause = lambda self: self.save_screenshot(f"{len(self.screen_stack)}{self.current_mode}.svg")
+"""
 CRASH = """
 import sys
+from textual.app import App
 from tallyglass_tui import app
 from tallyglass_tui.cli import main
 def boom(self, *_):
@@ -22,7 +32,23 @@ def boom(self, *_):
     revealed = [secret.reveal() for _, secret in target.secrets]
     raise RuntimeError(f"lost {target} {revealed} {revealed[0]}")
 app.Dashboard.on_mount = boom
-main(sys.argv[1:])
+"""
+GUARDED = "main(sys.argv[1:])\n"
+UNGUARDED = "app.Dashboard._fatal_error = App._fatal_error\n" + GUARDED
+PLANTS = """
+import base64, os, sys, pathlib
+word, home = sys.argv[1], pathlib.Path.home()
+(home / ".config").mkdir()
+(home / ".config" / "profiles.toml").write_text(f'uri = "mongodb://u:{word}@h/"')
+(home / ".bash_history").write_text(f"mongosh -p {word}")
+(home / "picture.svg").write_text(f"<text>{word}</text>")
+(home / "log").write_text("x" + base64.b64encode(b"ab" + word.encode()).decode())
+pathlib.Path("/proc/self/comm").write_text(word)
+print("\\x1b]52;c;" + base64.b64encode(word.encode()).decode() + "\\x07", word, flush=True)
+if os.fork():
+    input()
+else:
+    os.execve("/bin/cat", ["cat", "-"], {"PASSWORD": word})
 """
 
 
@@ -31,26 +57,25 @@ def without_password(guarded: GuardedSet, user: str) -> str:
     return guarded.uri("").replace("mongodb://", f"mongodb://{user}@")
 
 
-def assert_nowhere(terminal: Any, home: Path, *, also: str = "") -> None:
-    """No part of the password is in what the terminal got, or in any file that was written."""
-    seen = [bytes(terminal.raw), also.encode()]
-    seen += [path.read_bytes() for path in home.rglob("*") if path.is_file()]
-    for leak in (*LEAKS, PASSWORD):
-        assert not [data for data in seen if leak.encode() in data], leak
-
-
-def argv_of(terminal: Any) -> str:
-    return Path(f"/proc/{terminal.process.pid}/cmdline").read_text()
-
-
 def test_a_typed_password(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
     terminal = open_terminal("doctor", without_password(guarded_set, "admin"))
     terminal.wait("Password for admin")
-    argv = argv_of(terminal)
+    running = of_the_process(terminal.process.pid)
     terminal.press(PASSWORD + "\r")
     assert terminal.ended() == 0
     assert b"admin@admin, roles root@admin" in terminal.raw
-    assert_nowhere(terminal, tmp_path, also=argv)
+    assert not leaks(running | left_behind(terminal, tmp_path))
+
+
+def test_a_profile_with_a_variable(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
+    folder = tmp_path / ".config" / "tallyglass"
+    folder.mkdir(parents=True)
+    uri = without_password(guarded_set, "admin:${WORD}")
+    (folder / "profiles.toml").write_text(f'[prod]\nuri = "{uri}"\n')
+    terminal = open_terminal("doctor", "--profile=prod", environ={"WORD": PASSWORD})
+    assert terminal.ended() == 0
+    assert b"admin@admin, roles root@admin" in terminal.raw
+    assert not leaks(left_behind(terminal, tmp_path))
 
 
 def test_a_wrong_password(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
@@ -59,7 +84,7 @@ def test_a_wrong_password(guarded_set: GuardedSet, open_terminal: Open, tmp_path
     terminal.press(PASSWORD + "x\r")
     assert terminal.ended() == 3
     assert b"does not accept this user name and password" in terminal.raw
-    assert_nowhere(terminal, tmp_path)
+    assert not leaks(left_behind(terminal, tmp_path))
 
 
 def test_nothing_typed_is_no_answer(guarded_set: GuardedSet, open_terminal: Open) -> None:
@@ -71,34 +96,78 @@ def test_nothing_typed_is_no_answer(guarded_set: GuardedSet, open_terminal: Open
 
 
 def test_the_dashboard_through_normal_use(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
-    terminal = open_terminal(without_password(guarded_set, "admin"))
+    """With pictures taken of each page, and with Textual's own log, which it writes when told to by the environment."""
+    terminal = open_terminal(
+        without_password(guarded_set, "admin"),
+        setup=PICTURES,
+        environ={"TEXTUAL_LOG": str(tmp_path / "textual.log"), "TEXTUAL": "debug"},
+        cwd=tmp_path,
+    )
     terminal.wait("Password for admin")
     terminal.press(PASSWORD + "\r")
     terminal.wait("1 Counters")
-    argv = argv_of(terminal)
-    terminal.press("3")
+    running = of_the_process(terminal.process.pid)
+    terminal.press("p3")
     terminal.wait("following")
-    terminal.press("4")
+    terminal.press("p4")
     terminal.wait(lambda text: "user admin." in text or "role admin." in text)
-    terminal.press("q")
+    terminal.press("pyq")
     assert terminal.ended() == 0
-    assert_nowhere(terminal, tmp_path, also=argv)
+    assert len([*tmp_path.glob("*.svg")]) == 3
+    assert (tmp_path / "textual.log").stat().st_size > 1_000
+    assert not leaks(running | left_behind(terminal, tmp_path))
 
 
-def test_a_forced_crash(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
-    password = tmp_path / "password"
-    password.write_text(PASSWORD + "\n")
-    password.chmod(0o600)
-    code = tmp_path / "crash.py"
-    code.write_text(CRASH)
-    environ = {"TALLYGLASS_TRACEBACK": "1"}
-    terminal = open_terminal(
-        without_password(guarded_set, "admin"), f"--password-file={password}", environ=environ, script=code
-    )
-    assert terminal.ended() not in (0, None)
-    assert b"RuntimeError" in terminal.raw
-    password.unlink()
-    assert_nowhere(terminal, tmp_path)
+@pytest.fixture
+def crashed(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> Callable[[str], list[str]]:
+    """Crash the dashboard on purpose, with the password among the locals and in the message; what leaks."""
+
+    def crash(how: str) -> list[str]:
+        password = tmp_path / "password"
+        password.write_text(PASSWORD + "\n")
+        password.chmod(0o600)
+        code = tmp_path / "crash.py"
+        code.write_text(CRASH + how)
+        uri = without_password(guarded_set, "admin")
+        terminal = open_terminal(uri, f"--password-file={password}", environ={"TALLYGLASS_TRACEBACK": "1"}, script=code)
+        terminal.ended()
+        assert b"RuntimeError" in terminal.raw
+        password.unlink()
+        return leaks(left_behind(terminal, tmp_path))
+
+    return crash
+
+
+def test_a_forced_crash(crashed: Callable[[str], list[str]]) -> None:
+    assert crashed(GUARDED) == []
+
+
+def test_a_crash_as_textual_reports_it_would_show_the_password(crashed: Callable[[str], list[str]]) -> None:
+    assert crashed(UNGUARDED) == ["screen"]
+
+
+def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
+    terminal = Terminal([sys.executable, "-c", PLANTS, PASSWORD], environment(tmp_path, WORD=PASSWORD))
+    try:
+        terminal.wait_raw(lambda raw: PASSWORD.encode() in raw)
+        process = terminal.process.pid
+        terminal.wait(lambda _: len(leaks(of_the_process(process))) > 3)
+        child = next(name.split()[0] for name in of_the_process(process) if not name.startswith(str(process)))
+        assert {*leaks(of_the_process(process))} == {
+            f"{process} cmdline", f"{process} environ", f"{process} comm", f"{child} environ",
+        }  # fmt: skip
+        assert {*leaks(left_behind(terminal, tmp_path))} == {
+            "screen", "clipboard 0", ".config/profiles.toml", ".bash_history", "picture.svg", "log",
+        }  # fmt: skip
+    finally:
+        terminal.press("\r\x04")
+        terminal.close()
+
+
+def test_the_search_knows_base64_wherever_the_word_stands() -> None:
+    for before in (b"", b"a", b"ab", b"abc"):
+        assert leaks({"x": base64.b64encode(before + PASSWORD.encode() + b"c")})
+    assert not leaks({"x": base64.b64encode(b"something else")})
 
 
 @pytest.mark.parametrize("kind", ["dumb", ""])
