@@ -169,7 +169,8 @@ def _spare(facts: Facts) -> Found:
         yield warn(
             "spare-not-given",
             f"No spare was named: the commands start an empty mongod on 127.0.0.1:{facts.own_spare}.",
-            f"mongod {facts.deployment.version} must be installed where they run; the script checks its version.",
+            f"mongod {facts.deployment.version} must be installed where they run; the script checks its version. "
+            "It takes a random key that only you can read; it ends with the phase clean.",
         )
         if facts.fcv and version_pair(facts.fcv) != version_pair(facts.deployment.version):
             yield block(
@@ -190,7 +191,7 @@ def _archived_users(facts: Facts) -> Found:
     backup = facts.contents.backup
     if backup.form != ARCHIVE or not (facts.contents.users and backup.has_oplog):
         return  # else admin is left out of what is unpacked
-    if facts.spare_uri is not None and facts.spare_uri.user:
+    if facts.spare_uri is not None and facts.spare_uri.user and not facts.own_spare:
         yield block(
             "archive-users",
             "The archive holds users: unpacking it would replace those of the spare, your own login too.",

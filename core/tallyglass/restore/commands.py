@@ -58,7 +58,7 @@ def _secure(order: Order) -> list[Command]:
                 shell_join(("cp", work.slice, work.oplog)),
                 f"{shell_join(('sha256sum', work.oplog))} > {shell_quote(work.at('manifest.sha256'))}",
             ),
-            why="The file that is replayed is a copy; the one that mongodump wrote stays as it is.",
+            why="What is replayed is a copy; its checksum is looked at before. What mongodump wrote stays.",
         ),
     ]
 

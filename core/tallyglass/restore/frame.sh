@@ -80,7 +80,7 @@ ask() {
 
 arm() {
   local role file password quote="'"
-  for role in source spare; do
+  for role in ${SOURCE_USER:+source} ${SPARE_USER:+spare}; do
     file=$W/$role.password
     [ -f "$file" ] && [ -f "$W/$role.yml" ] || continue
     grep -q '^password:' "$W/$role.yml" && continue
@@ -91,7 +91,7 @@ arm() {
 
 disarm() {
   local role
-  for role in source spare; do
+  for role in ${SOURCE_USER:+source} ${SPARE_USER:+spare}; do
     rm -f "$W/$role.password"
     if [ -f "$W/$role.yml" ] && grep -q '^password:' "$W/$role.yml"; then
       grep -v '^password:' "$W/$role.yml" >"$W/$role.yml.new" || true
@@ -151,12 +151,15 @@ past() {
 }
 
 step() {
-  local number=$1 phase=$2 title=$3 why=$4 undo=$5 shown=$6 answer
+  local number=$1 phase=$2 title=$3 why=$4 undo=$5 again=$6 shown=$7 answer
   if past "$phase"; then
     finish
   fi
   if [ -e "$W/done/$number" ]; then
     say "[$number/$STEPS] $phase: $title (done before)"
+    if [ "$again" = again ] && [ ! -e "$W/done/$STEPS" ]; then
+      "run_$number" || die "[step-failed] Step $number ($title) cannot be taken up again."
+    fi
     arm
     return 0
   fi

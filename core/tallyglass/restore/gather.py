@@ -13,7 +13,7 @@ from tallyglass.errors import InputError, PrivilegeError, TallyglassError
 from tallyglass.gateway import Gateway
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore import coverage, toolset
+from tallyglass.restore import coverage, own_spare, toolset
 from tallyglass.restore.backup import DATA_FILES, read_backup
 from tallyglass.restore.base import read_base
 from tallyglass.restore.data_files import read_running
@@ -26,9 +26,6 @@ from tallyglass.restore.spare import feature_version, look_at_spare
 from tallyglass.restore.tool_uri import tool_uri
 from tallyglass.restore.toolset import version_pair
 
-OWN_SPARE_PORT = 27117
-"""Where the commands start a spare of their own when none is named."""
-
 NO_UPSERT_SINCE = (8, 1)
 """From this version on an update of a missing document stops the replay."""
 
@@ -40,7 +37,8 @@ class RestoreRequest:
     ``backup`` is a mongodump directory, an archive or data files. ``source_uri`` is the operator's own URI; it may hold
     a password, which goes no further. ``spare`` is host:port, ``spare_uri`` its whole URI where it needs more than
     that. ``backup_start`` is an oplog position known to lie before the backup began. ``work_dir`` is where the
-    commands keep their files, a new folder in the home directory if empty.
+    commands keep their files, a new folder in the home directory if empty. ``own_spare_port`` is where they start a
+    spare of their own if none is named.
     """
 
     backup: Path
@@ -51,6 +49,7 @@ class RestoreRequest:
     spare_uri: str = ""
     backup_start: Ts | None = None
     work_dir: str = ""
+    own_spare_port: int = own_spare.PORT
 
     @property
     def limit(self) -> Ts:
@@ -89,8 +88,8 @@ def _name_servers(facts: Facts, request: RestoreRequest) -> None:
         if request.spare or request.spare_uri:
             facts.spare_uri = tool_uri(request.spare_uri or f"mongodb://{request.spare}/")
         elif facts.contents.backup.form != DATA_FILES:
-            facts.own_spare = OWN_SPARE_PORT
-            facts.spare_uri = tool_uri(f"mongodb://127.0.0.1:{OWN_SPARE_PORT}/")
+            facts.own_spare = request.own_spare_port
+            facts.spare_uri = tool_uri(own_spare.uri(request.own_spare_port))
     except InputError as error:
         facts.uri_trouble = str(error)
 

@@ -1,9 +1,17 @@
 const MOST_SINCE = 50000;
 function must(result) {
   if (!result.ok || (result.writeErrors && result.writeErrors.length)) {
-    throw new Error(JSON.stringify(result));
+    throw Object.assign(new Error(JSON.stringify(result)), {code: result.code});
   }
   return result;
+}
+function gone(name, body) {
+  const missing = [26, 27];
+  try {
+    must(db.getSiblingDB(name).runCommand(body));
+  } catch (error) {
+    if (!missing.includes(error.code)) { throw error; }
+  }
 }
 function split(ns) {
   const dot = ns.indexOf(".");
@@ -72,6 +80,19 @@ function mergeSince(ns, beside, count, seen, body) {
 }
 function rename(source, target) {
   must(db.getSiblingDB("admin").runCommand({renameCollection: source, to: target}));
+}
+function mustBeAbsent(ns) {
+  if (isThere(ns)) {
+    throw new Error(shown(ns) + " was made since the plan: plan again. Nothing was written.");
+  }
+}
+function takeName(ns, beside, count) {
+  const [live, ready] = [ns, beside].map(isThere);
+  if (!live || ready) {
+    mustHold(beside, count);
+    mustBeAbsent(ns);
+    rename(beside, ns);
+  }
 }
 function forward(source, target, path, wanted, missing) {
   const greater = {$max: ["$" + path, "$$new." + path]};

@@ -12,14 +12,29 @@ from tallyglass.moment import Ts
 from tallyglass.mongosh import call, keeps_order, literal
 
 __all__ = [
-    "call", "create_indexes", "drop_like", "keeps_order", "literal", "merge_since", "moved", "must", "program",
-    "replace_by",
+    "call", "create_indexes", "drop_like", "gone", "keeps_order", "literal", "merge_since", "moved", "must",
+    "must_be_absent", "program", "replace_by", "take_name",
 ]  # fmt: skip
 
 
 def must(db: str, body: Mapping[str, Any]) -> str:
     """One database command that has to succeed: see :func:`program`."""
     return f"must(db.getSiblingDB({literal(db)}).runCommand({literal(body)}));"
+
+
+def gone(db: str, body: Mapping[str, Any]) -> str:
+    """One command that drops something; that it is not there any more is right too: see :func:`program`."""
+    return f"gone({literal(db)}, {literal(body)});"
+
+
+def must_be_absent(ns: str) -> str:
+    """Stop where there is something of this name."""
+    return f"mustBeAbsent({literal(ns)});"
+
+
+def take_name(ns: str, beside: str, count: int | None) -> str:
+    """Rename ``beside``, which must hold ``count`` documents, to ``ns``, which must not be there; may be run again."""
+    return f"takeName({literal(ns)}, {literal(beside)}, {_plain(count)});"
 
 
 def merge_since(ns: str, beside: str, count: int | None, seen: Ts, body: Mapping[str, Any]) -> str:

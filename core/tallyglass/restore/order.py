@@ -43,6 +43,11 @@ class Order:
     live_fixes: tuple[str, ...] = ()
     own_spare: int = 0
 
+    def password(self, role: str) -> str:
+        """The file that holds the password of ``source`` or ``spare`` while the commands run."""
+        own = role == "spare" and self.own_spare
+        return self.work.at("spare.key") if own else self.work.password(role)
+
     @property
     def gzip(self) -> bool:
         """Whether the run that replays reads compressed files: an archive was unpacked before."""
@@ -54,33 +59,33 @@ def tool(name: str, *options: str) -> tuple[str, ...]:
     return (name, *options)
 
 
-def run(phase: Phase, title: str, argv: Sequence[str], **more: str) -> Command:
+def run(phase: Phase, title: str, argv: Sequence[str], *, why: str = "", undo: str = "", proof: str = "") -> Command:
     """A step that is one command."""
-    return Command(phase, title, tuple(argv), shell_join(argv), **more)
+    return Command(phase, title, tuple(argv), shell_join(argv), why, undo, proof)
 
 
-def text(phase: Phase, title: str, shell: str, **more: str) -> Command:
+def text(phase: Phase, title: str, shell: str, *, why: str = "", undo: str = "", proof: str = "") -> Command:
     """A step that is shell text."""
-    return Command(phase, title, (), shell, **more)
+    return Command(phase, title, (), shell, why, undo, proof)
 
 
 def run_mongosh(
-    order: Order, phase: Phase, file: str, title: str, statements: Sequence[str], role: str, **more: str
+    order: Order, phase: Phase, file: str, title: str, statements: Sequence[str], role: str, why: str, undo: str = ""
 ) -> Command:
     """A step that writes a file for mongosh and runs it. ``role`` is source or spare."""
     uri = order.source if role == "source" else order.spare
     path = order.work.at(file)
-    password = order.work.password(role) if uri.asks else ""
+    password = order.password(role) if uri.asks else ""
     argv = tool("mongosh", "--nodb", "--norc", "--quiet", f"--file={path}")
     lines = mongosh.program(statements, uri.text, password)
-    return Command(phase, title, argv, chain(write(path, lines), shell_join(argv)), **more)
+    return Command(phase, title, argv, chain(write(path, lines), shell_join(argv)), why, undo)
 
 
 def verification(order: Order, *options: str) -> tuple[str, ...]:
     """``tallyglass restore verify`` of the spare against the plan in the work directory."""
     words = [order.work.plan, f"--spare={order.spare.text}", *options]
     if order.spare.asks:
-        words.append(f"--password-file={order.work.password('spare')}")
+        words.append(f"--password-file={order.password('spare')}")
     return tool("tallyglass", "restore", "verify", *words)
 
 

@@ -45,6 +45,7 @@ class Command:
     ``argv`` is empty for a step that is shell or mongosh text alone; ``shell`` is always given.
     ``why`` is one sentence; ``undo`` says how to take the step back, and is empty where nothing was changed.
     ``proof`` is shell text that the script runs after the step and that fails at the first doubt.
+    ``again`` marks what each run of the script does until all is done: a process that may have ended in between.
     """
 
     phase: Phase
@@ -54,6 +55,7 @@ class Command:
     why: str = ""
     undo: str = ""
     proof: str = ""
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def _describe(facts: Facts, request: RestoreRequest, expected: tuple[ExpectedNam
         passwords=tuple(
             role
             for role, uri in (("source", facts.source_uri), ("spare", facts.spare_uri))
-            if uri is not None and uri.asks
+            if uri is not None and uri.asks and not (role == "spare" and facts.own_spare)
         ),
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tallyglass.gateway import Gateway
 from tallyglass.restore.plan import Check, Level, Plan
-from tallyglass.restore.spare import Spare, look_at_spare
+from tallyglass.restore.spare import VIEW_OPENER, Spare, look_at_spare
 from tallyglass.restore.toolset import version_pair
 from tallyglass.restore.verify import Verification
 from tallyglass.text import clean
@@ -12,7 +14,15 @@ from tallyglass.text import clean
 
 async def ready(plan: Plan, spare: Gateway) -> Verification:
     """Whether the spare is empty and no part of the source; mongorestore drops what it finds under the same names."""
-    return judge_ready(plan, await look_at_spare(spare, plan.spare))
+    found = await look_at_spare(spare, plan.spare)
+    full = [db for db in found.databases if not await _only_opened(spare, db)]
+    return judge_ready(plan, replace(found, databases=tuple(full)))
+
+
+async def _only_opened(spare: Gateway, db: str) -> bool:
+    """Whether a database holds nothing but what the commands themselves made there a step before."""
+    names = {info.ns.collection for info in await spare.list_collections(db)}
+    return names <= {VIEW_OPENER, "system.views"}
 
 
 def judge_ready(plan: Plan, found: Spare) -> Verification:

@@ -6,15 +6,13 @@ that it keeps in memory during that run.
 
 from __future__ import annotations
 
-from tallyglass.restore import mongosh
+from tallyglass.restore import mongosh, own_spare
 from tallyglass.restore.backup import ARCHIVE, DATA_FILES
 from tallyglass.restore.files import chain
 from tallyglass.restore.order import Order, run_mongosh, text, tool, verification
 from tallyglass.restore.plan import Command, Phase
+from tallyglass.restore.spare import VIEW_OPENER
 from tallyglass.text import shell_join, shell_quote
-
-VIEW_OPENER = "tallyglass_view_opener"
-"""A view that is made on the spare where the replay needs ``system.views`` to be there, and dropped afterwards."""
 
 
 def restore_steps(order: Order) -> list[Command]:
@@ -25,18 +23,24 @@ def restore_steps(order: Order) -> list[Command]:
     elif order.contents.backup.form != DATA_FILES:
         steps.append(_stage(order))
     if order.gzip:
-        oplog = shell_quote(order.work.oplog)
+        oplog, packed = shell_quote(order.work.oplog), shell_quote(_replayed(order))
         steps.append(
             text(
                 Phase.RESTORE,
                 "Compress the oplog like the backup",
-                f"if ! gzip -t {oplog} 2>/dev/null; then gzip -c {oplog} > {oplog}.new && mv {oplog}.new {oplog}; fi",
-                why="--gzip holds for every file of a run, the oplog too, and its name must stay oplog.bson.",
+                f"gzip -c {oplog} > {packed}",
+                why="--gzip holds for every file of a run, the oplog too.",
+                proof=f"gzip -dc {packed} | cmp -s - {oplog}",
             )
         )
     if order.open_views:
         statements = [
-            mongosh.must(db, {"create": VIEW_OPENER, "viewOn": "none", "pipeline": []}) for db in order.open_views
+            line
+            for db in order.open_views
+            for line in (
+                mongosh.gone(db, {"drop": VIEW_OPENER}),
+                mongosh.must(db, {"create": VIEW_OPENER, "viewOn": "none", "pipeline": []}),
+            )
         ]
         steps.append(
             run_mongosh(
@@ -52,20 +56,16 @@ def restore_steps(order: Order) -> list[Command]:
 def _start_spare(order: Order) -> list[Command]:
     if not order.own_spare:
         return []
-    work = order.work
-    data = work.at("spare-data")
-    argv = tool(
-        "mongod", f"--dbpath={data}", f"--port={order.own_spare}", "--bind_ip=127.0.0.1", "--fork",
-        f"--logpath={work.at('spare.log')}", f"--pidfilepath={work.at('spare.pid')}",
-        f"--unixSocketPrefix={work.path}", "--setParameter=ttlMonitorEnabled=false",
-    )  # fmt: skip
     return [
-        text(
+        Command(
             Phase.RESTORE,
             "Start an empty spare",
-            chain(shell_join(("mkdir", data)), shell_join(argv)),
-            why="None was named. It is new, so it is empty; its TTL monitor is off, so nothing restored expires.",
-            undo=f'kill "$(cat {shell_quote(work.at("spare.pid"))})"',
+            (),
+            own_spare.start(order.work, order.own_spare, order.spare.text),
+            why="None was named. It is new, so it is empty, and its TTL monitor is off, so nothing restored expires. "
+            "Only who can read the key in the work directory can log in.",
+            undo=shell_join(("bash", order.work.at("spare.sh"), "stop")),
+            again=True,
         )
     ]
 
@@ -112,9 +112,19 @@ def _unpack_archive(order: Order) -> list[Command]:
             Phase.RESTORE,
             "Dump the spare as a directory",
             chain(shell_join(("rm", "-rf", work.base)), shell_join(("mkdir", "-p", work.base)), *dumps),
-            why="The next step restores it again, and drops each collection before.",
+            why="It is restored again from there, together with the oplog, onto an empty spare.",
         ),
+        *([] if order.own_spare else [_empty_again(order, databases)]),
     ]
+
+
+def _empty_again(order: Order, databases: list[str]) -> Command:
+    """A spare that was named, and was empty before the archive was unpacked; one of the commands' own is replaced."""
+    statements = [mongosh.must(db, {"dropDatabase": 1}) for db in databases]
+    return run_mongosh(
+        order, Phase.RESTORE, "empty.js", "Empty the spare again", statements, "spare",
+        why="All that is there came out of the archive; replayed over it, renames would go another way.",
+    )  # fmt: skip
 
 
 def _replay(order: Order) -> Command:
@@ -127,19 +137,20 @@ def _replay(order: Order) -> Command:
         "--stopOnError",
         "--bypassDocumentValidation",
         "--oplogReplay",
-        *([] if classic else [f"--oplogFile={work.oplog}"]),
+        *([] if classic else [f"--oplogFile={_replayed(order)}"]),
         f"--oplogLimit={order.limit}",
         *(["--gzip"] if order.gzip else []),
         f"--dir={work.at('oplog') if classic else work.base}",
     )
     log = shell_quote(work.log)
-    # Data files are on the spare already, and so is an unpacked archive.
-    emptiness = "" if backup.form in (DATA_FILES, ARCHIVE) else _still_empty(order)
+    # Data files are on the spare already; a second replay over a part of the first would not be the same.
+    ready = _only_once(order) if classic else _still_empty(order)
+    whole = shell_join(("sha256sum", "--check", "--quiet", work.at("manifest.sha256")))
     return Command(
         Phase.RESTORE,
         "Replay the oplog" if classic else "Restore and replay in one run",
         argv,
-        chain(emptiness, f"{shell_join(argv)} 2>&1 | tee {log}"),
+        chain(whole, ready, f"{shell_join(argv)} 2>&1 | tee {log}"),
         why=f"Everything before {order.limit} and nothing from it on."
         + ("" if classic else " One run: indexes come last, from one list."),
         undo="The spare alone is changed: empty it, or start another.",
@@ -150,9 +161,26 @@ def _replay(order: Order) -> Command:
     )
 
 
+def _replayed(order: Order) -> str:
+    """The oplog file that mongorestore reads."""
+    return f"{order.work.oplog}.gz" if order.gzip else order.work.oplog
+
+
 def _still_empty(order: Order) -> str:
-    """Looked at again in the same step: the plan may be old, or the step may have been stopped half-way before."""
-    return shell_join(verification(order, "--empty"))
+    """Looked at again in the same step: the plan may be old, or the step may have been stopped half-way before.
+
+    A spare of the commands' own that a stopped run began to write on is replaced before.
+    """
+    empty = shell_join(verification(order, "--empty"))
+    return chain(own_spare.renew(order.work), empty, own_spare.mark(order.work)) if order.own_spare else empty
+
+
+def _only_once(order: Order) -> str:
+    begun = shell_quote(order.work.at("replay.begun"))
+    said = shell_quote(
+        "The replay was stopped half-way before: put a fresh copy of the data files there, and plan again."
+    )
+    return f"{{ [ ! -e {begun} ] || {{ echo {said} >&2; false; }}; }} && touch {begun}"
 
 
 def _repair(order: Order) -> list[Command]:
@@ -160,16 +188,16 @@ def _repair(order: Order) -> list[Command]:
     for item in order.expected:
         db, _, name = item.ns.partition(".")
         surplus = order.surplus.get(item.ns, [])
-        statements += [mongosh.must(db, {"dropIndexes": name, "index": index}) for index in surplus]
+        statements += [mongosh.gone(db, {"dropIndexes": name, "index": index}) for index in surplus]
         if item.repair:
             statements.append(mongosh.create_indexes(db, name, item.repair))
     for ns in order.phantoms:
         db, _, name = ns.partition(".")
-        statements.append(mongosh.must(db, {"drop": name}))
+        statements.append(mongosh.gone(db, {"drop": name}))
     for ns in order.leftovers:
         statements.append(mongosh.drop_like(ns.partition(".")[0], r"^tmp.{5}\.rename$"))
     for db in order.open_views:
-        statements.append(mongosh.must(db, {"drop": VIEW_OPENER}))
+        statements.append(mongosh.gone(db, {"drop": VIEW_OPENER}))
     if not statements:
         return []
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tallyglass.restore import mongosh
+from tallyglass.restore import mongosh, own_spare
 from tallyglass.restore.files import chain
 from tallyglass.restore.order import Order, escape_pattern, run, run_mongosh, text, tool
 from tallyglass.restore.plan import Command, Phase, Return, Strategy
@@ -44,12 +44,19 @@ def _bring_back(order: Order, row: Return, number: int) -> list[Command]:
     options.append(f"--nsInclude={escape_pattern(row.ns)}")
     if row.beside:
         options += ["--drop", f"--nsFrom={escape_pattern(row.ns)}", f"--nsTo={escape_pattern(row.beside)}"]
-        options += [] if row.strategy is Strategy.REPLACE else ["--noIndexRestore"]
+        options += [] if row.strategy in (Strategy.REPLACE, Strategy.WHOLE) else ["--noIndexRestore"]
     into = clean_name(row.beside or row.ns, 80)
     back = tool("mongorestore", *options, f"--dir={folder}")
     log = shell_quote(work.at(f"back-{number}.log"))
-    steps = [
-        run(Phase.RETURN, f"Dump {shown} from the spare", dump, why="Only what was damaged goes back."),
+    steps = [run(Phase.RETURN, f"Dump {shown} from the spare", dump, why="Only what was damaged goes back.")]
+    if not row.beside:
+        steps.append(
+            run_mongosh(
+                order, Phase.RETURN, f"absent-{number}.js", f"See that {shown} is not live",
+                [mongosh.must_be_absent(row.ns)], "source", why="What was made since is not to be mixed with what was.",
+            )
+        )  # fmt: skip
+    steps.append(
         Command(
             Phase.RETURN,
             f"Put it into the live set as {into}",
@@ -58,18 +65,24 @@ def _bring_back(order: Order, row: Return, number: int) -> list[Command]:
             why="Nothing live is touched yet." if row.beside else "There is no live collection of this name.",
             undo=f"Drop {into} on the live set.",
             proof=f"grep -qE {shell_quote(_all_came(order, row.ns))} {log}",
-        ),
-    ]
+        )
+    )
     statements = order.merges.get(row.ns, [])
     if statements:
-        steps.append(
-            run_mongosh(
-                order, Phase.RETURN, f"merge-{number}.js", f"Merge it into {shown}", statements, "source",
-                why=row.note or "What others wrote after the point stays as it is. Stop the writers first if you can.",
-                undo="" if row.strategy is Strategy.REPLACE else "Keep the oplog copy: it holds every later change.",
-            )
-        )  # fmt: skip
+        title, why, undo = _last_words(row, shown)
+        file = f"merge-{number}.js"
+        steps.append(run_mongosh(order, Phase.RETURN, file, title, statements, "source", why=why, undo=undo))
     return steps
+
+
+def _last_words(row: Return, shown: str) -> tuple[str, str, str]:
+    """Title, reason and undo of the step that makes it live."""
+    if row.strategy is Strategy.WHOLE:
+        return f"Give it the name {shown}", "It is live whole, with its indexes, or not at all.", f"Drop {shown}."
+    if row.strategy is Strategy.REPLACE:
+        return f"Put it in place of {shown}", row.note, f"Rename {shown} away, and {clean_name(row.away, 80)} back."
+    why = row.note or "What others wrote after the point stays as it is. Stop the writers first if you can."
+    return f"Merge it into {shown}", why, "Keep the oplog copy: it holds every later change."
 
 
 def _all_came(order: Order, ns: str) -> str:
@@ -82,7 +95,7 @@ def clean_steps(order: Order) -> list[Command]:
     """What was only needed on the way."""
     steps = []
     drops = [
-        mongosh.must(row.beside.partition(".")[0], {"drop": row.beside.partition(".")[2]})
+        mongosh.gone(row.beside.partition(".")[0], {"drop": row.beside.partition(".")[2]})
         for row in order.returns
         if row.beside and row.strategy is Strategy.MERGE
     ]
@@ -97,11 +110,7 @@ def clean_steps(order: Order) -> list[Command]:
     gone = [work.base, work.at("back"), work.at("slice")]
     stop = kept = ""
     if order.own_spare:
-        pid = shell_quote(work.at("spare.pid"))
-        # The number may belong to another process by now.
-        own = shell_quote(f"--dbpath={work.at('spare-data')}")
-        ours = f'ps -ww -p "$(cat {pid})" -o args= | grep -qF -- {own}'
-        stop = f'{{ [ ! -s {pid} ] || ! {ours} || kill "$(cat {pid})"; }}'
+        stop = own_spare.stop(work)
         kept = " The stopped spare's data stay in spare-data: remove them when nobody needs them any more."
     steps.append(
         text(

@@ -43,7 +43,7 @@ def plan_returns(
             if found is not None and _was_taken(item, found, incident):
                 rows.append(Return(item.ns, Strategy.BESIDE, "", note=_UNLISTED))
         elif item.ns not in live and _was_taken(item, found, incident):
-            rows.append(Return(item.ns, Strategy.WHOLE))
+            rows.append(_whole(item, _free_name(f"{item.ns}_pitr_{stamp}", live)))
         elif item.ns in live and found is not None and _damaged(item, found, incident):
             beside, away = (_free_name(f"{item.ns}_{word}_{stamp}", live) for word in ("pitr", "before_restore"))
             rows.append(_beside(item, found, incident, beside, away))
@@ -84,6 +84,14 @@ def _names(ns: str, incident: Incident) -> bool:
     if incident.kind == "dropDatabase":
         return clean_name(ns.partition(".")[0]) == incident.ns
     return incident.ns == clean_name(ns)
+
+
+def _whole(item: ExpectedNamespace, beside: str) -> Return:
+    """First under another name, so that it appears whole; what cannot be renamed comes under its own at once."""
+    if "$" in item.ns:
+        return Return(item.ns, Strategy.BESIDE, "", note="mongorestore takes no $ in a name; bring it back by hand.")
+    renamed = item.kind == "collection" and len(beside.encode()) <= LONGEST_NAMESPACE
+    return Return(item.ns, Strategy.WHOLE, beside if renamed else "")
 
 
 def _beside(item: ExpectedNamespace, found: Changed, incident: Incident | None, beside: str, away: str) -> Return:
@@ -144,6 +152,8 @@ def merge_steps(
     """
     if row.strategy is Strategy.MERGE:
         return [mongosh.merge_since(row.ns, row.beside, count, seen, merge_command(row, found, incident))]
+    if row.strategy is Strategy.WHOLE and row.beside:
+        return [mongosh.take_name(row.ns, row.beside, count)]
     if row.strategy is Strategy.REPLACE:
         return [mongosh.replace_by(row.ns, row.beside, row.away, count, paths)]
     return []

@@ -82,6 +82,7 @@ def _step(number: int, command: Command) -> Iterator[str]:
     yield f"check_{number}() {{"
     yield f"  {command.proof or ':'}"
     yield "}"
-    words = (str(number), command.phase.value, command.title, command.why, command.undo, command.shell)
+    again = "again" if command.again else ""
+    words = (str(number), command.phase.value, command.title, command.why, command.undo, again, command.shell)
     yield f"step {' '.join(shell_quote(word) if word else repr('') for word in words)}"
     yield ""

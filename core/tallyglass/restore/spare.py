@@ -12,6 +12,9 @@ from tallyglass.gateway import Gateway
 
 _OWN = frozenset({"admin", "config", "local"})
 
+VIEW_OPENER = "tallyglass_view_opener"
+"""A view that the commands make where the replay needs ``system.views`` to be there, and drop afterwards."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spare:

@@ -30,7 +30,7 @@ const run = (body) => {
     there[body.to] = there[body.renameCollection];
     delete there[body.renameCollection];
   }
-  return {ok: 1};
+  return answer;
 };
 const connect = () => ({getSiblingDB: (name) => ({
   getCollectionInfos: (wanted) => (name + "." + wanted.name) in there ? [{}] : [],
@@ -46,7 +46,7 @@ THERE = {"s.c": 3, "s.c_pitr": 2}
 
 def run(statement: str, **stage: Any) -> subprocess.CompletedProcess[str]:
     """``there`` are the collections with their counts, ``later`` the entries since the plan, ``found`` the counters."""
-    given = {"there": THERE, "later": [], "reaches": True, "found": {}} | stage
+    given = {"there": THERE, "later": [], "reaches": True, "found": {}, "answer": {"ok": 1}} | stage
     text = mongosh.program([statement], "mongodb://h:1/")
     head = "".join(f"let {name} = {json.dumps(value)};\n" for name, value in given.items())
     argv = ["node", "-e", head + STAGE + text]
@@ -116,6 +116,23 @@ def test_a_collection_that_was_made_meanwhile_is_not_renamed() -> None:
     done = run(REPLACE, there=THERE | {"s.c_before": 1})
     assert done.returncode != 0
     assert "neither before nor after" in done.stderr
+
+
+def test_a_collection_becomes_live_whole_or_not_at_all() -> None:
+    named = mongosh.take_name("s.c", "s.c_pitr", 2)
+    done = run(named, there={"s.c_pitr": 2})
+    assert json.loads(done.stdout)["there"] == {"s.c": 2}
+    assert sent(run(named, there={"s.c": 2})) == [], "it was done before"
+    for there in (THERE, {"s.c_pitr": 1}, {}):
+        assert "Nothing was written." in run(named, there=there).stderr
+    absent = mongosh.must_be_absent("s.c")
+    assert sent(run(absent, there={})) == []
+    assert "was made since the plan" in run(absent).stderr
+
+
+@pytest.mark.parametrize(("code", "right"), [(26, True), (27, True), (13, False)])
+def test_what_is_gone_already_need_not_be_dropped(code: int, right: bool) -> None:
+    assert (run(mongosh.gone("s", {"drop": "c"}), answer={"ok": 0, "code": code}).returncode == 0) is right
 
 
 def test_a_counter_that_is_missing_stops_the_program() -> None:

@@ -22,6 +22,7 @@ from tallyglass.restore.spare import Spare
 from tallyglass.restore.tool_uri import tool_uri
 
 BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(5, 1), None, "oplog")
+WHOLE = "sha256sum --check --quiet /w/manifest.sha256 && "
 PLAN = Plan(Ts(9, 1), Ts(5, 1), Ts(9, 1), BACKUP, "rs", "s:2", from_seconds(99), server_version="6.0.5")
 
 
@@ -42,7 +43,7 @@ def test_what_the_spare_has_become(found: Spare, check: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "steps"), [(DIRECTORY, ["--oplogReplay"]), (ARCHIVE, ["--archive="]), (DATA_FILES, [])]
+    ("form", "steps"), [(DIRECTORY, ["--oplogReplay"]), (ARCHIVE, ["--archive=", "--oplogReplay"]), (DATA_FILES, [])]
 )
 def test_no_write_to_the_spare_without_a_look(form: str, steps: list[str]) -> None:
     backup = Backup(Path("/b"), form, False, Ts(5, 1), None, "oplog", namespaces=("s.c",))
@@ -50,12 +51,14 @@ def test_no_write_to_the_spare_without_a_look(form: str, steps: list[str]) -> No
         WorkDir("/w"), tool_uri("mongodb://h:1/", "rs"), tool_uri("mongodb://u@s:2/"), Contents(backup),
         Ts(5, 1), Ts(9, 1), Slice(3, Ts(5, 1), Ts(9, 1), 100), 2,
     )  # fmt: skip
+    if form != ARCHIVE:
+        assert any(step.shell.startswith(WHOLE) for step in commands(order))
     looks = [step for step in commands(order) if " --empty " in step.shell]
     assert [any(word.startswith(wanted) for word in step.argv) for step, wanted in zip(looks, steps, strict=True)] == [
         True for _ in steps
     ]
     for step in looks:
-        assert step.shell.startswith("tallyglass restore verify /w/plan.json ")
+        assert step.shell.removeprefix(WHOLE).startswith("tallyglass restore verify /w/plan.json ")
         assert "--password-file=/w/spare.password && mongorestore " in step.shell
 
 
@@ -80,12 +83,22 @@ def test_only_the_spare_itself_is_ended(tmp_path: Path, ours: bool) -> None:
         WorkDir(str(tmp_path)), tool_uri("mongodb://h:1/", "rs"), tool_uri("mongodb://s:2/"), Contents(BACKUP),
         Ts(5, 1), Ts(9, 1), Slice(3, Ts(5, 1), Ts(9, 1), 100), 2, own_spare=27117,
     )  # fmt: skip
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("mongod", "mongodump"):
+        (tools / name).write_text("#!/bin/sh\n")
+        (tools / name).chmod(0o700)
+    path = {"PATH": f"{tools}:/usr/bin:/bin"}
+    (start,) = [step.shell for step in commands(order) if step.again]
+    subprocess.run(["bash", "-c", start], check=True, env=path)
+    assert (tmp_path / "spare.key").stat().st_mode & 0o077 == 0
     word = f"--dbpath={tmp_path}/spare-data" if ours else "--dbpath=/elsewhere"
     other = subprocess.Popen([sys.executable, "-c", "input()", word], stdin=subprocess.PIPE)
     try:
         (tmp_path / "spare.pid").write_text(f"{other.pid}\n")
         clean = commands(order)[-1].shell
-        assert subprocess.run(["bash", "-o", "pipefail", "-c", clean], check=False).returncode == 0
+        assert subprocess.run(["bash", "-o", "pipefail", "-c", clean], check=False, env=path).returncode == 0
+        assert not (tmp_path / "spare.key").exists()
         if ours:
             assert other.wait(timeout=60) != 0
         else:

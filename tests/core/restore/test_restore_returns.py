@@ -29,7 +29,9 @@ def plan(names: list[ExpectedNamespace], changed: dict[str, Changed], live: set[
 def test_what_others_dropped_stays_dropped() -> None:
     names = expected("s.mine", "s.theirs", "other.x")
     changed = {"s.mine": Changed(dropped=True), "s.theirs": Changed(dropped=True)}
-    assert plan(names, changed, {"other.x"}, incident("drop", "s.mine")) == {"s.mine": (Strategy.WHOLE, "")}
+    assert plan(names, changed, {"other.x"}, incident("drop", "s.mine")) == {
+        "s.mine": (Strategy.WHOLE, "s.mine_pitr_T")
+    }
     assert set(plan(names, changed, {"other.x"}, None)) == {"s.mine", "s.theirs"}
     assert set(plan(names, {}, {"other.x"}, incident("dropDatabase", "s"))) == {"s.mine", "s.theirs"}
 
@@ -39,7 +41,7 @@ def test_what_cannot_be_listed_is_left_to_a_person() -> None:
     rows = plan_returns(expected("s.c", "other.x"), changed, frozenset(), None, "T", frozenset({"s"}))
     assert [(row.ns, row.strategy, row.beside) for row in rows] == [
         ("s.c", Strategy.BESIDE, ""),
-        ("other.x", Strategy.WHOLE, ""),
+        ("other.x", Strategy.WHOLE, "other.x_pitr_T"),
     ]
     assert rows[0].note
 
@@ -75,7 +77,7 @@ def test_a_delete_brings_back_only_what_is_missing() -> None:
 def test_a_rename_over_another_brings_back_both() -> None:
     changed = {"s.a": Changed(commands=1), "s.b": Changed(commands=1), "s.c": Changed(updates=1)}
     found = plan(expected("s.a", "s.b", "s.c"), changed, {"s.b", "s.c"}, incident("rename", "s.a"))
-    assert found == {"s.a": (Strategy.WHOLE, ""), "s.b": (Strategy.REPLACE, "s.b_pitr_T")}
+    assert found == {"s.a": (Strategy.WHOLE, "s.a_pitr_T"), "s.b": (Strategy.REPLACE, "s.b_pitr_T")}
 
 
 def test_a_live_view_or_a_long_name_is_left_to_a_person() -> None:
@@ -85,3 +87,10 @@ def test_a_live_view_or_a_long_name_is_left_to_a_person() -> None:
     long = "s." + "x" * 250
     found = plan(expected(long), {long: Changed(dropped=True)}, {long}, incident("drop", long))
     assert found == {long: (Strategy.BESIDE, "")}
+    assert plan(expected(long), {long: Changed(dropped=True)}, set(), None) == {long: (Strategy.WHOLE, "")}
+    kept_too_long = "s." + "x" * 237
+    replaced = plan(expected(kept_too_long), {kept_too_long: Changed(commands=1)}, {kept_too_long},
+                    incident("out", kept_too_long))  # fmt: skip
+    assert replaced == {kept_too_long: (Strategy.BESIDE, "")}, "the name that the live one is kept under is longer"
+    money = plan(expected("s.a$b"), {"s.a$b": Changed(dropped=True)}, set(), None)
+    assert money == {"s.a$b": (Strategy.BESIDE, "")}

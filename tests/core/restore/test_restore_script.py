@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore import mongosh
-from tallyglass.restore.backup import Contents
+from tallyglass.restore.backup import DATA_FILES, Contents
 from tallyglass.restore.commands import Order, commands
 from tallyglass.restore.document import from_json, to_json
 from tallyglass.restore.files import WorkDir
@@ -109,15 +110,18 @@ def step(shell: str, proof: str = "", phase: Phase = Phase.SECURE) -> Command:
 def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
     """The script with tools that only know their version; mongodump copies its last argument but one to its last."""
     tools = tmp_path / "tools"
-    tools.mkdir(exist_ok=True)
-    for name in ("mongodump", "mongorestore", "bsondump", "tallyglass"):
-        (tools / name).write_text(
-            f'#!/bin/sh\n[ "$1" != --version ] || exec echo \'{name} version: 100.18.0\'\ncat "$1" >"$2"\n'
-        )
-        (tools / name).chmod(0o755)
-    path = tmp_path / "r.sh"
-    path.write_text(script(made))
-    path.chmod(0o700)
+    if not tools.exists():
+        tools.mkdir()
+        for name in ("mongodump", "mongorestore", "bsondump", "tallyglass"):
+            (tools / name).write_text(
+                f'#!/bin/sh\n[ "$1" != --version ] || exec echo \'{name} version: 100.18.0\'\ncat "$1" >"$2"\n'
+            )
+            (tools / name).chmod(0o755)
+    path = tmp_path / f"{hashlib.sha256(script(made).encode()).hexdigest()[:8]}.sh"
+    # What is running cannot be written.
+    if not path.exists():
+        path.write_text(script(made))
+        path.chmod(0o700)
     environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)}
     return subprocess.Popen(
         ["setsid", str(path), *options],
@@ -247,6 +251,31 @@ def test_what_came_back_is_counted_before_it_is_merged(tmp_path: Path) -> None:
     ):
         log.write_text(f"2026-11-20T18:15:44.000+0000\t{said}\n")
         assert (subprocess.run(["bash", "-c", back.proof], check=False).returncode == 0) is right
+
+
+def test_an_oplog_copy_that_changed_is_not_replayed(tmp_path: Path) -> None:
+    steps = commands(order(str(tmp_path)))
+    (apart,) = [made for made in steps if "manifest" in made.shell and not made.argv]
+    (replay,) = [made for made in steps if "--oplogReplay" in made.argv]
+    check = replay.shell.partition(" && ")[0]
+    (tmp_path / "slice" / "local").mkdir(parents=True)
+    (tmp_path / "slice" / "local" / "oplog.rs.bson").write_text("entries")
+    assert subprocess.run(["bash", "-c", apart.shell], check=False).returncode == 0
+    assert subprocess.run(["bash", "-c", check], check=False, capture_output=True).returncode == 0
+    (tmp_path / "oplog" / "oplog.bson").write_text("entriez")
+    assert subprocess.run(["bash", "-c", check], check=False, capture_output=True).returncode != 0
+
+
+def test_data_files_are_replayed_on_once(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    held = order(str(tmp_path))
+    held = replace(held, contents=Contents(replace(held.contents.backup, form=DATA_FILES)))
+    (replay,) = [made for made in commands(held) if "--oplogReplay" in made.argv]
+    once = replay.shell.partition(" && ")[2].rpartition(" && mongorestore")[0]
+    first, again = (subprocess.run(["bash", "-c", once], check=False, capture_output=True) for _ in range(2))
+    assert (first.returncode, again.returncode) == (0, 1)
+    assert b"a fresh copy" in again.stderr
 
 
 def test_a_plan_survives_json(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from bson import Decimal128, Int64, ObjectId, json_util
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 from stand_in_common import EXACT, with_password
 
 _SPACE = re.compile(r"\s*")
@@ -23,7 +24,10 @@ _NUMBER = re.compile(r"-?\d+")
 _COUNT = re.compile(r"null|\d+")
 
 
-STATEMENTS = ("must(", "mergeSince(", "replaceBy(", "moved(", "dropLike(", "db.getSiblingDB(")
+STATEMENTS = (
+    "must(", "gone(", "mustBeAbsent(", "takeName(", "mergeSince(", "replaceBy(", "moved(", "dropLike(",
+    "db.getSiblingDB(",
+)  # fmt: skip
 
 
 class Reader:
@@ -210,6 +214,37 @@ def replace_by(client: MongoClient[Any], reader: Reader) -> None:
         forward(client, kept, ns, path, {"_id": {"$not": {"$type": "objectId"}}}, "insert")
 
 
+def gone(client: MongoClient[Any], reader: Reader) -> None:
+    db, body = arguments(reader, "gone", "", "")
+    try:
+        client[db].command(body)
+    except OperationFailure as error:
+        if error.code not in (26, 27):
+            raise
+
+
+def must_be_absent(client: MongoClient[Any], reader: Reader) -> None:
+    (ns,) = arguments(reader, "mustBeAbsent", "")
+    if is_there(client, ns):
+        sys.exit(f"stand-in for mongosh: {ns!r} was made since the plan")
+
+
+def take_name(client: MongoClient[Any], reader: Reader) -> None:
+    ns, beside, count = arguments(reader, "takeName", "", "", "count")
+    if is_there(client, ns) and not is_there(client, beside):
+        return
+    must_hold(client, beside, count)
+    if is_there(client, ns):
+        sys.exit(f"stand-in for mongosh: {ns!r} was made since the plan")
+    client.admin.command({"renameCollection": beside, "to": ns})
+
+
+CALLS = {
+    "gone(": gone, "mustBeAbsent(": must_be_absent, "takeName(": take_name, "mergeSince(": merge_since,
+    "replaceBy(": replace_by,
+}  # fmt: skip
+
+
 def statement(client: MongoClient[Any], reader: Reader) -> None:
     if reader.sees("dropLike("):
         reader.take("dropLike(")
@@ -221,12 +256,10 @@ def statement(client: MongoClient[Any], reader: Reader) -> None:
             if wanted.search(name):
                 where.drop_collection(name)
         return
-    if reader.sees("mergeSince("):
-        merge_since(client, reader)
-        return
-    if reader.sees("replaceBy("):
-        replace_by(client, reader)
-        return
+    for name, call in CALLS.items():
+        if reader.sees(name):
+            call(client, reader)
+            return
     must_match = reader.sees("moved(")
     if must_match:
         reader.take("moved(")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 from restore_scene import Scene, blocks, ids, record, same
 
 from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.demo.server import ReplicaSet, Standalone, free_port
 from tallyglass.moment import Ts
-from tallyglass.restore.plan import Level
+from tallyglass.restore.plan import Level, Plan
 
 pytestmark = pytest.mark.live
 
@@ -42,7 +46,7 @@ async def drop_and_restore(scene: Scene, backup: Path, start: Ts | None = None) 
     ("options", "archive"),
     [
         pytest.param((), False, marks=pytest.mark.soak),
-        pytest.param(("--oplog", "--gzip"), True),
+        pytest.param(("--oplog", "--gzip"), True, marks=pytest.mark.soak),
         pytest.param((), True, marks=pytest.mark.soak),
         pytest.param(("--oplog",), True, marks=pytest.mark.soak),
         pytest.param(("--gzip",), False, marks=pytest.mark.soak),
@@ -115,7 +119,8 @@ async def test_a_spare_of_its_own_and_every_line_pasted(scene: Scene) -> None:
     scene.client["shop"].orders.drop()
     scene.settle()
     scene.path += f":{Path(find_mongod(None)).parent}"
-    plan = await scene.plan(backup, scene.first_entry({"o.drop": "orders"}, since), spare="")
+    limit = scene.first_entry({"o.drop": "orders"}, since)
+    plan = await scene.plan(backup, limit, spare="", own_spare_port=free_port())
     assert "spare-not-given" in ids(plan, Level.WARN)
     scene.must_run(plan, "--until=secure")
     try:
@@ -132,7 +137,80 @@ async def test_a_spare_of_its_own_and_every_line_pasted(scene: Scene) -> None:
                 )
                 assert done.returncode == 0, f"{command.shell}\n{done.stdout}{done.stderr}"
         assert record(scene.client)["shop.orders"] == before["shop.orders"]
+        with MongoClient(f"mongodb://{plan.spare}/", directConnection=True) as stranger:
+            for what in ({"listDatabases": 1}, {"createUser": "x", "pwd": "x", "roles": ["root"]}):
+                with pytest.raises(OperationFailure):
+                    stranger.admin.command(what)
     finally:
-        pid = Path(plan.work_dir) / "spare.pid"
-        if pid.exists():
+        end_spare(plan)
+
+
+def end_spare(plan: Plan) -> None:
+    pid = Path(plan.work_dir) / "spare.pid"
+    if pid.exists() and pid.read_text():
+        with contextlib.suppress(ProcessLookupError):
             os.kill(int(pid.read_text()), 9)
+
+
+KILLER = """#!/bin/sh
+[ "$1" != --version ] || exec {real} --version
+{real} "$@" || exit
+case "$*" in {where}) ;; *) exit 0 ;; esac
+mkdir {marks}/$(printf %s "$*" | cksum | tr -d ' ') 2>/dev/null || exit 0
+kill -9 "$(head -n 1 {work}/lock/pid)"
+"""
+
+
+@pytest.mark.parametrize(
+    ("archive", "where", "least"),
+    [
+        pytest.param(True, "*--oplogFile*|*--nsTo*", 2, id="archive"),
+        pytest.param(True, "*", 14, id="archive-everywhere", marks=pytest.mark.soak),
+        pytest.param(False, "*", 11, id="directory-everywhere", marks=pytest.mark.soak),
+    ],
+)
+async def test_a_script_that_is_killed_goes_on(scene: Scene, archive: bool, where: str, least: int) -> None:
+    """A tool has done its work, and the script cannot note it any more: it comes to the same in the end."""
+    shop = scene.client["shop"]
+    fill(scene, 0, 50)
+    shop.orders.create_index("v")
+    shop.counters.insert_one({"_id": "orders", "seq": 7})
+    backup = scene.backup("--oplog", "--gzip", archive=archive)
+    fill(scene, 50, 60)
+    before, since = record(scene.client), scene.now()
+    shop.orders.drop()
+    shop.counters.update_one({"_id": "orders"}, {"$inc": {"seq": 5}})
+    scene.settle()
+    limit = scene.first_entry({"o.drop": "orders"}, since)
+    plan = await scene.plan(backup, limit, spare="", own_spare_port=free_port())
+    marks = killers(scene, plan, where)
+    work, kills = Path(plan.work_dir), 0
+    try:
+        while (done := await asyncio.to_thread(scene.run, plan)).returncode == -9:
+            kills += 1
+            if kills == 1:
+                assert "[stale-lock]" in (await asyncio.to_thread(scene.run, plan)).stderr
+            shutil.rmtree(work / "lock")
+        assert done.returncode == 0, done.stderr
+        assert kills == len(list(marks.iterdir())) >= least
+        after = record(scene.client)
+        assert after["shop.orders"] == before["shop.orders"]
+        assert shop.counters.find_one({"_id": "orders"}) == {"_id": "orders", "seq": 12}
+        assert sorted(after) == sorted([*before, "settle.settle"])
+        assert not (work / "spare.key").exists()
+    finally:
+        end_spare(plan)
+
+
+def killers(scene: Scene, plan: Plan, where: str) -> Path:
+    """Put before each tool one that kills the script after the first call of each kind whose arguments match."""
+    tools, marks = scene.folder / "killers", scene.folder / "marks"
+    tools.mkdir()
+    marks.mkdir()
+    path = f"{scene.path}:{Path(sys.executable).parent}:{Path(find_mongod(None)).parent}"
+    for name in ("mongodump", "mongorestore", "mongosh", "tallyglass", "mongod"):
+        real = shutil.which(name, path=path)
+        (tools / name).write_text(KILLER.format(real=real, marks=marks, work=plan.work_dir, where=where))
+        (tools / name).chmod(0o755)
+    scene.path = f"{tools}:{scene.path}"
+    return marks

@@ -19,7 +19,9 @@ from tallyglass.moment import Ts
 from tallyglass.mongo_gateway import MongoGateway
 from tallyglass.restore.plan import Level, Plan
 from tallyglass.restore.planner import RestoreRequest, plan_restore
+from tallyglass.restore.ready import ready
 from tallyglass.restore.runbook import script
+from tallyglass.restore.spare import VIEW_OPENER
 
 pytestmark = pytest.mark.live
 
@@ -79,9 +81,17 @@ async def test_a_spare_that_is_none(stage: Scene) -> None:
     backup, limit = accident(stage)
     refused(await stage.plan(backup, limit, spare=stage.source.members[0].address), "spare-is-source")
     refused(await stage.plan(backup, limit, spare="127.0.0.1:1"), "spare-unreachable")
-    stage.spare_client["left"].over.insert_one({})
+    plan = await stage.plan(backup, limit)
+    stage.spare_client["opened"].create_collection(VIEW_OPENER, viewOn="none")
+    gateway = open_gateway(stage.spare.direct_uri())
+    try:
+        assert (await ready(plan, gateway)).level is Level.OK, "the commands themselves made it, a step before"
+        stage.spare_client["opened"].over.insert_one({})
+        assert (await ready(plan, gateway)).level is Level.BLOCK
+    finally:
+        await gateway.close()
     refused(await stage.plan(backup, limit), "spare-not-empty")
-    stage.spare_client.drop_database("left")
+    stage.spare_client.drop_database("opened")
     stage.spare_client.admin.command({"setParameter": 1, "ttlMonitorEnabled": True})
     try:
         refused(await stage.plan(backup, limit), "spare-ttl")
