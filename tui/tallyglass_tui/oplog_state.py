@@ -53,7 +53,7 @@ def scan_lines(scan: IncidentScan | None) -> list[list[Piece]]:
         state = "all of the oplog" if scan.done else f"so far back to {fmt.moment(scan.reached.time)}"
         pieces.append((f" · {state}, {fmt.plural(scan.scanned, 'entry', 'entries')} read", "text--muted"))
     if scan.trouble:
-        pieces.append((f" · {scan.trouble}", "text--warn"))
+        return [pieces, [(f" {scan.trouble}", "text--warn")]]
     return [pieces, [(" worst first; Enter says more, r plans the restore", "text--muted")]]
 
 
@@ -66,6 +66,8 @@ def window_line(window: OplogWindow | None) -> str:
         parts.append(f"{fmt.size(window.used_bytes)} of {fmt.size(window.max_bytes)}")
     elif window.used_bytes is not None:
         parts.append(fmt.size(window.used_bytes))
+    elif window.lacking:
+        parts.append(f"size: needs {window.lacking}")
     if window.bytes_per_hour is not None:
         parts.append(f"{fmt.size(window.bytes_per_hour)}/h")
     return " · ".join(parts)

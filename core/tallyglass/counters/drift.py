@@ -10,14 +10,15 @@ import asyncio
 import time
 from collections.abc import Collection as Collected
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bson.objectid import ObjectId
 
 from tallyglass.counters.config import Target
-from tallyglass.counters.discovery import is_lost
+from tallyglass.counters.discovery import is_lost, trouble_of
 from tallyglass.counters.numbers import Number, as_number, numeric_type
 from tallyglass.counters.shapes import dig
+from tallyglass.counters.snapshot import Trouble
 from tallyglass.counters.tracker import Tracker
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.gateway import Gateway, Namespace
@@ -56,6 +57,12 @@ class DriftCheck:
         self._indexed: set[Target] = set()
         self._new: set[str] = set()
         self.largest: dict[str, Largest] = {}
+        self._refused: dict[str, Trouble] = {}
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """The targets that this user may not read, each once."""
+        return tuple(dict.fromkeys(self._refused.values()))
 
     async def advance(self, trackers: Iterable[Tracker], seen: Collected[Namespace], seconds: float) -> None:
         """Read what is due, for about ``seconds``; ``seen`` are the collections there are. Raises for a lost server."""
@@ -81,7 +88,7 @@ class DriftCheck:
 
     def forget(self, keys: Collected[str]) -> None:
         """Drop what is known of counters that are not among ``keys``."""
-        for known in (self._tried, self.largest):
+        for known in (self._tried, self.largest, self._refused):
             for gone in [key for key in known if key not in keys]:
                 del known[gone]
         self._new.intersection_update(keys)
@@ -96,6 +103,7 @@ class DriftCheck:
     async def _read(self, tracker: Tracker, seen: Collected[Namespace]) -> None:
         key = tracker.identity.key
         self._tried[key] = time.monotonic()
+        self._refused.pop(key, None)
         for target in tracker.identity.targets:
             if target.ns not in seen:
                 continue
@@ -104,8 +112,11 @@ class DriftCheck:
             except (PrivilegeError, ReadError) as error:
                 if is_lost(error):
                     raise
+                if isinstance(error, PrivilegeError):
+                    self._refused[key] = _unknown(target.ns, error)
                 continue
             if largest:
+                self._refused.pop(key, None)
                 self.largest[key] = largest
                 self._new.add(key)
                 return
@@ -135,6 +146,11 @@ class DriftCheck:
         raw = dig(row, target.field)
         number = as_number(raw) if numeric_type(raw) is not None else None
         return (number, row.get("_id")) if row is not None and isinstance(number, int) else None
+
+
+def _unknown(ns: Namespace, error: PrivilegeError) -> Trouble:
+    trouble = trouble_of(str(ns), error)
+    return replace(trouble, title=f"Whether its counter is behind is not known. {trouble.title}", partial=True)
 
 
 def burned(largest: Largest, value: Number) -> float | None:

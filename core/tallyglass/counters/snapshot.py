@@ -151,11 +151,12 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A namespace that could not be read, and what would help."""
+    """A namespace that could not be read, and what would help. ``partial``: the counters are known all the same."""
 
     ns: str
     title: str
     advice: str = ""
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def judge(snapshot: CountersSnapshot, thresholds: Thresholds = Thresholds()) -> 
     """The worst that the counters say. Without a counter, or with one that could not be read, "ok" is unknown."""
     graded = [(*grade(counter, thresholds, snapshot.at), counter) for counter in snapshot.counters]
     level = max((level for level, _, _ in graded), default=OK)
-    if level == OK and (not graded or snapshot.troubles):
+    if level == OK and (not graded or not all(trouble.partial for trouble in snapshot.troubles)):
         level = UNKNOWN
     bad = sorted((row for row in graded if row[0] > OK), key=lambda row: -row[0])
     if bad:

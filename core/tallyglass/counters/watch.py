@@ -129,7 +129,12 @@ class Watcher:
         self._last = CountersSnapshot(
             at=from_seconds(now),
             counters=tuple(map(_VIEW, rows)),
-            troubles=(*self._discovery.troubles.values(), *troubles, *self._past.troubles.values()),
+            troubles=(
+                *self._discovery.troubles.values(),
+                *troubles,
+                *self._past.troubles.values(),
+                *self._drift.troubles,
+            ),
             discovering=self._discovery.is_busy,
             collections_seen=len(self._discovery.seen),
         )

@@ -16,6 +16,7 @@ from tallyglass.oplog.grouper import Grouper
 from tallyglass.oplog.past import backward, end_of_oplog, safe_end
 from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.oplog.stream import Arrived, Event, Gap, Opened, Place, Stream, TakenBack, Trouble
+from tallyglass.text import clean
 
 __all__ = ["MATCH", "Grouper", "scan", "watch"]
 
@@ -83,6 +84,7 @@ class _Looking:
         self._goal = ZERO
         self._trouble = ""
         self._link = ""
+        self._refused = ""
 
     async def check(self) -> None:
         deployment = await look_at(self._gateway)
@@ -136,25 +138,32 @@ class _Looking:
                 self._grouper.note_newest(notes.last_ts(batch), None)
 
     async def _known(self, reached: Ts, *, done: bool) -> IncidentScan:
-        await _ask_definitions(self._gateway, self._grouper, self._asked)
+        self._refused = await _ask_definitions(self._gateway, self._grouper, self._asked) or self._refused
         grouper = self._grouper
         left_out = f"{grouper.left_out:,} lesser incidents are left out." if grouper.left_out else ""
-        trouble = " ".join(filter(None, (self._link, self._trouble, left_out)))
+        trouble = " ".join(filter(None, (self._link, self._trouble, left_out, self._refused)))
         return IncidentScan(grouper.incidents(), grouper.fed, reached, self._goal, done, trouble)
 
 
-async def _ask_definitions(gateway: Gateway, grouper: Grouper, asked: set[str]) -> None:
-    """Which collections with mass deletes have a TTL index or are capped. What may not be read stays unknown."""
+async def _ask_definitions(gateway: Gateway, grouper: Grouper, asked: set[str]) -> str:
+    """Which collections with mass deletes have a TTL index or are capped. What may not be read stays unknown, and is
+    named by what is returned."""
+    refused = ""
     for name in grouper.deleted_from() - asked:
         if len(asked) >= _ASKED_LIMIT:
-            return
+            break
         asked.add(name)
         ns = Namespace.parse(name)
         try:
             if any("expireAfterSeconds" in index for index in await gateway.list_indexes(ns)):
                 grouper.known.ttl.add(name)
             for row in await gateway.list_collections(ns.db):
-                if row.ns == ns and row.options and row.options.get("capped"):
+                if row.ns == ns and row.options is None:
+                    refused = f"Not known without listCollections on {clean(ns.db)}: whether {clean(name)} is capped."
+                elif row.ns == ns and row.options and row.options.get("capped"):
                     grouper.known.capped.add(name)
-        except (ConnectError, PrivilegeError, ReadError):
+        except PrivilegeError:
+            refused = f"Not known without listIndexes on {clean(name)}: whether its documents expire by themselves."
+        except (ConnectError, ReadError):
             continue
+    return refused

@@ -179,16 +179,18 @@ async def backward(gateway: Gateway, since: Ts, until: Ts, match: Document) -> A
 async def window(gateway: Gateway) -> OplogWindow:
     """First and last entry, size and growth. What may not be read is None. Errors: those of the gateway."""
     first, last = await end_of_oplog(gateway, 1), await end_of_oplog(gateway, -1)
-    used = maximum = None
+    used, maximum, lacking = None, None, ""
     try:
         stats = await gateway.command("collStats", OPLOG.collection, db=OPLOG.db)
         used, maximum = _number(stats.get("size")), _number(stats.get("maxSize"))
-    except (PrivilegeError, ReadError):
+    except PrivilegeError:
+        lacking = f"collStats on {OPLOG}"
+    except ReadError:
         pass
     growth = None
     if used is not None and first is not None and last is not None and last.t > first.t:
         growth = used / ((last.t - first.t) / 3600)
-    return OplogWindow(first, last, used, maximum, growth)
+    return OplogWindow(first, last, used, maximum, growth, lacking)
 
 
 def _number(value: Any) -> int | None:

@@ -55,13 +55,17 @@ class NamespaceRate:
 
 @dataclass(frozen=True, slots=True)
 class OplogWindow:
-    """First and last timestamp, bytes used and allowed, and growth in bytes an hour; None where unreadable."""
+    """First and last timestamp, bytes used and allowed, and growth in bytes an hour; None where unreadable.
+
+    ``lacking`` names the privilege without which the sizes are not.
+    """
 
     first: Ts | None
     last: Ts | None
     used_bytes: int | None = None
     max_bytes: int | None = None
     bytes_per_hour: float | None = None
+    lacking: str = ""
 
     @property
     def hours(self) -> float | None:

@@ -229,6 +229,8 @@ def test_verdict_is_unknown_where_something_could_not_be_read() -> None:
     trouble = Trouble("hr.counters", "This user may not run find on hr.counters.")
     assert judge(CountersSnapshot(NOW, (counter(),), (trouble,))).level == UNKNOWN
     assert judge(CountersSnapshot(NOW, (counter(used=0.95),), (trouble,))).level == CRITICAL
+    partial = Trouble("hr.people", "Whether its counter is behind is not known.", partial=True)
+    assert judge(CountersSnapshot(NOW, (counter(),), (partial,))).level == OK
 
 
 @pytest.mark.parametrize(

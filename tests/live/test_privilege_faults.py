@@ -1,0 +1,140 @@
+"""Each panel with a privilege of its own taken away: it says on the screen which one, and the others have data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from access_control import GuardedSet, start_guarded
+from tallyglass.demo import backup
+from tallyglass.privileges import jobs, merged, where
+from tallyglass.target import Target
+from tallyglass_tui.app import Dashboard, Session
+from tallyglass_tui.feed import Feeds
+from tallyglass_tui.run import open_target
+
+pytestmark = pytest.mark.live
+
+DB = "panels"
+DATA = {"db": DB, "collection": ""}
+OPLOG = {"db": "local", "collection": "oplog.rs"}
+CLUSTER = {"cluster": True}
+
+HAS_DATA: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "counters": (("1",), "orders.number"),
+    "oplog": (("3",), f"{DB}.orders"),
+    "incidents": (("i",), f"deleteMany on {DB}.things"),
+    "restore": (("4",), f"deleteMany on {DB}.things"),
+}
+"""The keys that lead to a panel, in this order, and what it shows there."""
+
+MISSING: dict[str, tuple[Mapping[str, Any], dict[str, str]]] = {
+    "find": (DATA, {"counters": f"This user may not run find on {DB}.mongoengine.counters."}),
+    "listIndexes": (
+        DATA,
+        {
+            "counters": "Whether its counter is behind is not known. This user may not run listIndexes",
+            "incidents": f"Not known without listIndexes on {DB}.things",
+        },
+    ),
+    "listCollections": (DATA, {"incidents": f"Not known without listCollections on {DB}"}),
+    "find on the oplog": (
+        OPLOG,
+        {
+            "counters": "The past of counters is not read. This user may not run find on local.oplog.rs.",
+            "oplog": "This user may not run find on local.oplog.rs.",
+            "incidents": "This user may not run find on local.oplog.rs.",
+            "restore": "This user may not run find on local.oplog.rs.",
+        },
+    ),
+    "collStats": (OPLOG, {"oplog": "size: needs collStats on local.oplog.rs"}),
+    "shardingState": (CLUSTER, {"plan": "may not ask whether this is one shard of a cluster (shardingState)."}),
+}  # fmt: skip
+"""The privilege, and what each panel says that needs it. ``find`` alone takes the counters away as well."""
+
+EMPTY = {"find": {"counters"}, "find on the oplog": {"oplog", "incidents", "restore"}}
+"""The panels that have nothing to show without a privilege; all others go on."""
+
+
+@pytest.fixture(scope="module")
+def panels() -> Iterator[GuardedSet]:
+    """A server with a counter, its collection and an accident, and nothing else."""
+    with start_guarded() as guarded:
+        client = guarded.admin
+        client[DB].orders.create_index("number")
+        client[DB]["mongoengine.counters"].insert_one({"_id": "orders.number", "next": 60})
+        client[DB].orders.insert_many([{"number": n} for n in range(1, 61)])
+        client[DB].things.insert_many([{"n": n} for n in range(50)])
+        yield guarded
+
+
+@pytest.fixture(scope="module")
+def taken(panels: GuardedSet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A backup, and the accident after it."""
+    path = backup.take(panels.uri("admin"), tmp_path_factory.mktemp("panels") / "backup")
+    panels.admin[DB].things.delete_many({})
+    panels.admin[DB].orders.insert_one({"number": 61})
+    return path
+
+
+def user_without(guarded: GuardedSet, resource: Mapping[str, Any], action: str) -> str:
+    """A user with all that the jobs need, but for one action on one resource."""
+    privileges = []
+    for need in merged(need for job in jobs([DB]) for need in (*job.needs, *job.extras)):
+        actions = [one for one in need.actions if (need.resource, one) != (resource, action)]
+        if actions:
+            privileges.append({"resource": dict(need.resource), "actions": actions})
+    role = f"without {action} on {where(resource)}"
+    guarded.admin.admin.command("createRole", role, privileges=privileges, roles=[])
+    return guarded.user([role])
+
+
+@asynccontextmanager
+async def dashboard(uri: str, taken: Path) -> Any:
+    """The dashboard on a real server."""
+    target = Target.parse(uri)
+    feeds = Feeds(lambda: open_target(target))
+    try:
+        app = Dashboard(Session(target, taken), feeds, environ={"COLORTERM": "truecolor"})
+        async with app.run_test(size=(200, 50)) as pilot:
+            yield pilot
+    finally:
+        feeds.close()
+
+
+def shown(pilot: Pilot[None]) -> str:
+    return "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+
+
+async def until(pilot: Pilot[None], text: str) -> None:
+    """Wait until the screen says it."""
+    try:
+        async with asyncio.timeout(60):
+            while text not in shown(pilot):
+                await pilot.pause(0.05)
+    except TimeoutError:
+        raise AssertionError(f"{text!r} never came to the screen:\n{shown(pilot)}") from None
+
+
+@pytest.mark.parametrize("missing", MISSING)
+async def test_a_panel_without_its_privilege_says_so_and_the_others_go_on(
+    panels: GuardedSet, taken: Path, missing: str
+) -> None:
+    resource, told = MISSING[missing]
+    uri = panels.uri(user_without(panels, resource, missing.split()[0]))
+    async with dashboard(uri, taken) as pilot:
+        for panel, (keys, data) in HAS_DATA.items():
+            await pilot.press(*keys)
+            if panel in told:
+                await until(pilot, told[panel])
+            if panel not in EMPTY.get(missing, ()):
+                await until(pilot, data)
+        if "plan" in told:
+            await pilot.press("enter")
+            await until(pilot, told["plan"])
