@@ -91,6 +91,8 @@ def _directory(path: Path) -> Contents:
     for db in databases:
         for stored in _collections_of(path / db, db, problems):
             collections[stored.ns] = stored
+    links = [child for folder in (path, *map(path.joinpath, databases)) for child in folder.iterdir()]
+    problems += [f"{clean(link.name)} is a symbolic link" for link in links if link.is_symlink()]
     files = [file for file in path.rglob("*") if file.is_file()]
     data = [file for file in files if ".bson" in file.suffixes or file.name.endswith(".bson.gz")]
     gzips = {is_gzip(file) for file in data if file.stat().st_size > 0}

@@ -99,9 +99,10 @@ def _backup(facts: Facts) -> Found:
     backup = facts.contents.backup
     problems = [*facts.contents.problems, *(facts.base.problems if facts.base else ())]
     for problem in problems[:5]:
-        yield block(
-            "backup-broken", f"The backup is not whole: {problem}.", "Take another copy of it, or an older one."
-        )
+        advice = "Take another copy of it, or an older one."
+        if problem.endswith("symbolic link"):
+            advice = "Put there what it points to: a staged copy would not hold it."
+        yield block("backup-broken", f"The backup is not whole: {problem}.", advice)
     if backup.form == DATA_FILES and facts.spare is None:
         yield block(
             "data-files-not-running",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from urllib.parse import quote
 
 from pymongo.common import URI_OPTIONS_VALIDATOR_MAP
@@ -77,7 +78,7 @@ FATES: dict[str, tuple[Fate, str]] = {
     "tlsallowinvalidhostnames": (Fate.REFUSE, "The tools would check nothing at all; use names that are in it."),
     "tlscafile": (Fate.KEEP, ""),
     "tlscertificatekeyfile": (Fate.KEEP, ""),
-    "tlscertificatekeyfilepassword": (Fate.WORD, "The tools ask for it; it is never written down."),
+    "tlscertificatekeyfilepassword": (Fate.DROP, "Only an encrypted key needs it, and that one is refused."),
     "tlscrlfile": (Fate.REFUSE, "The tools have no revocation lists."),
     "tlsdisableocspendpointcheck": (Fate.KEEP, ""),
     "tlsinsecure": (Fate.REFUSE, "It checks nothing at all; give the tools tlsCAFile."),
@@ -133,6 +134,7 @@ def tool_uri(uri: str, set_name: str = "") -> ToolUri:
             words.append(f"{clean(name)} is left out. {why}")
         if fate is Fate.KEEP:
             kept[_SPELLED["tls" if name == "ssl" else name]] = _as_text(value)
+    _refuse_encrypted_key(kept.get("tlsCertificateKeyFile", ""))
     if kept.get("authMechanism") == "DEFAULT":
         del kept["authMechanism"]
     external = kept.get("authMechanism") in _WITHOUT_PASSWORD
@@ -148,6 +150,19 @@ def tool_uri(uri: str, set_name: str = "") -> ToolUri:
     text = f"{scheme}://{login}{','.join(hosts)}/" + (f"?{query}" if query else "")
     asks = bool(user) and not external
     return ToolUri(text, user, asks, hosts, tuple(words))
+
+
+def _refuse_encrypted_key(path: str) -> None:
+    """The tools ask for a passphrase only where the key is named by an option, and mongosh never does in a script."""
+    try:
+        text = Path(path).read_bytes() if path else b""
+    except OSError as error:
+        raise InputError(f"The key file of TLS cannot be read: {error.strerror}.") from None
+    if b"ENCRYPTED" in text:
+        raise InputError(
+            "The key in tlsCertificateKeyFile is encrypted, and the tools cannot be given its passphrase safely.",
+            "Name a copy without a passphrase that only you can read, and remove it after the restore.",
+        )
 
 
 def _parsed(uri: str) -> tuple[dict[str, object], str, tuple[str, ...], bool]:

@@ -55,6 +55,16 @@ def test_files_of_tls_are_carried_over(tmp_path: Path) -> None:
     assert options["tlsCertificateKeyFile"] == str(key)
 
 
+@pytest.mark.parametrize("head", ["-----BEGIN ENCRYPTED PRIVATE KEY-----", "Proc-Type: 4,ENCRYPTED"])
+def test_an_encrypted_key_is_refused_wherever_its_passphrase_is(tmp_path: Path, head: str) -> None:
+    key = tmp_path / "key.pem"
+    key.write_text(f"{head}\nx\n")
+    for more in ("", "&tlsCertificateKeyFilePassword=secret"):
+        with pytest.raises(InputError, match="is encrypted") as caught:
+            tool_uri(f"mongodb://h:1/?tls=true&tlsCertificateKeyFile={key}{more}", "s")
+        assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "uri",
     [

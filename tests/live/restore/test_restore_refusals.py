@@ -117,6 +117,15 @@ async def test_a_backup_that_is_not_whole(stage: Scene) -> None:
     refused(await stage.plan(backup, limit), "backup-broken")
 
 
+async def test_a_backup_with_a_link_instead_of_data(stage: Scene) -> None:
+    backup, limit = await late_accident(stage)
+    (backup / "shop").rename(stage.folder / "elsewhere")
+    (backup / "shop").symlink_to("../elsewhere")
+    plan = await stage.plan(backup, limit)
+    refused(plan, "backup-broken")
+    assert "shop is a symbolic link" in blocks(plan)[0]
+
+
 async def test_a_backup_that_lacks_what_the_oplog_changes(stage: Scene) -> None:
     backup, limit = await late_accident(stage)
     data = backup / "shop" / "orders.bson"
