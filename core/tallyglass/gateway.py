@@ -23,18 +23,13 @@ READ_COMMANDS = frozenset(
         "buildInfo",
         "collStats",
         "connectionStatus",
-        "dbStats",
         "getCmdLineOpts",
         "getParameter",
         "hello",
-        "ping",
         "replSetGetConfig",
         "replSetGetStatus",
-        "rolesInfo",
         "serverStatus",
         "shardingState",
-        "top",
-        "usersInfo",
     }
 )
 """The only command names that :meth:`Gateway.command` sends."""

@@ -57,7 +57,7 @@ class MongoGateway:
     ) -> Document:
         if name not in READ_COMMANDS:
             raise ValueError(f"{name!r} is not a command that only reads")
-        body = {name: value, **fields} | ({} if name == "hello" else {"maxTimeMS": time_ms})
+        body = {name: value, **fields, "maxTimeMS": time_ms}
         how = {"read_preference": Nearest()} if member else {}
         with family(f"command {name}"), asking(member):
             return cast(Document, await self._client[db].command(body, codec_options=CODEC, **how))

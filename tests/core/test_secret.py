@@ -104,7 +104,7 @@ async def test_what_the_uri_says_wins_over_the_defaults() -> None:
 )
 async def test_a_uri_that_cannot_be_used_is_told_in_one_line(uri: str) -> None:
     with pytest.raises(TallyglassError) as told:
-        await open_gateway(uri).command("ping")
+        await open_gateway(uri).command("hello")
     assert str(told.value).isprintable()
 
 
