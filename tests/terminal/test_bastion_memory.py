@@ -56,7 +56,7 @@ def test_a_day_stays_within_its_memory(open_terminal: Callable[..., Any]) -> Non
         try:
             terminal = open_terminal(servers.uri, setup=FAST)
             terminal.wait("c1 ")
-            for key, text in (("3", "following"), ("i", "worst first"), ("4", "Incidents"), ("1", "counters")):
+            for key, text in (("3", "following"), ("i", "lost data first"), ("4", "Incidents"), ("1", "counters")):
                 terminal.press(key)
                 terminal.wait(text)
             sizes = []

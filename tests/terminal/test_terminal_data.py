@@ -65,7 +65,7 @@ def test_hostile_names_and_documents_are_shown_and_do_nothing(replica_set: Repli
             terminal.press("a")
             terminal.wait("over 5 min")
             terminal.press("i")
-            terminal.wait("worst first")
+            terminal.wait("lost data first")
             terminal.press("1q")
             assert terminal.ended() == 0
             check_bytes(bytes(terminal.raw))

@@ -108,7 +108,7 @@ async def test_lost_data_comes_first_and_enter_plans_for_it(screen_at: Any) -> N
         assert "keeps    1795197974:1 shop.orders insert 1" in text
         assert text.index("warn  Lost.") < text.index("ok    Whole.")
         await screen.put("restore room", Room(2.5))
-        assert "leaves the oplog in 2 h 30" in screen.text
+        assert "2 h 30 until its start leaves the oplog" in screen.text
         await screen.put("restore room", Room(0.0, gone=True))
         assert "this plan is void" in screen.text
 

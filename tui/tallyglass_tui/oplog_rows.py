@@ -12,18 +12,20 @@ from tallyglass_tui.widgets.cells import fit, fit_middle
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
 
-_CLOCK, _ID, _NS_SHARE = 8, 14, 0.3
+_CLOCK, _NS_SHARE = 8, 0.3
+_ID, _WHOLE_ID, _WIDE = 14, 26, 100
+"""Cells of an _id; from a width of _WIDE on an ObjectId is whole."""
 _OPS = {"i": "ins", "u": "upd", "d": "del", "c": "cmd", "n": "nop"}
 _KIND_MARKS = {RowKind.GAP: "-- gap --", RowKind.ROLLBACK: "-- rollback --", RowKind.NOTE: "--"}
 
 INCIDENT_COLUMNS = (
     Column("harm", "", 2),
     Column("when", "when (UTC)", 14),
-    Column("ago", "ago", 9, since=100),
-    Column("title", "what happened", 30, flex=1),
+    Column("ago", "ago", 6, right=True, since=70),
     Column("documents", "documents", 10, right=True),
-    Column("ops", "entries", 8, right=True, since=70),
-    Column("took", "took", 7, right=True, since=100),
+    Column("ops", "entries", 8, right=True, since=100),
+    Column("took", "took", 6, right=True, since=100),
+    Column("title", "what happened", 30, flex=1),
 )
 RATE_COLUMNS = (
     Column("ns", "namespace", 20, flex=1),
@@ -43,8 +45,8 @@ _HARM = {
 
 def header(width: int) -> str:
     """The titles over the tail."""
-    ns, what = _widths(width)
-    return f"  {'time UTC':<{_CLOCK}} op  {fit('namespace', ns)} {fit('what', what)} {fit('_id', _ID)}"
+    ns, id, what = _widths(width)
+    return f"  {'time UTC':<{_CLOCK}} op  {fit('namespace', ns)} {fit('_id', id)} {fit('what', what)}"
 
 
 def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterator[Piece]:
@@ -52,20 +54,26 @@ def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterato
     if row.kind is not RowKind.ENTRY:
         yield fit(f"{_KIND_MARKS[row.kind]} {row.what}", width), "tail--break"
         return
-    ns, what = _widths(width)
+    ns, id, what = _widths(width)
     uncertain = row.majority is False and majority is not None and row.ts > majority
     mark = "!" if row.destructive else "?" if uncertain else " "
     style = "tail--destructive" if row.destructive else ""
     yield f"{mark} ", style
     yield f"{row.ts.time:%H:%M:%S} ", ""
     yield f"{fit(_OPS.get(row.op, row.op), 3)} ", style
-    yield f"{fit_middle(row.ns, ns)} {fit(row.what, what)} {fit(row.id, _ID)}", ""
+    yield f"{fit_middle(row.ns, ns)} {fit(row.id, id)} {fit(row.what, what)}", ""
 
 
-def _widths(width: int) -> tuple[int, int]:
-    room = max(10, width - 2 - _CLOCK - 1 - 4 - 2 - _ID)
+def _widths(width: int) -> tuple[int, int, int]:
+    """Cells of namespace, _id and what: what is as long as it likes, and last."""
+    id = _WHOLE_ID if width >= _WIDE else _ID
+    room = max(10, width - 2 - _CLOCK - 1 - 4 - 2 - id)
     ns = max(10, min(40, int(room * _NS_SHARE) + 4))
-    return ns, max(1, room - ns)
+    return ns, id, max(1, room - ns)
+
+
+ENTRY_HEADING = 4
+"""Lines of :func:`entry_lines` before the entry itself."""
 
 
 def entry_lines(row: OplogRow, json: str, now: datetime, majority: Ts | None = None) -> list[str]:
@@ -96,13 +104,29 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
         f"{_documents(incident)} in {fmt.plural(incident.ops, 'oplog entry', 'oplog entries')}",
         "",
         f"The point to return to is just before it: --oplogLimit={point}",
-        "r opens Restore at that point; Enter on the oplog page shows single entries.",
+        "r opens Restore there: the commands to get it back.",
+        "",
+        _WHO,
     ]
+    if incident.kind in _MASS:
+        lines.append(_ONE_OR_MORE)
     if incident.note:
         lines += ["", incident.note]
     if incident.samples:
-        lines += ["", "_id of some of the documents:", *(f"  {sample}" for sample in incident.samples)]
+        what = "Its collections:" if incident.kind == "dropDatabase" else "_id of some of the documents:"
+        lines += ["", what, *(f"  {sample}" for sample in incident.samples)]
     return lines
+
+
+_MASS = ("deleteMany", "updateMany")
+_WHO = "Who: the oplog names no user. The log of the server may, at that time, by its connection and application name."
+_ONE_OR_MORE = "One command or several: less than three seconds apart, the oplog does not tell them from one."
+
+
+def by_urgency(incidents: Sequence[Incident]) -> list[Incident]:
+    """Lost data first, and the latest first among equals; what a server does by itself comes last."""
+    harms = list(_HARM)
+    return sorted(incidents, key=lambda one: (one.routine, harms.index(one.harm), -one.first.t, -one.first.i))
 
 
 def _documents(incident: Incident) -> str:

@@ -1,12 +1,17 @@
-"""The two lines over the oplog page's views: how things stand. Pure."""
+"""The lines over the oplog page's views: how things stand. Pure."""
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from tallyglass.oplog.snapshot import IncidentScan, OplogUpdate, OplogWindow
 from tallyglass_tui import format as fmt
+from tallyglass_tui.widgets.cells import fit_middle, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 
 _BEHIND_SECONDS = 2.0
+_FROM = " · from "
+_LEAST_HOST = 12
 
 
 def window_pieces(last: OplogUpdate | None) -> list[Piece]:
@@ -27,21 +32,39 @@ def window_pieces(last: OplogUpdate | None) -> list[Piece]:
     return [*pieces, (f" {window_line(last.window)}", "text--muted")]
 
 
-def tail_pieces(last: OplogUpdate | None, told: str, wanted: str, lost: int) -> list[Piece]:
-    """What the tail does (``told``, or following), how fast, how much, from where. ``lost`` rows were not shown."""
+def state_lines(
+    last: OplogUpdate | None, told: str, wanted: str, lost: int, width: int, *, live: bool = True
+) -> list[list[Piece]]:
+    """The window; what the tail does; and the filter, if there is one. ``lost`` rows were not shown.
+
+    ``live`` is false for rows of the past, of which the numbers of the tail say nothing.
+    """
+    lines = [whole_pieces(window_pieces(last), width), _tail_pieces(last if live else None, told, lost, width)]
+    return [*lines, _filter_pieces(last, wanted, width)] if wanted else lines
+
+
+def _tail_pieces(last: OplogUpdate | None, told: str, lost: int, width: int) -> list[Piece]:
+    """What the tail does (``told``, or following), how fast, how much, from where."""
     pieces: list[Piece] = [(f" {told}", "text--warn") if told else (" following", "text--good")]
     if last is None:
         return pieces
     pieces.append((f" · {fmt.rate(last.per_second)}", ""))
-    if not last.partial:
-        pieces.append((f" · {last.seen:,} seen", "text--muted"))
-    if wanted:
-        pieces.append((f" · {last.matched:,} matched '{wanted[:30]}'", "text--warn"))
     if lost:
         pieces.append((f" · {lost:,} too fast to show", "text--warn"))
-    if last.connected_to:
-        pieces.append((f" · from {last.connected_to}", "text--muted"))
+    if not last.partial:
+        pieces.append((f" · {last.seen:,} seen", "text--muted"))
+    pieces = whole_pieces(pieces, width)
+    room = width - sum(cell_len(text) for text, _ in pieces) - len(_FROM)
+    if last.connected_to and room >= _LEAST_HOST:
+        pieces.append((f"{_FROM}{fit_middle(last.connected_to, room).rstrip()}", "text--muted"))
     return pieces
+
+
+def _filter_pieces(last: OplogUpdate | None, wanted: str, width: int) -> list[Piece]:
+    count = f" {last.matched:,} matched" if last else " matching"
+    leave = " · Esc drops it"
+    shown = fit_middle(wanted, max(8, width - len(count) - len(leave) - 3)).rstrip()
+    return [(f"{count} '{shown}'", "text--warn"), (leave, "text--muted")]
 
 
 def scan_lines(scan: IncidentScan | None) -> list[list[Piece]]:
@@ -54,7 +77,8 @@ def scan_lines(scan: IncidentScan | None) -> list[list[Piece]]:
         pieces.append((f" · {state}, {fmt.plural(scan.scanned, 'entry', 'entries')} read", "text--muted"))
     if scan.trouble:
         return [pieces, [(f" {scan.trouble}", "text--warn")]]
-    return [pieces, [(" worst first; Enter says more, r plans the restore", "text--muted")]]
+    said = " lost data first, the latest on top; Enter says more, r gets it back"
+    return [pieces, [(said, "text--muted")]]
 
 
 def window_line(window: OplogWindow | None) -> str:

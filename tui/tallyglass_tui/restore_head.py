@@ -25,26 +25,28 @@ def parts_line(draft: Draft, incidents: int | None, here: str) -> list[Piece]:
     for part in PARTS:
         number = "" if counts[part] is None else f" {counts[part]}"
         pieces += [(f" {part.capitalize()}{number} ", "text--here" if part == here else ""), (" ", "")]
-    return pieces
+    return [*pieces, ("Tab goes on", "text--muted")]
 
 
 def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
     limit, plan = draft.limit, draft.plan
     if limit is None:
         return [
-            [(" point    ", "text--muted"), ("none yet: pick an incident, or t types a timestamp or a time", "")],
+            [(" point    ", "text--muted"), ("none yet: Enter picks an incident, t types a timestamp or a time", "")],
             [],
             [],
         ]
-    undone = f"{clean(draft.incident.title, 200)}: " if draft.incident else ""
+    title = clean(draft.incident.title, 200) if draft.incident else ""
+    undone = ": ".join(part for part in (title, clean(plan.after) if plan else "") if part)
+    kept = clean(plan.before) if plan else "everything before it"
     return [
         [
             (" point    ", "text--muted"),
             (f"just before {limit}", "text--title"),
             (f"  {fmt.moment(limit.time)}  {limit.time.astimezone():%H:%M:%S %z} local", ""),
         ],
-        [(" keeps    ", "text--muted"), (fit(clean(plan.before) if plan else "", width), "text--good")],
-        [(" undoes   ", "text--muted"), (fit(undone + (clean(plan.after) if plan else ""), width), "text--warn")],
+        [(" keeps    ", "text--muted"), (fit(kept, width), "text--good")],
+        [(" undoes   ", "text--muted"), (fit(undone or "it, and everything after it", width), "text--warn")],
     ]
 
 
@@ -85,4 +87,4 @@ def _room(draft: Draft, plan: Plan) -> list[Piece]:
     if hours is None:
         return [(" · head-room unknown", "text--muted")]
     style = "text--bad" if hours < 1 else "text--warn" if hours < 24 else "text--good"
-    return [(" · ", "text--muted"), (f"start leaves the oplog in {fmt.duration(hours * 3600)}", style)]
+    return [(" · ", "text--muted"), (f"{fmt.duration(hours * 3600)} until its start leaves the oplog", style)]

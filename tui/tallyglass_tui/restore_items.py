@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from rich.cells import cell_len
+
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.plan import Check, Command, Level, Loss, Plan, Reissue, Return
 from tallyglass.text import clean, clean_name
 from tallyglass_tui import format as fmt
+from tallyglass_tui.oplog_rows import by_urgency
 from tallyglass_tui.restore_draft import Draft
-from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.cells import fit, fit_middle
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.pick_list import Item, Lines, wrap_cells, wrap_words
 
 _HARM = {Harm.LOSS: ("!!", "text--bad"), Harm.CHANGE: ("! ", "text--warn"), Harm.DEFINITION: ("  ", "text--muted")}
-_HARM_RANK = {Harm.LOSS: 0, Harm.CHANGE: 1, Harm.DEFINITION: 2}
 _LEVEL = {Level.BLOCK: ("BLOCK", "text--bad"), Level.WARN: ("warn ", "text--warn"), Level.OK: ("ok   ", "text--good")}
 _INDENT = "      "
+_NS = 36
+"""The most cells of a namespace in the list of what is lost."""
 
 
 def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
@@ -41,9 +45,11 @@ def point_of(incident: Incident) -> Ts:
 
 
 def incident_items(incidents: Sequence[Incident], now: datetime) -> list[Item]:
-    """What people did: lost data first, the latest first among equals."""
-    ordered = sorted(incidents, key=lambda one: (_HARM_RANK[one.harm], tuple(-part for part in one.first)))
-    return [Item(f"{one.kind} {one.ns} {one.first}", _incident(one, now), str(point_of(one))) for one in ordered]
+    """What people did, in the order of urgency."""
+    return [
+        Item(f"{one.kind} {one.ns} {one.first}", _incident(one, now), str(point_of(one)))
+        for one in by_urgency(incidents)
+    ]
 
 
 def incident_at(incidents: Sequence[Incident], key: str) -> Incident | None:
@@ -53,21 +59,15 @@ def incident_at(incidents: Sequence[Incident], key: str) -> Incident | None:
 
 def _incident(one: Incident, now: datetime) -> Callable[[int], Lines]:
     mark, style = _HARM[one.harm]
-    when = one.first_wall or one.first.time
-    going = ", going on" if one.open else ""
-    documents = "" if one.documents is None else f"{one.documents:,} docs"
+    when = one.first.time
+    ago = f"{fmt.brief((now - when).total_seconds())} ago"
+    going = " (going on)" if one.open else ""
+    documents = "" if one.documents is None else f"{fmt.short(one.documents)} docs"
 
     def lines(width: int) -> Lines:
-        head = f"{fmt.clock(when)} {fmt.ago(when, now):>12} "
-        room = max(10, width - len(mark) - len(head) - 13)
-        return [
-            [
-                (f"{mark} ", style),
-                (head, ""),
-                (fit(clean(f"{one.title}{going}"), room - 1) + " ", ""),
-                (fit(documents, 12, right=True), "text--muted"),
-            ]
-        ]
+        head = f"{when:%m-%d %H:%M:%S}Z {ago:>9} {documents:>10}  "
+        room = max(10, width - len(mark) - len(head) - 1)
+        return [[(f"{mark} ", style), (head, ""), (fit(clean(f"{one.title}{going}"), room), "")]]
 
     return lines
 
@@ -103,16 +103,19 @@ def loss_items(plan: Plan) -> list[Item]:
     returns = {clean_name(row.ns): row for row in plan.returns}
     quiet = [Loss(ns, 0, 0, 0) for ns in returns if ns not in {row.ns for row in plan.loss}]
     rows = sorted([*plan.loss, *quiet], key=lambda row: row.ns not in returns)
-    return [Item(row.ns, _loss(row, returns.get(row.ns)), row.ns) for row in rows]
+    longest = max((cell_len(clean(row.ns)[:_NS]) for row in rows), default=0)
+    return [Item(row.ns, _loss(row, returns.get(row.ns), max(16, min(_NS, longest))), row.ns) for row in rows]
 
 
-def _loss(row: Loss, back: Return | None) -> Callable[[int], Lines]:
+def _loss(row: Loss, back: Return | None, ns: int) -> Callable[[int], Lines]:
     numbers = [(row.inserts, "insert"), (row.updates, "update"), (row.deletes, "delete"), (row.commands, "command")]
     said = ", ".join(fmt.plural(number, word) for number, word in numbers if number) or "nothing after the point"
 
     def lines(width: int) -> Lines:
+        first, *more = wrap_words(said, max(10, width - ns - 1))
         found: list[list[Piece]] = [
-            [(fit(clean(row.ns), max(16, min(40, width - 40))), ""), (f" {said}", "")],
+            [(fit_middle(clean(row.ns), ns), ""), (f" {first}", "")],
+            *([(" " * (ns + 1), ""), (line, "")] for line in more),
         ]
         if back is not None:
             beside = f" beside as {back.beside}" if back.beside else ""
@@ -137,7 +140,11 @@ def _reissue(row: Reissue) -> Callable[[int], Lines]:
     def lines(width: int) -> Lines:
         return [
             *([(line, "")] for line in wrap_words(head, width)),
-            [("  back at ", "text--muted"), (restored, "text--warn"), (f", now {fmt.count(row.live)}", "text--muted")],
+            [
+                ("  would go back to ", "text--muted"),
+                (restored, "text--warn"),
+                (f", is now {fmt.count(row.live)}; this keeps it ahead:", "text--muted"),
+            ],
             *([("  ", ""), (line, "text--muted")] for line in wrap_cells(clean(row.fix, 2_000), max(10, width - 2))),
         ]
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from tallyglass.moment import Ts
 from tallyglass.oplog import render
-from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.oplog.snapshot import ROUTINE, Harm, Incident
 from tallyglass.text import clean_name
 
 GAP_MILLIS = 3_000
@@ -19,7 +19,6 @@ MIN_RUN = 2
 """A single delete or update without a session is no mass operation."""
 
 MASS = frozenset({"deleteMany", "updateMany"})
-_ROUTINE = frozenset({"ttl", "capped"})
 _HARM_ORDER = {Harm.LOSS: 0, Harm.CHANGE: 1, Harm.DEFINITION: 2}
 _SLOW_SECONDS, _SLOW_RATE = 10, 100
 
@@ -80,7 +79,7 @@ class Run:
     def rank(self) -> tuple[int, int, int, Ts]:
         """Orders by harm: routine trimming last, loss first, then by documents, then the newest."""
         size = self.documents if self.documents is not None else 10**12
-        return (self.kind in _ROUTINE, _HARM_ORDER[self.harm], -size, Ts(-self.last.t, -self.last.i))
+        return (self.kind in ROUTINE, _HARM_ORDER[self.harm], -size, Ts(-self.last.t, -self.last.i))
 
     def remark(self) -> str:
         """The note, or what a slow trickle of updates or deletes may be instead."""

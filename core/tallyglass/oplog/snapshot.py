@@ -113,6 +113,10 @@ class OplogUpdate:
     rollbacks: int = 0
 
 
+ROUTINE = frozenset({"ttl", "capped"})
+"""Kinds of incidents that are a server's own trimming."""
+
+
 class Harm(StrEnum):
     """How much an incident can hurt: data gone, data changed, or definitions changed."""
 
@@ -146,6 +150,11 @@ class Incident:
     point: Ts | None = None
     open: bool = False
     note: str = ""
+
+    @property
+    def routine(self) -> bool:
+        """Whether this is a server's own trimming, not what a person did."""
+        return self.kind in ROUTINE
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from tallyglass.errors import InputError
 from tallyglass.moment import parse_since
 from tallyglass.oplog.query import OplogFilter, words_for
 from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
+from tallyglass.text import clean
 from tallyglass_tui import oplog_reads
 from tallyglass_tui.feed import Feed
 from tallyglass_tui.messages import OplogRequested, RestoreRequested, Visit
-from tallyglass_tui.oplog_state import scan_lines, tail_pieces, window_pieces
+from tallyglass_tui.oplog_state import scan_lines, state_lines
 from tallyglass_tui.screens.oplog_selection import OplogSelection
 from tallyglass_tui.screens.page import Page
 from tallyglass_tui.widgets.filter_box import FilterBox
@@ -261,8 +262,10 @@ class OplogPage(OplogSelection):
         else:
             tail = self._tail
             told = self._past or ("" if tail.following else f"stopped, +{tail.ring.new:,} new")
-            lines = [window_pieces(self._last), tail_pieces(self._last, told, self._wanted_text, tail.ring.lost)]
-        self.query_one("#state", TextLines).show(*lines)
+            lines = state_lines(
+                self._last, told, clean(self._wanted_text, 600), tail.ring.lost, self.size.width, live=not self._past
+            )
+        self.query_one("#state", TextLines).show(*lines, grow=True)
 
     def help_notes(self) -> Sequence[str]:
         """The words of the filter, and the marks."""

@@ -17,7 +17,7 @@ from tallyglass.text import clean
 from tallyglass_tui import oplog_reads
 from tallyglass_tui import restore_items as items
 from tallyglass_tui.feed import Feed
-from tallyglass_tui.messages import RestoreRequested, Tick, Visit
+from tallyglass_tui.messages import OplogRequested, RestoreRequested, Tick, Visit
 from tallyglass_tui.restore_draft import Draft, Planned, Room
 from tallyglass_tui.restore_feed import watch_room
 from tallyglass_tui.restore_head import LINES, PARTS, head_lines, parts_line
@@ -32,7 +32,7 @@ class RestorePage(RestoreChoices):
 
     TITLE = "Restore"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab,right,l", "section(1)", "Part", key_display="Tab", id="restore.next", tooltip="Next part"),
+        Binding("tab,right,l", "section(1)", "Next part", key_display="Tab", id="restore.next", tooltip="Next part"),
         Binding("shift+tab,left,h", "section(-1)", "Part before", show=False, id="restore.previous"),
         Binding("b", "ask('backup')", "Backup", id="restore.backup", tooltip="Name the backup to restore from"),
         Binding("t", "ask('point')", "Point", show=False, id="restore.point", tooltip="Type the moment to return to"),
@@ -155,7 +155,7 @@ class RestorePage(RestoreChoices):
     def action_oplog(self) -> None:
         """Open the oplog at the point."""
         if self._draft.limit:
-            self.dashboard.open_oplog(self._draft.limit.time)
+            self.dashboard.visit(OplogRequested(self._draft.limit))
         else:
             self.say("Pick an incident first.")
 

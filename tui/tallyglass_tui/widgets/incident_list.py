@@ -1,4 +1,4 @@
-"""The incidents of a scan as a table: worst first, the cursor stays on its incident while others come."""
+"""The incidents of a scan as a table: lost data first, the cursor stays on its incident while others come."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, IncidentScan
-from tallyglass_tui.oplog_rows import INCIDENT_COLUMNS, incident_cell
+from tallyglass_tui.oplog_rows import INCIDENT_COLUMNS, by_urgency, incident_cell
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
 
@@ -18,11 +18,12 @@ class IncidentList(LiveTable):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(INCIDENT_COLUMNS, id=id)
         self.scan: IncidentScan | None = None
+        self._ordered: list[Incident] = []
 
     @property
     def incidents(self) -> Sequence[Incident]:
-        """What is known so far, worst first."""
-        return self.scan.incidents if self.scan else ()
+        """What is known so far, in the order of the rows."""
+        return self._ordered
 
     @property
     def selected(self) -> Incident | None:
@@ -45,8 +46,9 @@ class IncidentList(LiveTable):
 
     def show_scan(self, scan: IncidentScan | None) -> None:
         """Show what a scan knows; None before there is one."""
-        self.scan = scan
-        incidents, now = self.incidents, datetime.now(UTC)
+        if scan is not self.scan:
+            self.scan, self._ordered = scan, by_urgency(scan.incidents) if scan else []
+        incidents, now = self._ordered, datetime.now(UTC)
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
             return incident_cell(incidents[index], now, column, width)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, OplogRow
-from tallyglass_tui.oplog_rows import entry_lines, incident_lines
+from tallyglass_tui.oplog_rows import ENTRY_HEADING, entry_lines, incident_lines
 from tallyglass_tui.widgets.text_pane import TextPane
 
 
@@ -23,9 +23,11 @@ class OpenedText(TextPane):
         from tallyglass.oplog.entry import detail
 
         self.entry, self.incident = row, None
-        self.show(entry_lines(row, detail(row.raw) if row.raw else "", datetime.now(UTC), majority))
+        lines = entry_lines(row, detail(row.raw) if row.raw else "", datetime.now(UTC), majority)
+        self.show(lines, prose=ENTRY_HEADING)
 
     def show_incident(self, incident: Incident) -> None:
         """Show an incident."""
         self.entry, self.incident = None, incident
-        self.show(incident_lines(incident, datetime.now(UTC)))
+        lines = incident_lines(incident, datetime.now(UTC))
+        self.show(lines, prose=len(lines))

@@ -26,9 +26,11 @@ class TextLines(LineView):
         super().__init__(id=id, classes=classes)
         self._lines: Sequence[Sequence[Piece]] = ()
 
-    def show(self, *lines: Sequence[Piece]) -> None:
-        """Set the lines."""
+    def show(self, *lines: Sequence[Piece], grow: bool = False) -> None:
+        """Set the lines. ``grow`` makes the height theirs."""
         self._lines = lines
+        if grow and (self.styles.height is None or self.styles.height.value != len(lines)):
+            self.styles.height = len(lines)
         self.show_changes()
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:

@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 
 from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import LineView, Piece
+from tallyglass_tui.widgets.pick_list import wrap_words
 
 _LINES = 20_000
 
@@ -35,6 +36,7 @@ class TextPane(LineView, can_focus=True):
         super().__init__(id=id)
         self._lines: Sequence[str] = ()
         self._strong = 0
+        self._prose = 0
         self._wrapped: list[tuple[str, str]] = []
         self._wrapped_width = -1
         self._first = 0
@@ -44,9 +46,9 @@ class TextPane(LineView, can_focus=True):
         """All of it."""
         return "\n".join(self._lines)
 
-    def show(self, lines: Sequence[str], strong: int = 1) -> None:
-        """Show these lines, from the first."""
-        self._lines, self._strong, self._first, self._wrapped_width = lines, strong, 0, -1
+    def show(self, lines: Sequence[str], strong: int = 1, prose: int = 0) -> None:
+        """Show these lines, from the first. The first ``prose`` of them break at spaces, the others anywhere."""
+        self._lines, self._strong, self._prose, self._first, self._wrapped_width = lines, strong, prose, 0, -1
         self.show_changes()
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
@@ -70,7 +72,10 @@ class TextPane(LineView, can_focus=True):
         wrapped: list[tuple[str, str]] = []
         for number, line in enumerate(self._lines):
             style = "text--title" if number < self._strong else ""
-            parts = [line] if len(line) <= width and cell_len(line) <= width else chop_cells(line, max(2, width))
+            if len(line) <= width and cell_len(line) <= width:
+                parts = [line]
+            else:
+                parts = (wrap_words if number < self._prose else chop_cells)(line, max(2, width))
             wrapped += [(fit(part, width), style) for part in parts or [""]]
             if len(wrapped) > _LINES:
                 wrapped.append(("... more than fits here; y copies all of it.", ""))
