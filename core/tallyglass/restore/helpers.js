@@ -94,6 +94,27 @@ function takeName(ns, beside, count) {
     rename(beside, ns);
   }
 }
+function mustBeAllowed(wanted) {
+  const info = must(db.getSiblingDB("admin").runCommand({connectionStatus: 1, showPrivileges: true})).authInfo;
+  if (info.authenticatedUsers.length === 0) {
+    return;
+  }
+  const covers = (held, name, collection) => held.anyResource === true || (held.db !== undefined
+    && (held.db === name || (held.db === "" && !["local", "config"].includes(name)))
+    && (held.collection === collection || (held.collection === "" && !collection.startsWith("system."))));
+  const has = (name, collection, action) => info.authenticatedUserPrivileges.some((one) =>
+    covers(one.resource, name, collection) && (one.actions.includes(action) || one.actions.includes("anyAction")));
+  const lacks = [];
+  for (const [name, collection, actions] of wanted) {
+    const missing = actions.filter((action) => !has(name, collection, action));
+    if (missing.length > 0) {
+      lacks.push(missing.join(", ") + " on " + shown(collection === "" ? name : name + "." + collection));
+    }
+  }
+  if (lacks.length > 0) {
+    throw new Error("This user may not bring it back, for want of: " + lacks.join("; ") + ". Nothing was written.");
+  }
+}
 function forward(source, target, path, wanted, missing) {
   const greater = {$max: ["$" + path, "$$new." + path]};
   const pipeline = [

@@ -20,7 +20,7 @@ class Order:
 
     ``own_spare`` is a port: the commands start a spare of their own there; 0 where one was named. ``fixes`` and
     ``live_fixes`` are the mongosh statements for counters on the spare and on the live set; ``merges`` those that merge
-    what came back, by namespace.
+    what came back, by namespace. ``moved`` are the namespaces of the counters in ``live_fixes``.
     """
 
     work: WorkDir
@@ -41,6 +41,7 @@ class Order:
     merges: dict[str, list[str]] = field(default_factory=dict)
     fixes: tuple[str, ...] = ()
     live_fixes: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
     own_spare: int = 0
 
     def password(self, role: str) -> str:

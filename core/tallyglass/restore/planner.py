@@ -127,7 +127,7 @@ def _order(facts: Facts, plan: Plan) -> Order:
     assert facts.spare_uri is not None
     assert plan.start is not None
     assert plan.slice is not None
-    catalog = replay.catalog
+    catalog, live_fixes = replay.catalog, _live_fixes(facts, plan)
     return Order(
         work=WorkDir(plan.work_dir),
         source=facts.source_uri,
@@ -146,7 +146,8 @@ def _order(facts: Facts, plan: Plan) -> Order:
         returns=plan.returns,
         merges=_merges(facts, plan, loss.last),
         fixes=tuple(fix.on_spare() for fix in facts.counters.fixes),
-        live_fixes=_live_fixes(facts, plan),
+        live_fixes=tuple(fix for fixes in live_fixes.values() for fix in fixes),
+        moved=tuple(live_fixes),
         own_spare=facts.own_spare,
     )
 
@@ -166,7 +167,12 @@ def _merges(facts: Facts, plan: Plan, seen: Ts) -> dict[str, list[str]]:
     return merges
 
 
-def _live_fixes(facts: Facts, plan: Plan) -> tuple[str, ...]:
+def _live_fixes(facts: Facts, plan: Plan) -> dict[str, list[str]]:
+    """The statements that move counters forward on the live set, by namespace."""
     back = {row.ns for row in plan.returns if row.strategy is not Strategy.BESIDE}
-    fixes = (fix.on_source(comes_back=fix.ns in back) for fix in facts.counters.fixes)
-    return tuple(fix for fix in fixes if fix)
+    fixes: dict[str, list[str]] = {}
+    for fix in facts.counters.fixes:
+        statement = fix.on_source(comes_back=fix.ns in back)
+        if statement:
+            fixes.setdefault(fix.ns, []).append(statement)
+    return fixes

@@ -6,12 +6,21 @@ from tallyglass.restore import mongosh, own_spare
 from tallyglass.restore.files import chain
 from tallyglass.restore.order import Order, escape_pattern, run, run_mongosh, text, tool
 from tallyglass.restore.plan import Command, Phase, Return, Strategy
+from tallyglass.restore.return_needs import needs
 from tallyglass.text import clean_name, shell_join, shell_quote
 
 
 def return_steps(order: Order) -> list[Command]:
     """From the spare to the live set, each damaged namespace; counters before and after."""
     steps: list[Command] = []
+    wanted = needs(order.returns, order.moved)
+    if wanted:
+        steps.append(
+            run_mongosh(
+                order, Phase.RETURN, "allowed.js", "See that this user may write", [mongosh.must_be_allowed(wanted)],
+                "source", why="So that nothing stops half way.",
+            )
+        )  # fmt: skip
     if order.fixes:
         steps.append(
             run_mongosh(

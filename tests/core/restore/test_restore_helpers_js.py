@@ -130,6 +130,33 @@ def test_a_collection_becomes_live_whole_or_not_at_all() -> None:
     assert "was made since the plan" in run(absent).stderr
 
 
+@pytest.mark.parametrize(
+    ("resource", "actions", "lacks"),
+    [
+        ({"anyResource": True}, ["anyAction"], ""),
+        ({"db": "s", "collection": ""}, ["insert", "find"], ""),
+        ({"db": "", "collection": ""}, ["insert", "find"], 'find on "local.oplog.rs"'),
+        ({"db": "s", "collection": "c"}, ["insert"], 'insert on "s"; find on "s.c"'),
+        ({"db": "t", "collection": ""}, ["insert", "find"], 'insert on "s"'),
+        ({"cluster": True}, ["insert", "find"], 'insert on "s"'),
+        (None, [], ""),
+    ],
+)
+def test_who_may_not_write_is_told_before_anything_is_written(
+    resource: dict[str, Any] | None, actions: list[str], lacks: str
+) -> None:
+    wanted = [("s", "", ["insert"]), ("s", "c", ["find"])]
+    if resource == {"db": "", "collection": ""}:
+        wanted.append(("local", "oplog.rs", ["find"]))
+    info = {
+        "authenticatedUsers": [] if resource is None else [{}],
+        "authenticatedUserPrivileges": [{"resource": resource or {}, "actions": actions}],
+    }
+    done = run(mongosh.must_be_allowed(wanted), answer={"ok": 1, "authInfo": info})
+    assert (done.returncode == 0) is (lacks == "")
+    assert lacks in done.stderr
+
+
 @pytest.mark.parametrize(("code", "right"), [(26, True), (27, True), (13, False)])
 def test_what_is_gone_already_need_not_be_dropped(code: int, right: bool) -> None:
     assert (run(mongosh.gone("s", {"drop": "c"}), answer={"ok": 0, "code": code}).returncode == 0) is right

@@ -25,8 +25,8 @@ _COUNT = re.compile(r"null|\d+")
 
 
 STATEMENTS = (
-    "must(", "gone(", "mustBeAbsent(", "takeName(", "mergeSince(", "replaceBy(", "moved(", "dropLike(",
-    "db.getSiblingDB(",
+    "must(", "gone(", "mustBeAbsent(", "mustBeAllowed(", "takeName(", "mergeSince(", "replaceBy(", "moved(",
+    "dropLike(", "db.getSiblingDB(",
 )  # fmt: skip
 
 
@@ -229,6 +229,22 @@ def must_be_absent(client: MongoClient[Any], reader: Reader) -> None:
         sys.exit(f"stand-in for mongosh: {ns!r} was made since the plan")
 
 
+def must_be_allowed(client: MongoClient[Any], reader: Reader) -> None:
+    (wanted,) = arguments(reader, "mustBeAllowed", "")
+    info = client.admin.command("connectionStatus", showPrivileges=True)["authInfo"]
+    for db, name, actions in wanted if info["authenticatedUsers"] else ():
+        held = {
+            action
+            for one in info["authenticatedUserPrivileges"]
+            if one["resource"].get("anyResource")
+            or (one["resource"].get("db") in (db, *([] if db == "local" else [""]))
+                and one["resource"].get("collection") in (name, ""))
+            for action in one["actions"]
+        }  # fmt: skip
+        if "anyAction" not in held and set(actions) - held:
+            sys.exit(f"stand-in for mongosh: may not {sorted(set(actions) - held)} on {db}.{name}")
+
+
 def take_name(client: MongoClient[Any], reader: Reader) -> None:
     ns, beside, count = arguments(reader, "takeName", "", "", "count")
     if is_there(client, ns) and not is_there(client, beside):
@@ -241,7 +257,7 @@ def take_name(client: MongoClient[Any], reader: Reader) -> None:
 
 CALLS = {
     "gone(": gone, "mustBeAbsent(": must_be_absent, "takeName(": take_name, "mergeSince(": merge_since,
-    "replaceBy(": replace_by,
+    "replaceBy(": replace_by, "mustBeAllowed(": must_be_allowed,
 }  # fmt: skip
 
 

@@ -155,6 +155,15 @@ async def test_three_members_tls_and_least_privilege(
          {ns: row for ns, row in before.items() if ns.startswith("shop.")})  # fmt: skip
 
     nothing_written(tmp_path, Path(plan.work_dir), said + to_json(plan))
+    names = scene.client["shop"].list_collection_names()
+    secrets = (f"--source-password-file={secret}", f"--spare-password-file={secret}")
+    held_back = scene.run(plan, "--until=return", *secrets)
+    assert (held_back.returncode, "may not" in held_back.stdout + held_back.stderr) == (1, True)
+    assert scene.client["shop"].list_collection_names() == names, "whose user may only read writes nothing"
+    scene.client.admin.command("grantRolesToUser", "reader", roles=[
+        {"role": "readWrite", "db": "shop"}, {"role": "dbAdmin", "db": "shop"}])  # fmt: skip
+    scene.must_run(plan, "--until=return", *secrets)
+    assert record(scene.client, databases=("shop",))["shop.orders"] == before["shop.orders"]
     scene.client.close()
     scene.spare_client.close()
 
