@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -45,7 +46,7 @@ def take(uri: str, folder: Path) -> Path:
         _with_mongodump(tool, uri, folder)
     else:
         with MongoClient[Document](uri) as client:
-            _write(client, folder)
+            write(client, folder)
     return folder
 
 
@@ -66,7 +67,11 @@ def _with_mongodump(tool: str, uri: str, folder: Path) -> None:
         raise EmbeddedServerError(f"{tool} ended with status {done.returncode}.", clean(done.stderr.strip(), 400))
 
 
-def _write(client: MongoClient[Document], folder: Path) -> None:
+def write(client: MongoClient[Document], folder: Path, at: float | None = None) -> Path:
+    """The same without mongodump, of a server that need not be a member of a set.
+
+    ``at``, in seconds since 1970, is the time of its files, where that is not now.
+    """
     folder.mkdir(parents=True)
     start = _newest(client)
     for name in client.list_database_names():
@@ -75,6 +80,10 @@ def _write(client: MongoClient[Document], folder: Path) -> None:
     _write_oplog(client, folder / "oplog.bson", start, _newest(client))
     version = client.server_info()["version"]
     (folder / "prelude.json").write_text(json.dumps({"ServerVersion": version, "ToolVersion": "tallyglass demo"}))
+    if at is not None:
+        for path in folder.rglob("*"):
+            os.utime(path, (at, at))
+    return folder
 
 
 def _write_database(database: Database[Document], folder: Path) -> None:

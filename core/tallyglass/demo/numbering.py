@@ -8,8 +8,8 @@ that the library named in its docstring does. Sources: the libraries' own code a
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from bson import Int64
@@ -25,6 +25,17 @@ SPAN = 1_000_000_000
 """How many numbers each document of the pool owns."""
 
 
+@dataclass(frozen=True, slots=True)
+class Leap:
+    """What many takings together made of a counter: the ``_id`` of its document, the fields that changed to what,
+    and the last number that was given.
+    """
+
+    identity: Any
+    changes: Document
+    number: int | float
+
+
 class Numbers(Protocol):
     """A source of numbers kept in one collection."""
 
@@ -34,8 +45,12 @@ class Numbers(Protocol):
         """Write the first state."""
         ...
 
-    def earlier(self, count: int) -> list[int | float]:
-        """Numbers that were given before the first state, oldest first."""
+    def earlier(self, ago: Sequence[int]) -> list[int | float]:
+        """The numbers that were given so many numbers before the last."""
+        ...
+
+    def leap(self, count: int) -> Leap:
+        """Have given about ``count`` more numbers, without a server, before the workload starts."""
         ...
 
     async def take(self, client: Client) -> int | float:
@@ -45,6 +60,10 @@ class Numbers(Protocol):
 
 def _collection(client: Client, ns: Namespace) -> AsyncCollection[Document]:
     return client[ns.db][ns.collection]
+
+
+def _bound(limit: int | None) -> Document:
+    return {} if limit is None else {"MAX_VALUE": limit}
 
 
 @dataclass(slots=True)
@@ -61,12 +80,19 @@ class KeyedCounter:
     field: str
     start: int | float
     step: int | float = 1
+    limit: int | None = None
+    _identity: Any = None
 
     def seed(self, client: MongoClient[Document]) -> None:
-        client[self.ns.db][self.ns.collection].insert_one({**self.key, self.field: self.start})
+        document = {**self.key, self.field: self.start} | _bound(self.limit)
+        self._identity = client[self.ns.db][self.ns.collection].insert_one(document).inserted_id
 
-    def earlier(self, count: int) -> list[int | float]:
-        return [self.start - n * self.step for n in range(count - 1, -1, -1)]
+    def earlier(self, ago: Sequence[int]) -> list[int | float]:
+        return [self.start - n * self.step for n in ago]
+
+    def leap(self, count: int) -> Leap:
+        self.start += count * self.step
+        return Leap(self._identity, {self.field: self.start}, self.start)
 
     async def take(self, client: Client) -> int | float:
         after = await _collection(client, self.ns).find_one_and_update(
@@ -85,8 +111,12 @@ class RaisedCounter(KeyedCounter):
     close: int = 40
     by: int = 400
 
-    def seed(self, client: MongoClient[Document]) -> None:
-        client[self.ns.db][self.ns.collection].insert_one({**self.key, self.field: self.start, "MAX_VALUE": self.limit})
+    def leap(self, count: int) -> Leap:
+        done = KeyedCounter.leap(self, count)
+        if done.number < self.limit - self.close:
+            return done
+        self.limit = int(done.number) + self.by
+        return replace(done, changes={**done.changes, "MAX_VALUE": self.limit})
 
     async def take(self, client: Client) -> int | float:
         number = await KeyedCounter.take(self, client)
@@ -102,6 +132,7 @@ class ArticleCounter:
 
     ns: Namespace
     start: int
+    limit: int | None = None
 
     _ID = "UNIQUE COUNT DOCUMENT IDENTIFIER"
 
@@ -113,10 +144,15 @@ class ArticleCounter:
                 "NOTES": "Increment COUNT using findAndModify to ensure that the COUNT field will be incremented "
                 "atomically with the fetch of this document",
             }
+            | _bound(self.limit)
         )
 
-    def earlier(self, count: int) -> list[int | float]:
-        return list(range(self.start - count, self.start))
+    def earlier(self, ago: Sequence[int]) -> list[int | float]:
+        return [self.start - 1 - n for n in ago]
+
+    def leap(self, count: int) -> Leap:
+        self.start += count
+        return Leap(self._ID, {"COUNT": self.start}, self.start - 1)
 
     async def take(self, client: Client) -> int:
         before = await _collection(client, self.ns).find_one_and_update({"_id": self._ID}, {"$inc": {"COUNT": 1}})
@@ -155,9 +191,17 @@ class ArticlePool:
             ]
         )
 
-    def earlier(self, count: int) -> list[int | float]:
-        picked = self.rng.sample(range(self.documents), min(count, self.documents))
+    def earlier(self, ago: Sequence[int]) -> list[int | float]:
+        picked = self.rng.sample(range(self.documents), len(ago))
         return [self._counts[n] - 1 for n in picked]
+
+    def leap(self, count: int) -> Leap:
+        more = max(1, round(count / self.batch)) * self.batch
+        n = self.rng.randrange(self.documents)
+        while self._counts[n] + more > (n + 1) * SPAN - 4_000:
+            n = self.rng.randrange(self.documents)
+        self._counts[n] += more
+        return Leap(n, {"COUNT": Int64(self._counts[n])}, self._counts[n] - 1)
 
     async def take(self, client: Client) -> int:
         while not self._left:
@@ -179,13 +223,18 @@ class CachedIndex:
     name: str
     start: int
     block: int = 100
+    limit: int | None = None
     _left: list[int] = field(default_factory=list)
 
     def seed(self, client: MongoClient[Document]) -> None:
-        client[self.ns.db][self.ns.collection].insert_one({"_id": self.name, "index": self.start})
+        client[self.ns.db][self.ns.collection].insert_one({"_id": self.name, "index": self.start} | _bound(self.limit))
 
-    def earlier(self, count: int) -> list[int | float]:
-        return list(range(self.start - count + 1, self.start + 1))
+    def earlier(self, ago: Sequence[int]) -> list[int | float]:
+        return [self.start - n for n in ago]
+
+    def leap(self, count: int) -> Leap:
+        self.start += max(1, round(count / self.block)) * self.block
+        return Leap(self.name, {"index": self.start}, self.start)
 
     async def take(self, client: Client) -> int:
         if not self._left:

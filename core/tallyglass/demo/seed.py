@@ -11,6 +11,7 @@ from pymongo import ASCENDING, MongoClient
 from tallyglass.demo import goods
 from tallyglass.demo.numbering import Document
 from tallyglass.demo.streams import Stream
+from tallyglass.moment import from_seconds
 
 _DAYS = 40
 _CARTS = 120
@@ -29,17 +30,22 @@ INDEXES: Mapping[tuple[str, str], tuple[tuple[str, bool], ...]] = {
 """The secondary indexes of each collection: the field, and whether its values are unique."""
 
 
-def seed(client: MongoClient[Document], streams: Mapping[str, Stream], rng: random.Random) -> None:
-    """Write counters, collections, indexes and some weeks of documents. The databases must be empty."""
+def seed(
+    client: MongoClient[Document], streams: Mapping[str, Stream], rng: random.Random, seconds_ago: float = 0.0
+) -> None:
+    """Write counters, collections, indexes and some weeks of documents, as they were so many seconds before now.
+
+    The databases must be empty.
+    """
     # An index on an empty collection takes no build of its own, which would wait for the majority twice.
     client.support.counters.create_index([("id", ASCENDING), ("reference_value", ASCENDING)], unique=True)
     for (db, collection), fields in INDEXES.items():
         for name, unique in fields:
             client[db][collection].create_index(name, unique=unique)
-    now = time.time()
+    now = time.time() - seconds_ago
     for stream in streams.values():
         stream.numbers.seed(client)
-        documents = _past(stream, rng, now)
+        documents = _past(stream, rng, now, seconds_ago)
         client[stream.target.db][stream.target.collection].insert_many(documents)
         stream.ids.extend(document["_id"] for document in documents)
     client.shop.products.insert_many([goods.product(rng, n) for n in range(goods.PRODUCTS)])
@@ -53,19 +59,28 @@ def staging_rows(name: str) -> list[Document]:
     return [{"row": n, "note": "left over from an import"} for n in range(STAGING[name])]
 
 
-def _past(stream: Stream, rng: random.Random, now: float) -> list[Document]:
-    """Documents as several processes would have made them over the last weeks, oldest first."""
+def _past(stream: Stream, rng: random.Random, end: float, seconds_ago: float) -> list[Document]:
+    """Some of the documents that several processes would have made over the weeks before ``end``, oldest first."""
     processes = [rng.randbytes(5) for _ in range(3)]
-    numbers = stream.numbers.earlier(stream.seeded)
-    moments = sorted(now - rng.uniform(60, _DAYS * 86_400) for _ in numbers)
-    documents = []
-    for number, moment in zip(numbers, moments, strict=True):
-        document = stream.make(rng, number)
-        if "status" in document:
-            document["status"] = rng.choice(goods.STATUSES)
-        document.setdefault("_id", goods.object_id_at(rng, moment, rng.choice(processes)))
-        documents.append(document)
-    return documents
+    # Far enough apart for numbers of their own.
+    apart = _DAYS * 86_400 / stream.seeded
+    ages = [apart * (n + rng.uniform(0.05, 0.95)) for n in reversed(range(stream.seeded))]
+    since = stream.given_in(seconds_ago)
+    numbers = stream.numbers.earlier([stream.given_in(seconds_ago + age) - since for age in ages[:-1]] + [0])
+    return [
+        made_at(stream, rng, number, end - age, rng.choice(processes))
+        for number, age in zip(numbers, ages, strict=True)
+    ]
+
+
+def made_at(stream: Stream, rng: random.Random, number: float, moment: float, process: bytes) -> Document:
+    """The document of a stream that a process with these five random bytes would have made at a moment."""
+    document = stream.make(rng, number)
+    if "status" in document:
+        document["status"] = rng.choice(goods.STATUSES)
+    if "placed" in document:
+        document["placed"] = from_seconds(moment)
+    return {"_id": goods.object_id_at(rng, moment, process)} | document
 
 
 def cart_ids() -> list[str]:

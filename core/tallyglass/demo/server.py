@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -156,10 +156,15 @@ class ReplicaSet(Servers):
         set_name: str = "tally",
         election_ms: int = 2000,
         settings: Mapping[str, Any] | None = None,
+        before: Callable[[Servers], None] | None = None,
         **how: Any,
     ) -> None:
-        super().__init__(members, set_name=set_name, **how)
+        """``before`` is called with the servers as they run without ``--replSet``, before the set is made of them."""
+        super().__init__(members, set_name=None if before else set_name, **how)
         try:
+            if before:
+                before(self)
+                self._become(set_name)
             config: Document = {
                 "_id": set_name,
                 "members": [{"_id": n, "host": member.address, "priority": 1} for n, member in enumerate(self.members)],
@@ -172,6 +177,12 @@ class ReplicaSet(Servers):
         except BaseException:
             self.stop()
             raise
+
+    def _become(self, set_name: str) -> None:
+        self._set_name = set_name
+        for index in range(len(self.members)):
+            self.shut_down(index)
+            self.restart(index)
 
     def primary(self) -> int | None:
         """The index of the member that calls itself primary now, or None."""

@@ -7,15 +7,21 @@ import random
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from tallyglass.demo import backup
-from tallyglass.demo.server import ReplicaSet
+from pymongo.errors import PyMongoError
+
+from tallyglass.demo import backup, history
+from tallyglass.demo.server import ReplicaSet, Servers
 from tallyglass.demo.workload import Pace, Workload
+from tallyglass.errors import EmbeddedServerError
 
 
 class Demo:
-    """An embedded one-member replica set under a lively workload, with a backup from just before it started.
+    """An embedded one-member replica set under a lively workload, with a past of some hours and a backup from before.
+
+    Where this version of mongod does not let a past be written, the set is new, and the backup is from just before
+    the workload.
 
     A context manager. :meth:`close` ends and removes everything; where the process dies without it, the
     server's guard process does the same. ``seed`` makes the data repeatable. Raises EmbeddedServerError.
@@ -31,21 +37,38 @@ class Demo:
     ) -> None:
         self.failure: Exception | None = None
         """What ended the workload before its time, if anything did."""
+        self.backup: Path
+        """The folder of the backup."""
         self._pace = pace or Pace()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._started = threading.Event()
-        self._server = ReplicaSet(1, set_name="demo", mongod=mongod, ports=[port] if port else ())
         try:
-            self._workload = Workload(random.Random(seed))
-            self._workload.seed(self.uri)
-            self.backup: Path = backup.take(self.uri, self._server.folder / "backup")
+            self._begin(random.Random(seed), with_past=True, mongod=mongod, ports=[port] if port else ())
+        except (EmbeddedServerError, PyMongoError):
+            self._begin(random.Random(seed), with_past=False, mongod=mongod, ports=[port] if port else ())
+        try:
             self._thread = threading.Thread(target=self._work, name="demo-workload", daemon=True)
             self._thread.start()
             self._started.wait()
         except BaseException:
             self._server.stop()
             raise
+
+    def _begin(self, rng: random.Random, *, with_past: bool, **how: Any) -> None:
+        self._workload = Workload(rng)
+
+        def write_past(servers: Servers) -> None:
+            self.backup = history.begin(servers, self._workload.streams, rng)
+
+        self._server = ReplicaSet(1, set_name="demo", before=write_past if with_past else None, **how)
+        if not with_past:
+            try:
+                self._workload.seed(self.uri)
+                self.backup = backup.take(self.uri, self._server.folder / "backup")
+            except BaseException:
+                self._server.stop()
+                raise
 
     @property
     def uri(self) -> str:

@@ -25,6 +25,9 @@ from tallyglass.demo.numbering import (
 )
 from tallyglass.gateway import Namespace
 
+_DAY = 86_400
+_DAY_SWING = 0.6
+
 Make = Callable[[random.Random, Any], Document]
 
 
@@ -46,6 +49,14 @@ class Stream:
     swing: float = 0.5
     period: float = 90.0
     ids: deque[Any] = field(default_factory=deque)
+
+    def given_in(self, seconds: float) -> int:
+        """How many numbers were given in the last ``seconds`` before the workload: on a curve of busy and quiet hours.
+
+        Whole days have the rate of the workload; it is now where the quiet half of a day ends.
+        """
+        turned = 1 - math.cos(2 * math.pi * seconds / _DAY)
+        return round(self.per_second * (seconds - _DAY_SWING * _DAY / (2 * math.pi) * turned))
 
     def wait(self, rng: random.Random, now: float) -> float:
         """Seconds until the next write: arrivals at random around a rate that rises and falls."""
@@ -75,7 +86,7 @@ def all_streams(rng: random.Random) -> dict[str, Stream]:
     return {
         "orders": Stream(
             at("shop", "orders"),
-            keyed(at("shop", "counters"), {"_id": "orders"}, "next", 184_200),
+            keyed(at("shop", "counters"), {"_id": "orders"}, "next", 89_184_200, limit=99_999_999),
             goods.order,
             8,
             keep=4_000,
@@ -83,21 +94,21 @@ def all_streams(rng: random.Random) -> dict[str, Stream]:
         ),
         "customers": Stream(
             at("shop", "customers"),
-            keyed(at("shop", "counters"), {"_id": "customers"}, "next", 48_200.0, step=1.0),
+            keyed(at("shop", "counters"), {"_id": "customers"}, "next", 3_048_200.0, step=1.0),
             goods.customer,
             0.6,
             period=140,
         ),
         "vouchers": Stream(
             at("shop", "vouchers"),
-            RaisedCounter(at("shop", "counters"), {"_id": "vouchers"}, "next", 61_760, limit=62_000),
+            RaisedCounter(at("shop", "counters"), {"_id": "vouchers"}, "next", 6_061_760, limit=6_062_000),
             goods.voucher,
             1.5,
             swing=0.2,
         ),
         "payments": Stream(
             at("shop", "payments"),
-            ArticleCounter(at("shop", "uniqueIdentifierCounter"), 91_500),
+            ArticleCounter(at("shop", "uniqueIdentifierCounter"), 21_091_500, limit=24_999_999),
             goods.payment,
             5,
             period=70,
@@ -113,7 +124,7 @@ def all_streams(rng: random.Random) -> dict[str, Stream]:
         ),
         "messages": Stream(
             at("chat", "messages"),
-            CachedIndex(at("chat", "ids"), "messages", 7_310_000),
+            CachedIndex(at("chat", "ids"), "messages", 97_310_000, limit=119_999_999),
             goods.message,
             25,
             batch=5,
@@ -123,21 +134,21 @@ def all_streams(rng: random.Random) -> dict[str, Stream]:
         ),
         "comments": Stream(
             at("blog", "comments"),
-            keyed(at("blog", "mongoengine.counters"), {"_id": "comments.number"}, "next", 25_900),
+            keyed(at("blog", "mongoengine.counters"), {"_id": "comments.number"}, "next", 12_025_900),
             goods.comment,
             3,
             period=200,
         ),
         "tickets": Stream(
             at("support", "tickets"),
-            keyed(at("support", "counters"), {"id": "ticket_no", "reference_value": None}, "seq", 6_040),
+            keyed(at("support", "counters"), {"id": "ticket_no", "reference_value": None}, "seq", 5_006_040),
             goods.ticket,
             1.2,
             period=110,
         ),
         "people": Stream(
             at("crm", "people"),
-            keyed(at("crm", "IDs"), {"_id": "people"}, "seq", 2_147_388_000),
+            keyed(at("crm", "IDs"), {"_id": "people"}, "seq", 2_147_280_000),
             goods.person,
             0.8,
             swing=0.3,

@@ -39,6 +39,10 @@ async def test_the_first_accident_can_be_undone_with_the_commands_shown() -> Non
             async with app.run_test(size=(120, 40)) as pilot:
                 await pilot.press("4")
                 await until(pilot, "deleteMany on shop.orders")
+                for _ in range(10):
+                    if any(line.startswith(">") and "shop.orders" in line for line in shown(pilot).splitlines()):
+                        break
+                    await pilot.press("up")
                 await pilot.press("enter")
                 await until(pilot, "ready")
                 for _ in range(3):

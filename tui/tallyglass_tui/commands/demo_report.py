@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Incident
 
 _FIRST_ACCIDENT = 1.0
+_MISTAKE = "deleteMany"
 _PATIENCE = 60.0
 _ENTRIES = 10
 _AGAIN = 0.25
 
 
 def report(port: int | None, mongod: str | None) -> int:
-    """Start the demo, wait for its first accident, print what each job says of it, and end it. The exit code."""
+    """Start the demo, wait for an accident, print what each job says of it, and end it. The exit code."""
     from tallyglass.demo.session import Demo
     from tallyglass.demo.workload import Pace
     from tallyglass.target import Target
@@ -47,7 +48,9 @@ async def _sections(gateway: Gateway, demo: Demo) -> AsyncIterator[str]:
 
     deployment = await look_at(gateway)
     yield f"Tallyglass demo: MongoDB {deployment.version}, {deployment.kind} {deployment.set_name}, under a workload."
-    found = await _first_accident(gateway)
+    found = await _accidents(gateway)
+    # The newest mass delete: the mistake that most people come with.
+    worst = next(incident for incident in reversed(found) if incident.kind == _MISTAKE)
     yield _title("1 Counters: what runs out first, and when", "tallyglass counters")
     yield await _counters(gateway)
     yield _title("2 ObjectIds: when an id was made, and which ids a moment has", "tallyglass oid")
@@ -57,21 +60,21 @@ async def _sections(gateway: Gateway, demo: Demo) -> AsyncIterator[str]:
     yield incidents.as_table(found)
     yield _title(
         "4 Restore: how to get back to the moment before it; nothing of this was run",
-        f"tallyglass restore plan --backup PATH --before {found[0].point}",
+        f"tallyglass restore plan --backup PATH --before {worst.point}",
     )
-    yield await _restore(gateway, demo, found[0])
+    yield await _restore(gateway, demo, worst)
 
 
 def _title(text: str, command: str) -> str:
     return f"\n== {text}\n   ({command})\n"
 
 
-async def _first_accident(gateway: Gateway) -> list[Incident]:
-    """The incidents, once there is one. The workload makes the first within seconds."""
+async def _accidents(gateway: Gateway) -> list[Incident]:
+    """The incidents, oldest first, once there is a mass delete. The workload makes one within seconds."""
     async with asyncio.timeout(_PATIENCE):
         while True:
             scan = await incidents.scan_all(gateway, None, _PATIENCE)
-            if scan.incidents:
+            if any(incident.kind == _MISTAKE for incident in scan.incidents):
                 return sorted(scan.incidents, key=lambda incident: incident.number)
             await asyncio.sleep(_AGAIN)
 
@@ -103,8 +106,8 @@ async def _oplog(gateway: Gateway) -> str:
         f"window {window.first} .. {window.last}, {fmt.duration((window.hours or 0) * 3600)}, "
         f"{fmt.size(window.used_bytes)} of {fmt.size(window.max_bytes)}"
     ]
-    rows = [row async for row in tail.read(gateway)]
-    return "\n".join([*lines, *(oplog.line(row) for row in rows[-_ENTRIES:])]) + "\n"
+    rows = [row async for row in tail.read(gateway, limit=_ENTRIES)]
+    return "\n".join([*lines, *(oplog.line(row) for row in rows)]) + "\n"
 
 
 async def _restore(gateway: Gateway, demo: Demo, incident: Incident) -> str:

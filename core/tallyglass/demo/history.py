@@ -1,0 +1,162 @@
+"""The hours behind the demo: the backup and the oplog of a set that has run for more than a day.
+
+A set refuses writes to its own oplog; the same server started without ``--replSet`` takes them. So it begins as one:
+with the data as it was at the hour of the backup, the backup, and then the entries since. The server's own
+``applyOps`` makes the data of them, so that the backup and a replay give what is there. One entry stands for many:
+a busy set would have written millions.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bson import Binary, Int64, Timestamp
+from pymongo import MongoClient
+
+from tallyglass.demo import backup
+from tallyglass.demo.numbering import ArticlePool, Document
+from tallyglass.demo.seed import made_at, seed
+from tallyglass.demo.server import Servers
+from tallyglass.demo.streams import Stream
+from tallyglass.moment import from_seconds
+
+HOURS = 30.0
+"""How old the backup is. More than a day: a forecast then knows the busy hours and the quiet ones."""
+
+_OPLOG_BYTES = 990 * 1024 * 1024
+_QUIET_SECONDS = 120
+_STEPS, _STEPS_OF_POOL, _STEPS_OF_LAST_HOUR = 120, 500, 60
+_AT_ONCE = 2_000
+_FORMER = "people_2019"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One oplog entry to be: ``at`` in seconds since 1970, the rest as the server calls it."""
+
+    at: float
+    op: str
+    ns: str
+    o: Document
+    o2: Document | None = None
+    session: Document | None = None
+
+    def operation(self) -> Document:
+        """What it does to the data."""
+        return {"op": self.op, "ns": self.ns, "o": self.o} | ({"o2": self.o2} if self.o2 is not None else {})
+
+    def document(self, ts: Timestamp) -> Document:
+        """The document in the oplog, its keys in the server's order."""
+        stamps = {"ts": ts, "t": Int64(1), "v": Int64(2), "wall": from_seconds(self.at)}
+        return (self.session or {}) | self.operation() | stamps | ({"stmtId": 0} if self.session else {})
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Writes entries to the data and to the oplog alike, in the order of their time."""
+
+    client: MongoClient[Document]
+    _second: int = 0
+    _ordinal: int = 0
+
+    def write(self, entries: Iterable[Entry]) -> None:
+        """The entries, none of them older than the last one written."""
+        ordered = sorted(entries, key=lambda entry: entry.at)
+        for start in range(0, len(ordered), _AT_ONCE):
+            part = ordered[start : start + _AT_ONCE]
+            operations = [entry.operation() for entry in part if entry.op != "n"]
+            if operations:
+                self.client.admin.command("applyOps", operations)
+            self.client.local["oplog.rs"].insert_many([entry.document(self._next(entry.at)) for entry in part])
+
+    def _next(self, at: float) -> Timestamp:
+        self._ordinal = self._ordinal + 1 if int(at) == self._second else 1
+        self._second = int(at)
+        return Timestamp(self._second, self._ordinal)
+
+
+def begin(servers: Servers, streams: Mapping[str, Stream], rng: random.Random) -> Path:
+    """Write it all on a server that runs without ``--replSet`` and is empty; the folder of the backup.
+
+    Raises PyMongoError where this version of the server does not take it.
+    """
+    now = time.time()
+    begun = now - HOURS * 3600
+    with servers.client(0) as client:
+        seed(client, streams, rng, HOURS * 3600)
+        client.crm[_FORMER].insert_many([{"_id": n, "name": f"Contact {n}"} for n in range(1, 181)])
+        client.local.create_collection("oplog.rs", capped=True, size=_OPLOG_BYTES)
+        ledger = Ledger(client)
+        ledger.write(Entry(begun - n, "n", "", {"msg": "periodic noop"}) for n in range(0, _QUIET_SECONDS, 10))
+        folder = backup.write(client, servers.folder / "backup", begun)
+        steps = sorted(_all_steps(streams.values(), rng, now), key=lambda entry: entry.at)
+        for hours_ago, act in _ACTS:
+            at = now - hours_ago * 3600
+            ledger.write(entry for entry in steps if entry.at <= at)
+            steps = [entry for entry in steps if entry.at > at]
+            ledger.write(act(client, at))
+        ledger.write(steps)
+        for stream in streams.values():
+            rows = client[stream.target.db][stream.target.collection].find({}, {"_id": 1})
+            stream.ids = deque(row["_id"] for row in rows)
+    return folder
+
+
+def _all_steps(streams: Iterable[Stream], rng: random.Random, now: float) -> Iterator[Entry]:
+    for stream in streams:
+        yield from _steps(stream, rng, now)
+
+
+def _steps(stream: Stream, rng: random.Random, now: float) -> Iterator[Entry]:
+    """What a counter and its collection went through: each step the counter, and one document with its last number."""
+    # Of a pool each step shows one of a thousand documents, and so says less.
+    count = _STEPS_OF_POOL if isinstance(stream.numbers, ArticlePool) else _STEPS
+    process = rng.randbytes(5)
+    session = {"lsid": {"id": Binary(uuid.UUID(bytes=rng.randbytes(16), version=4).bytes, 4), "uid": rng.randbytes(32)}}
+    ages = [rng.uniform(3600, HOURS * 3600 - 60) for _ in range(count)]
+    ages += [rng.uniform(5, 3600) for _ in range(_STEPS_OF_LAST_HOUR)]
+    before = stream.given_in(HOURS * 3600)
+    for turn, age in enumerate([*sorted(ages, reverse=True), 2.0]):
+        after = stream.given_in(age)
+        if before - after < 1:
+            continue
+        leap = stream.numbers.leap(before - after)
+        before, at = after, now - age
+        known = session | {"txnNumber": Int64(turn + 1)}
+        changes = {"$v": 2, "diff": {"u": leap.changes}}
+        yield Entry(at, "u", str(stream.numbers.ns), changes, {"_id": leap.identity}, known)
+        document = made_at(stream, rng, leap.number, at, process)
+        yield Entry(at, "i", str(stream.target), document, {"_id": document["_id"]}, known)
+
+
+def _drop_former_people(client: MongoClient[Document], at: float) -> list[Entry]:
+    """Somebody drops a collection that nothing seems to use."""
+    count = client.crm[_FORMER].estimated_document_count()
+    return [Entry(at, "c", "crm.$cmd", {"drop": _FORMER}, {"numRecords": count})]
+
+
+def _close_tickets(client: MongoClient[Document], at: float) -> list[Entry]:
+    """A script closes every ticket that came too late for somebody."""
+    rows = client.support.tickets.find({"subject": {"$regex": "late"}}, {"_id": 1})
+    closed = {"$v": 2, "diff": {"u": {"open": False}}}
+    return [Entry(at, "u", "support.tickets", closed, {"_id": row["_id"]}) for row in rows]
+
+
+def _delete_comments(client: MongoClient[Document], at: float) -> list[Entry]:
+    """A moderator deletes every comment that asks for a refund."""
+    rows = client.blog.comments.find({"text": {"$regex": "refund"}}, {"_id": 1})
+    return [Entry(at, "d", "blog.comments", {"_id": row["_id"]}) for row in rows]
+
+
+_ACTS: tuple[tuple[float, Callable[[MongoClient[Document], float], list[Entry]]], ...] = (
+    (17.2, _drop_former_people),
+    (5.3, _close_tickets),
+    (0.67, _delete_comments),
+)
+"""What people did in these hours: how many hours ago, oldest first. Nobody made it good again."""
