@@ -183,6 +183,15 @@ def meaning(facts: Facts) -> Iterator[Check]:
     for row in facts.returns:
         if row.note:
             yield Check("return", Level.WARN, f"{clean_name(row.ns)}: {row.note}")
+    if facts.definitions.statements:
+        yield Check(
+            "definitions",
+            Level.WARN,
+            f"{len(facts.definitions.statements)} indexes or validators are other than at the point.",
+            "The commands that set them right are the last step of the return; it asks, and --yes does not run it.",
+        )
+    for words in facts.definitions.words[:10]:
+        yield Check("definitions-by-hand", Level.WARN, f"{words}.")
     if facts.counters.fixes:
         yield Check(
             "reissue",

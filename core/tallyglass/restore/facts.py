@@ -11,6 +11,7 @@ from tallyglass.restore.backup import Contents
 from tallyglass.restore.base import BaseFacts
 from tallyglass.restore.chains import Chain, is_left_out
 from tallyglass.restore.coverage import HeadRoom, Start
+from tallyglass.restore.definitions import Definitions
 from tallyglass.restore.entries import Entry
 from tallyglass.restore.loss import LossCount
 from tallyglass.restore.plan import Return
@@ -50,6 +51,7 @@ class Facts:
     unreadable: str = ""
     tools: Tools | None = None
     returns: tuple[Return, ...] = ()
+    definitions: Definitions = field(default_factory=Definitions)
     counters: CounterFacts = field(default_factory=CounterFacts)
     free_bytes: int | None = None
 

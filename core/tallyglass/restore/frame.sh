@@ -151,13 +151,13 @@ past() {
 }
 
 step() {
-  local number=$1 phase=$2 title=$3 why=$4 undo=$5 again=$6 shown=$7 answer
+  local number=$1 phase=$2 title=$3 why=$4 undo=$5 kind=$6 shown=$7 answer
   if past "$phase"; then
     finish
   fi
   if [ -e "$W/done/$number" ]; then
     say "[$number/$STEPS] $phase: $title (done before)"
-    if [ "$again" = again ] && [ ! -e "$W/done/$STEPS" ]; then
+    if [ "$kind" = again ] && [ ! -e "$W/done/$STEPS" ]; then
       "run_$number" || die "[step-failed] Step $number ($title) cannot be taken up again."
     fi
     arm
@@ -168,9 +168,17 @@ step() {
   [ -z "$why" ] || say "  why:  $why"
   [ -z "$undo" ] || say "  undo: $undo"
   say "  \$ ${shown:0:2000}"
+  if [ "$kind" = by-hand ] && [ "$YES" = 1 ]; then
+    say "  not run: this one is yours to decide. Run the script again without --yes to be asked, or run the line above."
+    return 0
+  fi
   if [ "$YES" = 0 ]; then
     has_terminal || die "[no-terminal] There is no terminal to ask on. Run it with --yes, or on one."
     read -r -p "  run it? [y/N] " answer </dev/tty
+    if [ "$kind" = by-hand ] && [ "$answer" != y ] && [ "$answer" != Y ]; then
+      say "  left out"
+      return 0
+    fi
     [ "$answer" = y ] || [ "$answer" = Y ] || die "at step $number, as you wished. Run the script again to go on."
   fi
   "run_$number" || die "[step-failed] Step $number ($title) failed; nothing after it was run."

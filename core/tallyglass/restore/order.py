@@ -20,7 +20,8 @@ class Order:
 
     ``own_spare`` is a port: the commands start a spare of their own there; 0 where one was named. ``fixes`` and
     ``live_fixes`` are the mongosh statements for counters on the spare and on the live set; ``merges`` those that merge
-    what came back, by namespace. ``moved`` are the namespaces of the counters in ``live_fixes``.
+    what came back, by namespace. ``moved`` are the namespaces of the counters in ``live_fixes``,
+    ``definitions`` the statements for indexes and validators that a person decides on.
     """
 
     work: WorkDir
@@ -42,6 +43,7 @@ class Order:
     fixes: tuple[str, ...] = ()
     live_fixes: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
     own_spare: int = 0
 
     def password(self, role: str) -> str:

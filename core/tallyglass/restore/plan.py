@@ -46,6 +46,7 @@ class Command:
     ``why`` is one sentence; ``undo`` says how to take the step back, and is empty where nothing was changed.
     ``proof`` is shell text that the script runs after the step and that fails at the first doubt.
     ``again`` marks what each run of the script does until all is done: a process that may have ended in between.
+    ``by_hand`` marks what is handed over for a person to decide: ``--yes`` does not run it, and no does not stop.
     """
 
     phase: Phase
@@ -56,6 +57,7 @@ class Command:
     undo: str = ""
     proof: str = ""
     again: bool = False
+    by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)

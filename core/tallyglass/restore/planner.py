@@ -13,6 +13,7 @@ from tallyglass.moment import Ts, iso
 from tallyglass.oplog.entry import row
 from tallyglass.restore.checks import judge
 from tallyglass.restore.commands import Order, commands
+from tallyglass.restore.definitions import find_definitions
 from tallyglass.restore.entries import Entry
 from tallyglass.restore.expectation import expect
 from tallyglass.restore.facts import Facts
@@ -38,6 +39,9 @@ async def plan_restore(gateway: Gateway, request: RestoreRequest) -> Plan:
     if facts.loss is not None:
         live, unknown = await live_names(gateway, {item.ns.partition(".")[0] for item in expected})
         facts.returns = plan_returns(expected, facts.loss.changed, live, facts.incident, stamp, unknown)
+        if facts.replay is not None:
+            catalog, changed = facts.replay.catalog, facts.loss.changed
+            facts.definitions = await find_definitions(gateway, catalog, changed, live, facts.incident, facts.returns)
     plan = _describe(facts, request, expected)
     if plan.level is Level.BLOCK:
         return plan
@@ -148,6 +152,7 @@ def _order(facts: Facts, plan: Plan) -> Order:
         fixes=tuple(fix.on_spare() for fix in facts.counters.fixes),
         live_fixes=tuple(fix for fixes in live_fixes.values() for fix in fixes),
         moved=tuple(live_fixes),
+        definitions=facts.definitions.statements,
         own_spare=facts.own_spare,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tallyglass.restore import mongosh, own_spare
 from tallyglass.restore.files import chain
 from tallyglass.restore.order import Order, escape_pattern, run, run_mongosh, text, tool
@@ -38,6 +40,12 @@ def return_steps(order: Order) -> list[Command]:
                 why="$max never lowers one: ids that were handed out after the point are not handed out again.",
             )
         )  # fmt: skip
+    if order.definitions:
+        step = run_mongosh(
+            order, Phase.RETURN, "definitions.js", "Set indexes and validators right", order.definitions, "source",
+            why="They are other than at the point. Building an index takes its time; leave it out if that was meant.",
+        )  # fmt: skip
+        steps.append(replace(step, by_hand=True))
     return steps
 
 

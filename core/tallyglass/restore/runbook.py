@@ -82,7 +82,7 @@ def _step(number: int, command: Command) -> Iterator[str]:
     yield f"check_{number}() {{"
     yield f"  {command.proof or ':'}"
     yield "}"
-    again = "again" if command.again else ""
-    words = (str(number), command.phase.value, command.title, command.why, command.undo, again, command.shell)
+    kind = "again" if command.again else "by-hand" if command.by_hand else ""
+    words = (str(number), command.phase.value, command.title, command.why, command.undo, kind, command.shell)
     yield f"step {' '.join(shell_quote(word) if word else repr('') for word in words)}"
     yield ""

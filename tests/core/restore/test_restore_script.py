@@ -168,6 +168,17 @@ def test_the_script_asks_and_takes_silence_for_no(tmp_path: Path) -> None:
     assert rehearse(tmp_path, made, "--until", "never").returncode == 2
 
 
+def test_what_is_for_a_person_is_not_run_by_yes(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    asked = replace(step(f"touch {tmp_path}/by-hand"), by_hand=True)
+    made = with_work(tmp_path, asked, step(f"touch {tmp_path}/after"))
+    done = rehearse(tmp_path, made, "--yes")
+    assert (done.returncode, "yours to decide" in done.stderr) == (0, True)
+    assert (tmp_path / "after").exists()
+    assert not (tmp_path / "by-hand").exists()
+
+
 def test_a_password_reaches_the_tools_as_it_is_and_is_gone_afterwards(tmp_path: Path) -> None:
     from dataclasses import replace
 

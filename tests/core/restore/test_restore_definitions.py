@@ -1,0 +1,87 @@
+"""What was changed about indexes is handed over as commands, exact, and as words where no command is safe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tallyglass.gateway import CollectionInfo, Gateway, Namespace
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.catalog import Catalog
+from tallyglass.restore.definitions import Definitions, find_definitions
+from tallyglass.restore.loss import Changed
+from tallyglass.restore.plan import Return, Strategy
+
+ID = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
+BY_V = {"v": 2, "key": {"v": 1}, "name": "v", "expireAfterSeconds": 60}
+
+
+class Live:
+    """The live set: one collection."""
+
+    def __init__(self, indexes: list[dict[str, Any]], options: dict[str, Any]) -> None:
+        self.indexes, self.options = indexes, options
+
+    async def list_indexes(self, ns: Namespace) -> list[dict[str, Any]]:
+        return self.indexes
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        return [CollectionInfo(Namespace(db, "c"), "collection", self.options)]
+
+
+async def find(
+    now: list[dict[str, Any]],
+    at_point: list[dict[str, Any]],
+    *,
+    options: tuple[dict[str, Any], dict[str, Any]] = ({}, {}),
+    incident: Incident | None = None,
+    returns: tuple[Return, ...] = (),
+) -> Definitions:
+    catalog = Catalog({})
+    catalog.create("s.c", b"1", dict(options[0]), ID)
+    catalog.collections["s.c"].indexes |= {one["name"]: one for one in at_point}
+    gateway: Gateway = Live([ID, *now], options[1])  # type: ignore[assignment]
+    return await find_definitions(gateway, catalog, {"s.c": Changed(commands=1)}, frozenset({"s.c"}), incident, returns)
+
+
+def what(kind: str, ns: str) -> Incident:
+    return Incident(1, kind, kind, ns, Harm.LOSS, Ts(5, 1), Ts(6, 1), None, None, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("now", "at_point", "statement", "word"),
+    [
+        ([BY_V], [BY_V], "", ""),
+        ([BY_V, {"v": 2, "key": {"w": 1}, "name": "since"}], [BY_V], "", ""),
+        ([], [BY_V], '{"createIndexes": "c", "indexes": [{"v": NumberInt(2), "key": {"v": NumberInt(1)}, ', ""),
+        ([BY_V | {"expireAfterSeconds": 5}], [BY_V], '"index": {"name": "v", "expireAfterSeconds": NumberInt(60)}', ""),
+        ([BY_V | {"hidden": True}], [BY_V], '"index": {"name": "v", "hidden": false}', ""),
+        ([BY_V | {"unique": True}], [BY_V], "", "it is another one now"),
+        ([{"v": 2, "key": {"v": 1}, "name": "v"}], [BY_V], "", "it is another one now"),
+        ([BY_V | {"name": "other"}], [BY_V], "", "under another name now"),
+        ([], [BY_V | {"key": {"b": 1, "1": 1}}], "", "would reorder"),
+    ],
+)
+async def test_each_difference(now: list[Any], at_point: list[Any], statement: str, word: str) -> None:
+    found = await find(now, at_point)
+    assert len(found.statements) == (1 if statement else 0)
+    assert len(found.words) == (1 if word else 0)
+    assert all(statement in one for one in found.statements)
+    assert all(word in one for one in found.words)
+
+
+async def test_a_validator() -> None:
+    found = await find([], [], options=({"validator": {"n": {"$gte": 0}}}, {"validationAction": "warn"}))
+    assert found.statements == (
+        'must(db.getSiblingDB("s").runCommand({"collMod": "c", "validator": {"n": {"$gte": NumberInt(0)}}, '
+        '"validationLevel": "strict", "validationAction": "error"}));',
+    )
+
+
+async def test_only_what_the_incident_changed_and_what_stays_live() -> None:
+    assert (await find([], [BY_V], incident=what("dropIndexes", "s.c"))).statements
+    assert not (await find([], [BY_V], incident=what("dropIndexes", "s.other"))).statements
+    assert not (await find([], [BY_V], incident=what("deleteMany", "s.c"))).statements
+    assert not (await find([], [BY_V], returns=(Return("s.c", Strategy.REPLACE, "s.c_pitr"),))).statements
