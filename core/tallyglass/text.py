@@ -28,7 +28,8 @@ _PRINTABLE_ASCII = re.compile(r"[\x20-\x7e]*\Z")
 _LOOKS_ESCAPED = re.compile(r"\\(?=u\{[0-9a-fA-F]+\})")
 _ESCAPED = re.compile(r"\\u\{([0-9a-f]{1,6})\}")
 _LONG_FORMS = {ord(char): f"\\u{{{ord(char):x}}}" for char in "\t\n\r"}
-_NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_@%+=:,./-]+\Z")
+# One = at most, and not in front: zsh takes =ls, and with one of its options --file==ls, for the path of ls.
+_NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_@%+:,./-]+(=[A-Za-z0-9_@%+:,./-]*)?\Z")
 
 
 def clean(value: str, limit: int = CELL_LIMIT) -> str:

@@ -1,17 +1,19 @@
-"""Emitted commands with hostile names in them: bash hands on exactly the bytes, from a script and when pasted."""
+"""Emitted commands with hostile names in them: bash and zsh hand on exactly the bytes, from a script and pasted."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
+import re
 import select
 import shlex
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +63,11 @@ class Recorder:
         """How many calls there are so far."""
         return self.log.read_bytes().count(b"\0\0\0") if self.log.exists() else 0
 
-    def run(self, line: str) -> list[list[bytes]]:
+    def run(self, line: str, shell: Sequence[str] = ("bash",)) -> list[list[bytes]]:
+        script = self.folder.parent / "script"
+        script.write_text(line + "\n", encoding="utf-8")
         subprocess.run(
-            [shutil.which("bash") or "bash", "-c", line],
+            [shutil.which(shell[0]) or shell[0], *shell[1:], str(script)],
             env=self.environ,
             cwd=self.cwd,
             stdin=subprocess.DEVNULL,
@@ -124,6 +128,15 @@ def test_each_command_of_a_plan_gets_exactly_its_words(plan: dict[str, Any], rec
 
 
 @pytest.mark.live
+def test_zsh_gives_them_the_same_words(plan: dict[str, Any], recorder: Recorder) -> None:
+    if not shutil.which("zsh"):
+        pytest.skip("zsh is not installed here")
+    calls = recorder.run("\n".join(step["shell"] for step in plan["commands"]), SHELLS["zsh"])
+    assert all(encoded(step["argv"]) in calls for step in plan["commands"] if step["argv"])
+    assert not any(recorder.cwd.iterdir())
+
+
+@pytest.mark.live
 def test_naive_quoting_would_not_do(plan: dict[str, Any], recorder: Recorder) -> None:
     wrong = [
         step
@@ -134,57 +147,74 @@ def test_naive_quoting_would_not_do(plan: dict[str, Any], recorder: Recorder) ->
 
 
 def arguments() -> list[str]:
-    """Every text as an argument; none can hold a NUL, nor be empty."""
-    return [text.replace("\0", "") for text in TEXTS.values()]
+    """Every text as an argument, and what zsh reads in its own way; none can hold a NUL, nor be empty."""
+    return [text.replace("\0", "") for text in TEXTS.values()] + OF_ZSH
 
 
-def test_bash_runs_them_from_a_script(recorder: Recorder) -> None:
-    assert recorder.run(shell_join(["mongodump", *arguments()])) == [[b"mongodump", *encoded(arguments())]]
+OF_ZSH = [
+    "=ls",
+    "x==ls",
+    "--file==ls",
+    "a:=ls",
+    "~root:~",
+    "{a,b}",
+    "!!\x1b",
+    "!-1\x07'",
+    "^x^y\x1b",
+    "%1",
+    "@",
+    "-",
+    "+1",
+]
+SHELLS = {
+    "bash": ["bash", "--norc", "--noprofile"],
+    "zsh": ["zsh", "-f", "-o", "EXTENDED_GLOB", "-o", "MAGIC_EQUAL_SUBST"],
+}
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> list[str]:
+    """A shell without anybody's own settings; zsh with those that make it read more into a word."""
+    if not shutil.which(request.param):
+        pytest.skip(f"{request.param} is not installed here")
+    return SHELLS[request.param]
+
+
+def test_a_shell_runs_them_from_a_script(shell: list[str], recorder: Recorder) -> None:
+    line = shell_join(["mongodump", *arguments()])
+    assert recorder.run(line, shell) == [[b"mongodump", *encoded(arguments())]]
 
 
 def paste(
     recorder: Recorder,
+    shell: list[str],
     words: list[str],
-    quote: Callable[[str], str],
+    quote: Callable[[str], str] = shell_quote,
     *,
     bracketed: bool = False,
     patience: float = 60.0,
 ) -> list[list[bytes]]:
-    """Type each word as an argument into an interactive bash at a real terminal."""
+    """Type each word as an argument into an interactive shell at a real terminal, each after the one before has run."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(recorder.cwd)
-        os.execve(shutil.which("bash") or "bash", ["bash", "--norc", "--noprofile", "-i"], recorder.environ)
-    for word in words:
-        line = f"mongodump {quote(word)}"
-        await_quiet(terminal)
-        os.write(terminal, (f"\x1b[200~{line}\x1b[201~\r" if bracketed else f"{line}\r").encode())
-    await_quiet(terminal)
+        os.execve(shutil.which(shell[0]) or shell[0], [*shell, "-i"], recorder.environ | {"TERM": "xterm-256color"})
     deadline = time.monotonic() + patience
-    while recorder.count() < len(words) and time.monotonic() < deadline:
-        read_some(terminal, 0.1)
+    for number, word in enumerate(words):
+        line = f"mongodump {quote(word)}"
+        os.write(terminal, (f"\x1b[200~{line}\x1b[201~\r" if bracketed else f"{line}\r").encode())
+        while recorder.count() <= number and time.monotonic() < deadline:
+            read_some(terminal, 0.05)
     os.kill(pid, signal.SIGKILL)
     os.close(terminal)
     os.waitpid(pid, 0)
     return recorder.calls()
 
 
-def read_some(terminal: int, seconds: float) -> bytes:
-    ready, _, _ = select.select([terminal], [], [], seconds)
-    try:
-        return os.read(terminal, 65536) if ready else b""
-    except OSError:
-        return b""
-
-
-def await_quiet(terminal: int) -> None:
-    """Until bash shows its prompt and is silent."""
-    seen = b""
-    while not seen.rstrip().endswith(b"$"):
-        more = read_some(terminal, 0.7)
-        if not more:
-            return
-        seen += more
+def read_some(terminal: int, seconds: float) -> None:
+    if select.select([terminal], [], [], seconds)[0]:
+        with contextlib.suppress(OSError):
+            os.read(terminal, 65536)
 
 
 PASTED = [word for word in arguments() if len(word.encode()) <= 1000]
@@ -192,13 +222,19 @@ PASTED = [word for word in arguments() if len(word.encode()) <= 1000]
 
 @pytest.mark.terminal
 @pytest.mark.parametrize("bracketed", [False, True], ids=["raw", "bracketed"])
-def test_pasting_gives_the_same_words(bracketed: bool, recorder: Recorder) -> None:
-    assert paste(recorder, PASTED, shell_quote, bracketed=bracketed) == [
-        encoded(["mongodump", word]) for word in PASTED
-    ]
+def test_pasting_gives_the_same_words(bracketed: bool, shell: list[str], recorder: Recorder) -> None:
+    assert paste(recorder, shell, PASTED, bracketed=bracketed) == [encoded(["mongodump", word]) for word in PASTED]
 
 
 @pytest.mark.terminal
-def test_pasting_what_the_standard_library_quotes_would_not(recorder: Recorder) -> None:
+def test_pasting_what_the_standard_library_quotes_would_not(shell: list[str], recorder: Recorder) -> None:
     words = [ESCAPES["line kill"], ESCAPES["tab"]]
-    assert paste(recorder, words, shlex.quote, patience=2.0) != [encoded(["mongodump", word]) for word in words]
+    assert paste(recorder, shell, words, shlex.quote, patience=2.0) != [encoded(["mongodump", word]) for word in words]
+
+
+def test_zsh_would_read_a_word_in_its_own_way(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shutil.which("zsh"):
+        pytest.skip("zsh is not installed here")
+    monkeypatch.setattr("tallyglass.text._NEEDS_NO_QUOTES", re.compile(r"[A-Za-z0-9_@%+=:,./-]+\Z"))
+    words = ["mongodump", "=ls", "--file==ls"]
+    assert recorder.run(shell_join(words), SHELLS["zsh"]) != [encoded(words)]
