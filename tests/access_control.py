@@ -81,13 +81,13 @@ def _command(name: str, arguments: list[Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def start_guarded() -> Iterator[GuardedSet]:
-    """A fresh replica set of one member with access control."""
+def start_guarded(*options: str) -> Iterator[GuardedSet]:
+    """A fresh replica set of one member with access control; ``options`` are mongod's."""
     with tempfile.TemporaryDirectory() as folder:
         key = Path(folder) / "key"
         key.touch(0o600)
         key.write_text("c2VjcmV0Zm9ydGhlbWVtYmVycw" + os.urandom(20).hex())
-        with ReplicaSet(1, options=[f"--keyFile={key}"]) as servers:
+        with ReplicaSet(1, options=[f"--keyFile={key}", *options]) as servers:
             guarded = GuardedSet(servers)
             try:
                 yield guarded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -29,6 +30,31 @@ AUTHENTICATION_FAILED = 18
 INVALID_BSON = 22
 ATLAS_ERROR = 8000
 
+# What the driver's text holds, the sentence, and the advice; the text itself where that is empty.
+_LOGINS = (
+    (
+        r"mechanism \S+ which is not enabled|Unsupported mechanism",
+        "The server does not offer the kind of login that authMechanism names.",
+        "Ask who runs it which it offers; without authMechanism, SCRAM is used.",
+    ),
+    (
+        r"SASLprep",
+        "The password holds a character that SCRAM-SHA-256 does not allow.",
+        "Such as a control character: set another password, or log in with authMechanism=SCRAM-SHA-1.",
+    ),
+    (
+        r"must be installed to use|requires pymongo-auth-aws|requires pykerberos",
+        "This kind of login needs a Python package that is not installed here.",
+        "",
+    ),
+    (
+        r"^Could not find user .* for db .\$external",
+        "The server does not know the name in this client certificate.",
+        "",
+    ),
+    (r"access token|IMDS", "This machine's environment gives no token for the login with MONGODB-OIDC.", ""),
+)
+
 
 @contextmanager
 def family(what: str) -> Iterator[None]:
@@ -39,6 +65,11 @@ def family(what: str) -> Iterator[None]:
         raise
     except PyMongoError as error:
         raise translate(error, clean(what)) from error
+    except ValueError as error:
+        refused = _login_refused(str(error))
+        if refused is None:
+            raise
+        raise refused from error
     except BSONError as error:
         raise ReadError(
             f"{clean(what)} gave data that cannot be read: {clean(str(error), 200)}.", code=INVALID_BSON
@@ -55,6 +86,9 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
         )
     if code == AUTHENTICATION_FAILED or (code == ATLAS_ERROR and "auth" in said):
         return ConnectError("The server does not accept this user name and password.", "Check both, and authSource.")
+    refused = _login_refused(_message(error))
+    if refused is not None:
+        return refused
     if isinstance(error, ExecutionTimeout):
         return ReadError(
             f"The server took too long over {what}.", "It may be overloaded; it is asked again.", code=code
@@ -74,6 +108,14 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
             f"{what} cannot be sent: {said}.", code=INVALID_NAMESPACE if isinstance(error, InvalidName) else None
         )
     return ReadError(f"The server refused {what}: {said}.", code=code)
+
+
+def _login_refused(said: str) -> ConnectError | None:
+    """The error of a login that cannot be tried at all; None where the text says something else."""
+    for pattern, title, advice in _LOGINS:
+        if re.search(pattern, said):
+            return ConnectError(title, advice or f"({clean(scrub(said), 200).rstrip('.')})")
+    return None
 
 
 def _message(error: PyMongoError) -> str:

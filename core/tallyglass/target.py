@@ -11,7 +11,10 @@ from tallyglass.secret import Secret, is_ambiguous, password_of, redact, scrub, 
 from tallyglass.text import clean
 
 SCHEMES = ("mongodb://", "mongodb+srv://")
-_NO_PASSWORD_NEEDED = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-AWS", "MONGODB-OIDC"})
+_MECHANISMS = (
+    "SCRAM-SHA-256", "SCRAM-SHA-1", "MONGODB-X509", "PLAIN", "GSSAPI", "MONGODB-AWS", "MONGODB-OIDC", "DEFAULT",
+)  # fmt: skip
+_NO_PASSWORD_NEEDED = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-OIDC"})
 _SECRET_OPTIONS = frozenset({"tlscertificatekeyfilepassword", "proxypassword"})
 _FORM = "Write it as mongodb://user@host:27017/?replicaSet=rs0 or mongodb+srv://user@name/."
 
@@ -53,7 +56,23 @@ class Target:
             )
         found = password_of(uri)
         bare, hidden = _without_secret_options(without_password(uri))
-        return cls(bare, (*hidden, *((("password", found),) if found else ())), driver)
+        target = cls(bare, (*hidden, *((("password", found),) if found else ())), driver)
+        target._check_login()
+        return target
+
+    def _check_login(self) -> None:
+        # The driver only warns of a mechanism that it does not know, and then logs in with another.
+        mechanism = self.options.get("authmechanism", "")
+        if mechanism and mechanism not in _MECHANISMS:
+            raise InputError(
+                f"'{clean(scrub(mechanism), 40)}' is not a kind of login.",
+                f"authMechanism can be {', '.join(_MECHANISMS[:-1])}.",
+            )
+        if mechanism == "MONGODB-X509" and "tlscertificatekeyfile" not in self.options:
+            raise InputError(
+                "MONGODB-X509 logs in with a client certificate, and none is named.",
+                "Add tls=true&tlsCertificateKeyFile=/path/client.pem to the connection string.",
+            )
 
     def __str__(self) -> str:
         return clean(redact(self.uri))

@@ -64,10 +64,31 @@ def test_a_uri_without_a_password_is_left_as_it_is() -> None:
         "mongodb://[::1]:27017,b:1/db",
         "mongodb://u@h/",
         "mongodb+srv://name.example.com/?tls=true",
-        "mongodb://u%40corp@h/?authMechanism=MONGODB-X509",
+        "mongodb://u%40corp@h/?authMechanism=GSSAPI",
     ):
         assert redact(uri) == str(Target.parse(uri)) == uri
         assert not Target.parse(uri).secrets
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("mongodb://u:p@h/?authMechanism=scram-sha-1", "is not a kind of login"),
+        (f"mongodb://u:p@h/?authMechanism={CANARY}%1B[2J", "is not a kind of login"),
+        ("mongodb://h/?authMechanism=MONGODB-X509&tls=true", "client certificate, and none is named"),
+    ],
+)
+def test_a_login_that_cannot_work_is_told_before_it_is_tried(uri: str, said: str) -> None:
+    with pytest.raises(InputError, match=said) as told:
+        Target.parse(uri)
+    assert str(told.value).isprintable()
+
+
+def test_who_is_asked_for_a_password() -> None:
+    asked = {"": True, "SCRAM-SHA-1": True, "PLAIN": True, "MONGODB-AWS": True, "GSSAPI": False, "MONGODB-OIDC": False}
+    for mechanism, wanted in asked.items():
+        assert Target.parse(f"mongodb://u@h/?authMechanism={mechanism}").needs_password is wanted
+        assert not Target.parse(f"mongodb://h/?authMechanism={mechanism}").needs_password
 
 
 def test_secret_options_leave_the_uri_too() -> None:

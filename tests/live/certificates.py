@@ -44,17 +44,25 @@ class Authority:
             "keyUsage=critical,keyCertSign,cRLSign", "-keyout", "ca.key", "-out", "ca.pem",
         )  # fmt: skip
 
-    def issue(self, path: Path, seconds: float = 86_400, names: str = "IP:127.0.0.1") -> datetime:
-        """Write key and certificate, valid for so long, to ``path``; when it ends to be valid."""
+    def issue(
+        self, path: Path, seconds: float = 86_400, names: str = "IP:127.0.0.1", subject: str = "/CN=tests",
+        passphrase: str = "",
+    ) -> datetime:  # fmt: skip
+        """Write key and certificate, valid for so long, to ``path``; when it ends to be valid. With a ``passphrase``
+        the key is encrypted."""
         until = (datetime.now(UTC) + timedelta(seconds=seconds)).replace(microsecond=0)
         (self._folder / "config").write_text(_CONFIG.format(folder=self._folder, names=names))
-        self._openssl("req", "-new", *_KEY, "-subj", "/CN=tests", "-keyout", "leaf.key", "-out", "leaf.csr")
+        self._openssl("req", "-new", *_KEY, "-subj", subject, "-keyout", "leaf.key", "-out", "leaf.csr")
         self._openssl(
             "ca", "-batch", "-notext", "-config", "config", "-in", "leaf.csr", "-out", "leaf.pem",
             "-startdate", f"{datetime.now(UTC) - timedelta(days=1):%Y%m%d%H%M%SZ}",
             "-enddate", f"{until:%Y%m%d%H%M%SZ}",
         )  # fmt: skip
-        path.write_text((self._folder / "leaf.key").read_text() + (self._folder / "leaf.pem").read_text())
+        key = "leaf.key"
+        if passphrase:
+            key = "locked.key"
+            self._openssl("pkey", "-in", "leaf.key", "-out", key, "-aes256", "-passout", f"pass:{passphrase}")
+        path.write_text((self._folder / key).read_text() + (self._folder / "leaf.pem").read_text())
         return until
 
     def _openssl(self, *words: str) -> None:

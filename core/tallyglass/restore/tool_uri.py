@@ -38,7 +38,7 @@ _TIMES = "The tools up to 100.18.0 take milliseconds for seconds."
 FATES: dict[str, tuple[Fate, str]] = {
     "appname": (Fate.DROP, "The tools set their own name."),
     "authmechanism": (Fate.KEEP, ""),
-    "authmechanismproperties": (Fate.WORD, "Set what the mechanism needs in the tools' own options."),
+    "authmechanismproperties": (Fate.KEEP, "Those that the tools know: see :func:`_properties`."),
     "authsource": (Fate.KEEP, ""),
     "compressors": (Fate.KEEP, ""),
     "connect": (Fate.DROP, _TOOLS_OWN),
@@ -94,14 +94,17 @@ FATES: dict[str, tuple[Fate, str]] = {
 """Every URI option of PyMongo, by its lower-case name."""
 
 _SPELLED = {
-    "authmechanism": "authMechanism", "authsource": "authSource", "compressors": "compressors",
+    "authmechanism": "authMechanism", "authmechanismproperties": "authMechanismProperties",
+    "authsource": "authSource", "compressors": "compressors",
     "directconnection": "directConnection", "replicaset": "replicaSet", "srvmaxhosts": "srvMaxHosts",
     "srvservicename": "srvServiceName", "tls": "tls", "tlscafile": "tlsCAFile",
     "tlscertificatekeyfile": "tlsCertificateKeyFile", "tlsdisableocspendpointcheck": "tlsDisableOCSPEndpointCheck",
 }  # fmt: skip
 
-_WITHOUT_PASSWORD = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-AWS", "MONGODB-OIDC"})
-_ELSEWHERE = _WITHOUT_PASSWORD | {"PLAIN"}
+_WITHOUT_PASSWORD = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-OIDC"})
+_KNOWN_PROPERTIES = frozenset({"SERVICE_NAME", "ENVIRONMENT", "TOKEN_RESOURCE"})
+_KNOWN_SAID = "SERVICE_NAME for GSSAPI, ENVIRONMENT and TOKEN_RESOURCE for MONGODB-OIDC"
+_ELSEWHERE = _WITHOUT_PASSWORD | {"MONGODB-AWS", "PLAIN"}
 """Mechanisms whose users the server does not keep itself: PyMongo takes $external for them where nothing is said."""
 
 
@@ -132,14 +135,21 @@ def tool_uri(uri: str, set_name: str = "") -> ToolUri:
             raise InputError(f"The option {clean(name)} has no equal in the database tools.", why)
         if fate is Fate.WORD:
             words.append(f"{clean(name)} is left out. {why}")
-        if fate is Fate.KEEP:
+        if fate is Fate.KEEP and isinstance(value, dict):
+            value = _properties(value, words)
+        if fate is Fate.KEEP and value != "":
             kept[_SPELLED["tls" if name == "ssl" else name]] = _as_text(value)
     _refuse_encrypted_key(kept.get("tlsCertificateKeyFile", ""))
     if kept.get("authMechanism") == "DEFAULT":
         del kept["authMechanism"]
-    external = kept.get("authMechanism") in _WITHOUT_PASSWORD
-    if (user or external) and "authSource" not in kept:
-        kept["authSource"] = "$external" if kept.get("authMechanism") in _ELSEWHERE else "admin"
+    mechanism = kept.get("authMechanism", "")
+    words += _said_of(mechanism, "ENVIRONMENT:" in kept.get("authMechanismProperties", ""))
+    if srv and user and "authSource" not in kept and mechanism not in _ELSEWHERE:
+        words.append(
+            f"The commands say authSource=admin. If the TXT record of {clean(hosts[0])} says another, add that."
+        )
+    if (user or mechanism in _ELSEWHERE) and "authSource" not in kept:
+        kept["authSource"] = "$external" if mechanism in _ELSEWHERE else "admin"
     if set_name and kept.get("directConnection") != "true":
         kept["replicaSet"] = set_name
     if len(hosts) == 1 and not set_name and not srv:
@@ -148,8 +158,30 @@ def tool_uri(uri: str, set_name: str = "") -> ToolUri:
     login = f"{quote(user, safe='')}@" if user else ""
     query = "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(kept.items()))
     text = f"{scheme}://{login}{','.join(hosts)}/" + (f"?{query}" if query else "")
-    asks = bool(user) and not external
+    asks = bool(user) and mechanism not in _WITHOUT_PASSWORD
     return ToolUri(text, user, asks, hosts, tuple(words))
+
+
+def _properties(given: dict[str, object], words: list[str]) -> str:
+    """What the tools know of authMechanismProperties; ``words`` gets what they do not. A secret is never among it."""
+    for name in given.keys() - _KNOWN_PROPERTIES:
+        words.append(f"{clean(name)} is left out. Of the properties of a login the tools know {_KNOWN_SAID}.")
+    return ",".join(f"{name}:{given[name]}" for name in sorted(given.keys() & _KNOWN_PROPERTIES))
+
+
+def _said_of(mechanism: str, environment: bool) -> list[str]:
+    """What the operator must know about a login that needs more than the URI."""
+    if mechanism == "MONGODB-OIDC" and not environment:
+        raise InputError(
+            "The database tools cannot log in with MONGODB-OIDC through a browser.",
+            "They can with ENVIRONMENT in authMechanismProperties; or give them a user that logs in with SCRAM.",
+        )
+    said = {
+        "MONGODB-OIDC": "The database tools log in with MONGODB-OIDC from version 100.11.0 on.",
+        "MONGODB-AWS": "A session token of AWS is left out: the tools read it from the variable AWS_SESSION_TOKEN.",
+        "GSSAPI": "The commands need a Kerberos ticket (kinit) where they run.",
+    }.get(mechanism)
+    return [said] if said else []
 
 
 def _refuse_encrypted_key(path: str) -> None:

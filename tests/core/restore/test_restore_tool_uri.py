@@ -45,6 +45,31 @@ def test_made_anew(given: str, set_name: str, wanted: str) -> None:
         assert not parse_uri(wanted)["password"]
 
 
+@pytest.mark.parametrize(
+    ("given", "query", "asks", "said"),
+    [
+        ("u%40R@h:1/?authMechanism=GSSAPI&authMechanismProperties=SERVICE_NAME:m,CANONICALIZE_HOST_NAME:true",
+         "authMechanism=GSSAPI&authMechanismProperties=SERVICE_NAME%3Am&authSource=%24external", False,
+         ("CANONICALIZE_HOST_NAME is left out", "kinit")),
+        ("h:1/?authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:azure,TOKEN_RESOURCE:api%3A%2F%2Fx",
+         "authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT%3Aazure%2CTOKEN_RESOURCE%3Aapi%3A%2F%2Fx"
+         "&authSource=%24external", False, ("100.11.0",)),
+        ("AKIA:secret@h:1/?authMechanism=MONGODB-AWS&authMechanismProperties=AWS_SESSION_TOKEN:secret",
+         "authMechanism=MONGODB-AWS&authSource=%24external", True, ("AWS_SESSION_TOKEN",)),
+        ("h:1/?authMechanism=MONGODB-AWS", "authMechanism=MONGODB-AWS&authSource=%24external", False, ("AWS_",)),
+        ("u:secret@h:1/?authMechanism=DEFAULT", "authSource=admin", True, ()),
+        ("u:secret@h:1/app?authMechanism=SCRAM-SHA-1", "authMechanism=SCRAM-SHA-1&authSource=app", True, ()),
+    ],
+)  # fmt: skip
+def test_kinds_of_login(given: str, query: str, asks: bool, said: tuple[str, ...]) -> None:
+    made = tool_uri(f"mongodb://{given}", "s")
+    assert made.text.partition("?")[2] == f"{query}&replicaSet=s"
+    assert made.asks is asks
+    words = " ".join(made.words)
+    assert all(word in words for word in said)
+    assert "secret" not in made.text + words
+
+
 def test_files_of_tls_are_carried_over(tmp_path: Path) -> None:
     authority, key = tmp_path / "ca file.pem", tmp_path / "key.pem"
     authority.write_text("x")
@@ -71,6 +96,7 @@ def test_an_encrypted_key_is_refused_wherever_its_passphrase_is(tmp_path: Path, 
         "mongodb://h/?tlsInsecure=true", "mongodb://h/?tls=true&tlsAllowInvalidCertificates=true",
         "mongodb://h/?tls=true&tlsAllowInvalidHostnames=true", "mongodb://h/?loadBalanced=true", "http://h/", "",
         "mongodb://h/?tls=true&tlsCAFile=/no/such/file", "mongodb://u:secret/word@h/",
+        "mongodb://h/?authMechanism=MONGODB-OIDC",
     ],
 )  # fmt: skip
 def test_what_has_no_equal_is_refused(uri: str) -> None:
