@@ -11,10 +11,11 @@ from tallyglass.counters.discovery import MOST_READ, Place
 from tallyglass.counters.guess import Signature, guess, signature_of
 from tallyglass.counters.history import Past, pool_levels
 from tallyglass.counters.identity import Identity, apply_rule, counter_key, document_key, id_text, label_of
+from tallyglass.counters.libraries import recognise
 from tallyglass.counters.numbers import as_number, numeric_type
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.pools import Span, as_pool
-from tallyglass.counters.shapes import Kind, Match, Shape, dig, recognise
+from tallyglass.counters.shapes import Kind, Match, Shape, dig
 from tallyglass.counters.snapshot import NumericType, Semantics
 from tallyglass.counters.tracker import Tracker
 from tallyglass.gateway import Document, Gateway, Namespace

@@ -15,7 +15,7 @@ from typing import Any
 
 from tallyglass.counters.config import CountersConfig
 from tallyglass.counters.guess import guess
-from tallyglass.counters.shapes import KNOWN_COLLECTIONS, recognise, selective
+from tallyglass.counters.libraries import KNOWN_COLLECTIONS, recognise, selective
 from tallyglass.counters.snapshot import Trouble
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.gateway import CollectionInfo, Gateway, Namespace

@@ -16,8 +16,9 @@ from bson import ObjectId
 
 from tallyglass.counters.history import value_after
 from tallyglass.counters.identity import id_text
+from tallyglass.counters.libraries import recognise
 from tallyglass.counters.numbers import as_number, numeric_type
-from tallyglass.counters.shapes import Match, dig, recognise
+from tallyglass.counters.shapes import Match, dig
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.gateway import OPLOG, Document, Gateway, Namespace
 from tallyglass.moment import Ts

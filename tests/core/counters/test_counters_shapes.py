@@ -11,8 +11,9 @@ from bson import Decimal128, Int64, ObjectId
 from tallyglass.counters.discovery import is_counter
 from tallyglass.counters.guess import guess
 from tallyglass.counters.identity import label_of
+from tallyglass.counters.libraries import recognise
 from tallyglass.counters.numbers import numeric_type
-from tallyglass.counters.shapes import dig, recognise
+from tallyglass.counters.shapes import dig
 from tallyglass.counters.snapshot import NumericType, Semantics
 
 LAST, NEXT = Semantics.LAST, Semantics.NEXT
