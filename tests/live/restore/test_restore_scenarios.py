@@ -156,6 +156,27 @@ async def test_counters_that_out_replaced(scene: Scene) -> None:
     assert len(after) == len(before) + 2, "nothing else came back"
 
 
+async def test_indexes_that_were_dropped_and_changed(scene: Scene) -> None:
+    shop = scene.client["shop"]
+    orders(scene)
+    shop.orders.create_index("v", expireAfterSeconds=3600, name="it's v")
+    shop.orders.create_index([("n", 1), ("v", -1)], unique=True)
+    backup = scene.backup("--oplog")
+    before, since = record(scene.client), scene.now()
+    shop.command({"collMod": "orders", "index": {"name": "it's v", "expireAfterSeconds": 1}})
+    shop.orders.drop_index("n_1_v_-1")
+    shop.orders.create_index("since")
+    scene.settle()
+    plan = await scene.plan(backup, scene.first_entry({"o.collMod": "orders"}, since))
+    assert "definitions" in ids(plan, Level.WARN)
+    (step,) = [command for command in plan.commands if command.by_hand]
+    Path(plan.work_dir).mkdir()
+    scene.tool("bash", "-c", step.shell)
+    after = record(scene.client)["shop.orders"][2]
+    assert set(after) == {*before["shop.orders"][2], *(one for one in after if '"since"' in one)}
+    assert len(after) == 4
+
+
 async def test_bad_and_cut_and_straddling_transactions(scene: Scene) -> None:
     shop = scene.client["shop"]
     orders(scene)
