@@ -7,6 +7,7 @@ header that names a collection, its documents, and a terminator. ``--gzip`` comp
 from __future__ import annotations
 
 import gzip
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -15,11 +16,14 @@ from bson import json_util
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.bson_file import LARGEST, decode, is_gzip, open_plain
-from tallyglass.text import clean, clean_name
+from tallyglass.restore.bson_file import LARGEST, BrokenFile, decode, is_gzip, open_plain
+from tallyglass.text import clean
 
 MAGIC = (0x8199E26D).to_bytes(4, "little")
 TERMINATOR = b"\xff\xff\xff\xff"
+OPLOG = ("", "oplog")
+SMALL = 16 * 2**20
+"""Bytes up to which a collection is held in memory as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,39 @@ def read(path: Path) -> Archive:
     )
 
 
+def documents(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Each document with the namespace that it is stored in, as they lie in the file: the collections alternate.
+
+    Raises BrokenFile where the archive breaks off.
+    """
+    count = 0
+    try:
+        with open_plain(path) as file:
+            file.read(len(MAGIC))
+            _prelude(file)
+            for name, raw in _blocks(file):
+                if raw is not None and name != OPLOG:
+                    yield ".".join(name), raw
+                    count += 1
+    except (_Broken, EOFError, OSError, gzip.BadGzipFile, ValueError) as error:
+        raise BrokenFile(path, count, str(error)) from None
+
+
+def small_collections(path: Path, wanted: Collection[str], most: int) -> dict[str, list[bytes]]:
+    """The documents of these collections; none of one that holds more than ``most``, or that is large."""
+    held: dict[str, list[bytes]] = {ns: [] for ns in wanted}
+    room = dict.fromkeys(wanted, SMALL)
+    for ns, raw in documents(path):
+        if ns not in held:
+            continue
+        room[ns] -= len(raw)
+        if len(held[ns]) == most or room[ns] < 0:
+            del held[ns]
+        else:
+            held[ns].append(raw)
+    return held
+
+
 def _document(file: Readable) -> bytes | None:
     """The next document, or None at a terminator."""
     head = file.read(4)
@@ -111,26 +148,30 @@ def _body(file: IO[bytes]) -> tuple[tuple[bytes | None, bytes | None], tuple[str
     last: bytes | None = None
     ended: set[tuple[str, str]] = set()
     begun: set[tuple[str, str]] = set()
-    while True:
-        head = file.read(1)
-        if not head:
-            break
-        file_head = _Joined(head, file)
-        raw = _document(file_head)
+    for name, raw in _blocks(file):
+        begun.add(name)
+        if raw is None:
+            ended.add(name)
+        elif name == OPLOG:
+            first = first or raw
+            last = raw
+    missing = begun - ended
+    problems = tuple(f"the archive breaks off within {clean('.'.join(name))}" for name in sorted(missing))
+    return (first, last), problems
+
+
+def _blocks(file: IO[bytes]) -> Iterator[tuple[tuple[str, str], bytes | None]]:
+    """Each document of the blocks with its database and collection, and None at the end of a collection."""
+    while head := file.read(1):
+        raw = _document(_Joined(head, file))
         if raw is None:
             continue
         block = decode(raw)
         name = (str(block.get("db", "")), str(block.get("collection", "")))
-        begun.add(name)
-        if block.get("EOF"):
-            ended.add(name)
         while (row := _document(file)) is not None:
-            if name == ("", "oplog"):
-                first = first or row
-                last = row
-    missing = begun - ended
-    problems = tuple(f"the archive breaks off within {clean_name('.'.join(name))}" for name in sorted(missing))
-    return (first, last), problems
+            yield name, row
+        if block.get("EOF"):
+            yield name, None
 
 
 class _Joined:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tallyglass.restore.facts import Facts
 from tallyglass.restore.oplog_query import MOST_LEFT_OUT
-from tallyglass.restore.plan import Check, Level
+from tallyglass.restore.plan import Check, Level, Strategy
 from tallyglass.text import clean_name
 
 OPS_A_SECOND, OPS_A_SECOND_IN_SET = 5_000, 1_100
@@ -183,6 +183,7 @@ def meaning(facts: Facts) -> Iterator[Check]:
     for row in facts.returns:
         if row.note:
             yield Check("return", Level.WARN, f"{clean_name(row.ns)}: {row.note}")
+    yield from _numbers(facts)
     if facts.definitions.statements:
         yield Check(
             "definitions",
@@ -201,3 +202,24 @@ def meaning(facts: Facts) -> Iterator[Check]:
         )
     for ns in facts.counters.unknown:
         yield Check("reissue-unknown", Level.WARN, f"Counters: {ns}")
+
+
+def _numbers(facts: Facts) -> Iterator[Check]:
+    """Ids that were handed out after the point and will not be in the collection any more, by whatever they came."""
+    for row in facts.returns:
+        changed = facts.loss.changed.get(row.ns) if facts.loss else None
+        if changed is None or changed.numbers is None or row.strategy is Strategy.MERGE:
+            continue
+        least, most = changed.numbers
+        known = facts.base is not None and row.ns in facts.base.largest
+        at_point = facts.base.largest[row.ns] if facts.base is not None and known else None
+        if at_point is not None and at_point >= most:
+            continue
+        was = "none was there" if at_point is None else f"the largest was {at_point}"
+        yield Check(
+            "ids",
+            Level.WARN,
+            f"{clean_name(row.ns)}: whole numbers from {least} to {most} became _ids after the point; "
+            + (f"at the point {was}." if known else "the largest at the point is not known."),
+            f"What hands them out without a counter that is known here must go on above {most}.",
+        )

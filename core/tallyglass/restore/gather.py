@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,13 @@ from tallyglass.gateway import Gateway
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore import coverage, own_spare, toolset
-from tallyglass.restore.backup import DATA_FILES, read_backup
+from tallyglass.restore.backup import ARCHIVE, DATA_FILES, read_backup
 from tallyglass.restore.base import read_base
 from tallyglass.restore.data_files import read_running
 from tallyglass.restore.entries import Entry
 from tallyglass.restore.facts import Facts
 from tallyglass.restore.loss import LossCount
+from tallyglass.restore.reissue import Found as CounterFacts
 from tallyglass.restore.reissue import find_reissues
 from tallyglass.restore.replay import Replay
 from tallyglass.restore.spare import feature_version, look_at_spare
@@ -77,7 +79,7 @@ async def gather(gateway: Gateway, request: RestoreRequest) -> Facts:
     except PrivilegeError as error:
         facts.unreadable = error.title
         return facts
-    await _look_at_window(gateway, facts)
+    await _look_at_window(gateway, facts, request)
     facts.free_bytes = _free_bytes(request.work_dir)
     return facts
 
@@ -106,16 +108,17 @@ async def _look_at_oplog(gateway: Gateway, facts: Facts) -> None:
     facts.at_limit = await coverage.edge(gateway, 1, {"ts": {"$gte": coverage.stamp(facts.limit)}})
 
 
-async def _look_at_window(gateway: Gateway, facts: Facts) -> None:
+async def _look_at_window(gateway: Gateway, facts: Facts, request: RestoreRequest) -> None:
     start = facts.start
     if start is None or start.ts is None or start.newest is None or facts.limit <= start.ts:
         return
+    archive = facts.contents.backup.path if facts.contents.backup.form == ARCHIVE else None
     replay = await _replay(gateway, facts, frozenset())
-    facts.base = await asyncio.to_thread(read_base, facts.contents.collections, replay.catalog)
+    facts.base = await asyncio.to_thread(read_base, facts.contents.collections, replay.catalog, archive)
     without = replay.groups_to_leave_out() | (frozenset() if replay.upserts else frozenset(facts.base.dead_updates))
     if without and not replay.unexplained():
         replay = await _replay(gateway, facts, without)
-        facts.base = await asyncio.to_thread(read_base, facts.contents.collections, replay.catalog)
+        facts.base = await asyncio.to_thread(read_base, facts.contents.collections, replay.catalog, archive)
     replay.finish()
     facts.replay = replay
     facts.open_at_limit = replay.open_transactions()
@@ -124,10 +127,24 @@ async def _look_at_window(gateway: Gateway, facts: Facts) -> None:
     first = facts.start.ts if facts.start else None
     if first is None:
         return
-    facts.counters = await find_reissues(gateway, facts.contents.collections, facts.loss.changed, first, facts.limit)
+    facts.counters = await _look_at_counters(gateway, facts, request, first, archive)
     facts.start = await coverage.still_covered(gateway, facts.start or start)
     if start.oldest is not None:
         facts.head_room = await coverage.head_room(gateway, first, start.oldest, start.newest)
+
+
+async def _look_at_counters(
+    gateway: Gateway, facts: Facts, request: RestoreRequest, first: Ts, archive: Path | None
+) -> CounterFacts:
+    assert facts.loss is not None
+    look = functools.partial(find_reissues, gateway, facts.contents.collections, facts.loss.changed, first, facts.limit)
+    if facts.contents.backup.form != DATA_FILES:
+        return await look(archive=archive)
+    copy = open_gateway(_spare_uri(request))
+    try:
+        return await look(copy=copy)
+    finally:
+        await copy.close()
 
 
 async def _replay(gateway: Gateway, facts: Facts, without: frozenset[Ts]) -> Replay:
@@ -182,7 +199,7 @@ async def _look_at_spare(facts: Facts, request: RestoreRequest) -> None:
     if facts.own_spare or facts.spare_uri is None:
         return
     address = request.spare or facts.spare_uri.hosts[0]
-    uri = request.spare_uri or f"mongodb://{request.spare}/?directConnection=true"
+    uri = _spare_uri(request)
     try:
         gateway = open_gateway(uri, serverSelectionTimeoutMS=5_000)
     except TallyglassError as error:
@@ -196,6 +213,10 @@ async def _look_at_spare(facts: Facts, request: RestoreRequest) -> None:
         await gateway.close()
     if facts.spare.set_name:
         facts.spare_uri = tool_uri(uri, facts.spare.set_name)
+
+
+def _spare_uri(request: RestoreRequest) -> str:
+    return request.spare_uri or f"mongodb://{request.spare}/?directConnection=true"
 
 
 def _free_bytes(work_dir: str) -> int | None:

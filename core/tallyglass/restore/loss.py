@@ -33,6 +33,8 @@ class Changed:
     hit: dict[bytes, Any] | None = field(default_factory=dict)
     by_incident: int = 0
     dropped: bool = False
+    numbers: tuple[int, int] | None = None
+    """The least and the greatest whole number that was inserted as an ``_id``."""
 
 
 class LossCount:
@@ -66,6 +68,12 @@ class LossCount:
         changed = self.changed.setdefault(target_of(entry.head) if entry.op == "c" else entry.ns, Changed())
         if entry.op == "i":
             changed.inserts += 1
+            number = entry.document_id
+            if isinstance(number, float) and number.is_integer():
+                number = int(number)
+            if isinstance(number, int) and not isinstance(number, bool):
+                least, most = changed.numbers or (number, number)
+                changed.numbers = (min(least, number), max(most, number))
         elif entry.op == "u":
             changed.updates += 1
         elif entry.op == "d":

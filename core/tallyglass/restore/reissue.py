@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bson import ObjectId
@@ -24,6 +25,7 @@ from tallyglass.gateway import OPLOG, Document, Gateway, Namespace
 from tallyglass.moment import Ts
 from tallyglass.oplog import walk
 from tallyglass.restore import coverage, entries, mongosh
+from tallyglass.restore.archive import small_collections
 from tallyglass.restore.backup import StoredCollection
 from tallyglass.restore.bson_file import BrokenFile, decode, documents
 from tallyglass.restore.entries import Entry, element_key
@@ -46,8 +48,6 @@ class Seen:
     restored: Any = None
     issued: Any = None
     live: bool = False
-    unread: bool = False
-    """Whether the backup holds its collection in a form that is not read here: an archive or data files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,28 +171,40 @@ async def find_reissues(
     changed: Mapping[str, Changed],
     start: Ts,
     limit: Ts,
+    *,
+    archive: Path | None = None,
+    copy: Gateway | None = None,
 ) -> Found:
-    """Look at every collection that changed after the point and holds counters."""
+    """Look at every collection that changed after the point and holds counters.
+
+    The backup is ``stored`` in files, or in one ``archive``, or is the ``copy`` of data files that runs already.
+    """
     search = Search(limit)
     unknown: list[str] = []
     namespaces = []
-    for ns in sorted(changed):
-        db, _, name = ns.partition(".")
-        if not name or name.startswith(("system.", "$")) or db in ("admin", "config"):
-            continue
-        by_key = await asyncio.to_thread(_from_backup, search, ns, stored.get(ns))
+    candidates = [ns for ns in sorted(changed) if _may_hold_counters(ns)]
+    packed: dict[str, list[bytes]] = {}
+    if archive is not None:
+        packed = await asyncio.to_thread(small_collections, archive, candidates, MOST_DOCUMENTS)
+    for ns in candidates:
+        if archive is not None:
+            by_key = _note_all(search, ns, packed.get(ns, []))
+        elif copy is not None:
+            by_key = await _from_copy(search, copy, ns, unknown)
+        else:
+            by_key = await asyncio.to_thread(_from_files, search, ns, stored.get(ns))
         try:
             now = await _from_server(gateway, ns)
         except (PrivilegeError, ReadError) as error:
             now = {}
             if by_key:
                 unknown.append(f"{clean_name(ns)} cannot be read now: {error.title}")
-        if by_key or any(sure(ns, document) for document in now.values()) or changed[ns].inserts:
+        if by_key or any(sure(ns, decode(raw)) for raw in now.values()) or changed[ns].inserts:
             namespaces.append(ns)
-        for key, document in now.items():
+        for key, raw in now.items():
+            document = decode(raw)
             for one in search.note(ns, key, document):
                 one.live = True
-                one.unread = ns in stored and stored[ns].data is None
                 one.issued = greater(one.issued, dig(document, one.path))
     if namespaces:
         await _through_oplog(gateway, search, namespaces, start)
@@ -205,33 +217,55 @@ async def find_reissues(
     return Found(tuple(fixes), tuple(unknown), {ns: tuple(sorted(paths)) for ns, paths in search.paths.items()})
 
 
-def _from_backup(search: Search, ns: str, stored: StoredCollection | None) -> bool:
+def _may_hold_counters(ns: str) -> bool:
+    db, _, name = ns.partition(".")
+    return bool(name) and not name.startswith(("system.", "$")) and db not in ("admin", "config")
+
+
+def _from_files(search: Search, ns: str, stored: StoredCollection | None) -> bool:
     """Take the values in the backup; whether it has counters under this name."""
     if stored is None or stored.data is None:
         return False
-    held: list[tuple[bytes, dict[str, Any]]] = []
+    held: list[bytes] = []
     try:
         for raw in documents(stored.data):
             if len(held) == MOST_DOCUMENTS:
                 return False
-            held.append((element_key(raw, walk.find(raw, b"_id")), decode(raw)))
-    except (BrokenFile, walk.Malformed):
+            held.append(raw)
+    except BrokenFile:
         return False
+    return _note_all(search, ns, held)
+
+
+async def _from_copy(search: Search, copy: Gateway, ns: str, unknown: list[str]) -> bool:
+    try:
+        return _note_all(search, ns, list((await _from_server(copy, ns)).values()))
+    except (PrivilegeError, ReadError) as error:
+        unknown.append(f"{clean_name(ns)} cannot be read on the spare: {error.title}")
+        return False
+
+
+def _note_all(search: Search, ns: str, held: list[bytes]) -> bool:
+    """Take the values in whole documents of the backup; whether there are counters among them."""
     found = False
-    for key, document in held:
-        for one in search.note(ns, key, document):
-            one.restored = dig(document, one.path)
-            found = True
+    try:
+        for raw in held:
+            document = decode(raw)
+            for one in search.note(ns, element_key(raw, walk.find(raw, b"_id")), document):
+                one.restored = dig(document, one.path)
+                found = True
+    except walk.Malformed:
+        return found
     return found
 
 
-async def _from_server(gateway: Gateway, ns: str) -> dict[bytes, dict[str, Any]]:
+async def _from_server(gateway: Gateway, ns: str) -> dict[bytes, bytes]:
     """The documents there are now, by id; nothing for a collection that is too large to hold counters."""
-    held: dict[bytes, dict[str, Any]] = {}
+    held: dict[bytes, bytes] = {}
     async for batch in gateway.find_raw(Namespace.parse(ns), {}, limit=MOST_DOCUMENTS + 1):
         for at, after in walk.split(batch):
             raw = batch[at:after]
-            held[element_key(raw, walk.find(raw, b"_id"))] = decode(raw)
+            held[element_key(raw, walk.find(raw, b"_id"))] = raw
     return held if len(held) <= MOST_DOCUMENTS else {}
 
 
@@ -253,7 +287,7 @@ async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str]
 def _row(one: Seen, unknown: list[str]) -> Reissue | None:
     if one.issued is None or (one.restored is not None and as_number(one.issued) <= as_number(one.restored)):
         return None
-    if one.restored is None and one.live and not one.unread:
+    if one.restored is None and one.live:
         return None
     shown = f"{clean_name(one.ns)} {id_text(one.id)}"
     if not mongosh.keeps_order(one.id):

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from tallyglass.restore.base import read_base
+from pathlib import Path
+
+import bson
+import pytest
+from bson import Int64
+
+from tallyglass.cluster import Deployment, Kind
+from tallyglass.moment import Ts
+from tallyglass.restore.backup import Contents, StoredCollection
+from tallyglass.restore.base import BaseFacts, read_base
+from tallyglass.restore.bson_file import id_key
 from tallyglass.restore.catalog import Catalog, Collection
+from tallyglass.restore.checks_window import meaning
+from tallyglass.restore.facts import Facts
+from tallyglass.restore.loss import Changed, LossCount
+from tallyglass.restore.plan import Backup, Return, Strategy
 
 
 def test_an_update_of_a_user_is_no_lack_of_the_backup() -> None:
@@ -11,3 +25,38 @@ def test_an_update_of_a_user_is_no_lack_of_the_backup() -> None:
     for ns in ("admin.system.users", "shop.orders"):
         catalog.collections[ns] = Collection("collection", b"", {}, {}, touched={b"id": True}, unborn={b"id": [1]})
     assert read_base({}, catalog).missing == {"shop.orders": 1}
+
+
+def test_the_largest_id_at_the_point(tmp_path: Path) -> None:
+    data = tmp_path / "orders.bson"
+    data.write_bytes(b"".join(bson.encode({"_id": one}) for one in (5, Int64(2**40), 7.0, 7.5, "x", 900)))
+    stored = {"s.orders": StoredCollection("s.orders", "collection", data, {}, ())}
+    catalog = Catalog(stored)
+    assert read_base(stored, catalog).largest == {"s.orders": 2**40}
+    touched = {id_key(bson.encode({"_id": Int64(2**40)})): False, id_key(bson.encode({"_id": 901})): True}
+    catalog.collections["s.orders"].touched = touched
+    assert read_base(stored, catalog).largest == {"s.orders": 901}, "what was deleted does not count"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "numbers", "largest", "said"),
+    [
+        (Strategy.WHOLE, (1001, 1042), {"s.c": 1000}, "at the point the largest was 1000"),
+        (Strategy.REPLACE, (1001, 1042), {}, "at the point is not known"),
+        (Strategy.WHOLE, (1001, 1042), {"s.c": None}, "none was there"),
+        (Strategy.WHOLE, (3, 9), {"s.c": 1000}, ""),
+        (Strategy.MERGE, (1001, 1042), {"s.c": 1000}, ""),
+        (Strategy.WHOLE, None, {"s.c": 1000}, ""),
+    ],
+)
+def test_ids_that_no_counter_handed_out(
+    strategy: Strategy, numbers: tuple[int, int] | None, largest: dict[str, int | None], said: str
+) -> None:
+    backup = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog")
+    facts = Facts(Ts(9, 1), Deployment(Kind.REPLICA_SET, version="6.0.5", set_name="rs"), Contents(backup))
+    facts.loss, facts.base = LossCount(), BaseFacts(largest=largest)
+    facts.loss.changed["s.c"] = Changed(inserts=2, numbers=numbers)
+    facts.returns = (Return("s.c", strategy, "s.c_pitr"),)
+    titles = [check.title for check in meaning(facts) if check.id == "ids"]
+    assert len(titles) == (1 if said else 0)
+    assert all("1001 to 1042" in title and said in title for title in titles)

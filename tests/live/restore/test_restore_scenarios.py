@@ -170,7 +170,7 @@ async def test_indexes_that_were_dropped_and_changed(scene: Scene) -> None:
     plan = await scene.plan(backup, scene.first_entry({"o.collMod": "orders"}, since))
     assert "definitions" in ids(plan, Level.WARN)
     (step,) = [command for command in plan.commands if command.by_hand]
-    Path(plan.work_dir).mkdir()
+    scene.tool("mkdir", plan.work_dir)
     scene.tool("bash", "-c", step.shell)
     after = record(scene.client)["shop.orders"][2]
     assert set(after) == {*before["shop.orders"][2], *(one for one in after if '"since"' in one)}
