@@ -14,6 +14,7 @@ from collections import Counter as Tally
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from bson import Int64
@@ -22,7 +23,12 @@ from pymongo import monitoring
 from tallyglass.connect import open_gateway
 from tallyglass.counters.watch import WatchSettings, watch
 from tallyglass.demo.server import ReplicaSet
+from tallyglass.target import Target
+from tallyglass_tui.app import Dashboard, Session
+from tallyglass_tui.counter_cells import SORTS
+from tallyglass_tui.feed import Feeds
 from tallyglass_tui.keys_first import put_keys_first
+from tallyglass_tui.screens.counters import CountersPage
 
 DB = "bench"
 _TICK = 0.001
@@ -37,6 +43,20 @@ class Refresh:
     longest_hold_ms: float
     finds: int
     most_finds_on_one: int
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key on the page: seconds until the rows are in their new order, and the longest hold of its loop.
+
+    ``longest_wait_ms`` is by the clock: it counts the other threads, and whatever else the machine is busy with.
+    """
+
+    title: str
+    seconds: float
+    longest_hold_ms: float
+    longest_wait_ms: float
+    rows: int
 
 
 class Commands(monitoring.CommandListener):
@@ -59,18 +79,20 @@ class Commands(monitoring.CommandListener):
 class Holds:
     """Measures how long the event loop does not come round.
 
-    In processor time of its own thread: a machine that is busy with something else does not count.
+    In processor time of its own thread, so that a machine that is busy with something else does not count; with
+    ``waiting`` by the clock, so that a wait for another thread does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, waiting: bool = False) -> None:
         self.longest = 0.0
+        self._clock = time.perf_counter if waiting else time.thread_time
         self._task = asyncio.ensure_future(self._tick())
 
     async def _tick(self) -> None:
         while True:
-            before = time.thread_time()
+            before = self._clock()
             await asyncio.sleep(_TICK)
-            self.longest = max(self.longest, time.thread_time() - before)
+            self.longest = max(self.longest, self._clock() - before)
 
     def take(self) -> float:
         """The longest hold since the last call, in milliseconds."""
@@ -113,6 +135,39 @@ async def measure(uri: str, refreshes: int, touch: Any) -> list[Refresh]:
     return rows
 
 
+async def press_keys(uri: str, total: int) -> list[Key]:
+    """Sort the counters page by every column, reverse and filter it, while its feed goes on."""
+    target = Target.parse(uri)
+    feeds = Feeds(lambda: open_gateway(target))
+    app = Dashboard(Session(target), feeds)
+    rows: list[Key] = []
+    async with app.run_test(size=(120, 40)) as pilot:
+        page = app.screen
+        assert isinstance(page, CountersPage)
+        while len(page._arranged.rows) < total:
+            await pilot.pause(0.1)
+        holds, waits = Holds(), Holds(waiting=True)
+
+        def reverse() -> None:
+            page.action_reverse()
+
+        sorts = [(f"sort by {by}", page.action_sort) for by in [*SORTS[1:], SORTS[0]]]
+        filters = [(f"filter {text!r}", partial(page._set_filter, text)) for text in ("tenant_7_ 99", "!tenant_7_")]
+        for title, act in [*sorts, ("reverse", reverse), *filters]:
+            await asyncio.sleep(1.5)
+            holds.take(), waits.take()
+            began = time.perf_counter()
+            act()
+            while page._arranged.order != page._order:
+                await pilot.pause(_TICK)
+            seconds = time.perf_counter() - began
+            rows.append(Key(title, seconds, holds.take(), waits.take(), len(page._arranged.rows)))
+        holds.stop()
+        waits.stop()
+    feeds.close()
+    return rows
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Fill a server with counters, watch them, print a table and JSON."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -130,6 +185,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                     client[DB][f"tenant_{number}_counters"].update_many({"seq": {"$lt": 200}}, {"$inc": {"seq": 1}})
 
         rows = asyncio.run(measure(servers.uri, options.refreshes, touch))
+        keys = asyncio.run(press_keys(servers.uri, options.collections * options.documents))
     print("| refresh | seconds (with its pause) | counters | longest hold of the loop, ms | finds | most on one |")
     print("|---|---|---|---|---|---|")
     for number, row in enumerate(rows, 1):
@@ -138,7 +194,14 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"| {row.most_finds_on_one} |"
         )
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
-    print(json.dumps([asdict(row) for row in rows]))
+    print("\n| key on the counters page | seconds | longest hold of its loop, ms | by the clock, ms | rows |")
+    print("|---|---|---|---|---|")
+    for key in keys:
+        print(
+            f"| {key.title} | {key.seconds:.2f} | {key.longest_hold_ms:.1f} | {key.longest_wait_ms:.1f} "
+            f"| {key.rows:,} |"
+        )
+    print(json.dumps({"refreshes": [asdict(row) for row in rows], "keys": [asdict(key) for key in keys]}))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from tallyglass.counters.snapshot import (
     Semantics,
     Trouble,
 )
+from tallyglass_tui import counter_order
+from tallyglass_tui.screens import counters
 
 NOW = datetime.now(UTC)
 
@@ -165,3 +167,23 @@ async def test_texts_from_the_server_are_only_text(screen_at: Any, text: str, si
         await screen.press("enter", "y", "question_mark", "escape", "escape")
         assert screen.app.is_running
         assert len(screen.lines) == size[1]
+
+
+async def test_many_are_sorted_and_filtered_beside_the_screen(screen_at: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(counters, "_AT_ONCE", 10)
+    monkeypatch.setattr(counter_order, "_RUN", 4)
+    many = tuple(counter(n, value=7 * n % 30) for n in range(30))
+
+    async with screen_at() as screen:
+
+        async def arranged() -> list[Any]:
+            await screen.app.workers.wait_for_complete()
+            return [one.value for one in screen.app.page._arranged.rows]
+
+        await screen.put("counters", snapshot(*many))
+        assert await arranged() == [one.value for one in many]
+        await screen.press("s", "s")
+        assert await arranged() == list(range(30))
+        await screen.press("S", "slash", *"orders2", "enter")
+        assert await arranged() == sorted((one.value for one in many if "orders2" in one.id), reverse=True)
+        assert "30 counters, 11 with 'orders2'" in screen.text

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
@@ -15,7 +17,7 @@ from tallyglass.gateway import Gateway
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counter_cells import COLUMNS, SORTS, cells, level, name
 from tallyglass_tui.counter_facts import ends, first_out
-from tallyglass_tui.counter_order import Order
+from tallyglass_tui.counter_order import Arranged, Order, arrange, words_of
 from tallyglass_tui.screens.page import Page
 from tallyglass_tui.widgets.cells import whole_pieces
 from tallyglass_tui.widgets.counter_detail import CounterDetail
@@ -28,6 +30,8 @@ from tallyglass_tui.widgets.text_line import TextLines
 if TYPE_CHECKING:
     from tallyglass.counters.watch import WatchSettings
 
+_AT_ONCE = 1_000
+"""Counters that are filtered and sorted while the screen waits: some milliseconds."""
 _LOOKED_AT = 1_000
 """Counters that the summary is made of: they come most urgent first."""
 _NONE_YET = "Looking for counters: one document a sequence, in any database that this user may read."
@@ -59,6 +63,8 @@ class CountersPage(Page):
         super().__init__()
         self._snapshot: CountersSnapshot | None = None
         self._order = Order()
+        self._arranged = Arranged()
+        self._arranging = False
         self._filter = ""
         self._opened = ""
 
@@ -79,8 +85,7 @@ class CountersPage(Page):
     def show_snapshot(self, snapshot: CountersSnapshot) -> None:
         """Show a new snapshot."""
         self._snapshot = snapshot
-        self._order.take(snapshot.counters, snapshot.at)
-        self._show_table()
+        self._arrange()
         self._show_detail()
 
     @property
@@ -146,13 +151,13 @@ class CountersPage(Page):
 
     def action_sort(self) -> None:
         """Sort by the next column."""
-        self._order.sort_by(SORTS[(SORTS.index(self._order.by) + 1) % len(SORTS)])
-        self._reorder()
+        self._order = replace(self._order, by=SORTS[(SORTS.index(self._order.by) + 1) % len(SORTS)])
+        self._arrange()
 
     def action_reverse(self) -> None:
         """Turn the order round."""
-        self._order.reverse()
-        self._reorder()
+        self._order = replace(self._order, descending=not self._order.descending)
+        self._arrange()
 
     def action_oplog(self) -> None:
         """Open the oplog at the moment when the value last changed."""
@@ -169,7 +174,8 @@ class CountersPage(Page):
     @property
     def _selected(self) -> Counter | None:
         table = self.query_one(LiveTable)
-        return self._order.rows[table.cursor] if table.cursor < len(self._order.rows) else None
+        rows = self._arranged.rows
+        return rows[table.cursor] if table.cursor < len(rows) else None
 
     @property
     def _opened_counter(self) -> Counter | None:
@@ -178,15 +184,33 @@ class CountersPage(Page):
 
     def _set_filter(self, text: str) -> None:
         self._filter = text
-        self._order.filter(text)
-        self._reorder()
+        self._order = replace(self._order, words=words_of(text))
+        self._arrange()
         self.query_one(LiveTable).focus()
         self.refresh_bindings()
 
-    def _reorder(self) -> None:
-        if self._snapshot:
-            self._order.take(self._snapshot.counters, self._snapshot.at)
+    def _arrange(self) -> None:
+        """Filter and sort: a few at once, many beside the screen, which shows what it has until they are done."""
+        snapshot = self._snapshot
+        if snapshot is None or len(snapshot.counters) <= _AT_ONCE:
+            counters, now = (snapshot.counters, snapshot.at) if snapshot else ((), datetime.now(UTC))
+            self._arranged = arrange(counters, self._order, self._arranged, now)
+        elif not self._arranging:
+            self._arranging = True
+            self._arrange_beside()
         self._show_table()
+
+    @work(group="counters-order")
+    async def _arrange_beside(self) -> None:
+        """Once more as long as a key or a snapshot came meanwhile."""
+        done: CountersSnapshot | None = None
+        try:
+            while self._snapshot and (done is not self._snapshot or self._arranged.order != self._order):
+                done, order, before = self._snapshot, self._order, self._arranged
+                self._arranged = await asyncio.to_thread(arrange, done.counters, order, before, done.at)
+                self._show_table()
+        finally:
+            self._arranging = False
 
     def _open(self, key: str) -> None:
         self._opened = key
@@ -212,14 +236,14 @@ class CountersPage(Page):
         table = self.query_one(LiveTable)
         if not table.display:
             return
-        rows, plain = self._order.rows, self.dashboard.plain_glyphs
+        rows, plain = self._arranged.rows, self.dashboard.plain_glyphs
         now = self._snapshot.at if self._snapshot else datetime.now(UTC)
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
             return cells(rows[index], now, column, width, plain)
 
-        table.sorted_by, table.descending = self._order.by, self._order.descending
-        table.show([counter.key for counter in rows], cell, self._said())
+        table.sorted_by, table.descending = self._arranged.order.by, self._arranged.order.descending
+        table.show(self._arranged.keys, cell, self._said())
         self.query_one("#summary", TextLines).show(whole_pieces(self._summary(now), self.size.width))
 
     def _said(self) -> tuple[str, ...]:
@@ -231,19 +255,21 @@ class CountersPage(Page):
         return _NONE
 
     def _summary(self, now: datetime) -> list[Piece]:
-        snapshot, order = self._snapshot, self._order
+        snapshot, order, shown = self._snapshot, self._order, self._arranged
         if snapshot is None:
             return [(" Looking for counters ...", "text--muted")]
         most_urgent = snapshot.counters[:_LOOKED_AT]
         urgent = sum(level(counter, now) == 2 for counter in most_urgent)
         pieces: list[Piece] = [(f" {fmt.plural(len(snapshot.counters), 'counter')}", "")]
         if self._filter:
-            pieces.append((f", {len(order.rows):,} with '{self._filter[:30]}'", "text--warn"))
+            found = f"{len(shown.rows):,}" if shown.order == order else "..."
+            pieces.append((f", {found} with '{self._filter[:30]}'", "text--warn"))
         if urgent:
             pieces.append((f" · {urgent:,}{'+' * (urgent == _LOOKED_AT)} urgent", "text--bad"))
         pieces.append((first_out(most_urgent, now), ""))
         by = "most urgent first" if order.by == SORTS[0] else f"by {order.by}"
-        pieces.append((f" · {by}{', reversed' if order.descending else ''}", "text--muted"))
+        doing = "sorting " if shown.order != order else ""
+        pieces.append((f" · {doing}{by}{', reversed' if order.descending else ''}", "text--muted"))
         pieces.append((f" · {fmt.plural(snapshot.collections_seen, 'collection')} looked at", "text--muted"))
         if snapshot.discovering:
             pieces.append((", still looking", "text--muted"))
