@@ -28,6 +28,7 @@ from tallyglass_tui.cli import main
 PROGRAMS = (
     "mongodump", "mongorestore", "mongosh", "mongod", "bsondump", "tallyglass", "mkdir", "cp", "rm", "mv", "ls", "cat",
     "chmod", "sha256sum", "touch", "tee", "head", "awk", "sed", "sleep", "grep", "find", "ln", "stat", "wc", "kill",
+    "bash", "sh",
 )  # fmt: skip
 
 
