@@ -44,12 +44,12 @@ function moved(result, missing) {
     throw new Error(missing);
   }
 }
-function writtenSince(ns, seen) {
+function writtenSince(ns, seen, kinds) {
   const oplog = db.getSiblingDB("local").getCollection("oplog.rs");
   if (oplog.find({ts: seen}).limit(1).toArray().length !== 1) {
     throw new Error("The oplog does not reach back to the plan any more: plan again.");
   }
-  const wanted = {ts: {$gt: seen}, $or: [{ns: ns}, {"o.applyOps.ns": ns}]};
+  const wanted = {ts: {$gt: seen}, $or: [{ns: ns, op: {$in: kinds}}, {"o.applyOps.ns": ns}]};
   const shape = {op: 1, ns: 1, "o._id": 1, "o2._id": 1};
   ["op", "ns", "o._id", "o2._id"].forEach((one) => { shape["o.applyOps." + one] = 1; });
   const entries = oplog.find(wanted, shape).limit(MOST_SINCE + 1).toArray();
@@ -57,7 +57,7 @@ function writtenSince(ns, seen) {
   for (const entry of entries) {
     const inner = entry.op === "c" ? (entry.o.applyOps || []) : [entry];
     for (const one of inner) {
-      if (one.ns === ns && ["i", "u", "d"].includes(one.op)) {
+      if (one.ns === ns && kinds.includes(one.op)) {
         ids.push(one.op === "u" ? one.o2._id : one.o._id);
       }
     }
@@ -72,7 +72,10 @@ function mergeSince(ns, beside, count, seen, body) {
   if (!isThere(ns)) {
     throw new Error(shown(ns) + " is not there any more: plan again. Nothing was written.");
   }
-  const ids = writtenSince(ns, seen);
+  // What is live stays anyway where only missing documents come back: then others' deletes alone matter, and a merge that
+  // was stopped does not meet its own inserts.
+  const keeps = body.pipeline[body.pipeline.length - 1].$merge.whenMatched === "keepExisting";
+  const ids = writtenSince(ns, seen, keeps ? ["d"] : ["i", "u", "d"]);
   if (ids.length > 0) {
     body.pipeline.unshift({$match: {_id: {$nin: ids}}});
   }

@@ -70,6 +70,10 @@ def test_what_is_written_after_the_plan_is_left_alone() -> None:
     (merged,) = sent(run(MERGE, later=later))
     assert merged["pipeline"] == [{"$match": {"_id": {"$nin": [4, 5, 6]}}}, {"$merge": {"into": "c"}}]
     assert sent(run(MERGE))[0]["pipeline"] == BODY["pipeline"]
+    kept = {"pipeline": [{"$merge": {"into": "c", "whenMatched": "keepExisting"}}]}
+    missing_only = mongosh.merge_since("s.c", "s.c_pitr", 2, Ts(7, 2), BODY | kept)
+    (merged,) = sent(run(missing_only, later=later))
+    assert merged["pipeline"][0] == {"$match": {"_id": {"$nin": [5]}}}, "what is there stays; what was deleted, too"
     gap = run(MERGE, reaches=False)
     assert gap.returncode != 0
     assert "plan again" in gap.stderr

@@ -179,9 +179,10 @@ def merge_since(client: MongoClient[Any], reader: Reader) -> None:
     if oplog.find_one({"ts": seen}) is None:
         sys.exit("stand-in for mongosh: the oplog does not reach back to the plan")
     ids = []
+    kinds = "d" if body["pipeline"][-1]["$merge"]["whenMatched"] == "keepExisting" else "iud"
     for entry in oplog.find({"ts": {"$gt": seen}, "$or": [{"ns": ns}, {"o.applyOps.ns": ns}]}):
         for one in entry["o"].get("applyOps", []) if entry["op"] == "c" else [entry]:
-            if one["ns"] == ns and one["op"] in "iud":
+            if one["ns"] == ns and one["op"] in kinds:
                 ids.append(one["o2" if one["op"] == "u" else "o"]["_id"])
     if ids:
         body["pipeline"].insert(0, {"$match": {"_id": {"$nin": ids}}})

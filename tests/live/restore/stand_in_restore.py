@@ -72,8 +72,20 @@ def refuse(given: dict[str, Any]) -> None:
         fail("cannot use --oplogLimit without --oplogReplay enabled")
     if "oplogFile" in given and "archive" in given:
         fail("cannot use --oplogFile with --archive specified")
+    for included in given["nsInclude"]:
+        if "$" in included:
+            fail("invalid includes: '$' is not allowed in include/exclude patterns")
     if len(given["nsFrom"]) != len(given["nsTo"]):
-        fail("Different number of froms and tos")
+        fail("--nsFrom and --nsTo arguments must be specified an equal number of times")
+    for source, target in zip(given["nsFrom"], given["nsTo"], strict=True):
+        if "$" in source + target:
+            fail("stand-in: variables in renames are not known here")
+        if wild_cards(source) != wild_cards(target):
+            fail(f"invalid renames: Different number of asterisks in from: '{source}' and to: '{target}'")
+
+
+def wild_cards(text: str) -> int:
+    return text.count("*") - text.count("\\*")
 
 
 def unpack(path: Path, folder: Path, zipped: bool) -> None:
@@ -107,6 +119,10 @@ def pattern(text: str) -> re.Pattern[str]:
     parts = re.split(r"(\\.|\*)", text)
     made = "".join(".*" if part == "*" else re.escape(part[1:] if part.startswith("\\") else part) for part in parts)
     return re.compile(made, re.DOTALL)
+
+
+def unescaped(text: str) -> str:
+    return re.sub(r"\\(\\|\*|)", r"\1", text)
 
 
 class Restore:
@@ -167,7 +183,7 @@ class Restore:
     def renamed(self, ns: str) -> str:
         for source, target in zip(self.given["nsFrom"], self.given["nsTo"], strict=True):
             if pattern(source).fullmatch(ns):
-                return re.sub(r"\\(.)", r"\1", target)
+                return unescaped(target)
         return ns
 
     def collection(self, folder: Path, stem: str, name: str, said: dict[str, Any], suffix: str) -> None:
