@@ -68,7 +68,9 @@ def id_text(value: Any) -> str:
 
 def label_of(shape: Shape, path: str, document: Document) -> str:
     """What the counter in a document is called on the screen."""
-    parts = [id_text(part) for part in (dig(document, where) for where in shape.label) if part is not None]
+    spare = {key: value for key, value in document.items() if key not in ("_id", path) and key not in shape.keys}
+    named = ((spare or None) if where == "*" else dig(document, where) for where in shape.label)
+    parts = [id_text(part) for part in named if part is not None and part != ""]
     if shape.number.endswith("*"):
         parts.append(clean_name(path, _ID_CHARACTERS))
     return ".".join(parts) or id_text(document.get("_id"))

@@ -59,7 +59,7 @@ SHAPES: tuple[Shape, ...] = (
         "count",
         {"_id": Kind.OBJECT_ID, "model": Kind.STRING, "field": Kind.STRING, "__v": Kind.NUMBER},
         may=frozenset({"groupingField"}),
-        label=("model", "field"),
+        label=("model", "field", "groupingField"),
         consumers=_NODE,
         anywhere=True,
         target=targets.mongoose_model,
@@ -100,11 +100,12 @@ SHAPES: tuple[Shape, ...] = (
         "mongo-autoincrement",
         "mongo-autoincrement",
         ("counters",),
-        "value",
+        "current",
         {"collection": Kind.STRING, "field": Kind.STRING},
         spare_keys=True,
-        label=("collection", "field"),
+        label=("collection", "field", "*"),
         consumers=_NODE,
+        anywhere=True,
         target=targets.collection_and_field,
     ),
     Shape(
@@ -126,8 +127,17 @@ SHAPES: tuple[Shape, ...] = (
         anywhere=True,
         target=targets.before_sequence,
     ),
-    Shape("hibernate-ogm", "Hibernate OGM", ("hibernate_sequences",), "sequence_value", {"_id": Kind.ANY}),
-    Shape("hibernate-ogm", "Hibernate OGM", ("hibernate_sequences",), "next_val", {"_id": Kind.ANY}),
+    *(
+        Shape(
+            "hibernate-ogm",
+            "Hibernate OGM",
+            ("hibernate_sequences",),
+            number,
+            {"_id": Kind.ANY},
+            semantics=Semantics.NEXT,
+        )
+        for number in ("next_val", "sequence_value")
+    ),
     Shape(
         "doctrine",
         "Doctrine ODM increment",
@@ -192,7 +202,15 @@ SHAPES: tuple[Shape, ...] = (
         query_key="_key",
     ),
     Shape("cached", "ids {_id, index}", ("ids",), "index", _STR_ID, may=_SPAN, consumers=_NODE),
-    Shape("morphia", "Morphia LongIdEntity", ("ids",), "value", _STR_ID, may=frozenset({"_class", "className", "_t"})),
+    Shape(
+        "morphia",
+        "Morphia LongIdEntity",
+        ("ids",),
+        "value",
+        _STR_ID,
+        may=frozenset({"_class", "className", "_t"}),
+        target=targets.id_names_collection,
+    ),
 )
 
 _BY_COLLECTION: dict[str, tuple[Shape, ...]] = {

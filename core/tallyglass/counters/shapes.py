@@ -62,10 +62,11 @@ class Shape:
 
     ``number`` is the dotted path of the number, or ends in ``*`` for several counters in one document.
     ``keys`` must be there with these kinds; ``may`` may be there; ``spare_keys`` allows any others too.
-    ``label`` holds the paths of what names the counter. ``anywhere`` marks shapes that are telling enough to be
-    known in a collection of any name, ``sure_keys`` those any of which makes it certain there. ``query`` selects
-    the counters among other documents of a collection, served by an index on ``query_key``. ``target`` yields the
-    ``(collection, field)`` pairs, likeliest first, whose ids the counter hands out.
+    ``label`` holds the paths of what names the counter, ``*`` for all keys that the shape does not know.
+    ``anywhere`` marks shapes that are telling enough to be known in a collection of any name, ``sure_keys`` those
+    any of which makes it certain there. ``query`` selects the counters among other documents of a collection, served
+    by an index on ``query_key``. ``target`` yields the ``(collection, field)`` pairs, likeliest first, whose ids the
+    counter hands out.
     """
 
     name: str

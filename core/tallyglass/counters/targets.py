@@ -37,7 +37,12 @@ def id_and_field(document: Document) -> Candidates:
 
 
 def collection_and_field(document: Document) -> Candidates:
-    """``collection`` and ``field`` say it themselves."""
+    """``collection`` and ``field`` say it themselves.
+
+    With a filter beside them only a part of the ids there is the counter's.
+    """
+    if set(document) - {"_id", "collection", "field", "current"}:
+        return []
     return [(str(document["collection"]), str(document["field"]))]
 
 
@@ -60,7 +65,12 @@ def djongo(document: Document) -> Candidates:
 
 
 def mongoose_model(document: Document) -> Candidates:
-    """``model`` or ``modelName`` names a class, whose collection mongoose calls by its lower-case plural."""
+    """``model`` or ``modelName`` names a class, whose collection mongoose calls by its lower-case plural.
+
+    With a group in ``groupingField`` only a part of the ids there is the counter's.
+    """
+    if document.get("groupingField"):
+        return []
     model = document.get("model", document.get("modelName"))
     return [(name, str(document["field"])) for name in _plurals(str(model))]
 

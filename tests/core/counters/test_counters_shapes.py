@@ -21,7 +21,9 @@ OID = ObjectId("656f9b2c0000000000000001")
 SCOPED = {"_id": OID, "id": "inhabitant_seq", "reference_value": {"city": "x"}, "seq": 4}
 UNSCOPED = {"_id": OID, "id": "_id", "reference_value": None, "seq": 9}
 ATLAS = {"_id": {"db": "shop", "coll": "orders"}, "seq_value": 7}
-BY_FIELD = {"_id": OID, "collection": "a", "field": "n", "value": 3}
+BY_FIELD = {"_id": OID, "collection": "a", "field": "n", "current": 3}
+BY_TENANT = {"_id": OID, "collection": "tickets", "field": "id", "tenantId": "1", "current": 3}
+GROUPED = {"_id": OID, "groupingField": "g1", "count": 0, "model": "Pen", "field": "n", "__v": 0}
 DJONGO = {"name": "polls_question", "auto": {"field_names": ["id"], "seq": 8}, "fields": {"id": {"type_code": "int"}}}
 SPRING = {"_id": "users_sequence", "seq": Int64(5), "_class": "app.DatabaseSequence"}
 
@@ -35,6 +37,9 @@ KNOWN: list[tuple[str, dict[str, Any], str, str, Semantics, str]] = [
     ("counters", SCOPED, "mongoose-sequence", 'inhabitant_seq.{"city":"x"}', LAST, "int32"),
     ("counters", UNSCOPED, "mongoose-sequence", "_id", LAST, "int32"),
     ("counters", BY_FIELD, "mongo-autoincrement", "a.n", LAST, "int32"),
+    ("counters", BY_TENANT, "mongo-autoincrement", 'tickets.id.{"tenantId":"1"}', LAST, "int32"),
+    ("identitycounters", GROUPED, "mongoose-auto-increment", "Pen.n.g1", LAST, "int32"),
+    ("identitycounters", GROUPED | {"groupingField": ""}, "mongoose-auto-increment", "Pen.n", LAST, "int32"),
     ("identitycounters", {"_id": OID, "model": "Book", "field": "_id", "count": -1, "__v": 0},
      "mongoose-auto-increment", "Book._id", LAST, "int32"),
     ("identitycounters", {"_id": OID, "field": "_id", "model": "Book", "count": 3000000001.0},
@@ -46,8 +51,8 @@ KNOWN: list[tuple[str, dict[str, Any], str, str, Semantics, str]] = [
     ("database_sequences", SPRING, "spring", "users_sequence", LAST, "int64"),
     ("hibernate_sequences", {"_id": "books_SEQ", "next_value": Int64(151), "increment": Int64(50)},
      "hibernate", "books_SEQ", NEXT, "int64"),
-    ("hibernate_sequences", {"_id": "books", "sequence_value": Int64(3)}, "hibernate-ogm", "books", LAST, "int64"),
-    ("hibernate_sequences", {"_id": "books", "next_val": Int64(3)}, "hibernate-ogm", "books", LAST, "int64"),
+    ("hibernate_sequences", {"_id": "books", "sequence_value": Int64(3)}, "hibernate-ogm", "books", NEXT, "int64"),
+    ("hibernate_sequences", {"_id": "default", "next_val": 4}, "hibernate-ogm", "default", NEXT, "int32"),
     ("doctrine_increment_ids", {"_id": "users", "current_id": 10}, "doctrine", "users", LAST, "int32"),
     ("auto_increment_counters", {"_id": "user_number", "c": 10}, "mongoid-autoinc", "user_number", LAST, "int32"),
     ("__sequences", {"_id": "user_number", "seq": 10}, "mongoid-sequence", "user_number", LAST, "int32"),
@@ -58,7 +63,7 @@ KNOWN: list[tuple[str, dict[str, Any], str, str, Semantics, str]] = [
     ("anything", {"_id": OID, "id": "name", "seq": 4}, "mgo-ai", "name", LAST, "int32"),
     ("uniqueIdentifierCounter", {"_id": "UNIQUE COUNT DOCUMENT IDENTIFIER", "COUNT": 1, "NOTES": "increment me"},
      "article", "UNIQUE COUNT DOCUMENT IDENTIFIER", NEXT, "int32"),
-    ("ids", {"_id": "Order", "value": Int64(4)}, "morphia", "Order", LAST, "int64"),
+    ("ids", {"_id": "invoices", "value": Int64(3)}, "morphia", "invoices", LAST, "int64"),
     ("ids", {"_id": "orders", "index": 400}, "cached", "orders", LAST, "int32"),
     ("counters", {"_id": "orders", "next": 400}, "next", "orders", LAST, "int32"),
 ]  # fmt: skip
@@ -75,8 +80,25 @@ def test_known_library(
     assert (match.confidence == 1.0) == (collection != "anything")
 
 
+@pytest.mark.parametrize(
+    ("collection", "document", "target"),
+    [
+        ("counters", BY_FIELD, [("a", "n")]),
+        ("counters", BY_TENANT, []),
+        ("identitycounters", GROUPED, []),
+        ("identitycounters", GROUPED | {"groupingField": ""}, [("pens", "n"), ("pen", "n")]),
+        ("ids", {"_id": "invoices", "value": Int64(3)}, [("invoices", "_id")]),
+    ],
+)
+def test_a_counter_of_a_part_is_not_held_against_the_whole(
+    collection: str, document: dict[str, Any], target: list[tuple[str, str]]
+) -> None:
+    (match,) = recognise(collection, document)
+    assert match.shape.target(document) == target
+
+
 def test_nodebb_keeps_several_counters_in_one_document() -> None:
-    document = {"_key": "global", "nextPid": 812, "nextUid": 33, "loginCount": 5, "nextName": "x"}
+    document = {"_id": OID, "_key": "global", "nextPid": 812, "nextUid": 33, "uniqueIPCount": 5, "nextName": "x"}
     matches = recognise("objects", document)
     assert [match.path for match in matches] == ["nextPid", "nextUid"]
     assert label_of(matches[0].shape, "nextPid", document) == "global.nextPid"
@@ -87,6 +109,7 @@ def test_nodebb_keeps_several_counters_in_one_document() -> None:
     [
         ("my_ids_table", {"_id": "books_SEQ", "next_value": Int64(1), "increment": Int64(50)}, "hibernate", 0.8),
         ("numbering", {"_id": "users", "current_id": 10}, "doctrine", 0.8),
+        ("own_counters", {"_id": OID, "collection": "big", "field": "id", "current": 150}, "mongo-autoincrement", 0.8),
         ("accounts_pool", {"_id": 7, "COUNT": Int64(7000), "MAX_VALUE": Int64(7999)}, "article", 1.0),
         ("numbering", {"_id": "orders", "seq": 10}, "guess", 0.5),
         ("numbering", {"_id": OID, "modelName": "Order", "sequenceValue": 10}, "guess", 0.5),

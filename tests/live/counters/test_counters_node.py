@@ -16,17 +16,28 @@ from tallyglass.demo.server import ReplicaSet
 
 pytestmark = pytest.mark.live
 
-DB = "counters_node"
+DB, DB_OF_GROUPS = "counters_node", "counters_node_groups"
 PACKAGES = {
     "mongoose": "8.7.3",
     "mongoose-sequence": "6.0.1",
     "@typegoose/auto-increment": "4.7.0",
+    "mongoose-plugin-autoinc": "1.1.9",
+    "mongo-autoincrement": "1.0.1",
 }
 
 SCRIPT = """
 const mongoose = require('mongoose');
 const sequence = require('mongoose-sequence')(mongoose);
 const { AutoIncrementID } = require('@typegoose/auto-increment');
+const mongoAutoIncrement = require('mongo-autoincrement');
+
+// It was written for a driver whose findOneAndUpdate gives more than the document.
+const older = (db) => ({
+  collection: (name) => ({
+    findOneAndUpdate: (filter, update, options) => db.collection(name).findOneAndUpdate(
+      filter, update, { ...options, returnDocument: 'after', includeResultMetadata: true }),
+  }),
+});
 
 (async () => {
   await mongoose.connect(process.argv[2]);
@@ -40,10 +51,27 @@ const { AutoIncrementID } = require('@typegoose/auto-increment');
   books.plugin(AutoIncrementID, { field: '_id', startAt: 3000000000 });
   const Book = mongoose.model('Book', books);
   for (let n = 0; n < 3; n++) {
+    await mongoAutoIncrement(older(mongoose.connection.db), 'tickets', 'number', { filter: { tenant: 7 } });
     await new Order({}).save();
     await new Inhabitant({ city: 'Delft' }).save();
     await new Book({ title: 'b' }).save();
   }
+  await mongoose.disconnect();
+})().catch((error) => { console.error(error); process.exit(1); });
+"""
+
+
+# In a process and a database of its own: it shares the name of its model, and of its collection, with typegoose.
+GROUPS = """
+const mongoose = require('mongoose');
+const { plugin } = require('mongoose-plugin-autoinc');
+
+(async () => {
+  await mongoose.connect(process.argv[2]);
+  const pens = new mongoose.Schema({ maker: String, n: Number });
+  pens.plugin(plugin, { model: 'Pen', field: 'n', groupingField: 'maker' });
+  const Pen = mongoose.model('Pen', pens);
+  for (let n = 0; n < 3; n++) await new Pen({ maker: n ? 'b' : 'a' }).save();
   await mongoose.disconnect();
 })().catch((error) => { console.error(error); process.exit(1); });
 """
@@ -58,6 +86,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("node")
     (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": PACKAGES}))
     (folder / "write.js").write_text(SCRIPT)
+    (folder / "groups.js").write_text(GROUPS)
     command = [
         npm,
         "install",
@@ -80,17 +109,19 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def written(project: Path, replica_set: ReplicaSet) -> None:
     """Let the libraries write."""
-    uri = replica_set.uri.replace("/?", f"/{DB}?")
-    subprocess.run(["node", "write.js", uri], cwd=project, check=True, timeout=120)
+    for script, db in (("write.js", DB), ("groups.js", DB_OF_GROUPS)):
+        uri = replica_set.uri.replace("/?", f"/{db}?")
+        subprocess.run(["node", script, uri], cwd=project, check=True, timeout=120)
 
 
 @pytest.mark.usefixtures("written")
-async def test_mongoose_sequence_and_typegoose(replica_set: ReplicaSet) -> None:
+async def test_what_the_libraries_wrote_is_recognised(replica_set: ReplicaSet) -> None:
     with replica_set.client() as client:
         gateway = open_gateway(replica_set.uri)
-        counters = [counter for counter in (await look(gateway)).counters if counter.ns.startswith(f"{DB}.")]
+        counters = [counter for counter in (await look(gateway)).counters if counter.ns.startswith(DB)]
         await gateway.close()
         client.drop_database(DB)
+        client.drop_database(DB_OF_GROUPS)
     found = {(counter.shape, counter.id): counter for counter in counters}
     orders = found["mongoose-sequence", "order_number"]
     assert (orders.value, orders.type, orders.confidence) == (3, NumericType.INT32, 1.0)
@@ -100,3 +131,9 @@ async def test_mongoose_sequence_and_typegoose(replica_set: ReplicaSet) -> None:
     assert (book.value, book.type, book.confidence) == (3_000_000_002, NumericType.INT64, 1.0)
     # The ids themselves are doubles: Node.js writes every number beyond int32 as one.
     assert (book.target, book.drift) == (f"{DB}.books._id", 0)
+    # Each group has numbers of its own: none of them is behind another's.
+    for group, value in (("a", 0), ("b", 1)):
+        pen = found["mongoose-auto-increment", f"Pen.n.{group}"]
+        assert (pen.value, pen.type, pen.confidence, pen.drift) == (value, NumericType.INT32, 1.0, None)
+    ticket = found["mongo-autoincrement", 'tickets.number.{"tenant":7}']
+    assert (ticket.value, ticket.type, ticket.confidence) == (3, NumericType.INT32, 1.0)
