@@ -27,7 +27,7 @@ from tallyglass_tui.feed import Feeds
 SIZES = ((80, 24), (120, 40))
 PACE = Pace(first=6, between=18, mend_after=8)
 HISTORY_SECONDS = 75
-"""How long the workload runs first: rates, trends and a forecast need a past."""
+"""How long the workload runs first: trends need a minute, and the list of incidents some accidents."""
 _PATIENCE = 60.0
 
 
@@ -109,7 +109,7 @@ async def restore(camera: Camera) -> None:
     camera.shoot("restore-checks")
     await camera.press("tab", until="merge")
     camera.shoot("restore-loss")
-    await camera.press("tab", "tab", *["j"] * 5, until="--oplogReplay")
+    await camera.press("tab", "tab", *["j"] * 5, until=">  6 restore")
     camera.shoot("restore-commands")
 
 
