@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ def test_nothing_typed_is_no_answer(guarded_set: GuardedSet, open_terminal: Open
     assert b"Traceback" not in terminal.raw
 
 
+@pytest.mark.usefixtures("core_files_allowed")
 def test_the_dashboard_through_normal_use(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
     """With pictures taken of each page, and with Textual's own log, which it writes when told to by the environment."""
     terminal = open_terminal(
@@ -104,9 +106,11 @@ def test_the_dashboard_through_normal_use(guarded_set: GuardedSet, open_terminal
         cwd=tmp_path,
     )
     terminal.wait("Password for admin")
+    assert core_file_limit(terminal.process.pid) == resource.getrlimit(resource.RLIMIT_CORE)[1]
     terminal.press(PASSWORD + "\r")
     terminal.wait("1 Counters")
     running = of_the_process(terminal.process.pid)
+    assert core_file_limit(terminal.process.pid) == 0
     terminal.press("p3")
     terminal.wait("following")
     terminal.press("p4")
@@ -116,6 +120,20 @@ def test_the_dashboard_through_normal_use(guarded_set: GuardedSet, open_terminal
     assert len([*tmp_path.glob("*.svg")]) == 3
     assert (tmp_path / "textual.log").stat().st_size > 1_000
     assert not leaks(running | left_behind(terminal, tmp_path))
+
+
+@pytest.fixture
+def core_files_allowed() -> Iterator[None]:
+    """For what is started meanwhile, as far as they may be."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+def core_file_limit(process: int) -> int:
+    """How many bytes of a core file the kernel would write for a process; -1 for no limit."""
+    return resource.prlimit(process, resource.RLIMIT_CORE)[0]
 
 
 @pytest.fixture

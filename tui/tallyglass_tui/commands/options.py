@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import stat
@@ -100,7 +101,18 @@ def target_of(given: Given) -> Target:
             f"Leave it out to be asked for it, or use --password-file, ${URI_VARIABLE} or a profile."
         )
     password_file = given.password_file or (str(profile.password_file or "") if profile else "")
-    return _with_password(target, password_file)
+    target = _with_password(target, password_file)
+    if target.secrets:
+        _write_no_core_file()
+    return target
+
+
+def _write_no_core_file() -> None:
+    """A core file would hold the password, as the memory does."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _whole(given: Given) -> Given:
