@@ -17,12 +17,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from bench._limits import known_but_for_the_dice, narrowest
+from bench._loads import BUCKET, SCENARIOS, Load, restart
 from tallyglass.counters.basis import read_basis
-from tallyglass.counters.forecast import estimate
+from tallyglass.counters.estimate import estimate
 from tallyglass.counters.series import DAY, HOUR, WEEK, Series
-
-BUCKET = 300.0
-"""Seconds between two samples."""
 
 Z80 = 1.2816
 Points = list[tuple[float, float]]
@@ -31,78 +30,6 @@ Band = tuple[float, float, float]
 
 HORIZONS = ((6 * HOUR, 6 * HOUR), (DAY, WEEK), (WEEK, WEEK), (28 * DAY, 28 * DAY))
 """How much is seen, and how far ahead the truth lies."""
-
-
-def daily(at: float) -> float:
-    """The share of the mean load at a moment of the week: quiet nights, weekends at 0.4."""
-    hour = at % DAY / HOUR
-    day = int(at // DAY) % 7
-    return (1 + 0.8 * math.sin((hour - 9) * math.pi / 12)) * (0.4 if day >= 5 else 1.24)
-
-
-def poisson(rng: random.Random, mean: float) -> int:
-    """A Poisson number; normal from 50 up."""
-    if mean > 50:
-        return max(0, round(rng.gauss(mean, math.sqrt(mean))))
-    limit, product, count = math.exp(-mean), rng.random(), 0
-    while product > limit:
-        product *= rng.random()
-        count += 1
-    return count
-
-
-Load = Callable[[random.Random, float, float], Callable[[float], float]]
-"""Given a random source, the moment of the origin and the place of it in the week (seconds), the ids of each bucket."""
-
-
-def steady(rng: random.Random, origin: float, phase: float) -> Callable[[float], float]:
-    """The same mean day and night."""
-    mean = rng.uniform(2, 40)
-    return lambda at: poisson(rng, mean)
-
-
-def diurnal(rng: random.Random, origin: float, phase: float) -> Callable[[float], float]:
-    """Days, nights and weekends."""
-    mean = rng.uniform(5, 60)
-    return lambda at: poisson(rng, mean * daily(at + phase))
-
-
-def batches(rng: random.Random, origin: float, phase: float) -> Callable[[float], float]:
-    """The same load, but the counter moves by a thousand at a time."""
-    mean = rng.uniform(0.1, 2)
-    return lambda at: 1000 * poisson(rng, mean * daily(at + phase))
-
-
-def heavy(rng: random.Random, origin: float, phase: float) -> Callable[[float], float]:
-    """Days and nights, and now and then a job whose size is Pareto distributed (without a variance)."""
-    mean = rng.uniform(5, 60)
-
-    def ids(at: float) -> float:
-        job = rng.paretovariate(1.6) * mean * 60 if rng.random() < 1 / 96 else 0.0
-        return poisson(rng, mean * daily(at + phase)) + round(job)
-
-    return ids
-
-
-def growth(rng: random.Random, origin: float, phase: float) -> Callable[[float], float]:
-    """Days and nights, growing by 4 to 12 % a week."""
-    mean, weekly = rng.uniform(5, 60), rng.uniform(0.04, 0.12)
-    return lambda at: poisson(rng, mean * daily(at + phase) * math.exp(weekly * (at - origin) / WEEK))
-
-
-def shift(rng: random.Random, origin: float, phase: float) -> Callable[[float], float]:
-    """Days and nights; once, somewhere within two weeks of the origin, the load doubles or halves."""
-    mean = rng.uniform(5, 60)
-    when, factor = origin + rng.uniform(-2, 2) * WEEK, rng.choice((0.5, 2.0))
-    return lambda at: poisson(rng, mean * daily(at + phase) * (factor if at > when else 1.0))
-
-
-def restart(rng: random.Random, origin: float, phase: float) -> Callable[[float], float]:
-    """Days and nights; once before the origin the counter is set back to its start (see :func:`play`)."""
-    return diurnal(rng, origin, phase)
-
-
-SCENARIOS: dict[str, Load] = {load.__name__: load for load in (steady, diurnal, batches, heavy, growth, shift, restart)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,29 +41,35 @@ class Case:
     truth: float
 
 
-def play(load: Load, rng: random.Random, seen: float, ahead: float, phase: float) -> Case:
-    """One series of a load, cut at an origin."""
+def play(load: Load, rng: random.Random, seen: float, ahead: float, phase: float, most: int) -> Case:
+    """One series of a load, cut at an origin; at most about ``most`` samples on either side."""
     origin = 52 * WEEK
     ids = load(rng, origin, phase)
     value, points = rng.uniform(0, 1e6), []
-    at = origin - seen
+    at, buckets = origin - seen, coarse(seen, most)
     points.append((at, value))
     reset = origin - seen * rng.uniform(0.2, 0.6) if load is restart else None
     while at < origin:
-        value += ids(at)
-        if reset is not None and at <= reset < at + BUCKET:
+        value += ids(at, buckets)
+        if reset is not None and at <= reset < at + buckets * BUCKET:
             value = 0.0
-        at += BUCKET
+        at += buckets * BUCKET
         points.append((at, value))
     goal, future = ahead * rng.uniform(0.5, 1.5), []
-    start = value
+    start, buckets = value, coarse(ahead, most)
     while at < origin + goal or value == start:
-        value += ids(at)
-        at += BUCKET
+        value += ids(at, buckets)
+        at += buckets * BUCKET
         future.append((at, value))
     remaining = value - start
     reached = [row[1] - start for row in future]
     return Case(points, remaining, future[bisect_left(reached, remaining)][0] - points[-1][0])
+
+
+def coarse(seconds: float, most: int) -> int:
+    """How many buckets a sample must have so that ``most`` of them cover a span that they divide."""
+    whole = round(seconds / BUCKET)
+    return next(size for size in range(1, whole + 1) if whole % size == 0 and whole / size <= most)
 
 
 def tallyglass(case: Case) -> Band | None:
@@ -148,7 +81,7 @@ def tallyglass(case: Case) -> Band | None:
     if basis is None or basis.rate <= 0:
         return None
     found = estimate(basis, case.remaining)
-    return found.ahead / found.factor, found.ahead, found.ahead * found.factor
+    return found.early, found.ahead, found.late
 
 
 def predict_linear(case: Case) -> Band | None:
@@ -187,7 +120,7 @@ def holt(case: Case) -> Band | None:
         trend = 0.1 * (level - before) + 0.9 * trend
     if trend <= 0:
         return None
-    likely = (case.points[-1][1] + case.remaining - level) / trend * BUCKET
+    likely = (case.points[-1][1] + case.remaining - level) / trend * (case.points[1][0] - case.points[0][0])
     return likely, likely, likely
 
 
@@ -216,17 +149,29 @@ class Score:
     interval_score: float | None
 
 
-def backtest(count: int, seed: int, horizons: Iterable[tuple[float, float]] = HORIZONS) -> list[Score]:
-    """Score all methods on ``count`` series for each scenario and horizon."""
+def backtest(
+    count: int,
+    seeds: Iterable[int],
+    methods: Iterable[str] = METHODS,
+    horizons: Iterable[tuple[float, float]] = HORIZONS,
+    most: int = 10_000,
+) -> list[Score]:
+    """Score methods on ``count`` series a seed for each load and horizon; ``most`` samples in what a method sees."""
     scores: list[Score] = []
+    seeds, methods = list(seeds), list(methods)
     for seen, ahead in horizons:
         for name, load in SCENARIOS.items():
-            rng = random.Random(f"{seed} {name} {seen}")
-            # The origins are spread over the week, so that few series are as fair as many.
-            cases = [play(load, rng, seen, ahead, (n + rng.random()) / count * WEEK) for n in range(count)]
-            for method, ask in METHODS.items():
+            cases = [case for seed in seeds for case in cases_of(name, load, seen, ahead, count, seed, most)]
+            for method in methods:
+                ask = METHODS[method]
                 scores.append(score(name, seen, ahead, method, [(case, ask(case)) for case in cases]))
     return scores
+
+
+def cases_of(name: str, load: Load, seen: float, ahead: float, count: int, seed: int, most: int) -> list[Case]:
+    """Some series of one load. The origins are spread over the week, so that few series are as fair as many."""
+    rng = random.Random(f"{seed} {name} {seen}")
+    return [play(load, rng, seen, ahead, (n + rng.random()) / count * WEEK, most) for n in range(count)]
 
 
 def score(scenario: str, seen: float, ahead: float, method: str, answers: Sequence[tuple[Case, Band | None]]) -> Score:
@@ -274,14 +219,35 @@ def table(scores: Sequence[Score]) -> str:
     return "\n".join(lines)
 
 
+def limits(count: int, seeds: Sequence[int]) -> str:
+    """What no method can do here, as Markdown lines."""
+    lines = []
+    for seen, ahead in HORIZONS[2:]:
+        ratios = {}
+        for name in ("diurnal", "shift"):
+            cases = [
+                case for seed in seeds for case in cases_of(name, SCENARIOS[name], seen, ahead, count, seed, 10_000)
+            ]
+            ratios[name] = [band[1] / case.truth for case in cases if (band := tallyglass(case))]
+        narrow = narrowest(ratios["diurnal"], ratios["shift"])
+        either, covered = (narrow.factor - 1) * 100, narrow.covered
+        lines.append(
+            f"- {say(seen)}: the band that covers 95 % of diurnal, {either:.1f} % wide, covers {covered:.0f} % of shift"
+        )
+    known = known_but_for_the_dice(WEEK, 400, seeds[0])
+    lines.append(f"- one who knows all of heavy but the dice is {known:.0f} % wrong in the median a week ahead")
+    return "\n".join(lines)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the backtest, print the table (median / mean error in percent) and JSON."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--series", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--series", type=int, default=60, help="a seed, for each row")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     options = parser.parse_args(argv)
-    scores = backtest(options.series, options.seed)
+    scores = backtest(options.series, options.seeds)
     print(table(scores))
+    print(limits(options.series, options.seeds))
     print(json.dumps([asdict(row) for row in scores]))
 
 

@@ -6,32 +6,44 @@ Worked out once from the series of a counter; every question about that counter 
 from __future__ import annotations
 
 import math
-import statistics
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
+from tallyglass.counters.cycle import irregularity, level_now, smooth_week, swing, unexplained, without_chance
 from tallyglass.counters.series import DAY, HOUR, WEEK, Series
+from tallyglass.counters.shift import at_new_level, belief, find_shifts, odd_days
+from tallyglass.counters.trend import USUAL_CHANGE, clear_trend, usual_change
 
 NEARLY = 0.01
 """A span that lacks this share of a day or a week counts as a whole one."""
 
-_TREND_WEEKS = 3
-# How much loads grow or shrink in a week, a priori: one standard deviation of the logarithm.
-_USUAL_TREND = 0.08
-# A slope counts when it is so many times its own error.
-_CLEAR_TREND = 4.0
+_LARGEST = 1e100
+_PARTS_OF_A_SPAN = 12
+# Hours that a block may have, all of them parts of a day, of which three are needed.
+_BLOCKS = (1, 2, 3, 4, 6, 8)
+# Of the noise of 168 hours, a week that is smoothed to the totals of seven days and one shape keeps so much.
+_SMOOTHED = 30 / 168
+# A swing counts as far as its square exceeds that of chance so many times.
+_SURE = 3.0
+# One day of seven at the double level makes the days 0.24 odd, and the rate wrong by 0.56 as a logarithm.
+_ODD_DAYS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
     """What the past of a counter says.
 
-    ``seconds`` is the span that the rate was taken over, ``total`` the ids handed out in it. ``cycle`` is a week, a
-    day, or the span itself; ``profile`` the usual ids of each of its equal parts. ``irregular`` is the standard
-    deviation of the ids of a block of ``block`` seconds over their mean, cycles left out. ``trend`` is by how much
-    the logarithm of the weekly total rises each week, 0 where that is not clear. ``span`` and ``steps`` are of the
-    whole series.
+    ``seconds`` is the span that the rate was taken over, ``total`` the ids handed out in it, at the level of its end.
+    ``cycle`` is a week, a day, or the span itself; ``profile`` the usual ids of each of its equal parts. ``irregular``
+    is the standard deviation of the ids of a block of ``block`` seconds over their mean, cycles left out. ``span`` and
+    ``steps`` are of the whole series.
+
+    ``level`` is the rate at the end over the mean, 1 for whole cycles, which say more. ``swing`` is how far the parts
+    of the cycle lie apart, ``sure_swing`` what of it is not chance. ``trend`` is by how much the logarithm of the
+    weekly total rises each week, 0 where that is not clear; ``change`` by how much it changes otherwise. ``shifted``
+    says how many seconds ago the level last changed, and to how many times; ``doubt`` is the standard deviation of the
+    logarithm that comes from a change that too few days have shown.
     """
 
     seconds: float
@@ -40,9 +52,15 @@ class Basis:
     profile: tuple[float, ...]
     block: float
     irregular: float
-    trend: float
     span: float
     steps: int
+    level: float = 1.0
+    swing: float = 0.0
+    sure_swing: float = 0.0
+    trend: float = 0.0
+    change: float = USUAL_CHANGE
+    shifted: tuple[float, float] | None = None
+    doubt: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -51,88 +69,114 @@ class Basis:
 
 
 def read_basis(series: Series) -> Basis | None:
-    """The rate is that over the largest whole number of weeks, else of days, else over all. None without any span."""
-    end, span = series.times[-1] if len(series) else 0.0, series.span
-    if len(series) < 2 or span <= 0:
+    """The rate is that over the largest whole number of weeks, else of days, else over all.
+
+    None without any span, and for numbers so large that their squares are not numbers any more.
+    """
+    span = series.span
+    if len(series) < 2 or span <= 0 or max(abs(series.values[0]), abs(series.values[-1])) > _LARGEST:
         return None
-    for cycle, parts in ((WEEK, 168), (DAY, 24)):
+    for cycle, of_cycle in ((WEEK, _of_weeks), (DAY, _of_days)):
         whole = int(span / cycle + NEARLY)
         if whole:
-            hours = _rises(series, end, whole * cycle, whole * parts)
-            total, irregular = sum(hours), irregularity(hours)
-            profile = [sum(hours[part::parts]) / whole for part in range(parts)]
-            profile = without_chance(smooth_week(profile) if cycle == WEEK else profile, irregular / math.sqrt(whole))
-            trend = clear_trend(hours) if cycle == WEEK else 0.0
-            return Basis(whole * cycle, total, cycle, tuple(profile), HOUR, irregular, trend, span, series.steps)
-    blocks = _rises(series, end, span, 12)
-    total = sum(blocks)
-    return Basis(span, total, span, (total,), span / 12, irregularity(blocks), 0.0, span, series.steps)
+            return of_cycle(series, whole)
+    return _of_a_part(series)
 
 
-def _rises(series: Series, end: float, seconds: float, count: int) -> list[float]:
-    marks = [series.value_at(end - seconds + n * seconds / count) for n in range(count + 1)]
-    return [after - before for before, after in pairwise(marks)]
+def _of_a_part(series: Series) -> Basis:
+    """Less than a day was seen: the level of its end says more about the next hours than the mean does."""
+    span = series.span
+    blocks = _rises(series, span, _PARTS_OF_A_SPAN)
+    return Basis(
+        seconds=span,
+        total=sum(blocks),
+        cycle=span,
+        profile=(sum(blocks),),
+        block=span / _PARTS_OF_A_SPAN,
+        irregular=irregularity(blocks),
+        span=span,
+        steps=series.steps,
+        level=level_now(blocks),
+    )
 
 
-def irregularity(rises: Sequence[float]) -> float:
-    """The standard deviation of the ids of a block over their mean, with smooth cycles left out.
-
-    Taken from second differences: days and nights drop out of them, jobs and batches stay. Needs three blocks.
-    """
-    mean = sum(rises) / len(rises)
-    bends = [(a - 2 * b + c) ** 2 for a, b, c in zip(rises, rises[1:], rises[2:], strict=False)]
-    return math.sqrt(sum(bends) / len(bends) / 6) / mean if mean > 0 else 0.0
-
-
-def without_chance(profile: Sequence[float], noise: float) -> list[float]:
-    """A profile drawn to its mean as far as its ups and downs may be chance: ``noise`` is their deviation by it."""
-    mean = statistics.fmean(profile)
-    variance = statistics.pvariance(profile, mean)
-    kept = max(0.0, 1 - (noise * mean) ** 2 / variance) if variance else 0.0
-    return [mean + kept * (part - mean) for part in profile]
-
-
-def smooth_week(profile: Sequence[float]) -> list[float]:
-    """A week of hours as the shape of its days times the totals of its days: less of it is chance."""
-    total = sum(profile)
-    if total <= 0:
-        return list(profile)
-    days = [sum(profile[day * 24 : day * 24 + 24]) for day in range(7)]
-    hours = [sum(profile[hour::24]) for hour in range(24)]
-    return [day * hour / total for day in days for hour in hours]
+def _of_days(series: Series, days: int) -> Basis:
+    hours, width = _rises(series, days * DAY, days * 24), _block_hours(series, days * DAY)
+    irregular = irregularity(_joined(hours, width))
+    profile = [sum(hours[hour::24]) / days for hour in range(24)]
+    noise, wide = irregular * math.sqrt(width / days), swing(profile)
+    return Basis(
+        seconds=days * DAY,
+        total=sum(hours),
+        cycle=DAY,
+        profile=tuple(without_chance(profile, noise)),
+        block=width * HOUR,
+        irregular=irregular,
+        span=series.span,
+        steps=series.steps,
+        swing=wide,
+        sure_swing=math.sqrt(max(0.0, wide**2 - _SURE * noise**2)),
+    )
 
 
-def clear_trend(hours: Sequence[float]) -> float:
-    """The weekly slope of the logarithm of weekly totals, as far as the weeks agree on it; 0 where they do not.
+def _of_weeks(series: Series, weeks: int) -> Basis:
+    hours, width = _rises(series, weeks * WEEK, weeks * 168), _block_hours(series, weeks * WEEK)
+    count = weeks * 7
+    few = count / max(series.steps, 1)
+    shifts = find_shifts(_joined(hours, 24), few)
+    if shifts:
+        hours = at_new_level(hours, shifts)
+    days = _joined(hours, 24)
+    week = smooth_week([sum(hours[hour::168]) / weeks for hour in range(168)])
+    irregular = unexplained(_joined(hours, width), _joined(week, width))
+    chance_of_a_day = max(few, irregular**2 * width / 24)
+    if weeks > 1:
+        doubt = math.hypot(*(shift.size * (1 - belief(shift, count)) for shift in shifts))
+    else:
+        doubt = _ODD_DAYS * math.sqrt(max(0.0, odd_days(hours) ** 2 - chance_of_a_day))
+    last = max(shifts, key=lambda shift: shift.day, default=None)
+    return Basis(
+        seconds=weeks * WEEK,
+        total=sum(days),
+        cycle=WEEK,
+        profile=tuple(without_chance(week, irregular * math.sqrt(width / weeks * _SMOOTHED))),
+        block=width * HOUR,
+        irregular=irregular,
+        span=series.span,
+        steps=series.steps,
+        trend=clear_trend(days),
+        change=usual_change(_joined(days, 7), [shift.size for shift in shifts], chance_of_a_day / 7),
+        shifted=(last.age(count) * DAY, math.exp(last.size)) if last else None,
+        doubt=doubt,
+    )
 
-    Needs three weeks, each with some ids.
-    """
-    days = [sum(hours[day : day + 24]) for day in range(0, len(hours), 24)]
-    totals = [sum(days[day : day + 7]) for day in range(0, len(days), 7)]
-    if len(totals) < _TREND_WEEKS or min(totals) <= 0:
-        return 0.0
-    slope, error = log_trend(totals)
-    error = max(error, chance_in_trend(days, slope))
-    if abs(slope) < _CLEAR_TREND * error:
-        return 0.0
-    return slope * _USUAL_TREND**2 / (_USUAL_TREND**2 + error**2)
+
+def _rises(series: Series, seconds: float, count: int) -> list[float]:
+    """The ids of equal parts of the last ``seconds``; between two points the value goes on a line."""
+    times, values = series.times, series.values
+    start, last = times[-1] - seconds, len(times) - 1
+    index, before, rises = 0, 0.0, []
+    for n in range(count + 1):
+        at = start + n * seconds / count
+        index = bisect_left(times, at, index)
+        if index == 0 or index > last:
+            value = values[min(index, last)]
+        else:
+            low, begun = values[index - 1], times[index - 1]
+            value = low + (values[index] - low) * (at - begun) / (times[index] - begun)
+        if n:
+            rises.append(value - before)
+        before = value
+    return rises
 
 
-def chance_in_trend(days: Sequence[float], slope: float) -> float:
-    """The standard error that a weekly ``slope`` has because the same weekday differs from week to week."""
-    weeks = len(days) // 7
-    level = [total / math.exp(slope * (n // 7 - (weeks - 1) / 2)) for n, total in enumerate(days)]
-    noise = sum(statistics.variance(level[day::7]) for day in range(7))
-    spread = sum((week - (weeks - 1) / 2) ** 2 for week in range(weeks))
-    return math.sqrt(noise / spread) / (sum(level) / weeks)
+def _joined(parts: Sequence[float], width: int) -> list[float]:
+    return [sum(parts[start : start + width]) for start in range(0, len(parts), width)] if width > 1 else [*parts]
 
 
-def log_trend(totals: Sequence[float]) -> tuple[float, float]:
-    """The slope of the logarithm of ``totals`` from one to the next, by least squares, and its standard error."""
-    logs = [math.log(total) for total in totals]
-    count = len(logs)
-    middle, mean = (count - 1) / 2, sum(logs) / count
-    spread = sum((n - middle) ** 2 for n in range(count))
-    slope = sum((n - middle) * (y - mean) for n, y in enumerate(logs)) / spread
-    rest = sum((y - mean - slope * (n - middle)) ** 2 for n, y in enumerate(logs))
-    return slope, math.sqrt(rest / max(1, count - 2) / spread)
+def _block_hours(series: Series, seconds: float) -> int:
+    """Hours that a block must have so that the older half of the past tells blocks apart."""
+    end = series.times[-1]
+    start, middle = (bisect_left(series.times, end - part) for part in (seconds, seconds / 2))
+    apart = seconds / 2 / max(1, middle - start) / HOUR
+    return next((hours for hours in _BLOCKS if hours >= apart), _BLOCKS[-1])

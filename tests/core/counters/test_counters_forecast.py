@@ -2,52 +2,178 @@
 
 from __future__ import annotations
 
+import math
+import random
 import statistics
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from bench.forecast import HORIZONS, METHODS, SCENARIOS, Score, backtest
+from bench._loads import SCENARIOS
+from bench.forecast import HORIZONS, Score, backtest
 
+from tallyglass.counters.basis import read_basis
+from tallyglass.counters.estimate import estimate
 from tallyglass.counters.forecast import forecast
 from tallyglass.counters.series import DAY, GAP_SECONDS, HOUR, WEEK, Series
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
 
 
+SEEDS = (1, 2, 3)
+SHORT, MONTH = 6 * HOUR, 28 * DAY
+Rows = dict[tuple[str, float, str], Score]
+
+
 @pytest.fixture(scope="module")
-def scores() -> list[Score]:
-    return backtest(14, 3)
-
-
-def of(scores: list[Score], seen: float, *, heavy: bool = False, method: str = "tallyglass") -> list[Score]:
-    return [row for row in scores if row.method == method and row.seen == seen and (row.scenario == "heavy") == heavy]
+def rows() -> Rows:
+    """The backtest by load, seconds of history and method: 90 series a row, of fewer samples than in the bench."""
+    scores = backtest(30, SEEDS, ("tallyglass", "predict_linear"), most=1000)
+    return {(row.scenario, row.seen, row.method): row for row in scores}
 
 
 @pytest.mark.parametrize("seen", [seen for seen, _ in HORIZONS])
-def test_the_band_covers_what_it_says(scores: list[Score], seen: float) -> None:
-    rows = of(scores, seen)
-    assert 70 <= statistics.fmean(row.covered for row in rows) <= 95
-    assert statistics.fmean(row.too_early for row in rows) <= 20
-    (heavy,) = of(scores, seen, heavy=True)
-    assert heavy.covered >= 60
-    # A load that doubles just after the origin cannot be foreseen; the others are covered.
-    assert min(row.covered for row in rows if row.scenario != "shift") >= 50
-
-
-@pytest.mark.parametrize(("seen", "most"), [(DAY, 25), (WEEK, 10)])
-def test_median_error(scores: list[Score], seen: float, most: float) -> None:
-    # After a restart less has been seen than the row says.
-    rows = [row for row in of(scores, seen) if row.scenario != "restart"]
-    assert statistics.fmean(row.median_error for row in rows) <= most
-
-
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_better_than_least_squares_on_every_load(scores: list[Score], scenario: str) -> None:
-    mean = {
-        method: statistics.fmean(row.mean_error for row in scores if (row.method, row.scenario) == (method, scenario))
-        for method in METHODS
-    }
-    assert mean["tallyglass"] < mean["predict_linear"]
+def test_the_band_covers_what_it_says_on_every_load(rows: Rows, scenario: str, seen: float) -> None:
+    row = rows[scenario, seen, "tallyglass"]
+    assert row.covered >= (60 if scenario == "heavy" else 70)
+    assert row.too_early <= 20
+
+
+def test_the_band_is_no_wider_than_it_must_be(rows: Rows) -> None:
+    # Before a load doubles, its past is that of a load that never does: with a week or more of it, a band that covers
+    # the one at least 70 times in 100 covers the other always. So the upper bound is for all loads together, and
+    # for each where history is short; a load that is steady to the dice is covered by any band.
+    ours = [row for row in rows.values() if row.method == "tallyglass"]
+    assert statistics.fmean(row.covered for row in ours) <= 95
+    assert max(row.covered for row in ours if row.seen <= DAY and row.scenario != "steady") <= 95
+    assert max(row.covered for row in ours if row.scenario == "shift") <= 95
+
+
+@pytest.mark.parametrize(
+    ("scenario", "seen", "most"),
+    [
+        *((scenario, DAY, 25) for scenario in ("steady", "diurnal", "batches", "growth", "shift")),
+        *((scenario, WEEK, 10) for scenario in ("steady", "diurnal", "batches", "shift")),
+        # What was seen since a restart is 0.2 to 0.6 of the history: more than a day here, and about a week.
+        ("restart", WEEK, 25),
+        ("restart", MONTH, 10),
+        # One week does not show by how much the next is busier: here 4 to 12 %.
+        ("growth", WEEK, 12),
+        # Three jobs a day, of any size: one who knew all but the dice would be wrong by 13 % in the median.
+        ("heavy", DAY, 45),
+        ("heavy", WEEK, 25),
+    ],
+)
+def test_median_error(rows: Rows, scenario: str, seen: float, most: float) -> None:
+    assert rows[scenario, seen, "tallyglass"].median_error <= most
+
+
+@pytest.mark.parametrize("seen", [seen for seen, _ in HORIZONS])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_better_than_least_squares_on_every_load(rows: Rows, scenario: str, seen: float) -> None:
+    ours, theirs = (rows[scenario, seen, method].mean_error for method in ("tallyglass", "predict_linear"))
+    # Where every bucket has the same mean, the two ends and a line through all differ by a twentieth of little.
+    assert ours < theirs * (1.05 if scenario == "steady" else 1.0)
+
+
+def loaded(hours: list[float], end: float = NOW) -> Series:
+    """A counter that hands out so many ids in each hour, seen every quarter of one."""
+    series, value = Series(), 0.0
+    for n in range(len(hours) * 4 + 1):
+        series.add(end - (len(hours) - n / 4) * HOUR, round(value))
+        value += hours[n // 4] / 4 if n < len(hours) * 4 else 0
+    return series
+
+
+def week_of(level: float = 1.0) -> list[float]:
+    """A week of hours: five working days, two at 0.4, quiet nights."""
+    return [
+        level * 4000 * (1 if day < 5 else 0.4) * (1 + 0.8 * math.sin(hour * math.pi / 12))
+        for day in range(7)
+        for hour in range(24)
+    ]
+
+
+def test_a_load_that_doubled_counts_at_its_new_level() -> None:
+    hours = week_of() * 3 + week_of(2.0)
+    basis = read_basis(loaded(hours))
+    assert basis is not None
+    assert basis.rate * WEEK == pytest.approx(sum(week_of(2.0)), rel=0.03)
+    assert (basis.trend, basis.doubt) == (0.0, 0.0)
+    assert basis.shifted == pytest.approx((WEEK, 2.0), rel=0.06)
+    found = forecast(loaded(hours), 1e7, NOW)
+    assert found.note == "The load changed 7 days ago, to 2 times: older days count at the new level."
+    assert forecast(loaded(week_of() * 4), 1e7, NOW).note == ""
+
+
+def test_a_load_that_grows_did_not_change_its_level() -> None:
+    hours = [rise * math.exp(0.1 * n / 168) for n, rise in enumerate(week_of() * 4)]
+    basis = read_basis(loaded(hours))
+    assert basis is not None
+    assert basis.shifted is None
+    assert basis.trend == pytest.approx(0.1, rel=0.1)
+
+
+def test_one_odd_day_is_believed_in_part_and_widens_the_band() -> None:
+    plain, odd = (read_basis(loaded(week_of() * 3 + week_of()[:-24] + week_of(level)[-24:])) for level in (1.0, 3.0))
+    assert plain is not None
+    assert odd is not None
+    assert 1.1 * plain.rate < odd.rate < 2 * plain.rate
+    assert odd.doubt > 0.5
+    assert estimate(odd, 1e7).spread > 2 * estimate(plain, 1e7).spread
+
+
+def test_few_steps_make_no_change_of_level() -> None:
+    rng = random.Random(1)
+    for steps in (12, 20) * 40:
+        series, at = Series(), NOW - MONTH
+        # An id now and then: in some of these, chance puts many more of them in the last weeks.
+        while at <= NOW:
+            series.add(at, len(series), holes_break=False)
+            at += rng.expovariate(steps / MONTH)
+        series.add(NOW, series.values[-1], holes_break=False)
+        basis = read_basis(series)
+        assert basis is None or basis.shifted is None
+
+
+def test_odd_days_in_the_one_week_seen_widen_the_band_and_are_told() -> None:
+    plain = week_of()[96:] + week_of()[:96]
+    # The last two days run at twice the level: a habit, or a change? One week cannot tell.
+    odd = plain[:120] + [2 * rise for rise in plain[120:]]
+    assert forecast(loaded(plain), 1e6, NOW).note == ""
+    found = forecast(loaded(odd), 1e6, NOW)
+    assert "differ" in found.note
+    assert (found.spread or 0) > 1.3 * (forecast(loaded(plain), 1e6, NOW).spread or 0)
+
+
+def test_with_less_than_a_day_the_next_hours_go_on_from_the_level_of_now() -> None:
+    falling = read_basis(loaded([8000, 6800, 5600, 4400, 3200, 2000]))
+    assert falling is not None
+    soon, later = (estimate(falling, ids).ahead / (ids / falling.rate) for ids in (2000, 1_000_000))
+    assert soon > 2
+    assert 1 < later < 1.2
+    rng = random.Random(4)
+    jumping = read_basis(loaded([rng.choice((1000, 9000)) for _ in range(6)]))
+    assert jumping is not None
+    assert jumping.level == 1.0
+
+
+def test_a_day_that_swings_stands_for_less_of_a_week_than_a_flat_one() -> None:
+    flat, swinging = (read_basis(loaded(hours)) for hours in ([4000.0] * 24, week_of()[:24]))
+    assert flat is not None
+    assert swinging is not None
+    assert estimate(swinging, 1e6).sooner > 1.3 * estimate(flat, 1e6).sooner
+    # Who saw a working day is wrong by a weekend, who saw a Sunday by a working day: the early end lies farther off.
+    assert estimate(swinging, 1e6).sooner > 1.2 * estimate(swinging, 1e6).later
+    assert estimate(swinging, 1e6).ahead > 1.05 * 1e6 / swinging.rate
+    assert estimate(flat, 1e6).ahead == pytest.approx(1e6 / flat.rate, rel=0.01)
+
+
+def test_numbers_beyond_measure_are_no_basis() -> None:
+    series = Series()
+    for n in range(20):
+        series.add(NOW + n * HOUR, n * 1e300)
+    assert forecast(series, 10, NOW).note == "No history yet."
 
 
 def steady(span: float, rate: float = 1.0, step: float = 300.0, end: float = NOW) -> Series:

@@ -1,0 +1,77 @@
+"""The daily and weekly cycle of a load: its shape, and what of the past it does not explain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+_WANDERS = 0.9
+"""Between independent blocks the mean square of the steps is twice the variance; as low as this it is not by chance."""
+
+
+def irregularity(rises: Sequence[float]) -> float:
+    """The standard deviation of the ids of a block over their mean, with smooth cycles left out.
+
+    Taken from second differences: days and nights drop out of them, jobs and batches stay. Needs three blocks.
+    """
+    mean = sum(rises) / len(rises)
+    return math.sqrt(_chance(rises)) / mean if mean > 0 else 0.0
+
+
+def _chance(rises: Sequence[float]) -> float:
+    bends = [(a - 2 * b + c) ** 2 for a, b, c in zip(rises, rises[1:], rises[2:], strict=False)]
+    return sum(bends) / len(bends) / 6
+
+
+def unexplained(rises: Sequence[float], profile: Sequence[float]) -> float:
+    """The standard deviation of the ids of a block over their mean, about the weekly ``profile`` of those blocks."""
+    mean, length = sum(rises) / len(rises), len(profile)
+    squares = sum((rise - profile[n % length]) ** 2 for n, rise in enumerate(rises))
+    # The profile took as many numbers from the past as there are days in it and parts in a day.
+    free = len(rises) - 6 - length // 7
+    return math.sqrt(squares / free) / mean if mean > 0 else 0.0
+
+
+def without_chance(profile: Sequence[float], noise: float) -> list[float]:
+    """A profile drawn to its mean as far as its ups and downs may be chance: ``noise`` is their deviation by it."""
+    mean = sum(profile) / len(profile)
+    variance = (swing(profile) * mean) ** 2
+    kept = max(0.0, 1 - (noise * mean) ** 2 / variance) if variance else 0.0
+    return [mean + kept * (part - mean) for part in profile]
+
+
+def smooth_week(profile: Sequence[float]) -> list[float]:
+    """A week of equal parts as the shape of its days times the totals of its days: less of it is chance."""
+    total, parts = sum(profile), len(profile) // 7
+    if total <= 0:
+        return list(profile)
+    days = [sum(profile[day * parts : day * parts + parts]) for day in range(7)]
+    hours = [sum(profile[hour::parts]) for hour in range(parts)]
+    return [day * hour / total for day in days for hour in hours]
+
+
+def swing(profile: Sequence[float]) -> float:
+    """How far the parts of a cycle lie apart: their standard deviation over their mean."""
+    mean = sum(profile) / len(profile)
+    return math.sqrt(sum([(part - mean) ** 2 for part in profile]) / len(profile)) / mean if mean > 0 else 0.0
+
+
+def level_now(rises: Sequence[float]) -> float:
+    """The rate at the end of a span over the mean rate in it; 1 where the level does not clearly wander.
+
+    It wanders when neighbours are much more alike than the rest (von Neumann's ratio). Exponential smoothing then, with
+    the gain that is best for a level that wanders as much. Needs three blocks.
+    """
+    mean = sum(rises) / len(rises)
+    steps = sum([(b - a) ** 2 for a, b in pairwise(rises)]) / (len(rises) - 1)
+    spread = sum([(rise - mean) ** 2 for rise in rises]) / len(rises)
+    if steps >= _WANDERS * spread:
+        return 1.0
+    chance = _chance(rises)
+    wander = max(0.0, steps - 2 * chance)
+    gain = 2 * wander / (wander + math.sqrt(wander * (wander + 4 * chance))) if wander else 0.0
+    level = mean
+    for rise in rises:
+        level += gain * (rise - level)
+    return level / mean
