@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.live, pytest.mark.terminal]
 Open = Callable[..., Any]
 
 SOON = 30.0
-"""Seconds within which it must have ended. It takes one or two (``python -m bench footprint``)."""
+"""Seconds within which it must have ended. How long it takes: ``python -m bench leaving``."""
 
 WAYS: dict[str, tuple[Callable[[Any], None], int]] = {
     "q": (lambda terminal: terminal.press("q"), 0),

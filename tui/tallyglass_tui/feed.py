@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 10.0
+_LETTING_GO = 0.5
+"""Seconds for the feeds, and for the client, to say goodbye to a server that may hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class Feeds:
         found = {feed.trouble.title: feed.trouble for feed in self._feeds.values() if feed.trouble}
         return tuple(sorted(found.values(), key=lambda trouble: trouble.since))
 
-    def close(self, seconds: float = 1.5) -> None:
+    def close(self, seconds: float = 1.2) -> None:
         """Stop all feeds and the thread; wait at most ``seconds``, since a frozen server may not let go."""
         if not self._thread.is_alive():
             return
@@ -204,10 +206,10 @@ class Feeds:
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=1) if tasks else None
+        await asyncio.wait(tasks, timeout=_LETTING_GO) if tasks else None
         if self._gateway.done() and not self._gateway.cancelled():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._gateway.result().close(), 1)
+                await asyncio.wait_for(self._gateway.result().close(), _LETTING_GO)
         await self._loop.shutdown_asyncgens()
 
     async def _keep_running(self, feed: Feed[T], make: Callable[[Gateway], AsyncIterator[T]], once: bool) -> None:

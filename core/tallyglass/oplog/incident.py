@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 from tallyglass.cluster import look_at
@@ -30,6 +31,9 @@ MATCH: dict[str, Any] = {
 """What a server must send so that a :class:`Grouper` misses nothing."""
 
 PROGRESS_SECONDS = 0.5
+KEPT_BYTES = 500_000
+"""Bytes of entries that may be held because they could be taken back, before the majority is asked about."""
+
 _ASKED_LIMIT = 200
 _SECOND = 1.0
 
@@ -121,9 +125,16 @@ class _Looking:
                 if time.monotonic() - told < _SECOND and bool(had) == bool(self._link):
                     continue
                 told, known = time.monotonic(), await self._known(self._goal, done=True)
+                await self._forget_settled(stream)
                 if (known.incidents, known.trouble) != (shown.incidents, shown.trouble):
                     shown = known
                     yield known
+
+    async def _forget_settled(self, stream: Stream) -> None:
+        """Let go of entries that a majority holds by now. Asked only where they are many: it costs a command."""
+        if stream.kept_bytes > KEPT_BYTES:
+            with suppress(ConnectError, PrivilegeError, ReadError):
+                stream.commit((await safe_end(self._gateway)).ts)
 
     def _take(self, event: Event) -> None:
         match event:

@@ -130,6 +130,11 @@ class Stream:
         """The last entry that arrived."""
         return self._anchor
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the entries that may still be taken back, as far as :meth:`commit` has told."""
+        return self._kept_bytes
+
     def commit(self, majority: Ts) -> None:
         """Forget the entries up to ``majority``: they cannot be taken back."""
         while self._kept and self._kept[0][0].ts <= majority:

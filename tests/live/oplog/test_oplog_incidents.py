@@ -15,6 +15,7 @@ from pymongo import MongoClient
 from tallyglass.connect import open_gateway
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.moment import Ts
+from tallyglass.oplog import incident
 from tallyglass.oplog.entry import entry_ts, operations
 from tallyglass.oplog.envelope import entries
 from tallyglass.oplog.grouper import Grouper
@@ -23,6 +24,7 @@ from tallyglass.oplog.incident import scan, watch
 from tallyglass.oplog.query import OplogFilter
 from tallyglass.oplog.sieve import Sieve
 from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.oplog.stream import Stream
 from tallyglass.oplog.tail import read
 from tallyglass.oplog.transaction import name_of, unfold
 
@@ -332,3 +334,39 @@ async def test_what_comes_is_watched_after_the_past(replica_set: ReplicaSet) -> 
         await watching.aclose()
         client.drop_database(DB)
     await gateway.close()
+
+
+async def test_entries_that_a_majority_holds_are_let_go(
+    replica_set: ReplicaSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams: list[Stream] = []
+
+    def followed(*how: Any, **more: Any) -> Stream:
+        streams.append(Stream(*how, **more))
+        return streams[-1]
+
+    monkeypatch.setattr(incident, "Stream", followed)
+    monkeypatch.setattr(incident, "KEPT_BYTES", 0)
+    gateway = open_gateway(replica_set.uri)
+    with replica_set.client(w="majority") as client:
+        watching = watch(gateway, _now(client))
+        async with asyncio.timeout(120):
+            while not (await anext(watching)).done:
+                pass
+            coming = asyncio.ensure_future(anext(watching))
+            client[DB].settled.insert_one({})
+            client[DB].settled.drop()
+            await coming
+            coming = asyncio.ensure_future(anext(watching))
+            while streams[-1].kept_bytes:  # noqa: ASYNC110 - nothing tells when it is done
+                await asyncio.sleep(0.05)
+            coming.cancel()
+            await asyncio.wait([coming])
+        await watching.aclose()
+        client.drop_database(DB)
+    await gateway.close()
+
+
+def _now(client: Client) -> Ts:
+    ts = client.admin.command("hello")["lastWrite"]["opTime"]["ts"]
+    return Ts(ts.time, ts.inc)

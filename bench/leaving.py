@@ -1,0 +1,138 @@
+"""How long it takes to leave: ``q``, signals, a closed terminal; while the server answers, and while it hangs.
+
+From the act to the end of the process, against the limit of 3 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from tallyglass.demo.server import ReplicaSet
+
+LIMIT_SECONDS = 3.0
+RUNS = 3
+PATIENCE = 60.0
+
+
+class Opened:
+    """The dashboard on a pseudo-terminal that is its own, all pages visited."""
+
+    def __init__(self, uri: str, home: str) -> None:
+        self.master, slave = pty.openpty()
+        env = os.environ | {"TERM": "xterm-256color", "HOME": home, "COLUMNS": "80", "LINES": "24"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tallyglass_tui", uri], stdin=slave, stdout=slave, stderr=slave, env=env,
+            start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+        self._seen = bytearray()
+        self._closing = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        for key, text in (("1", b"Quit"), ("3", b"following"), ("4", b"Backup")):
+            self._seen.clear()
+            self.press(key)
+            deadline = time.monotonic() + PATIENCE
+            while text not in self._seen and time.monotonic() < deadline:
+                time.sleep(0.05)
+
+    def press(self, key: str) -> None:
+        """Type."""
+        os.write(self.master, key.encode())
+
+    def hang_up(self) -> None:
+        """Close the terminal."""
+        self._closing.set()
+        self._reader.join()
+        os.close(self.master)
+
+    def close(self) -> None:
+        """End what is left."""
+        self.process.kill()
+        self.process.wait()
+        if not self._closing.is_set():
+            self.hang_up()
+
+    def _read(self) -> None:
+        with suppress(OSError):
+            os.set_blocking(self.master, False)
+            while not self._closing.is_set():
+                with suppress(BlockingIOError):
+                    self._seen += os.read(self.master, 65536)
+                time.sleep(0.002)
+
+
+WAYS: dict[str, Callable[[Opened], object]] = {
+    "q": lambda opened: opened.press("q"),
+    "SIGTERM": lambda opened: opened.process.send_signal(signal.SIGTERM),
+    "SIGHUP": lambda opened: opened.process.send_signal(signal.SIGHUP),
+    "closed terminal": lambda opened: opened.hang_up(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way, in seconds: the median and the worst of the runs, and the worst as a share of the limit."""
+
+    way: str
+    server: str
+    median: float
+    worst: float
+    of_limit: float
+
+
+def seconds_to_leave(uri: str, leave: Callable[[Opened], object], before: Callable[[], None]) -> float:
+    """Open it, let ``before`` happen, and leave."""
+    with tempfile.TemporaryDirectory() as home:
+        opened = Opened(uri, home)
+        try:
+            before()
+            began = time.monotonic()
+            leave(opened)
+            opened.process.wait(PATIENCE)
+            return time.monotonic() - began
+        finally:
+            opened.close()
+
+
+def measure(runs: int) -> list[Row]:
+    """All ways, with a server that answers and with one that is stopped."""
+    rows: list[Row] = []
+    with ReplicaSet(1) as servers:
+        for server, before in (("answers", lambda: None), ("hangs", lambda: servers.freeze(0))):
+            for way, leave in WAYS.items():
+                took = []
+                for _ in range(runs):
+                    took.append(seconds_to_leave(servers.uri, leave, before))
+                    servers.thaw(0)
+                worst = max(took)
+                row = Row(way, server, sorted(took)[runs // 2], worst, worst / LIMIT_SECONDS)
+                rows.append(row)
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench leaving", description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS, help="of each way")
+    rows = measure(parser.parse_args(argv).runs)
+    print(f"{'way':<18}{'server':<10}{'median s':>10}{'worst s':>10}{f'of {LIMIT_SECONDS:g} s':>10}")
+    for row in rows:
+        print(f"{row.way:<18}{row.server:<10}{row.median:>10.2f}{row.worst:>10.2f}{row.of_limit:>9.0%}")
+    print(json.dumps([asdict(row) for row in rows]))
+
+
+if __name__ == "__main__":
+    main()
