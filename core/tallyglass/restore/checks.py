@@ -247,6 +247,12 @@ def _spare_state(facts: Facts) -> Found:
         )
     elif spare.free_to_apply is None:
         yield warn("spare-privileges", "Whether the user on the spare may apply everything could not be told.")
+    if spare.free_to_apply and facts.spare_uri is not None and not facts.spare_uri.user:
+        yield warn(
+            "spare-open",
+            "The spare has no access control: whoever reaches it can read and change what is restored.",
+            "Run it on a host where nobody else logs in, or name none: the commands then start one with a key.",
+        )
     if not spare.databases:
         yield ok("spare", f"The spare {spare.address} is empty, MongoDB {spare.version}.")
 

@@ -13,7 +13,7 @@ start() {
   printf '%s\n' "$CONFIG" "password: '$(cat "$W/spare.key")'" >"$W/spare.yml.new" && mv "$W/spare.yml.new" "$W/spare.yml"
 }
 run_mongod() {
-  mongod --dbpath="$W/spare-data" --port="$PORT" --bind_ip=127.0.0.1 --unixSocketPrefix="$W" --fork \
+  mongod --dbpath="$W/spare-data" --port="$PORT" --bind_ip=127.0.0.1 --nounixsocket --fork \
     --logpath="$W/spare.log" --pidfilepath="$W/spare.pid" --keyFile="$W/spare.key" \
     --setParameter=enableLocalhostAuthBypass=false --setParameter=ttlMonitorEnabled=false
 }

@@ -28,6 +28,7 @@ from tallyglass.restore import coverage, entries, mongosh
 from tallyglass.restore.archive import small_collections
 from tallyglass.restore.backup import StoredCollection
 from tallyglass.restore.bson_file import BrokenFile, decode, documents
+from tallyglass.restore.counter_fix import Fix
 from tallyglass.restore.entries import Entry, element_key
 from tallyglass.restore.loss import Changed
 from tallyglass.restore.plan import Reissue
@@ -48,44 +49,6 @@ class Seen:
     restored: Any = None
     issued: Any = None
     live: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """One counter that is moved forward, for the commands: ``row`` as it is shown, ``ns`` as it is stored.
-
-    ``restored`` tells whether it is known to be on the spare after the replay, ``live`` whether it was there when the
-    plan was made; where it is neither, the update makes it.
-    """
-
-    ns: str
-    row: Reissue
-    restored: bool
-    live: bool
-
-    @property
-    def makes(self) -> bool:
-        """Whether the update makes the counter on the spare."""
-        return not (self.restored or self.live)
-
-    def on_spare(self) -> str:
-        """The statement for the spare."""
-        said = f"The counter {self._shown} is not on the spare, though backup and oplog have it: plan again."
-        return mongosh.moved(self.row.fix, said if self.restored else "")
-
-    def on_source(self, *, comes_back: bool) -> str:
-        """The statement for the live set; empty where the counter was gone and its collection does not come back."""
-        if not (comes_back or self.live):
-            return ""
-        said = (
-            f"The counter {self._shown} is not on the live set. Insert it with {self.row.field} at {self.row.live} or "
-            "more and run the script again; if it was deleted on purpose, plan again."
-        )
-        return mongosh.moved(self.row.fix, said)
-
-    @property
-    def _shown(self) -> str:
-        return f"{self.row.ns} {self.row.id}"
 
 
 @dataclass(slots=True)

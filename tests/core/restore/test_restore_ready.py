@@ -106,3 +106,10 @@ def test_only_the_spare_itself_is_ended(tmp_path: Path, ours: bool) -> None:
     finally:
         other.kill()
         other.communicate()
+
+
+@pytest.mark.parametrize(("uri", "warned"), [("mongodb://s:2/", True), ("mongodb://u@s:2/", False)])
+def test_a_spare_without_access_control_is_spoken_of(uri: str, warned: bool) -> None:
+    facts = Facts(Ts(9, 1), Deployment(Kind.REPLICA_SET, version="6.0.5", set_name="rs"), Contents(BACKUP))
+    facts.spare, facts.spare_uri = Spare("s:2", "6.0.5", ttl_monitor=False, free_to_apply=True), tool_uri(uri)
+    assert ("spare-open" in {check.id for check in judge(facts)}) is warned
