@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 from bson import Timestamp
 
 from tallyglass.errors import PrivilegeError, ReadError
-from tallyglass.gateway import OPLOG, Gateway
+from tallyglass.gateway import OPLOG, Document, Gateway
 from tallyglass.moment import Ts
 from tallyglass.oplog import walk
 from tallyglass.restore import entries
@@ -17,6 +18,8 @@ from tallyglass.restore.entries import Entry
 BACK_OFF_SECONDS = 10
 """mongodump notes the newest entry it sees; entries before it may not be visible yet. So the replay begins earlier."""
 
+_TURN = 200
+"""Entries that are read in one go: some milliseconds."""
 SCAN_MS = 3_600_000
 """How long one pass over the window may take on the server."""
 
@@ -103,8 +106,20 @@ async def chain_beginning(gateway: Gateway, link: Ts) -> Ts | None:
 async def window(gateway: Gateway, start: Ts, end: Ts | None = None) -> AsyncIterator[Entry]:
     """All entries from ``start`` on, up to but not including ``end``."""
     bounds = {"$gte": stamp(start)} | ({"$lt": stamp(end)} if end else {})
-    async for batch in gateway.find_raw(OPLOG, {"ts": bounds}, time_ms=SCAN_MS):
-        for at, after in walk.split(batch):
+    async for entry in read_all(gateway, {"ts": bounds}):
+        yield entry
+
+
+async def read_all(gateway: Gateway, query: Document) -> AsyncIterator[Entry]:
+    """The entries that a query finds.
+
+    A batch holds some 100,000 of them. Without a turn for others meanwhile the driver's heartbeats would be late, and
+    would take the server for lost.
+    """
+    async for batch in gateway.find_raw(OPLOG, query, time_ms=SCAN_MS):
+        for number, (at, after) in enumerate(walk.split(batch)):
+            if number % _TURN == 0:
+                await asyncio.sleep(0)
             yield entries.read(batch[at:after])
 
 

@@ -21,10 +21,10 @@ from tallyglass.counters.libraries import recognise
 from tallyglass.counters.numbers import as_number, numeric_type
 from tallyglass.counters.shapes import Match, dig
 from tallyglass.errors import PrivilegeError, ReadError
-from tallyglass.gateway import OPLOG, Document, Gateway, Namespace
+from tallyglass.gateway import Document, Gateway, Namespace
 from tallyglass.moment import Ts
 from tallyglass.oplog import walk
-from tallyglass.restore import coverage, entries, mongosh
+from tallyglass.restore import coverage, mongosh
 from tallyglass.restore.archive import small_collections
 from tallyglass.restore.backup import StoredCollection
 from tallyglass.restore.bson_file import BrokenFile, decode, documents
@@ -240,11 +240,10 @@ async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str]
     }
     unfolder = Unfolder()
     wanted = set(namespaces)
-    async for batch in gateway.find_raw(OPLOG, query, time_ms=coverage.SCAN_MS):
-        for at, after in walk.split(batch):
-            for operation, whole in unfolder.feed(entries.read(batch[at:after])):
-                if operation.op == "c" or operation.ns in wanted:
-                    search.apply(operation, whole)
+    async for entry in coverage.read_all(gateway, query):
+        for operation, whole in unfolder.feed(entry):
+            if operation.op == "c" or operation.ns in wanted:
+                search.apply(operation, whole)
 
 
 def _row(one: Seen, unknown: list[str]) -> Reissue | None:
