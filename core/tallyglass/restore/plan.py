@@ -123,7 +123,7 @@ class Strategy(StrEnum):
     """How one namespace comes back to the live set."""
 
     WHOLE = "whole"
-    """Under its own name: nothing of that name is live."""
+    """Under its own name, where nothing of that name is live: put beside first, and then renamed."""
     MERGE = "merge"
     """Beside the live one, then merged: what was written after the point by others stays."""
     REPLACE = "replace"

@@ -8,7 +8,7 @@ more, the restored counter goes over ids again that are in use.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -177,7 +177,20 @@ async def find_reissues(
         if (row := _row(one, unknown)) is not None
     ]
     fixes.sort(key=lambda fix: (fix.row.ns, fix.row.id, fix.row.field))
-    return Found(tuple(fixes), tuple(unknown), {ns: tuple(sorted(paths)) for ns, paths in search.paths.items()})
+    paths = {ns: tuple(sorted(found)) for ns, found in search.paths.items()}
+    unknown += [
+        f"{clean_name(ns)} has a number under a name that no update can reach" for ns in paths if _odd(paths[ns])
+    ]
+    return Found(tuple(fixes), tuple(unknown), {ns: _even(found) for ns, found in paths.items()})
+
+
+def _even(paths: Iterable[str]) -> tuple[str, ...]:
+    """Those that mean the same in a pipeline: no step is empty or begins with a dollar."""
+    return tuple(path for path in paths if all(step and not step.startswith("$") for step in path.split(".")))
+
+
+def _odd(paths: Sequence[str]) -> bool:
+    return len(_even(paths)) < len(paths)
 
 
 def _may_hold_counters(ns: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from bson import ObjectId
 
 from tallyglass.restore.counter_fix import Fix
-from tallyglass.restore.reissue import Seen, _row
+from tallyglass.restore.reissue import Seen, _even, _row
 
 
 def test_only_what_was_there_at_the_point_or_is_gone_is_moved() -> None:
@@ -48,3 +48,7 @@ def test_a_counter_without_a_name_is_not_made_anew() -> None:
     unknown: list[str] = []
     assert _row(Seen("s.counters", ObjectId(), "seq", issued=7), unknown) is None
     assert "begin it above 7" in unknown[0]
+
+
+def test_a_path_that_would_mean_something_else_is_not_emitted() -> None:
+    assert _even(["seq", "a.b", "$seq", "a.$b", "a..b", ""]) == ("seq", "a.b")
