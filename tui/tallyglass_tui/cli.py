@@ -14,12 +14,12 @@ from tallyglass_tui.commands.options import Given, connection_options
 from tallyglass_tui.outermost import guarded
 
 COMMANDS = {
-    "counters": "one look at all counters",
+    "counters": "what runs out first, and when: all counters, once",
     "check": "for monitoring systems: one line, exit 0, 1, 2 or 3",
     "oid": "take ObjectIds apart, or give the first of a moment",
     "oplog": "entries of the oplog, one a line",
-    "incidents": "what people did: drops, mass deletes and updates",
-    "restore": "plan, prepare and verify a point-in-time restore",
+    "incidents": "who deleted what: drops, mass deletes and updates",
+    "restore": "the commands to get it back: plan, prepare, verify",
     "doctor": "what this user may see, and the role for the rest",
     "demo": "a real server with a lively workload to try it on",
 }
@@ -63,7 +63,13 @@ class Front(click.Group):
         sys.exit(guarded(lambda: click.Group.main(self, words, prog_name="tallyglass", standalone_mode=False)))
 
 
-@click.group(cls=Front, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Front,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="To try it without a server: tallyglass demo. In the dashboard ? is the help. "
+    "tallyglass COMMAND --help says more of a command; tallyglass URI --help, of the dashboard.",
+)
 @connection_options(uri=False)
 @click.version_option(__version__, prog_name="tallyglass", message="%(prog)s %(version)s")
 @click.pass_context

@@ -72,7 +72,7 @@ def grade(counter: Counter, thresholds: Thresholds, now: datetime) -> tuple[int,
             reasons.append((WARNING, text))
     days = days_left(counter, now)
     if days is not None:
-        text = f"may end in {days:.1f} days"
+        text = f"may end in {_span(days)}"
         if days <= thresholds.crit_days:
             reasons.append((CRITICAL, text))
         elif days <= thresholds.warn_days:
@@ -81,6 +81,13 @@ def grade(counter: Counter, thresholds: Thresholds, now: datetime) -> tuple[int,
         return OK, ""
     worst = max(level for level, _ in reasons)
     return worst, ", ".join(text for level, text in reasons if level == worst)
+
+
+def _span(days: float) -> str:
+    """Days; below two of them hours, below two of those minutes."""
+    if days >= 2:
+        return f"{days:.1f} days"
+    return f"{days * 24:.1f} hours" if days * 24 >= 2 else f"{days * 1440:.0f} minutes"
 
 
 def _share(used: float) -> str:

@@ -31,7 +31,7 @@ CODES = {"ok": 0, "warn": 1, "block": 2}
 WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
 
 
-@click.command()
+@click.command(short_help="Prove that backup and oplog reach the point; the commands.")
 @connection_options()
 @click.option("--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup to start from.")
 @click.option("--before", metavar="T:I", help="Restore to just before this entry of the oplog.")

@@ -12,7 +12,7 @@ from tallyglass_tui.commands.options import Given, connection_options, target_of
 from tallyglass_tui.outermost import complain
 
 
-@click.command()
+@click.command(short_help="Make the next backup provable.")
 @connection_options()
 @click.option("--out", type=click.Path(path_type=Path), metavar="PATH", help="Where the backup goes.")
 @click.option("--archive", is_flag=True, help="One archive file instead of a directory.")

@@ -21,7 +21,7 @@ _PLAN_BYTES = 200_000_000
 _PATIENT = {"socketTimeoutMS": 3_700_000}
 
 
-@click.command()
+@click.command(short_help="Compare what was restored with the plan.")
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
 @click.option("--spare", metavar="URI", required=True, help="The server that was restored onto.")
 @click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="What mongorestore wrote.")
