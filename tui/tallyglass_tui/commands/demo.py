@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
 
 import click
@@ -38,10 +39,11 @@ def command(headless: bool, port: int | None, seconds: float | None, mongod: str
 
 
 def _headless(port: int | None, seconds: float | None, mongod: str | None) -> int:
-    ended = threading.Event()
+    # A queue of this kind, unlike an Event, may be used by a handler that interrupts the one who waits on it.
+    ended: SimpleQueue[int] = SimpleQueue()
 
     def end(number: int, frame: FrameType | None) -> None:
-        ended.set()
+        ended.put(number)
 
     for number in _END_SIGNALS:
         signal.signal(number, end)
@@ -50,7 +52,8 @@ def _headless(port: int | None, seconds: float | None, mongod: str | None) -> in
     with Demo(port=port, mongod=mongod) as demo:
         print(demo.uri, flush=True)
         complain(f"a backup from before the workload is in {demo.backup}; Ctrl-C ends and removes everything.")
-        ended.wait(seconds)
+        with suppress(Empty):
+            ended.get(timeout=seconds)
         if demo.failure:
             complain(f"the workload stopped early: {type(demo.failure).__name__}.")
             return 1
