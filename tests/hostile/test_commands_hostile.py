@@ -230,7 +230,7 @@ def test_pasting_gives_the_same_words(bracketed: bool, shell: list[str], recorde
 @pytest.mark.terminal
 def test_pasting_what_the_standard_library_quotes_would_not(shell: list[str], recorder: Recorder) -> None:
     words = [ESCAPES["line kill"], ESCAPES["tab"]]
-    assert paste(recorder, shell, words, shlex.quote, patience=2.0) != [encoded(["mongodump", word]) for word in words]
+    assert paste(recorder, shell, words, shlex.quote, patience=1.0) != [encoded(["mongodump", word]) for word in words]
 
 
 def test_zsh_would_read_a_word_in_its_own_way(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,12 @@ import pytest
 
 from hostile.corpus import BIG, control_bytes, hidden
 from hostile.populate import Hostile
-from hostile.walk import ENTER, ESC
+from hostile.walk import ENTER, ESC, FOLDER
 from hostile.wire import clipboards, offences
 from pseudo_terminal import Terminal, dashboard, environment
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
-FOLDER = "w\x1b]0;x\x07\u202e[@click=app.quit]x"
 LARGE = ("big", "deep", "many keys")
 
 
@@ -81,7 +80,7 @@ def test_a_document_of_extreme_size(terminal: Terminal, folder: Path, name: str)
     assert not control_bytes(text.encode())
     assert not hidden(text)
     terminal.press("s")
-    terminal.wait(r"Saved 1 entry to ")
+    terminal.wait("Saved 1 entry")
     saved = json.loads(next(iter(folder.glob("*.jsonl"))).read_text(encoding="ascii"))
     assert saved["o"]["_id"] == name
     next(iter(folder.glob("*.jsonl"))).unlink()
@@ -101,16 +100,3 @@ def test_what_is_too_long_for_a_clipboard_is_not_said_to_be_in_it(terminal: Term
     terminal.wait("Too long to copy (")
     assert len(clipboards(bytes(terminal.raw))) == before
     assert len(BIG) > 1_000_000
-
-
-def test_the_name_of_the_folder_would_act_if_it_were_said_as_it_is(hostile: Hostile, folder: Path) -> None:
-    setup = "import tallyglass_tui.screens.oplog_selection as page\npage.clean = lambda text, *_: text"
-    terminal = Terminal(dashboard(hostile.uri, setup=setup), environment(folder.parent), frames=True, cwd=folder)
-    try:
-        terminal.wait(">999y")
-        terminal.press("3")
-        terminal.wait("dropDatabase")
-        terminal.press("ks")
-        terminal.wait_raw(lambda raw: offences(raw))
-    finally:
-        terminal.close()

@@ -11,6 +11,8 @@ from pseudo_terminal import Terminal
 ENTER, ESC, PAGE, TAB = "\r", "\x1b[27u", "\x1b[6~", "\t"
 PASTED = "\x1b[200~{}\x1b[201~"
 HEX_ID = "6923a1f0c0ffee0123456789"
+FOLDER = "w\x1b]0;folder\x07\u202e[@click=app.quit]x"
+"""A name for the folder that the dashboard is started in, and saves to."""
 UNGUARDED = "import tallyglass.text\ntallyglass.text._visible = lambda value: value"
 """Python that takes the guard out before the dashboard starts."""
 SPOOF = "or\u200bde\u202ers \x07\x9b31m \u2028[/x]"
