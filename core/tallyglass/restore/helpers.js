@@ -36,8 +36,11 @@ function mustHold(ns, count) {
 }
 function dropLike(name, pattern) {
   const where = db.getSiblingDB(name);
-  const names = where.getCollectionNames().filter((one) => new RegExp(pattern).test(one));
-  names.forEach((one) => where.getCollection(one).drop());
+  for (const one of where.getCollectionNames()) {
+    if (new RegExp(pattern).test(one)) {
+      where.getCollection(one).drop();
+    }
+  }
 }
 function moved(result, missing) {
   if (result.matchedCount + (result.upsertedCount || 0) < 1) {
@@ -90,7 +93,8 @@ function mustBeAbsent(ns) {
   }
 }
 function takeName(ns, beside, count) {
-  const [live, ready] = [ns, beside].map(isThere);
+  const live = isThere(ns);
+  const ready = isThere(beside);
   if (!live || ready) {
     mustHold(beside, count);
     mustBeAbsent(ns);
@@ -127,19 +131,25 @@ function forward(source, target, path, wanted, missing) {
   must(db.getSiblingDB(split(source)[0]).runCommand({aggregate: split(source)[1], pipeline: pipeline, cursor: {}}));
 }
 function replaceBy(ns, beside, kept, count, paths) {
-  const [live, ready, away] = [ns, beside, kept].map(isThere);
+  const live = isThere(ns);
+  const ready = isThere(beside);
+  const away = isThere(kept);
   if (live && ready && !away) {
     mustHold(beside, count);
-    paths.forEach((path) => forward(ns, beside, path, {}, "discard"));
+    for (const path of paths) {
+      forward(ns, beside, path, {}, "discard");
+    }
     rename(ns, kept);
     rename(beside, ns);
   } else if (!live && ready && away) {
     rename(beside, ns);
   } else if (!live || ready || !away) {
-    const found = [ns, beside, kept].filter(isThere).map(shown).join(", ") || "none";
-    throw new Error("Of " + [ns, beside, kept].map(shown).join(", ") + " there is: " + found
-      + ". That is neither before nor after the replacement: look what was made or dropped meanwhile. Nothing was written.");
+    const word = (there) => (there ? " is there" : " is not");
+    throw new Error(shown(ns) + word(live) + ", " + shown(beside) + word(ready) + ", " + shown(kept) + word(away)
+      + ": that is neither before nor after the replacement. Look what was made or dropped meanwhile. Nothing was written.");
   }
-  paths.forEach((path) => forward(kept, ns, path, {}, "discard"));
-  paths.forEach((path) => forward(kept, ns, path, {_id: {$not: {$type: "objectId"}}}, "insert"));
+  for (const path of paths) {
+    forward(kept, ns, path, {}, "discard");
+    forward(kept, ns, path, {_id: {$not: {$type: "objectId"}}}, "insert");
+  }
 }
