@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
@@ -28,7 +29,10 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What was chosen so far, and what came of it. ``failure`` says why there is no plan."""
+    """What was chosen so far, and what came of it.
+
+    ``failure`` says why there is no plan, ``since`` when planning began.
+    """
 
     limit: Ts | None = None
     incident: Incident | None = None
@@ -37,6 +41,7 @@ class Draft:
     plan: Plan | None = None
     failure: str = ""
     planning: bool = False
+    since: datetime | None = field(default=None, compare=False)
     room: Room | None = None
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from tallyglass.restore.plan import Level, Plan
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
@@ -10,6 +12,7 @@ from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import Piece
 
 LINES = 5
+_LONG_SECONDS = 5.0
 PARTS = ("incidents", "checks", "loss", "counters", "commands")
 
 
@@ -61,7 +64,9 @@ def _backup_line(draft: Draft) -> list[Piece]:
 def _plan_line(draft: Draft) -> list[Piece]:
     label: Piece = (" plan     ", "text--muted")
     if draft.planning:
-        return [label, ("reading the oplog and the backup ...", "")]
+        waited = (datetime.now(UTC) - draft.since).total_seconds() if draft.since else 0.0
+        so_long = f" for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else ""
+        return [label, (f"reading the oplog and the backup ...{so_long}", "")]
     if draft.failure:
         return [label, (draft.failure, "text--bad")]
     if draft.plan is None:

@@ -110,7 +110,7 @@ class OplogPage(OplogSelection):
             return (
                 f"Nothing that matches '{self._wanted_text[:60]}' yet. It is applied as entries arrive; Esc drops it."
             )
-        return "No entry yet: nothing has been written."
+        return "No entry yet: nothing was written since this was opened. t goes to a moment in the past."
 
     @on(Tail.FollowChanged)
     def _follow_changed(self) -> None:

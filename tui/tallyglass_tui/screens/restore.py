@@ -99,7 +99,9 @@ class RestorePage(RestoreChoices):
 
     def on_tick(self, _: Tick) -> None:
         """Keep the ages true."""
-        if self._part == "incidents":
+        if self._draft.planning:
+            self.show_draft()
+        elif self._part == "incidents":
             self._show_part()
 
     def on_resize(self, _: Resize) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from textual import on, work
@@ -102,7 +103,9 @@ class RestoreChoices(Page):
         elif not draft.backup:
             self._ask("backup", "")
         else:
-            self._draft = Draft(draft.limit, draft.incident, draft.backup, draft.spare, planning=True)
+            self._draft = Draft(
+                draft.limit, draft.incident, draft.backup, draft.spare, planning=True, since=datetime.now(UTC)
+            )
             uri = self.dashboard.session.target.uri
             feed = self.feeds.follow(
                 "restore plan", lambda gateway: plan_once(gateway, draft, uri), silence=_PLAN_SILENCE, once=True
