@@ -142,15 +142,17 @@ def _split(number: int) -> tuple[bytes, bytes, bytes]:
     return raw[:at], raw[at + 8 : id_at], raw[id_at + 8 :]
 
 
-def dashboard(page: str, rate: float, step: int = 0) -> int:
-    """The real dashboard on the made-up server."""
+def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "") -> int:
+    """The real dashboard on the made-up server, or on a real one."""
     from tallyglass.target import Target
     from tallyglass_tui.app import Dashboard, Session
     from tallyglass_tui.driver import BastionDriver
     from tallyglass_tui.feed import Feeds
     from tallyglass_tui.keys_first import put_keys_first
+    from tallyglass_tui.run import open_target
 
-    app = Dashboard(Session(Target.parse("mongodb://bench/")), Feeds(lambda: MadeUpGateway(rate, step)))  # type: ignore[arg-type,return-value]
+    target = Target.parse(uri or "mongodb://bench/")
+    app = Dashboard(Session(target), Feeds(lambda: open_target(target) if uri else MadeUpGateway(rate, step)))  # type: ignore[arg-type,return-value]
     app.driver_class = BastionDriver
     put_keys_first()
     if page != "counters":
@@ -272,6 +274,8 @@ def naive_log(rate: float) -> int:
 
 def main(argv: list[str]) -> int:
     """One of the screens."""
+    if argv[0] == "real":
+        return dashboard("oplog", uri=argv[1])
     kind, rate = argv[0], float(argv[1]) if len(argv) > 1 else 0.0
     if kind == "idle":
         return dashboard("counters", 0.0)
