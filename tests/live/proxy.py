@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import threading
 from types import TracebackType
 from typing import Self
 
 HOST = "127.0.0.1"
 _CHUNK = 1 << 16
+_SENT_AGAIN_SECONDS = 0.2
+_TRIES = 3
 
 
 class Proxy:
@@ -21,13 +24,16 @@ class Proxy:
 
     While it is cut, open connections stay open and silent, and new ones are accepted and never answered: what a
     network partition looks like. :meth:`reset` breaks all connections at once. ``delay``: seconds that bytes are
-    on their way, each way.
+    on their way, each way. ``loss``: the share of pieces that are lost and sent again after ever longer waits; one
+    that is lost too often resets the connection.
     """
 
     def __init__(self, target: int, port: int) -> None:
         self.target = target
         self.port = port
         self.delay = 0.0
+        self.loss = 0.0
+        self._chance = random.Random(7)
         self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
         self._open.set()
@@ -105,7 +111,17 @@ class Proxy:
             while data := await reader.read(_CHUNK):
                 if self.delay:
                     await asyncio.sleep(self.delay)
+                await self._send_again_what_is_lost(writer)
                 await self._open.wait()
                 writer.write(data)
                 await writer.drain()
         writer.close()
+
+    async def _send_again_what_is_lost(self, writer: asyncio.StreamWriter) -> None:
+        wait = _SENT_AGAIN_SECONDS
+        while self._chance.random() < self.loss:
+            if wait > _SENT_AGAIN_SECONDS * 2**_TRIES:
+                writer.transport.abort()
+                raise ConnectionResetError
+            await asyncio.sleep(wait)
+            wait *= 2

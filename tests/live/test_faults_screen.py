@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from lost_screen import AGE, SINCE, Open, bump, shown
+from lost_screen import AGE, QUICK, SINCE, Open, bump, shown
 from proxy import Proxy
 
 from access_control import LEAKS, PASSWORD, GuardedSet
@@ -62,7 +62,7 @@ def test_a_server_that_says_nothing(open_on: Open, fault: str) -> None:
     front, back = free_port(), free_port()
     with Proxy(back, front) as proxy, ReplicaSet(1, ports=[back], advertised=[front]) as servers:
         before = bump(servers)
-        terminal = open_on(servers.uri)
+        terminal = open_on(f"{servers.uri}&{QUICK}")
         terminal.wait(shown(before))
         terminal.press("3")
         terminal.wait("faults.counters")
@@ -103,18 +103,24 @@ def test_a_server_that_is_restarted(open_on: Open) -> None:
 
 
 @pytest.mark.soak
-def test_a_slow_link_shows_late_what_is_there(open_on: Open) -> None:
+@pytest.mark.parametrize(("delay", "loss"), [(0.7, 0.0), (0.05, 0.3)], ids=["slow", "lossy"])
+def test_a_bad_link_shows_late_what_is_there(open_on: Open, delay: float, loss: float) -> None:
     front, back = free_port(), free_port()
     with Proxy(back, front) as proxy, ReplicaSet(1, ports=[back], advertised=[front]) as servers:
         before = bump(servers, 0)
-        proxy.delay = 0.7
+        proxy.delay, proxy.loss = delay, loss
         terminal = open_on(servers.uri)
-        terminal.wait(shown(before))
-        terminal.wait(shown(bump(servers, 0)))
+        terminal.wait(lambda text: re.search(before, text))
+        after = bump(servers, 0)
+        terminal.wait(lambda text: re.search(after, text))
         terminal.press("3")
         terminal.wait("faults.counters")
         terminal.press("2")
         terminal.wait("first id")
+        proxy.delay = proxy.loss = 0.0
+        last = bump(servers, 0)
+        terminal.press("1")
+        terminal.wait(lambda text: shown(last)(text) and not AGE.search(text))
 
 
 def test_a_password_that_is_changed_and_a_right_that_is_taken(guarded_set: GuardedSet, open_on: Open) -> None:

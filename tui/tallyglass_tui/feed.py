@@ -24,7 +24,7 @@ from tallyglass_tui.unjoined import Unjoined
 T = TypeVar("T")
 
 _FIRST_DELAY = 0.5
-_LONGEST_DELAY = 10.0
+_LONGEST_DELAY = 5.0
 _LETTING_GO = 0.5
 """Seconds for the feeds, and for the client, to say goodbye to a server that may hang."""
 
