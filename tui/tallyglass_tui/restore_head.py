@@ -65,8 +65,8 @@ def _plan_line(draft: Draft) -> list[Piece]:
     label: Piece = (" plan     ", "text--muted")
     if draft.planning:
         waited = (datetime.now(UTC) - draft.since).total_seconds() if draft.since else 0.0
-        so_long = f" for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else ""
-        return [label, (f"reading the oplog and the backup ...{so_long}", "")]
+        so_long = f"for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else "..."
+        return [label, (f"reading the oplog and the backup {so_long}", "")]
     if draft.failure:
         return [label, (draft.failure, "text--bad")]
     if draft.plan is None:
