@@ -18,11 +18,7 @@ _CLIPBOARD = (
     "Copying goes through the terminal (OSC 52), so it works over SSH. Inside tmux it needs `set -g set-clipboard on`. "
     "Nothing is lost without it: all that can be copied is also on the screen."
 )
-_SELECTING = (
-    "Your terminal's own selection works as ever: the mouse is left to it unless Tallyglass was started with it."
-)
-
-
+_SELECTING = "Your terminal's own selection works as ever: the mouse is left to it."
 _LAST = ("list", "map", "text", "counter", "tail", "page", "app")
 """The ids of keys that many pages have begin with these: they come after what only this page can do."""
 
