@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from textual.events import Key
+
 from tallyglass_tui.widgets.filter_box import FilterBox
 
 
 async def test_keys_typed_in_one_go_are_for_the_line(screen_at: Any) -> None:
-    from textual.events import Key
-
     async with screen_at() as screen:
         for key in ("slash", "q", "p", "s", "enter"):
             screen.app.post_message(Key(key, {"slash": "/", "enter": "\r"}.get(key, key)))
@@ -20,6 +20,21 @@ async def test_keys_typed_in_one_go_are_for_the_line(screen_at: Any) -> None:
         assert screen.app.page._filter == "qps"
         assert screen.app.return_code is None
         assert not screen.app.pace.paused
+
+
+async def test_the_next_line_keeps_its_keys_from_what_the_last_one_set_off(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        page = screen.app.page
+        box = page.query_one(FilterBox)
+        for _ in range(5):
+            box.open()
+            page._set_filter("a")
+            page.post_message(FilterBox.Taken(box, "b"))
+            for _ in range(5):
+                await screen.pilot.pause()
+            assert screen.app.focused is box
+            screen.app.post_message(Key("escape", None))
+            await screen.pilot.pause()
 
 
 async def test_a_text_that_cannot_be_shown_stays_as_it_is_until_it_is_edited(screen_at: Any) -> None:

@@ -186,7 +186,7 @@ class CountersPage(Page):
         self._filter = text
         self._order = replace(self._order, words=words_of(text))
         self._arrange()
-        self.query_one(LiveTable).focus()
+        self.give_keys(self.query_one(LiveTable))
         self.refresh_bindings()
 
     def _arrange(self) -> None:
@@ -220,11 +220,11 @@ class CountersPage(Page):
         self.query_one("#summary").display = opened is None
         if opened is None:
             self._opened = ""
-            self.set_focus(self.query_one(LiveTable))
+            self.give_keys(self.query_one(LiveTable))
             self._show_table()
         else:
             self._show_detail()
-            self.query_one(CounterDetail).take_focus(opened)
+            self.give_keys(self.query_one(CounterDetail).keys_for(opened))
         self.refresh_bindings()
 
     def _show_detail(self) -> None:

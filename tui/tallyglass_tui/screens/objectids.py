@@ -84,7 +84,7 @@ class ObjectIdsPage(Page):
         self.query_one("#moment").styles.height = 4
         self._show()
         self._show_moment()
-        self.query_one(LiveTable).focus()
+        self.give_keys(self.query_one(LiveTable))
 
     def help_notes(self) -> Sequence[str]:
         """What the parts mean, and the forms of a moment."""
@@ -139,11 +139,11 @@ class ObjectIdsPage(Page):
     def action_other(self) -> None:
         """To the other list."""
         table, moment = self.query_one(LiveTable), self.query_one("#moment", PickList)
-        (moment if table.has_focus else table).focus()
+        self.give_keys(moment if table.has_focus else table)
 
     @on(FilterBox.Taken)
     def _typed(self, message: FilterBox.Taken) -> None:
-        self.query_one(LiveTable).focus()
+        self.give_keys(self.query_one(LiveTable))
         if not message.text.strip():
             return
         if self._asked_for == "moment":
@@ -187,7 +187,7 @@ class ObjectIdsPage(Page):
         self._ids = tuple(decode(digits) for digits in every[:_MOST_IDS])
         self._show()
         self.query_one(LiveTable).action_go(0)
-        self.query_one(LiveTable).focus()
+        self.give_keys(self.query_one(LiveTable))
 
     def _set_moment(self, text: str) -> None:
         try:

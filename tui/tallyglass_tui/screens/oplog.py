@@ -253,7 +253,7 @@ class OplogPage(OplogSelection):
         self.refresh_bindings()
 
     def _focus_view(self) -> None:
-        self.query_one(f"#{self._views[-1]}", Widget).focus()
+        self.give_keys(self.query_one(f"#{self._views[-1]}", Widget))
 
     def show_lines(self) -> None:
         """Say how things stand."""

@@ -37,12 +37,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tallyglass_tui.feed import Feed, Feeds, FeedTrouble
 from tallyglass_tui.messages import Tick, Visit
 from tallyglass_tui.screens import PAGES
 from tallyglass_tui.widgets.bars import Banner, KeysLine, NavLine
+from tallyglass_tui.widgets.filter_box import FilterBox
 from tallyglass_tui.widgets.line_view import Piece
 
 if TYPE_CHECKING:
@@ -189,6 +191,15 @@ class Page(Screen[None]):
         if action == "back":
             return self.can_go_back or self.dashboard.can_go_back
         return super().check_action(action, parameters)
+
+    def give_keys(self, widget: Widget) -> None:
+        """Let a widget take the keys, unless a line is being typed.
+
+        At once: ``Widget.focus`` acts only after all that waits, and so takes them from a line opened meanwhile.
+        """
+        box = self.focused
+        if not (isinstance(box, FilterBox) and box.is_open):
+            self.set_focus(widget)
 
     def action_filter(self) -> None:
         """Open the filter of the page."""

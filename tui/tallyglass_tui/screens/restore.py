@@ -62,7 +62,7 @@ class RestorePage(RestoreChoices):
         self._draft = Draft(backup=str(self.dashboard.session.backup or ""))
         self._scans = self.feeds.share("incidents", oplog_reads.incidents, silence=oplog_reads.NO_END)
         self.subscribe(self._scans, self.show_scan)
-        self.query_one(PickList).focus()
+        self.give_keys(self.query_one(PickList))
         self.show_draft()
 
     def visit(self, message: Visit) -> None:
@@ -171,7 +171,7 @@ class RestorePage(RestoreChoices):
     def _open_part(self, part: str) -> None:
         self._part = part
         self.show_draft()
-        self.query_one(PickList).focus()
+        self.give_keys(self.query_one(PickList))
         self.refresh_bindings()
 
     def show_draft(self) -> None:

@@ -66,7 +66,7 @@ class RestoreChoices(Page):
 
     @on(FilterBox.Taken)
     def _typed(self, message: FilterBox.Taken) -> None:
-        self.query_one(PickList).focus()
+        self.give_keys(self.query_one(PickList))
         text = message.text.strip()
         if self._asked_for == "backup" and text:
             self._draft = replace(self._draft, backup=text)

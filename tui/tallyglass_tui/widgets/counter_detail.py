@@ -9,6 +9,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.widget import Widget
 
 from tallyglass.counters.snapshot import Counter
 from tallyglass_tui.counter_facts import Line, facts
@@ -140,6 +141,6 @@ class CounterDetail(Vertical):
         self.query_one(CounterText).show(counter, now)
         self.query_one(PoolMap).show(counter.pool)
 
-    def take_focus(self, counter: Counter) -> None:
-        """The map takes the keys where there is one."""
-        self.query_one(PoolMap if counter.pool is not None else CounterText).focus()
+    def keys_for(self, counter: Counter) -> Widget:
+        """What takes the keys: the map where there is one."""
+        return self.query_one(PoolMap if counter.pool is not None else CounterText)

@@ -55,9 +55,8 @@ class FilterBox(Input):
         self.asks = asks or self.asks
         self.cursor_position = len(value)
         self.add_class("-open")
-        # At once: a key that came together with this one is meant for this line. And once more after what waits.
+        # At once: a key that came together with this one is meant for this line.
         self.screen.set_focus(self)
-        self.focus()
 
     @property
     def is_open(self) -> bool:
