@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from tallyglass.oplog.snapshot import OplogRow
 
-ROWS = 10_000
-BYTES = 16_000_000
+ROWS = 5_000
+BYTES = 8_000_000
 """Of raw entries, beside the rows themselves."""
 
 
