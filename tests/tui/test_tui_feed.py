@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -49,6 +50,24 @@ def test_the_latest_wins_and_rows_are_merged() -> None:
         rows.put((n,))
     assert (latest.take(), latest.take()) == (2, None)
     assert (rows.take(), rows.take()) == ((0, 1, 2), None)
+
+
+def test_it_ends_though_its_cancellation_is_lost(feeds: Feeds) -> None:
+    ended = threading.Event()
+
+    async def deaf(_: Any) -> AsyncIterator[int]:
+        try:
+            while True:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
+                yield 1
+        finally:
+            ended.set()
+
+    feed = feeds.follow("deaf", deaf)
+    taken(feed, lambda value: value == 1)
+    feed.stop()
+    assert ended.wait(30)
 
 
 def test_it_starts_anew_after_errors_silence_and_the_end(feeds: Feeds) -> None:

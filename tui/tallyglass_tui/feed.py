@@ -52,6 +52,7 @@ class Feed(Generic[T]):
         self.name = name
         self.silence = silence
         self.ended = False
+        self.stopped = False
         self._merge = merge
         self._lock = threading.Lock()
         self._value: T | None = None
@@ -104,6 +105,8 @@ class Feed(Generic[T]):
 
     def stop(self) -> None:
         """End it. What was left in the mailbox stays there."""
+        # Said too: the driver may lose the cancellation (see tallyglass.tasks).
+        self.stopped = True
         if self._future:
             self._future.cancel()
 
@@ -215,10 +218,10 @@ class Feeds:
     async def _keep_running(self, feed: Feed[T], make: Callable[[Gateway], AsyncIterator[T]], once: bool) -> None:
         gateway = await asyncio.shield(self._gateway)
         delay = _FIRST_DELAY
-        while True:
+        while not feed.stopped:
             values = make(gateway)
             try:
-                while True:
+                while not feed.stopped:
                     async with asyncio.timeout(feed.silence):
                         value = await anext(values)
                     feed.put(value)

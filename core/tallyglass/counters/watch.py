@@ -23,6 +23,7 @@ from tallyglass.counters.tracker import Tracker
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.gateway import Gateway, Namespace
 from tallyglass.moment import from_seconds
+from tallyglass.tasks import end
 from tallyglass.text import clean, clean_name
 
 _AT_ONCE = 8
@@ -197,9 +198,7 @@ class Watcher:
         try:
             await asyncio.gather(*tasks)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end(tasks)
         return troubles
 
     def _all_settled(self, count: int) -> None:

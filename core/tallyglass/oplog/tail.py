@@ -19,6 +19,7 @@ from tallyglass.oplog.past import end_of_oplog, newest, op_time, past, safe_end,
 from tallyglass.oplog.query import OplogFilter
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, OplogWindow, RowKind
 from tallyglass.oplog.stream import Arrived, Gap, Opened, Stream, TakenBack, Trouble
+from tallyglass.tasks import end
 
 ROOM = 500
 """Rows of one update at most."""
@@ -61,9 +62,7 @@ async def follow(
             yield tail.update()
             await asyncio.sleep(flush_seconds)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
 
 
 @dataclass(slots=True)
