@@ -76,6 +76,13 @@ class Recorder(monitoring.CommandListener):
 
 
 @pytest.fixture(scope="module")
+def replica_set() -> Iterator[ReplicaSet]:
+    """A set of this module's own: the incident on top is the one made here."""
+    with ReplicaSet(1) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="module")
 def lively(replica_set: ReplicaSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A counter, its collection, a backup, and an accident."""
     with replica_set.client() as client:
@@ -116,6 +123,8 @@ async def test_the_dashboard(replica_set: ReplicaSet, lively: Path) -> None:
             for place, keys, wanted in VISITS:
                 listed |= documented(place)
                 before = len(recorder.sent)
+                if keys == "enter":
+                    await until(lambda: bool(app.page._scan and app.page._scan.incidents), pilot)
                 await pilot.press(keys)
                 await until(lambda wanted=wanted: wanted <= recorder.names, pilot)
                 await until(lambda before=before: len(recorder.sent) >= before + 3, pilot)
