@@ -52,6 +52,12 @@ function writtenSince(ns, seen, kinds) {
   if (oplog.find({ts: seen}).limit(1).toArray().length !== 1) {
     throw new Error("The oplog does not reach back to the plan any more: plan again.");
   }
+  const [name, collection] = split(ns);
+  const other = [{"o.drop": collection, ns: name + ".$cmd"}, {"o.emptycapped": collection, ns: name + ".$cmd"},
+    {"o.renameCollection": ns}, {"o.to": ns}];
+  if (oplog.find({ts: {$gt: seen}, op: "c", $or: other}).limit(1).toArray().length > 0) {
+    throw new Error(shown(ns) + " was dropped, emptied or replaced since the plan: plan again. Nothing was written.");
+  }
   const wanted = {ts: {$gt: seen}, $or: [{ns: ns, op: {$in: kinds}}, {"o.applyOps.ns": ns}]};
   const shape = {op: 1, ns: 1, "o._id": 1, "o2._id": 1};
   ["op", "ns", "o._id", "o2._id"].forEach((one) => { shape["o.applyOps." + one] = 1; });

@@ -33,6 +33,8 @@ class Changed:
     hit: dict[bytes, Any] | None = field(default_factory=dict)
     by_incident: int = 0
     dropped: bool = False
+    replaced: bool = False
+    """Whether it was dropped or emptied, or its name was given away or taken: what is there now came otherwise."""
     numbers: tuple[int, int] | None = None
     """The least and the greatest whole number that was inserted as an ``_id``."""
 
@@ -81,8 +83,11 @@ class LossCount:
         elif entry.op == "c":
             changed.commands += 1
             changed.dropped |= entry.command == "drop"
+            changed.replaced |= entry.command in ("drop", "emptycapped", "renameCollection")
             if entry.command == "renameCollection":
-                self.changed.setdefault(str(entry.o.get("to")), Changed()).commands += 1
+                target = self.changed.setdefault(str(entry.o.get("to")), Changed())
+                target.commands += 1
+                target.replaced = True
             return
         if self._belongs(entry, whole):
             changed.by_incident += 1

@@ -105,6 +105,9 @@ def _beside(item: ExpectedNamespace, found: Changed, incident: Incident | None, 
         return Return(item.ns, Strategy.REPLACE, beside, note=note, away=away)
     if incident is None or incident.kind not in _MERGED:
         return Return(item.ns, Strategy.MERGE, beside, note="What is live stays as it is; what is missing comes back.")
+    if found.replaced and incident.kind != "deleteMany":
+        note = "It was dropped, emptied or replaced after the point: compare and merge by hand."
+        return Return(item.ns, Strategy.BESIDE, beside, note=note)
     if found.newer is None and incident.kind != "deleteMany":
         note = "Others wrote too many of its documents since to keep each: compare and merge by hand."
         return Return(item.ns, Strategy.BESIDE, beside, note=note)

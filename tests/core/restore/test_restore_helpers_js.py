@@ -19,7 +19,10 @@ const EJSON = {parse: (text) => ({v: JSON.parse(text).v["$timestamp"]})};
 const NumberInt = (n) => n;
 const sent = [];
 const oplog = {find: (query) => {
-  const rows = query.ts.$gt ? later : (reaches ? [{}] : []);
+  const dig = (row, path) => path.split(".").reduce((at, step) => at && at[step], row);
+  const fits = (row, one) => Object.entries(one).every(([path, value]) => dig(row, path) === value);
+  const hit = (row) => row.op === "c" && query.$or.some((one) => fits(row, one));
+  const rows = query.op ? later.filter(hit) : query.ts.$gt ? later : (reaches ? [{}] : []);
   return {limit: () => ({toArray: () => rows})};
 }};
 const collection = (ns) => ({...oplog, countDocuments: () => there[ns],
@@ -77,6 +80,23 @@ def test_what_is_written_after_the_plan_is_left_alone() -> None:
     gap = run(MERGE, reaches=False)
     assert gap.returncode != 0
     assert "plan again" in gap.stderr
+
+
+@pytest.mark.parametrize(
+    ("ns", "o", "right"),
+    [
+        ("s.$cmd", {"renameCollection": "s.tmp.agg_out.1", "to": "s.c", "dropTarget": True}, False),
+        ("s.$cmd", {"renameCollection": "s.c", "to": "s.d"}, False),
+        ("s.$cmd", {"drop": "c"}, False),
+        ("s.$cmd", {"emptycapped": "c"}, False),
+        ("t.$cmd", {"drop": "c"}, True),
+        ("s.$cmd", {"createIndexes": "c"}, True),
+    ],
+)
+def test_nothing_is_merged_into_what_took_the_name_since_the_plan(ns: str, o: dict[str, Any], right: bool) -> None:
+    done = run(MERGE, later=[{"op": "c", "ns": ns, "o": o}])
+    assert (done.returncode == 0) is right, done.stderr
+    assert right or "replaced since the plan" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import bson
 import pytest
+from bson import Int64, Timestamp
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.loss import Changed
+from tallyglass.restore import entries
+from tallyglass.restore.loss import Changed, LossCount
 from tallyglass.restore.plan import ExpectedNamespace, Strategy
 from tallyglass.restore.returns import merge_command, plan_returns
 
@@ -63,6 +66,25 @@ def test_nothing_newer_is_overwritten(kind: str) -> None:
     assert merge_command(row, many, what)["pipeline"][0] == {"$match": {"_id": {"$nin": [2]}}}
     unknown = Changed(by_incident=3, hit={b"1": 1}, newer=None)
     assert plan(expected("s.c"), {"s.c": unknown}, {"s.c"}, what)["s.c"][0] is Strategy.BESIDE
+
+
+@pytest.mark.parametrize(
+    ("o", "strategy"),
+    [
+        ({"renameCollection": "s.tmp.agg_out.1", "to": "s.c"}, Strategy.BESIDE),
+        ({"drop": "c"}, Strategy.BESIDE),
+        ({"collMod": "c"}, Strategy.MERGE),
+    ],
+)
+def test_what_took_the_name_after_a_bad_update_is_not_overwritten(o: dict[str, Any], strategy: Strategy) -> None:
+    what = incident("updateMany", "s.c")
+    count = LossCount(what)
+    for i, row in enumerate((
+        {"op": "u", "ns": "s.c", "o": {"$v": 2, "diff": {}}, "o2": {"_id": 1}},
+        {"op": "c", "ns": "s.$cmd", "o": o},
+    )):  # fmt: skip
+        count.feed(entries.read(bson.encode({"ts": Timestamp(5, 1 + i), "t": Int64(1), "v": 2, **row})))
+    assert plan(expected("s.c"), count.changed, {"s.c"}, what)["s.c"][0] is strategy
 
 
 def test_a_delete_brings_back_only_what_is_missing() -> None:

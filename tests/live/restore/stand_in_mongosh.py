@@ -178,6 +178,11 @@ def merge_since(client: MongoClient[Any], reader: Reader) -> None:
     oplog = client.local["oplog.rs"]
     if oplog.find_one({"ts": seen}) is None:
         sys.exit("stand-in for mongosh: the oplog does not reach back to the plan")
+    db, _, name = ns.partition(".")
+    other = [{f"o.{word}": name, "ns": f"{db}.$cmd"} for word in ("drop", "emptycapped")]
+    other += [{f"o.{word}": ns} for word in ("renameCollection", "to")]
+    if oplog.find_one({"ts": {"$gt": seen}, "op": "c", "$or": other}):
+        sys.exit(f"stand-in for mongosh: {ns!r} was dropped, emptied or replaced since the plan")
     ids = []
     kinds = "d" if body["pipeline"][-1]["$merge"]["whenMatched"] == "keepExisting" else "iud"
     for entry in oplog.find({"ts": {"$gt": seen}, "$or": [{"ns": ns}, {"o.applyOps.ns": ns}]}):
