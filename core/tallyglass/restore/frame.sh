@@ -150,6 +150,20 @@ past() {
   return 1
 }
 
+# What tools say holds names out of the data, and those may hold what steers a terminal. No pipeline: it would run the
+# step in a shell of its own, which goes on with the next command where this one is killed.
+safely() {
+  local status=0 shown
+  rm -f "$W/words"
+  mkfifo "$W/words"
+  cat -v <"$W/words" >&2 &
+  shown=$!
+  "$@" >"$W/words" 2>&1 || status=$?
+  wait "$shown" || true
+  rm -f "$W/words"
+  return "$status"
+}
+
 step() {
   local number=$1 phase=$2 title=$3 why=$4 undo=$5 kind=$6 shown=$7 answer
   if past "$phase"; then
@@ -158,7 +172,7 @@ step() {
   if [ -e "$W/done/$number" ]; then
     say "[$number/$STEPS] $phase: $title (done before)"
     if [ "$kind" = again ] && [ ! -e "$W/done/$STEPS" ]; then
-      "run_$number" || die "[step-failed] Step $number ($title) cannot be taken up again."
+      safely "run_$number" || die "[step-failed] Step $number ($title) cannot be taken up again."
     fi
     arm
     return 0
@@ -181,9 +195,9 @@ step() {
     fi
     [ "$answer" = y ] || [ "$answer" = Y ] || die "at step $number, as you wished. Run the script again to go on."
   fi
-  "run_$number" || die "[step-failed] Step $number ($title) failed; nothing after it was run."
+  safely "run_$number" || die "[step-failed] Step $number ($title) failed; nothing after it was run."
   arm
-  "check_$number" || die "[check-failed] Step $number ($title) did not give what was computed beforehand."
+  safely "check_$number" || die "[check-failed] Step $number ($title) did not give what was computed beforehand."
   mkdir -p "$W/done"
   : >"$W/done/$number"
 }

@@ -11,7 +11,7 @@ from tallyglass.restore.backup import ARCHIVE, Contents
 from tallyglass.restore.files import WorkDir, chain, write
 from tallyglass.restore.plan import Command, ExpectedNamespace, Phase, Return, Slice
 from tallyglass.restore.tool_uri import ToolUri
-from tallyglass.text import shell_join
+from tallyglass.text import shell_join, shell_quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,21 @@ def run_mongosh(
     argv = tool("mongosh", "--nodb", "--norc", "--quiet", f"--file={path}")
     lines = mongosh.program(statements, uri.text, password)
     return Command(phase, title, argv, chain(write(path, lines), shell_join(argv)), why, undo)
+
+
+def logged(argv: Sequence[str], log: str) -> str:
+    """A tool whose words are kept as they are; the terminal is shown nothing that could steer it."""
+    return f"{shell_join(argv)} 2>&1 | tee {shell_quote(log)} | cat -v"
+
+
+def said_at_the_end(restored: str, log: str) -> str:
+    """Whether the last line that mongorestore wrote says that ``restored`` documents came, a pattern, and none failed.
+
+    The last line alone: in those before it stand names out of the data, which may read like it.
+    """
+    came = rf"{restored} document\(s\) restored successfully\. 0 document\(s\) failed to restore\."
+    line = f"^[^[:space:]]+[[:space:]]{came}$"
+    return f"tail -n 1 {shell_quote(log)} | grep -qE {shell_quote(line)}"
 
 
 def verification(order: Order, *options: str) -> tuple[str, ...]:

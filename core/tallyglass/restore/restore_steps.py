@@ -9,7 +9,7 @@ from __future__ import annotations
 from tallyglass.restore import mongosh, own_spare
 from tallyglass.restore.backup import ARCHIVE, DATA_FILES
 from tallyglass.restore.files import chain
-from tallyglass.restore.order import Order, run_mongosh, text, tool, verification
+from tallyglass.restore.order import Order, logged, run_mongosh, said_at_the_end, text, tool, verification
 from tallyglass.restore.plan import Command, Phase
 from tallyglass.restore.spare import VIEW_OPENER
 from tallyglass.text import shell_join, shell_quote
@@ -150,13 +150,13 @@ def _replay(order: Order) -> Command:
         Phase.RESTORE,
         "Replay the oplog" if classic else "Restore and replay in one run",
         argv,
-        chain(whole, ready, f"{shell_join(argv)} 2>&1 | tee {log}"),
+        chain(whole, ready, logged(argv, work.log)),
         why=f"Everything before {order.limit} and nothing from it on."
         + ("" if classic else " One run: indexes come last, from one list."),
         undo="The spare alone is changed: empty it, or start another.",
-        proof=(
-            f"grep -qF {shell_quote(f'applied {order.applied} oplog entries')} {log} && "
-            f"grep -qE '(^|[^0-9])0 document\\(s\\) failed' {log}"
+        proof=chain(
+            f"grep -qE {shell_quote(f'^[^[:space:]]+[[:space:]]applied {order.applied} oplog entries$')} {log}",
+            said_at_the_end("[0-9]+", work.log),
         ),
     )
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from tallyglass.restore import mongosh, own_spare
 from tallyglass.restore.files import chain
-from tallyglass.restore.order import Order, escape_pattern, run, run_mongosh, text, tool
+from tallyglass.restore.order import Order, escape_pattern, logged, run, run_mongosh, said_at_the_end, text, tool
 from tallyglass.restore.plan import Command, Phase, Return, Strategy
 from tallyglass.restore.return_needs import needs
-from tallyglass.text import clean_name, shell_join, shell_quote
+from tallyglass.text import clean_name, shell_join
 
 
 def return_steps(order: Order) -> list[Command]:
@@ -64,7 +64,7 @@ def _bring_back(order: Order, row: Return, number: int) -> list[Command]:
         options += [] if row.strategy in (Strategy.REPLACE, Strategy.WHOLE) else ["--noIndexRestore"]
     into = clean_name(row.beside or row.ns, 80)
     back = tool("mongorestore", *options, f"--dir={folder}")
-    log = shell_quote(work.at(f"back-{number}.log"))
+    log = work.at(f"back-{number}.log")
     steps = [run(Phase.RETURN, f"Dump {shown} from the spare", dump, why="Only what was damaged goes back.")]
     if not row.beside:
         steps.append(
@@ -78,10 +78,10 @@ def _bring_back(order: Order, row: Return, number: int) -> list[Command]:
             Phase.RETURN,
             f"Put it into the live set as {into}",
             back,
-            f"{shell_join(back)} 2>&1 | tee {log}",
+            logged(back, log),
             why="Nothing live is touched yet." if row.beside else "There is no live collection of this name.",
             undo=f"Drop {into} on the live set.",
-            proof=f"grep -qE {shell_quote(_all_came(order, row.ns))} {log}",
+            proof=said_at_the_end(_came(order, row.ns), log),
         )
     )
     statements = order.merges.get(row.ns, [])
@@ -102,10 +102,10 @@ def _last_words(row: Return, shown: str) -> tuple[str, str, str]:
     return f"Merge it into {shown}", why, "Keep the oplog copy: it holds every later change."
 
 
-def _all_came(order: Order, ns: str) -> str:
-    """What mongorestore says when something came: a merge of a collection that is not there would succeed too."""
+def _came(order: Order, ns: str) -> str:
+    """How many documents came: some, where there were some; a merge of a collection that is not there succeeds too."""
     some = any(item.ns == ns and item.documents for item in order.expected)
-    return f"(^|[^0-9]){'[1-9][0-9]*' if some else '[0-9]+'} document\\(s\\) restored successfully\\. 0 document"
+    return "[1-9][0-9]*" if some else "[0-9]+"
 
 
 def clean_steps(order: Order) -> list[Command]:

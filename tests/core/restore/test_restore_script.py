@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,6 @@ from tallyglass.restore.plan import (
     Backup,
     Check,
     Command,
-    ExpectedNamespace,
     Level,
     Phase,
     Plan,
@@ -136,8 +136,6 @@ def rehearse(tmp_path: Path, made: Plan, *options: str) -> subprocess.CompletedP
 
 
 def with_work(tmp_path: Path, *steps: Command) -> Plan:
-    from dataclasses import replace
-
     return replace(plan(*steps), work_dir=str(tmp_path / "work"), tools_needed="100.15")
 
 
@@ -169,8 +167,6 @@ def test_the_script_asks_and_takes_silence_for_no(tmp_path: Path) -> None:
 
 
 def test_what_is_for_a_person_is_not_run_by_yes(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     asked = replace(step(f"touch {tmp_path}/by-hand"), by_hand=True)
     made = with_work(tmp_path, asked, step(f"touch {tmp_path}/after"))
     done = rehearse(tmp_path, made, "--yes")
@@ -180,8 +176,6 @@ def test_what_is_for_a_person_is_not_run_by_yes(tmp_path: Path) -> None:
 
 
 def test_a_password_reaches_the_tools_as_it_is_and_is_gone_afterwards(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     work, secret = tmp_path / "work", " it's & \\' \"so\" "
     steps = (step(f"printf 'uri: x\\n' > {work}/source.yml"), step(f"cp {work}/source.yml {tmp_path}/seen"))
     made = replace(with_work(tmp_path, *steps), source_user="u", passwords=("source",))
@@ -196,8 +190,6 @@ def test_a_password_reaches_the_tools_as_it_is_and_is_gone_afterwards(tmp_path: 
 
 def test_only_what_is_needed_is_asked_for(tmp_path: Path) -> None:
     """There is no terminal here, so that asking ends the script."""
-    from dataclasses import replace
-
     steps = with_work(tmp_path, step("true"), step("true", phase=Phase.RESTORE))
     made = replace(steps, spare_user="u", passwords=("spare",))
     assert rehearse(tmp_path, made, "--yes", "--until=secure").returncode == 0
@@ -248,22 +240,6 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_what_came_back_is_counted_before_it_is_merged(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    held = replace(order(str(tmp_path)), expected=(ExpectedNamespace("shop.orders", "collection", 951),))
-    (back,) = [made for made in commands(held) if "back-1.log" in made.proof]
-    assert back.shell.endswith(f"2>&1 | tee {tmp_path}/back-1.log")
-    log = tmp_path / "back-1.log"
-    for said, right in (
-        ("951 document(s) restored successfully. 0 document(s) failed to restore.", True),
-        ("0 document(s) restored successfully. 0 document(s) failed to restore.", False),
-        ("950 document(s) restored successfully. 1 document(s) failed to restore.", False),
-    ):
-        log.write_text(f"2026-11-20T18:15:44.000+0000\t{said}\n")
-        assert (subprocess.run(["bash", "-c", back.proof], check=False).returncode == 0) is right
-
-
 def test_an_oplog_copy_that_changed_is_not_replayed(tmp_path: Path) -> None:
     steps = commands(order(str(tmp_path)))
     (apart,) = [made for made in steps if "manifest" in made.shell and not made.argv]
@@ -278,8 +254,6 @@ def test_an_oplog_copy_that_changed_is_not_replayed(tmp_path: Path) -> None:
 
 
 def test_data_files_are_replayed_on_once(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     held = order(str(tmp_path))
     held = replace(held, contents=Contents(replace(held.contents.backup, form=DATA_FILES)))
     (replay,) = [made for made in commands(held) if "--oplogReplay" in made.argv]
