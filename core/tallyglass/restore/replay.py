@@ -7,24 +7,17 @@ refuses, what counts in its line "applied N oplog entries", and which collection
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tallyglass.moment import Ts
 from tallyglass.restore.backup import StoredCollection
 from tallyglass.restore.catalog import Catalog
 from tallyglass.restore.chains import Chain, Problem, is_left_out
+from tallyglass.restore.command_effects import Commands
 from tallyglass.restore.entries import Entry, Txn
 from tallyglass.restore.gone import Gone
 from tallyglass.restore.tally import Tally
 from tallyglass.text import clean, clean_name
 
-KNOWN_COMMANDS = frozenset(
-    {
-        "renameCollection", "dropDatabase", "applyOps", "dbCheck", "create", "convertToCapped", "emptycapped", "drop",
-        "createIndexes", "deleteIndex", "deleteIndexes", "dropIndex", "dropIndexes", "collMod", "startIndexBuild",
-        "abortIndexBuild", "commitIndexBuild",
-    }
-)  # fmt: skip
 KEPT_CONFIG = frozenset({"chunks", "collections", "databases", "settings", "shards", "tags", "version"})
 SKIPPED_OPS = frozenset({"n", "cd", "ci", "cu", "km"})
 SKIPPED_COMMANDS = frozenset({"startIndexBuild", "abortIndexBuild", "setMultikeyMetadata"})
@@ -71,7 +64,7 @@ class Replay:
         """Databases where a view is written though nothing holds views there yet."""
         self._gone = Gone((item.uuid for item in self.catalog.collections.values()), begun_after)
         self._split: list[tuple[frozenset[Ts], frozenset[bytes]]] = []
-        self._overlaps: list[tuple[Problem, bytes]] = []
+        self._commands = Commands(self.catalog, self._gone, self.kinds, self._problem, running=running)
         self._open: dict[Txn, Chain] = {}
         self._tally = Tally(self.catalog)
         self._term = -1
@@ -110,7 +103,9 @@ class Replay:
 
     def finish(self) -> None:
         """Take the end of the window: judge what was left open until then."""
-        self.problems += [problem for problem, uuid in self._overlaps if not self._gone.dropped_before_backup(uuid)]
+        self.problems += [
+            problem for problem, uuid in self._commands.overlaps if not self._gone.dropped_before_backup(uuid)
+        ]
         for ts, ns in self.unexplained().items():
             self.problems.append(
                 Problem("base-incomplete", f"{clean_name(ns)} is written at {ts} but is not in the backup", ts)
@@ -184,7 +179,7 @@ class Replay:
             return
         self.applied += 1
         if entry.op == "c":
-            self._command(entry, top=top)
+            self._command(entry)
         elif entry.op in ("i", "u", "d"):
             self._document(entry, top=top)
         else:
@@ -218,104 +213,12 @@ class Replay:
         else:
             self.catalog.views[name] = {key: value for key, value in entry.o.items() if key != "_id"}
 
-    # --- commands --------------------------------------------------------------------------------------------
-
-    def _command(self, entry: Entry, *, top: bool) -> None:
-        name = entry.command
-        if name not in KNOWN_COMMANDS:
-            self._problem("unknown-command", f"{clean(name)} at {entry.ts}", entry)
+    def _command(self, entry: Entry) -> None:
+        if entry.command != "applyOps":
+            self._commands.apply(entry)
             return
-        if name == "applyOps":
-            for inner in entry.inner:
-                self._apply(inner, top=False)
-            return
-        target = entry.o.get(name)
-        ns = f"{entry.db}.{target}" if isinstance(target, str) else entry.ns
-        self._gone.note(entry)
-        if name == "create":
-            self._create(ns, entry)
-        elif name == "drop":
-            self.catalog.drop(ns)
-        elif name == "dropDatabase":
-            self.catalog.drop_database(entry.db)
-        elif name == "renameCollection":
-            self._rename(str(target), entry)
-        elif name in ("createIndexes", "commitIndexBuild"):
-            self._add_indexes(ns, entry)
-        elif name in ("dropIndex", "dropIndexes", "deleteIndex", "deleteIndexes"):
-            self._drop_indexes(ns, entry)
-        elif name == "collMod":
-            self._coll_mod(ns, entry)
-        elif name == "emptycapped" and ns in self.catalog.collections:
-            self.catalog.collections[ns].touched = None
-        elif name == "convertToCapped":
-            self._problem("unknown-command", f"convertToCapped at {entry.ts}, in the form of servers before 4.4", entry)
-
-    def _create(self, ns: str, entry: Entry) -> None:
-        options = {key: value for key, value in entry.o.items() if key not in ("create", "idIndex", "autoIndexId")}
-        if "viewOn" in options:
-            self.kinds.add("views")
-            self.catalog.views[ns] = options
-            return
-        if "timeseries" in options:
-            self.kinds.add("timeseries")
-        if "validator" in options:
-            self.kinds.add("validators")
-        id_index = entry.o.get("idIndex")
-        self.catalog.create(ns, entry.ui, options, dict(id_index) if isinstance(id_index, Mapping) else None)
-
-    def _rename(self, source: str, entry: Entry) -> None:
-        target = str(entry.o.get("to", ""))
-        temporary = source.partition(".")[2].startswith("tmp")
-        self.kinds.add("out" if temporary else "rename")
-        moving = self.catalog.collections.get(source)
-        another = moving is not None and moving.uuid and entry.ui and moving.uuid != entry.ui
-        if self.catalog.rename(source, target) and not another:
-            return
-        there = self.catalog.collections.get(target)
-        if another or there is None or not entry.ui or there.uuid != entry.ui:
-            text = f"{clean_name(source)} became {clean_name(target)} at {entry.ts}, while the backup was taken"
-            self._overlaps.append((Problem("rename-overlap", text, entry.ts), entry.ui))
-
-    def _add_indexes(self, ns: str, entry: Entry) -> None:
-        specs = entry.o.get("indexes") if entry.command == "commitIndexBuild" else [_inline(entry.o)]
-        for spec in specs if isinstance(specs, list) else ():
-            name = str(spec.get("name"))
-            self.catalog.listed.setdefault(ns, {})[name] = dict(spec)
-            if ns in self.catalog.collections:
-                self.catalog.collections[ns].indexes[name] = dict(spec)
-
-    def _drop_indexes(self, ns: str, entry: Entry) -> None:
-        self.kinds.add("dropIndexes")
-        if self.running:
-            self._problem("classic-indexes", f"indexes of {clean_name(ns)} are dropped at {entry.ts}", entry)
-        found = self.catalog.collections.get(ns)
-        for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
-            for name in _named(indexes, entry.o.get("index")):
-                if name != "_id_":
-                    del indexes[name]
-
-    def _coll_mod(self, ns: str, entry: Entry) -> None:
-        self.kinds.add("collMod")
-        found = self.catalog.collections.get(ns)
-        change = entry.o.get("index")
-        if isinstance(change, Mapping):
-            wanted = change.get("name", change.get("keyPattern"))
-            listed = _named(self.catalog.listed.get(ns, {}), wanted)
-            if not listed:
-                self._problem(
-                    "collmod-lost-index",
-                    f"collMod of {clean_name(ns)} at {entry.ts} names an index it will not find",
-                    entry,
-                )
-            for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
-                for name in _named(indexes, wanted):
-                    indexes[name] |= _index_changes(change)
-        if found is not None:
-            changed = {key: value for key, value in entry.o.items() if key not in ("collMod", "index")}
-            found.options |= changed
-            if "validator" in changed:
-                self.kinds.add("validators")
+        for inner in entry.inner:
+            self._apply(inner, top=False)
 
     def _problem(self, kind: str, text: str, entry: Entry) -> None:
         self.problems.append(Problem(kind, text, entry.ts))
@@ -325,22 +228,3 @@ def _ignored(ns: str) -> bool:
     if ns.startswith("__mdb_internal"):
         return True
     return ns.startswith("config.") and ns.removeprefix("config.") not in KEPT_CONFIG
-
-
-def _inline(o: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in o.items() if key != "createIndexes"}
-
-
-def _named(indexes: Mapping[str, Mapping[str, Any]], wanted: object) -> list[str]:
-    """The names of the indexes that a command means: one by name, by key pattern, or all."""
-    if wanted == "*":
-        return list(indexes)
-    if isinstance(wanted, str):
-        return [wanted] if wanted in indexes else []
-    if isinstance(wanted, Mapping):
-        return [name for name, spec in indexes.items() if list(spec.get("key", {}).items()) == list(wanted.items())]
-    return []
-
-
-def _index_changes(change: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in change.items() if key not in ("name", "keyPattern")}
