@@ -20,6 +20,11 @@ function split(ns) {
 function shown(ns) {
   return JSON.stringify(ns).replace(/[^ -~]/g, (one) => "\\u" + one.charCodeAt(0).toString(16).padStart(4, "0"));
 }
+function mustNotBeSet(name) {
+  if (must(db.getSiblingDB("admin").runCommand({hello: 1})).setName === name) {
+    throw new Error("This is a member of the live set, not the spare. Nothing was written.");
+  }
+}
 function isThere(ns) {
   const [name, collection] = split(ns);
   return db.getSiblingDB(name).getCollectionInfos({name: collection}, {nameOnly: true}).length === 1;

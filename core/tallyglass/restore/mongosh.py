@@ -13,7 +13,7 @@ from tallyglass.mongosh import call, keeps_order, literal
 
 __all__ = [
     "call", "create_indexes", "drop_like", "gone", "keeps_order", "literal", "merge_since", "moved", "must",
-    "must_be_absent", "must_be_allowed", "program", "replace_by", "take_name",
+    "must_be_absent", "must_be_allowed", "must_not_be_set", "program", "replace_by", "take_name",
 ]  # fmt: skip
 
 
@@ -30,6 +30,11 @@ def gone(db: str, body: Mapping[str, Any]) -> str:
 def must_be_absent(ns: str) -> str:
     """Stop where there is something of this name."""
     return f"mustBeAbsent({literal(ns)});"
+
+
+def must_not_be_set(name: str) -> str:
+    """Stop where the server is a member of the replica set of this name."""
+    return f"mustNotBeSet({literal(name)});"
 
 
 def must_be_allowed(needs: Sequence[tuple[str, str, Sequence[str]]]) -> str:

@@ -21,7 +21,8 @@ class Order:
     ``own_spare`` is a port: the commands start a spare of their own there; 0 where one was named. ``fixes`` and
     ``live_fixes`` are the mongosh statements for counters on the spare and on the live set; ``merges`` those that merge
     what came back, by namespace. ``moved`` are the namespaces of the counters in ``live_fixes``,
-    ``definitions`` the statements for indexes and validators that a person decides on.
+    ``definitions`` the statements for indexes and validators that a person decides on. ``set_name`` is that of the
+    source, which the spare must not have.
     """
 
     work: WorkDir
@@ -45,6 +46,7 @@ class Order:
     moved: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
     own_spare: int = 0
+    set_name: str = ""
 
     def password(self, role: str) -> str:
         """The file that holds the password of ``source`` or ``spare`` while the commands run."""
@@ -80,6 +82,9 @@ def run_mongosh(
     path = order.work.at(file)
     password = order.password(role) if uri.asks else ""
     argv = tool("mongosh", "--nodb", "--norc", "--quiet", f"--file={path}")
+    if role == "spare":
+        # Its address may lead elsewhere by now: a tunnel that was opened again, a name that moved.
+        statements = [mongosh.must_not_be_set(order.set_name), *statements]
     lines = mongosh.program(statements, uri.text, password)
     return Command(phase, title, argv, chain(write(path, lines), shell_join(argv)), why, undo)
 

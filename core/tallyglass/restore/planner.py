@@ -154,6 +154,7 @@ def _order(facts: Facts, plan: Plan) -> Order:
         moved=tuple(live_fixes),
         definitions=facts.definitions.statements,
         own_spare=facts.own_spare,
+        set_name=plan.set_name,
     )
 
 

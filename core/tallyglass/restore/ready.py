@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tallyglass.gateway import Gateway
+from tallyglass.restore.backup import DATA_FILES
 from tallyglass.restore.plan import Check, Level, Plan
 from tallyglass.restore.spare import VIEW_OPENER, Spare, look_at_spare
 from tallyglass.restore.toolset import version_pair
@@ -13,7 +14,8 @@ from tallyglass.text import clean
 
 
 async def ready(plan: Plan, spare: Gateway) -> Verification:
-    """Whether the spare is empty and no part of the source; mongorestore drops what it finds under the same names."""
+    """Whether the spare is no part of the source, and empty unless it runs on a copy of the data files; mongorestore
+    drops what it finds under the same names."""
     found = await look_at_spare(spare, plan.spare)
     full = [db for db in found.databases if not await _only_opened(spare, db)]
     return judge_ready(plan, replace(found, databases=tuple(full)))
@@ -33,7 +35,7 @@ def judge_ready(plan: Plan, found: Spare) -> Verification:
         return _blocked("spare-is-source", "The spare is part of the source or of a cluster.", "Name another server.")
     if version_pair(found.version) != version_pair(plan.server_version):
         return _blocked("spare-version", f"The spare runs MongoDB {clean(found.version)}, not {plan.server_version}.")
-    if found.databases:
+    if found.databases and plan.backup.form != DATA_FILES:
         shown = clean(", ".join(found.databases[:5]))
         return _blocked(
             "spare-not-empty",
@@ -42,7 +44,7 @@ def judge_ready(plan: Plan, found: Spare) -> Verification:
         )
     if found.ttl_monitor:
         return _blocked("spare-ttl", "The spare's TTL monitor is on.", "Set ttlMonitorEnabled=false there.")
-    return Verification((Check("spare", Level.OK, "The spare is empty."),))
+    return Verification((Check("spare", Level.OK, "The spare is as the plan needs it."),))
 
 
 def _blocked(name: str, title: str, advice: str = "") -> Verification:

@@ -144,7 +144,7 @@ def _replay(order: Order) -> Command:
     )
     log = shell_quote(work.log)
     # Data files are on the spare already; a second replay over a part of the first would not be the same.
-    ready = _only_once(order) if classic else _still_empty(order)
+    ready = chain(shell_join(verification(order, "--empty")), _only_once(order)) if classic else _still_empty(order)
     whole = shell_join(("sha256sum", "--check", "--quiet", work.at("manifest.sha256")))
     return Command(
         Phase.RESTORE,

@@ -181,6 +181,13 @@ def test_who_may_not_write_is_told_before_anything_is_written(
     assert lacks in done.stderr
 
 
+@pytest.mark.parametrize(("said", "right"), [({"setName": "rs"}, False), ({"setName": "other"}, True), ({}, True)])
+def test_what_is_for_the_spare_does_not_run_on_the_live_set(said: dict[str, str], right: bool) -> None:
+    done = run(mongosh.must_not_be_set("rs"), answer={"ok": 1} | said)
+    assert (done.returncode == 0) is right
+    assert right or "not the spare" in done.stderr
+
+
 @pytest.mark.parametrize(("code", "right"), [(26, True), (27, True), (13, False)])
 def test_what_is_gone_already_need_not_be_dropped(code: int, right: bool) -> None:
     assert (run(mongosh.gone("s", {"drop": "c"}), answer={"ok": 0, "code": code}).returncode == 0) is right

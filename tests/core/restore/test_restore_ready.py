@@ -43,7 +43,12 @@ def test_what_the_spare_has_become(found: Spare, check: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "steps"), [(DIRECTORY, ["--oplogReplay"]), (ARCHIVE, ["--archive=", "--oplogReplay"]), (DATA_FILES, [])]
+    ("form", "steps"),
+    [
+        (DIRECTORY, ["--oplogReplay"]),
+        (ARCHIVE, ["--archive=", "--oplogReplay"]),
+        (DATA_FILES, ["--oplogReplay"]),
+    ],
 )
 def test_no_write_to_the_spare_without_a_look(form: str, steps: list[str]) -> None:
     backup = Backup(Path("/b"), form, False, Ts(5, 1), None, "oplog", namespaces=("s.c",))
@@ -59,7 +64,13 @@ def test_no_write_to_the_spare_without_a_look(form: str, steps: list[str]) -> No
     ]
     for step in looks:
         assert step.shell.removeprefix(WHOLE).startswith("tallyglass restore verify /w/plan.json ")
-        assert "--password-file=/w/spare.password && mongorestore " in step.shell
+        assert "--password-file=/w/spare.password && " in step.shell.partition("mongorestore ")[0]
+
+
+def test_a_copy_of_the_data_files_is_not_empty_and_must_not_be_the_source() -> None:
+    held, copy = replace(PLAN, backup=replace(BACKUP, form=DATA_FILES)), Spare("s:2", "6.0.9", databases=("shop",))
+    assert judge_ready(held, copy).level is Level.OK
+    assert judge_ready(held, replace(copy, set_name="rs")).level is Level.BLOCK
 
 
 @pytest.mark.parametrize(("fcv", "blocked"), [("6.0", False), ("5.0", True)])

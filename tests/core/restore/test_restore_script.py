@@ -88,6 +88,8 @@ def test_patterns_and_limits() -> None:
     assert f"--oplogLimit={LIMIT}" in restore.argv
     assert {"--drop", "--stopOnError", "--bypassDocumentValidation"} <= set(restore.argv)
     assert "--preserveUUID" not in restore.argv
+    spare = next(step for step in commands(replace(order(), set_name="rs")) if "counters-spare.js" in step.shell)
+    assert spare.shell.index('mustNotBeSet("rs")') < spare.shell.index("updateOne(")
     query = json.loads(oplog_query(Ts(5, 1), LIMIT, (Ts(7, 2),)))
     assert query["ts"]["$lte"] == {"$timestamp": {"t": LIMIT.t, "i": LIMIT.i}}
     assert query["ts"]["$nin"] == [{"$timestamp": {"t": 7, "i": 2}}]
@@ -257,7 +259,9 @@ def test_data_files_are_replayed_on_once(tmp_path: Path) -> None:
     held = order(str(tmp_path))
     held = replace(held, contents=Contents(replace(held.contents.backup, form=DATA_FILES)))
     (replay,) = [made for made in commands(held) if "--oplogReplay" in made.argv]
-    once = replay.shell.partition(" && ")[2].rpartition(" && mongorestore")[0]
+    whole, looked, once = replay.shell.rpartition(" && mongorestore")[0].split(" && ", 2)
+    assert (whole.split()[0], looked.split()[:3], "--empty" in looked) == (
+        "sha256sum", ["tallyglass", "restore", "verify"], True)  # fmt: skip
     first, again = (subprocess.run(["bash", "-c", once], check=False, capture_output=True) for _ in range(2))
     assert (first.returncode, again.returncode) == (0, 1)
     assert b"a fresh copy" in again.stderr

@@ -26,7 +26,7 @@ _COUNT = re.compile(r"null|\d+")
 
 STATEMENTS = (
     "must(", "gone(", "mustBeAbsent(", "mustBeAllowed(", "takeName(", "mergeSince(", "replaceBy(", "moved(",
-    "dropLike(", "db.getSiblingDB(",
+    "dropLike(", "mustNotBeSet(", "db.getSiblingDB(",
 )  # fmt: skip
 
 
@@ -170,6 +170,12 @@ def must_hold(client: MongoClient[Any], ns: str, count: int | None) -> None:
         sys.exit(f"stand-in for mongosh: {ns!r} is not there, or holds other than {count} documents")
 
 
+def must_not_be_set(client: MongoClient[Any], reader: Reader) -> None:
+    (name,) = arguments(reader, "mustNotBeSet", "")
+    if client.admin.command("hello").get("setName") == name:
+        sys.exit("stand-in for mongosh: this is a member of the live set")
+
+
 def merge_since(client: MongoClient[Any], reader: Reader) -> None:
     ns, beside, count, seen, body = arguments(reader, "mergeSince", "", "", "count", "", "")
     must_hold(client, beside, count)
@@ -263,7 +269,7 @@ def take_name(client: MongoClient[Any], reader: Reader) -> None:
 
 CALLS = {
     "gone(": gone, "mustBeAbsent(": must_be_absent, "takeName(": take_name, "mergeSince(": merge_since,
-    "replaceBy(": replace_by, "mustBeAllowed(": must_be_allowed,
+    "replaceBy(": replace_by, "mustBeAllowed(": must_be_allowed, "mustNotBeSet(": must_not_be_set,
 }  # fmt: skip
 
 
