@@ -69,7 +69,7 @@ async def counters(camera: Camera) -> None:
     await camera.press("1", until="vouchers")
     await camera.pilot.pause(12)
     camera.shoot("counters")
-    for name, found in (("counter", "vouchers"), ("pool", "identifierPool")):
+    for name, found in (("counter", "people"), ("pool", "identifierPool")):
         await camera.press("slash", *found, "enter", until="1 with")
         await camera.press("enter", until="ceiling")
         await camera.pilot.pause(2)
