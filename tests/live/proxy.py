@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -25,7 +26,8 @@ class Proxy:
     While it is cut, open connections stay open and silent, and new ones are accepted and never answered: what a
     network partition looks like. :meth:`reset` breaks all connections at once. ``delay``: seconds that bytes are
     on their way, each way. ``loss``: the share of pieces that are lost and sent again after ever longer waits; one
-    that is lost too often resets the connection.
+    that is lost too often resets the connection. ``rewritten``: bytes that the target sends, and what arrives in
+    their place, of the same length; connections that are open keep what they heard.
     """
 
     def __init__(self, target: int, port: int) -> None:
@@ -33,6 +35,7 @@ class Proxy:
         self.port = port
         self.delay = 0.0
         self.loss = 0.0
+        self.rewritten: Sequence[tuple[bytes, bytes]] = ()
         self._chance = random.Random(7)
         self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
@@ -97,7 +100,7 @@ class Proxy:
                 try:
                     async with asyncio.TaskGroup() as group:
                         group.create_task(self._pass(reader, far_writer))
-                        group.create_task(self._pass(far_reader, writer))
+                        group.create_task(self._pass(far_reader, writer, answers=True))
                 finally:
                     self._writers.discard(far_writer)
                     far_writer.close()
@@ -106,9 +109,11 @@ class Proxy:
             self._tasks.discard(task)
             writer.close()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool = False) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(_CHUNK):
+                for said, instead in self.rewritten if answers else ():
+                    data = data.replace(said, instead)
                 if self.delay:
                     await asyncio.sleep(self.delay)
                 await self._send_again_what_is_lost(writer)

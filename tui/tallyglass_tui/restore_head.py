@@ -16,9 +16,9 @@ _LONG_SECONDS = 5.0
 PARTS = ("incidents", "checks", "loss", "counters", "commands")
 
 
-def head_lines(draft: Draft, width: int) -> list[list[Piece]]:
-    """The :data:`LINES` lines above the parts."""
-    return [*_point_lines(draft, max(10, width - 11)), _backup_line(draft), _plan_line(draft)]
+def head_lines(draft: Draft, width: int, version: str = "") -> list[list[Piece]]:
+    """The :data:`LINES` lines above the parts. ``version`` is the server's now; empty where it is not known."""
+    return [*_point_lines(draft, max(10, width - 11)), _backup_line(draft), _plan_line(draft, version)]
 
 
 def parts_line(draft: Draft, incidents: int | None, here: str) -> list[Piece]:
@@ -61,7 +61,7 @@ def _backup_line(draft: Draft) -> list[Piece]:
     return [*pieces, ("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else pieces
 
 
-def _plan_line(draft: Draft) -> list[Piece]:
+def _plan_line(draft: Draft, version: str) -> list[Piece]:
     label: Piece = (" plan     ", "text--muted")
     if draft.planning:
         waited = (datetime.now(UTC) - draft.since).total_seconds() if draft.since else 0.0
@@ -71,6 +71,10 @@ def _plan_line(draft: Draft) -> list[Piece]:
         return [label, (draft.failure, "text--bad")]
     if draft.plan is None:
         return [label, ("nothing is ever run from here; you take the commands along", "text--muted")]
+    made_for = draft.plan.server_version
+    if version and made_for and version != made_for:
+        # An oplog is replayed on data of its own version: what was ready may be blocked.
+        return [label, (f"for MongoDB {made_for}, and the server is {version} now: r plans anew", "text--bad")]
     return [label, _verdict(draft.plan), *_room(draft, draft.plan)]
 
 

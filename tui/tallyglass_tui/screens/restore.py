@@ -48,6 +48,7 @@ class RestorePage(RestoreChoices):
         self._part = PARTS[0]
         self._scans: Feed[IncidentScan] | None = None
         self._scan: IncidentScan | None = None
+        self._shown_for = ""
 
     def compose_body(self) -> ComposeResult:
         """Point, parts, the list of the part, and the line to type in."""
@@ -98,8 +99,8 @@ class RestorePage(RestoreChoices):
         self.show_draft()
 
     def on_tick(self, _: Tick) -> None:
-        """Keep the ages true."""
-        if self._draft.planning:
+        """Keep the ages true, and tell what the server's version now makes of the plan."""
+        if self._draft.planning or self._version != self._shown_for:
             self.show_draft()
         elif self._part == "incidents":
             self._show_part()
@@ -176,9 +177,16 @@ class RestorePage(RestoreChoices):
 
     def show_draft(self) -> None:
         incidents = len(self._scan.incidents) if self._scan else None
-        self.query_one("#head", TextLines).show(*head_lines(self._draft, self.size.width))
+        self._shown_for = self._version
+        self.query_one("#head", TextLines).show(*head_lines(self._draft, self.size.width, self._version))
         self.query_one("#parts", TextLines).show(parts_line(self._draft, incidents, self._part))
         self._show_part()
+
+    @property
+    def _version(self) -> str:
+        """The version of the server as it was last heard of."""
+        deployment = self.dashboard.deployment
+        return deployment.version if deployment else ""
 
     def _show_part(self) -> None:
         if self._part == PARTS[0]:

@@ -1,0 +1,62 @@
+"""A server that comes back as another version, as the dashboard tells it.
+
+One server version is to be had here: what the server says of itself is rewritten on the wire, and nothing else of
+another version is tried.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from lost_screen import Open
+from proxy import Proxy
+
+from tallyglass.demo import backup
+from tallyglass.demo.server import HOST, ReplicaSet, free_port
+
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
+
+WAS, NOW = "6.0.5", "7.0.5"
+WIRE = {WAS: 17, NOW: 21}
+
+
+def sayings(version: str) -> list[bytes]:
+    """What ``buildInfo`` and ``hello`` hold for a version, as BSON."""
+    parts = [*map(int, version.split(".")), 0]
+    array = b"".join(b"\x10%d\0" % n + struct.pack("<i", part) for n, part in enumerate(parts)) + b"\0"
+    return [
+        b"\x02version\0" + struct.pack("<i", len(version) + 1) + version.encode() + b"\0",
+        b"\x04versionArray\0" + struct.pack("<i", 4 + len(array)) + array,
+        b"\x10maxWireVersion\0" + struct.pack("<i", WIRE[version]),
+    ]
+
+
+def test_a_server_that_is_another_version_afterwards(open_on: Open, tmp_path: Path) -> None:
+    with ReplicaSet(1) as servers, Proxy(servers.members[0].port, free_port()) as proxy, servers.client() as client:
+        assert client.server_info()["version"] == WAS
+        client.shop.orders.insert_many([{"_id": n} for n in range(200)])
+        kept = backup.write(client, tmp_path / "backup")
+        client.shop.orders.delete_many({})
+
+        terminal = open_on(f"mongodb://{HOST}:{proxy.port}/?directConnection=true")
+        terminal.wait(f" · {WAS} · ")
+        terminal.press("4")
+        terminal.wait("deleteMany on shop.orders")
+        terminal.press("\r")
+        terminal.wait("Backup: ")
+        terminal.press(f"{kept}\r")
+        terminal.wait(lambda text: "plan     ready" in text and f"MongoDB {WAS}." in text)
+
+        proxy.rewritten = list(zip(sayings(WAS), sayings(NOW), strict=True))
+        proxy.reset()
+        terminal.wait(lambda text: f" · {NOW} · " in text and f"the server is {NOW} now: r plans anew" in text)
+        terminal.press("r")
+        terminal.wait(lambda text: "blocked by " in text and f"the source runs {NOW}." in text)
+
+        proxy.rewritten = []
+        proxy.reset()
+        terminal.wait(lambda text: f" · {WAS} · " in text and f"the server is {WAS} now: r plans anew" in text)
+        terminal.press("r")
+        terminal.wait(lambda text: "plan     ready" in text and NOW not in text)
