@@ -77,7 +77,6 @@ class Printer:
         self._wants_json = wants_json
         self._left = limit or sys.maxsize
         self._limit = limit
-        self._dropped = 0
         self._trouble = ""
 
     async def read(self, gateway: Gateway, wanted: OplogFilter, seconds: float) -> None:
@@ -110,9 +109,8 @@ class Printer:
         return self._left <= 0
 
     def _tell_changes(self, update: OplogUpdate) -> None:
-        if update.dropped > self._dropped:
-            warn(f"{update.dropped - self._dropped} entries came too fast to be printed and were left out.")
-            self._dropped = update.dropped
+        if update.dropped:
+            warn(f"{update.dropped} entries came too fast to be printed and were left out.")
         if update.trouble != self._trouble:
             warn(update.trouble or "entries flow again.")
             self._trouble = update.trouble
