@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from access_control import GuardedSet, start_guarded
+from programs import need
 from tallyglass.demo.server import ReplicaSet, Standalone
 
 TOOLS = ("mongodump", "mongorestore", "bsondump")
@@ -42,6 +43,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("tools"):
             item.add_marker(skip)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any server of a test is started, look whether the programs it runs are here."""
+    for mark in item.iter_markers("needs"):
+        need(*mark.args)
 
 
 @pytest.fixture(autouse=True)

@@ -129,9 +129,8 @@ def test_each_command_of_a_plan_gets_exactly_its_words(plan: dict[str, Any], rec
 
 
 @pytest.mark.live
+@pytest.mark.needs("zsh")
 def test_zsh_gives_them_the_same_words(plan: dict[str, Any], recorder: Recorder) -> None:
-    if not shutil.which("zsh"):
-        pytest.skip("zsh is not installed here")
     calls = recorder.run("\n".join(step["shell"] for step in plan["commands"]), SHELLS["zsh"])
     assert all(encoded(step["argv"]) in calls for step in plan["commands"] if step["argv"])
     assert not any(recorder.cwd.iterdir())
@@ -173,11 +172,9 @@ SHELLS = {
 }
 
 
-@pytest.fixture(params=SHELLS)
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.needs(name)) for name in SHELLS])
 def shell(request: pytest.FixtureRequest) -> list[str]:
     """A shell without anybody's own settings; zsh with those that make it read more into a word."""
-    if not shutil.which(request.param):
-        pytest.skip(f"{request.param} is not installed here")
     return SHELLS[request.param]
 
 
@@ -233,9 +230,8 @@ def test_pasting_what_the_standard_library_quotes_would_not(shell: list[str], re
     assert paste(recorder, shell, words, shlex.quote, patience=1.0) != [encoded(["mongodump", word]) for word in words]
 
 
+@pytest.mark.needs("zsh")
 def test_zsh_would_read_a_word_in_its_own_way(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not shutil.which("zsh"):
-        pytest.skip("zsh is not installed here")
     monkeypatch.setattr("tallyglass.text._NEEDS_NO_QUOTES", re.compile(r"[A-Za-z0-9_@%+=:,./-]+\Z"))
     words = ["mongodump", "=ls", "--file==ls"]
     assert recorder.run(shell_join(words), SHELLS["zsh"]) != [encoded(words)]

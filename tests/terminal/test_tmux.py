@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -18,11 +17,7 @@ import pytest
 from pseudo_terminal import PATIENCE, Terminal, dashboard, environment
 from tallyglass.demo.server import ReplicaSet
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.terminal,
-    pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux"),
-]
+pytestmark = [pytest.mark.live, pytest.mark.terminal, pytest.mark.needs("tmux")]
 
 IGNORED = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)"
 

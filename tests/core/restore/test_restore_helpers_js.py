@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from tallyglass.moment import Ts
 from tallyglass.restore import mongosh
 
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+pytestmark = pytest.mark.needs("node")
 
 STAGE = """
 const EJSON = {parse: (text) => ({v: JSON.parse(text).v["$timestamp"]})};

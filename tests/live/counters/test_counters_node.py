@@ -1,20 +1,20 @@
-"""Counters that the real Node.js libraries write; skipped where node, npm or a package registry is not there."""
+"""Counters that the real Node.js libraries write."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from programs import go_without
 from tallyglass.connect import open_gateway
 from tallyglass.counters.snapshot import NumericType
 from tallyglass.counters.watch import look
 from tallyglass.demo.server import ReplicaSet
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs("node", "npm")]
 
 DB, DB_OF_GROUPS = "counters_node", "counters_node_groups"
 PACKAGES = {
@@ -80,29 +80,29 @@ const { plugin } = require('mongoose-plugin-autoinc');
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the libraries installed."""
-    npm = shutil.which("npm")
-    if not npm or not shutil.which("node"):
-        pytest.skip("node and npm are not here")
     folder = tmp_path_factory.mktemp("node")
     (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": PACKAGES}))
     (folder / "write.js").write_text(SCRIPT)
     (folder / "groups.js").write_text(GROUPS)
     command = [
-        npm,
+        "npm",
         "install",
         "--no-audit",
         "--no-fund",
         "--loglevel=error",
         "--ignore-scripts",
-        "--fetch-retries=1",
+        "--fetch-retries=3",
+        "--fetch-retry-mintimeout=1000",
+        "--fetch-retry-maxtimeout=5000",
+        "--prefer-offline",
         "--fetch-timeout=20000",
     ]
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=90, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
     except subprocess.TimeoutExpired:
-        pytest.skip("npm could not fetch the libraries in time")
+        go_without("npm", "it could not fetch the libraries in time")
     if done.returncode:
-        pytest.skip(f"npm could not fetch the libraries: {done.stderr[-200:]}")
+        go_without("npm", f"it could not fetch the libraries: {done.stderr[:200]}")
     return folder
 
 
