@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import signal
+import socket
 import sys
-from contextlib import suppress
-from queue import Empty, SimpleQueue
-from types import FrameType
 
 import click
 
@@ -39,21 +38,18 @@ def command(headless: bool, port: int | None, seconds: float | None, mongod: str
 
 
 def _headless(port: int | None, seconds: float | None, mongod: str | None) -> int:
-    # A queue of this kind, unlike an Event, may be used by a handler that interrupts the one who waits on it.
-    ended: SimpleQueue[int] = SimpleQueue()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        ended.put(number)
-
+    # A signal that comes just before a wait on a lock does not end it; on a socket that the signal writes to, it does.
+    hears, told = socket.socketpair()
+    told.setblocking(False)
+    signal.set_wakeup_fd(told.fileno())
     for number in _END_SIGNALS:
-        signal.signal(number, end)
+        signal.signal(number, lambda *_: None)
     from tallyglass.demo.session import Demo
 
     with Demo(port=port, mongod=mongod) as demo:
         print(demo.uri, flush=True)
         complain(f"a backup from before the workload is in {demo.backup}; Ctrl-C ends and removes everything.")
-        with suppress(Empty):
-            ended.get(timeout=seconds)
+        select.select([hears], [], [], seconds)
         if demo.failure:
             complain(f"the workload stopped early: {type(demo.failure).__name__}.")
             return 1
