@@ -1,28 +1,38 @@
 #!/bin/sh
-# Builds the MongoDB Database Tools into .tools/bin with the Go client, for the tests marked "tools".
+# Puts the MongoDB Database Tools and mongosh into .tools/bin, for the tests marked "tools".
+# The Database Tools are built from the newest source that the Go client can both fetch and verify: tests/tools/go.sum.
 set -eu
-VERSION=100.18.0
-BIN=$(pwd)/.tools/bin
-ADVICE="Install MongoDB Database Tools 100.15 or newer from MongoDB's packages, and put them on PATH."
+ROOT=$(pwd)
+BIN=$ROOT/.tools/bin
+SOURCE=100.10.0-20241209
+MONGOSH=2.12.0
+ADVICE="Install the MongoDB Database Tools and mongosh from MongoDB's packages, and put them on PATH."
 
-if [ -x "$BIN/mongodump" ] && [ -x "$BIN/mongorestore" ] && [ -x "$BIN/bsondump" ]; then
-    echo "tools: $BIN has them"
-    exit 0
-fi
-if ! command -v go >/dev/null 2>&1; then
-    echo "tools: no Go client here. $ADVICE" >&2
+# The registries answer with an error now and then: it is asked three times.
+thrice() {
+    "$@" || { sleep 5; "$@"; } || { sleep 20; "$@"; }
+}
+
+lacks() {
+    echo "tools: no $1 here. $ADVICE" >&2
     exit 1
-fi
+}
+
+build() {
+    go build -C "$ROOT/tests/tools" -mod=readonly -o "$BIN/$1" \
+        -ldflags "-X main.VersionStr=$SOURCE" "github.com/mongodb/mongo-tools/$1/main"
+}
+
 mkdir -p "$BIN"
 for tool in mongodump mongorestore bsondump; do
-    work=$(mktemp -d)
-    if GOBIN=$work go install -ldflags "-X main.VersionStr=$VERSION" "github.com/mongodb/mongo-tools/$tool/main@$VERSION"; then
-        mv "$work/main" "$BIN/$tool"
-        rmdir "$work"
-    else
-        rmdir "$work"
-        echo "tools: the Go client could not fetch or build $tool $VERSION. $ADVICE" >&2
-        exit 1
-    fi
+    [ -x "$BIN/$tool" ] && continue
+    command -v go >/dev/null || lacks "Go client"
+    thrice build "$tool" || { echo "tools: $tool could not be fetched or built. $ADVICE" >&2; exit 1; }
 done
-echo "tools: built $VERSION into $BIN"
+if ! [ -e "$BIN/mongosh" ]; then
+    command -v npm >/dev/null || lacks "npm"
+    thrice npm install --prefix "$ROOT/.tools" --no-save --no-audit --no-fund --ignore-scripts --omit=optional \
+        --loglevel=error "mongosh@$MONGOSH" || { echo "tools: mongosh could not be fetched. $ADVICE" >&2; exit 1; }
+    ln -s ../node_modules/.bin/mongosh "$BIN/mongosh"
+fi
+echo "tools: Database Tools $SOURCE and mongosh $MONGOSH in .tools/bin"

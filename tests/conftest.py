@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+import database_tools
 from access_control import GuardedSet, start_guarded
 from programs import need
 from tallyglass.demo.server import ReplicaSet, Standalone
-
-TOOLS = ("mongodump", "mongorestore", "bsondump")
-_BUILT = Path(__file__).resolve().parent.parent / ".tools" / "bin"
-
-
-def tools_folder() -> Path | None:
-    """The folder of the MongoDB Database Tools: built by ``make tools``, else on PATH; None without them."""
-    if all((_BUILT / tool).exists() for tool in TOOLS):
-        return _BUILT
-    found = [shutil.which(tool) for tool in TOOLS]
-    return Path(found[0]).parent if found[0] and all(found) else None
 
 
 def pytest_configure() -> None:
@@ -37,9 +25,9 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs the database tools where they are not, unless TALLYGLASS_REQUIRE_TOOLS says they must be."""
-    if tools_folder() or os.environ.get("TALLYGLASS_REQUIRE_TOOLS"):
+    if database_tools.search_path() or os.environ.get("TALLYGLASS_REQUIRE_TOOLS"):
         return
-    skip = pytest.mark.skip(reason="needs the MongoDB Database Tools: run `make tools`, or put them on PATH")
+    skip = pytest.mark.skip(reason="needs the MongoDB Database Tools and mongosh: see `make tools`")
     for item in items:
         if item.get_closest_marker("tools"):
             item.add_marker(skip)

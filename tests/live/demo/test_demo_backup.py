@@ -8,6 +8,7 @@ from pathlib import Path
 import bson
 import pytest
 
+import database_tools
 from tallyglass.demo import backup
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.errors import EmbeddedServerError
@@ -15,7 +16,6 @@ from tallyglass.restore.backup import read_backup
 
 pytestmark = pytest.mark.live
 
-BUILT = Path(__file__).resolve().parents[3] / ".tools" / "bin"
 ODD = ["a/b", " lead", "*", "`id`", "é", "-rf", "x" * 180 + "/" * 20, "x" * 180 + "/" * 21]
 
 
@@ -70,7 +70,7 @@ def test_a_mongodump_that_fails_is_one_clear_sentence(tmp_path: Path, monkeypatc
 
 @pytest.mark.tools
 def test_it_is_what_mongodump_writes(odd: ReplicaSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(BUILT), prepend=":")
+    monkeypatch.setenv("PATH", database_tools.search_path(), prepend=":")
     theirs = backup.take(odd.uri, tmp_path / "theirs")
     without_mongodump(monkeypatch)
     ours = backup.take(odd.uri, tmp_path / "ours")

@@ -4,7 +4,6 @@ record of what the data was."""
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -31,40 +30,9 @@ from tallyglass.restore.runbook import MODE, script
 
 RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 OWN = ("admin", "config", "local")
-HERE = Path(__file__).parent
-BUILT = HERE.parents[2] / ".tools" / "bin"
-STAND_INS = {
-    "mongodump": "stand_in_dump",
-    "mongorestore": "stand_in_restore",
-    "bsondump": "stand_in_bsondump",
-    "mongosh": "stand_in_mongosh",
-}
 
 State = dict[str, tuple[str, str, list[str], list[bytes]]]
 """By namespace: kind, options, indexes, and the documents as bytes in order of their own bytes."""
-
-
-def real_tools() -> Path | None:
-    """The folder of the real database tools, where they are."""
-    if (BUILT / "mongorestore").exists():
-        return BUILT
-    found = shutil.which("mongorestore")
-    return Path(found).parent if found and shutil.which("mongodump") and shutil.which("bsondump") else None
-
-
-def make_stand_ins(folder: Path, names: tuple[str, ...] = tuple(STAND_INS)) -> Path:
-    """Small programs of the tools' names, each of which says in --version that it is a stand-in."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        program = folder / name
-        program.write_text(
-            f"#!{sys.executable} -I\nimport sys\nsys.path.insert(0, {str(HERE)!r})\n"
-            f"if sys.argv[1:] == ['--version']:\n"
-            f"    print('{name} version: 100.18.0, a stand-in for tests')\n    sys.exit()\n"
-            f"from {STAND_INS[name]} import main\nmain(sys.argv[1:])\n"
-        )
-        program.chmod(0o755)
-    return folder
 
 
 def record(client: MongoClient[Any], at: Ts | None = None, databases: tuple[str, ...] = ()) -> State:

@@ -21,7 +21,7 @@ from tallyglass.demo.server import ReplicaSet, Standalone, free_port
 from tallyglass.moment import Ts
 from tallyglass.restore.plan import Level, Plan
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
 def fill(scene: Scene, first: int, last: int) -> None:

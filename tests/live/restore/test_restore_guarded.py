@@ -17,7 +17,7 @@ from tallyglass.moment import Ts
 from tallyglass.restore.document import to_json
 from tallyglass.restore.plan import Level
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 PASSWORD = "p@ss'w\"o r/d%é$(id)`"
 
@@ -122,9 +122,11 @@ def limit_of(scene: Scene) -> tuple[Any, Ts]:
 
 
 def nothing_written(folder: Path, work: Path, said: str) -> None:
-    """No form of the password is in what was said or in any file that the plan and its script made."""
+    """No form of the password is in what was said or in any file that the plan, its script and the tools made."""
     forms = (PASSWORD, quote(PASSWORD, safe=""), quote(PASSWORD), PASSWORD.replace("'", "''"))
-    files = [file for file in (*work.rglob("*"), folder / "restore.sh") if file.is_file()]
+    history = list((folder / ".mongodb").rglob("*_log"))
+    assert history, "where mongosh logs"
+    files = [file for file in (*work.rglob("*"), *history, folder / "restore.sh") if file.is_file()]
     for text in (said, *(file.read_text(errors="replace") for file in files)):
         assert not any(form in text for form in forms), "a password was written down"
     assert work.stat().st_mode & 0o077 == 0
@@ -154,7 +156,6 @@ async def test_three_members_tls_and_least_privilege(
     same({ns: row for ns, row in record(scene.spare_client).items() if ns.startswith("shop.")},
          {ns: row for ns, row in before.items() if ns.startswith("shop.")})  # fmt: skip
 
-    nothing_written(tmp_path, Path(plan.work_dir), said + to_json(plan))
     names = scene.client["shop"].list_collection_names()
     secrets = (f"--source-password-file={secret}", f"--spare-password-file={secret}")
     held_back = scene.run(plan, "--until=return", *secrets)
@@ -162,8 +163,9 @@ async def test_three_members_tls_and_least_privilege(
     assert scene.client["shop"].list_collection_names() == names, "whose user may only read writes nothing"
     scene.client.admin.command("grantRolesToUser", "reader", roles=[
         {"role": "readWrite", "db": "shop"}, {"role": "dbAdmin", "db": "shop"}])  # fmt: skip
-    scene.must_run(plan, "--until=return", *secrets)
+    said += scene.must_run(plan, "--until=return", *secrets)
     assert record(scene.client, databases=("shop",))["shop.orders"] == before["shop.orders"]
+    nothing_written(tmp_path, Path(plan.work_dir), said + to_json(plan))
     scene.client.close()
     scene.spare_client.close()
 

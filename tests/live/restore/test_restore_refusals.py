@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bson import Timestamp
-from restore_scene import Scene, blocks, ids, make_stand_ins
+from restore_scene import Scene, blocks, ids
 
 from tallyglass.connect import open_gateway
-from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.errors import InputError
 from tallyglass.gateway import OPLOG, Document, Namespace
 from tallyglass.moment import Ts
@@ -23,15 +21,7 @@ from tallyglass.restore.ready import ready
 from tallyglass.restore.runbook import script
 from tallyglass.restore.spare import VIEW_OPENER
 
-pytestmark = pytest.mark.live
-
-
-@pytest.fixture
-def stage(live_set: ReplicaSet, spare: Standalone, tmp_path: Path) -> Iterator[Scene]:
-    """Nothing here runs a tool but the backup: the stand-in will do."""
-    scene = Scene(live_set, spare, tmp_path, str(make_stand_ins(tmp_path / "stand-ins")))
-    yield scene
-    scene.close()
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
 def refused(plan: Plan, check: str) -> None:
@@ -42,137 +32,137 @@ def refused(plan: Plan, check: str) -> None:
         script(plan)
 
 
-async def late_accident(stage: Scene) -> tuple[Path, Ts]:
+async def late_accident(scene: Scene) -> tuple[Path, Ts]:
     """The same with a sidecar: the replay begins right before the backup, and needs all that is in it."""
-    stage.client["shop"].orders.insert_many([{"_id": n} for n in range(20)])
-    stage.settle()
-    await stage.prepare()
-    return accident(stage, built=True)
+    scene.client["shop"].orders.insert_many([{"_id": n} for n in range(20)])
+    scene.settle()
+    await scene.prepare()
+    return accident(scene, built=True)
 
 
-def accident(stage: Scene, *options: str, built: bool = False) -> tuple[Path, Ts]:
+def accident(scene: Scene, *options: str, built: bool = False) -> tuple[Path, Ts]:
     """A backup, some writes, and a drop: the backup's place and the point."""
-    shop = stage.client["shop"]
+    shop = scene.client["shop"]
     if not built:
         shop.orders.insert_many([{"_id": n} for n in range(20)])
-    backup = stage.backup(*options or ("--oplog",))
-    since = stage.now()
+    backup = scene.backup(*options or ("--oplog",))
+    since = scene.now()
     shop.orders.insert_one({"_id": 100})
     shop.orders.update_one({"_id": 3}, {"$set": {"x": 1}})
     shop.orders.drop()
-    stage.settle()
-    return backup, stage.first_entry({"o.drop": "orders"}, since)
+    scene.settle()
+    return backup, scene.first_entry({"o.drop": "orders"}, since)
 
 
-async def test_points_that_cannot_be(stage: Scene) -> None:
-    backup, limit = accident(stage)
-    refused(await stage.plan(backup, Ts(0, 0)), "limit-zero")
-    refused(await stage.plan(backup, Ts(limit.t - 3600, 1)), "backup-after-point")
-    refused(await stage.plan(backup, Ts(limit.t + 3600, 1)), "limit-beyond-oplog")
-    assert (await stage.plan(backup, limit)).commands
-    refused(await stage.plan(backup, limit, backup_start=Ts(limit.t + 1, 1)), "backup-after-point")
+async def test_points_that_cannot_be(scene: Scene) -> None:
+    backup, limit = accident(scene)
+    refused(await scene.plan(backup, Ts(0, 0)), "limit-zero")
+    refused(await scene.plan(backup, Ts(limit.t - 3600, 1)), "backup-after-point")
+    refused(await scene.plan(backup, Ts(limit.t + 3600, 1)), "limit-beyond-oplog")
+    assert (await scene.plan(backup, limit)).commands
+    refused(await scene.plan(backup, limit, backup_start=Ts(limit.t + 1, 1)), "backup-after-point")
     with pytest.raises(InputError):
-        await stage.plan(backup, None)  # type: ignore[arg-type]
+        await scene.plan(backup, None)  # type: ignore[arg-type]
     with pytest.raises(InputError):
-        await stage.plan(stage.folder / "nothing here", limit)
+        await scene.plan(scene.folder / "nothing here", limit)
 
 
-async def test_a_spare_that_is_none(stage: Scene) -> None:
-    backup, limit = accident(stage)
-    refused(await stage.plan(backup, limit, spare=stage.source.members[0].address), "spare-is-source")
-    refused(await stage.plan(backup, limit, spare="127.0.0.1:1"), "spare-unreachable")
-    plan = await stage.plan(backup, limit)
-    stage.spare_client["opened"].create_collection(VIEW_OPENER, viewOn="none")
-    gateway = open_gateway(stage.spare.direct_uri())
+async def test_a_spare_that_is_none(scene: Scene) -> None:
+    backup, limit = accident(scene)
+    refused(await scene.plan(backup, limit, spare=scene.source.members[0].address), "spare-is-source")
+    refused(await scene.plan(backup, limit, spare="127.0.0.1:1"), "spare-unreachable")
+    plan = await scene.plan(backup, limit)
+    scene.spare_client["opened"].create_collection(VIEW_OPENER, viewOn="none")
+    gateway = open_gateway(scene.spare.direct_uri())
     try:
         assert (await ready(plan, gateway)).level is Level.OK, "the commands themselves made it, a step before"
-        stage.spare_client["opened"].over.insert_one({})
+        scene.spare_client["opened"].over.insert_one({})
         assert (await ready(plan, gateway)).level is Level.BLOCK
     finally:
         await gateway.close()
-    refused(await stage.plan(backup, limit), "spare-not-empty")
-    stage.spare_client.drop_database("opened")
-    stage.spare_client.admin.command({"setParameter": 1, "ttlMonitorEnabled": True})
+    refused(await scene.plan(backup, limit), "spare-not-empty")
+    scene.spare_client.drop_database("opened")
+    scene.spare_client.admin.command({"setParameter": 1, "ttlMonitorEnabled": True})
     try:
-        refused(await stage.plan(backup, limit), "spare-ttl")
+        refused(await scene.plan(backup, limit), "spare-ttl")
     finally:
-        stage.spare_client.admin.command({"setParameter": 1, "ttlMonitorEnabled": False})
+        scene.spare_client.admin.command({"setParameter": 1, "ttlMonitorEnabled": False})
 
 
-async def test_a_backup_that_is_not_whole(stage: Scene) -> None:
-    backup, limit = await late_accident(stage)
+async def test_a_backup_that_is_not_whole(scene: Scene) -> None:
+    backup, limit = await late_accident(scene)
     data = backup / "shop" / "orders.bson"
     whole = data.read_bytes()
     data.write_bytes(whole[:-5])
-    refused(await stage.plan(backup, limit), "backup-broken")
+    refused(await scene.plan(backup, limit), "backup-broken")
     data.write_bytes(whole + b"\x05\x00\x00\x00\x01")
-    refused(await stage.plan(backup, limit), "backup-broken")
+    refused(await scene.plan(backup, limit), "backup-broken")
     data.write_bytes(b"\x1f\x8b" + whole)
-    refused(await stage.plan(backup, limit), "backup-broken")
+    refused(await scene.plan(backup, limit), "backup-broken")
     data.unlink()
-    refused(await stage.plan(backup, limit), "backup-broken")
+    refused(await scene.plan(backup, limit), "backup-broken")
     (backup / "shop" / "orders.metadata.json").unlink()
-    refused(await stage.plan(backup, limit), "base-incomplete")
+    refused(await scene.plan(backup, limit), "base-incomplete")
     (backup / "shop" / "orders.metadata.json").write_text("{not json")
-    refused(await stage.plan(backup, limit), "backup-broken")
+    refused(await scene.plan(backup, limit), "backup-broken")
 
 
-async def test_a_backup_with_a_link_instead_of_data(stage: Scene) -> None:
-    backup, limit = await late_accident(stage)
-    (backup / "shop").rename(stage.folder / "elsewhere")
+async def test_a_backup_with_a_link_instead_of_data(scene: Scene) -> None:
+    backup, limit = await late_accident(scene)
+    (backup / "shop").rename(scene.folder / "elsewhere")
     (backup / "shop").symlink_to("../elsewhere")
-    plan = await stage.plan(backup, limit)
+    plan = await scene.plan(backup, limit)
     refused(plan, "backup-broken")
     assert "shop is a symbolic link" in blocks(plan)[0]
 
 
-async def test_a_backup_that_lacks_what_the_oplog_changes(stage: Scene) -> None:
-    backup, limit = await late_accident(stage)
+async def test_a_backup_that_lacks_what_the_oplog_changes(scene: Scene) -> None:
+    backup, limit = await late_accident(scene)
     data = backup / "shop" / "orders.bson"
     rows = data.read_bytes()
     size = int.from_bytes(rows[:4], "little")
     data.write_bytes(rows[: 3 * size] + rows[4 * size :])
-    refused(await stage.plan(backup, limit), "document-missing")
+    refused(await scene.plan(backup, limit), "document-missing")
 
 
-async def test_a_backup_of_unknown_age(stage: Scene) -> None:
-    backup, limit = accident(stage, "--quiet")
-    refused(await stage.plan(backup, limit), "backup-start-unknown")
+async def test_a_backup_of_unknown_age(scene: Scene) -> None:
+    backup, limit = accident(scene, "--quiet")
+    refused(await scene.plan(backup, limit), "backup-start-unknown")
 
 
-async def test_users_and_versions_in_the_backup(stage: Scene) -> None:
-    backup, limit = accident(stage)
+async def test_users_and_versions_in_the_backup(scene: Scene) -> None:
+    backup, limit = accident(scene)
     prelude = backup / "prelude.json"
     prelude.write_text('{"ServerVersion":"7.0.1","ToolVersion":"100.3.0"}')
-    plan = await stage.plan(backup, limit)
+    plan = await scene.plan(backup, limit)
     refused(plan, "backup-version")
     assert "backup-tool-old" in ids(plan, Level.WARN)
 
 
-async def test_an_old_tool_is_seen_before_and_by_the_script(stage: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    backup, limit = accident(stage)
-    plan = await stage.plan(backup, limit)
-    old = stage.folder / "old"
-    shutil.copytree(stage.path, old)
-    tool = old / "mongorestore"
-    tool.write_text(tool.read_text().replace("100.18.0", "100.9.3"))
-    stage.path = str(old)
-    done = stage.run(plan)
+async def test_an_old_tool_is_seen_before_and_by_the_script(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    backup, limit = accident(scene)
+    plan = await scene.plan(backup, limit)
+    old = scene.folder / "old"
+    old.mkdir()
+    (old / "mongorestore").write_text("#!/bin/sh\necho 'mongorestore version: 100.3.1'\n")
+    (old / "mongorestore").chmod(0o755)
+    scene.path = f"{old}:{scene.path}"
+    done = scene.run(plan)
     assert done.returncode == 1
-    assert "[tool-version] mongorestore is 100.9.3" in done.stderr
-    monkeypatch.setenv("PATH", f"{old}:/usr/bin:/bin")
-    refused(await stage.plan(backup, limit, work_dir=""), "tool-version")
+    assert "[tool-version] mongorestore is 100.3.1" in done.stderr
+    monkeypatch.setenv("PATH", str(old), prepend=":")
+    refused(await scene.plan(backup, limit, work_dir=""), "tool-version")
 
 
-async def test_the_oplog_moved_on(stage: Scene) -> None:
-    backup, limit = accident(stage)
-    gateway = Doctored(stage, hide_before=limit)
+async def test_the_oplog_moved_on(scene: Scene) -> None:
+    backup, limit = accident(scene)
+    gateway = Doctored(scene, hide_before=limit)
     refused(await gateway.plan(backup, limit), "coverage")
 
 
-async def test_not_on_a_majority(stage: Scene) -> None:
-    backup, limit = accident(stage)
-    refused(await Doctored(stage, majority=Ts(limit.t - 1, 1)).plan(backup, limit), "not-majority")
+async def test_not_on_a_majority(scene: Scene) -> None:
+    backup, limit = accident(scene)
+    refused(await Doctored(scene, majority=Ts(limit.t - 1, 1)).plan(backup, limit), "not-majority")
 
 
 @pytest.mark.parametrize(
@@ -204,21 +194,21 @@ async def test_not_on_a_majority(stage: Scene) -> None:
         ),
     ],
 )
-async def test_entries_that_cannot_be_replayed(stage: Scene, entry: dict[str, Any], check: str) -> None:
+async def test_entries_that_cannot_be_replayed(scene: Scene, entry: dict[str, Any], check: str) -> None:
     """No server writes these at will, so they are put into what the gateway reads."""
-    backup, limit = accident(stage)
-    refused(await Doctored(stage, insert=entry).plan(backup, limit), check)
+    backup, limit = accident(scene)
+    refused(await Doctored(scene, insert=entry).plan(backup, limit), check)
 
 
 @pytest.mark.parametrize("part", [{"msg": "isdbgrid"}, {"configsvr": 2}, {"shardingState": {"enabled": True}}])
-async def test_parts_of_a_sharded_cluster(stage: Scene, part: dict[str, Any]) -> None:
-    backup, limit = accident(stage)
-    refused(await Doctored(stage, say=part).plan(backup, limit), "sharded")
+async def test_parts_of_a_sharded_cluster(scene: Scene, part: dict[str, Any]) -> None:
+    backup, limit = accident(scene)
+    refused(await Doctored(scene, say=part).plan(backup, limit), "sharded")
 
 
-async def test_a_standalone_has_no_oplog(stage: Scene) -> None:
-    backup, limit = accident(stage)
-    plan = await stage.plan(backup, limit, uri=stage.spare.direct_uri())
+async def test_a_standalone_has_no_oplog(scene: Scene) -> None:
+    backup, limit = accident(scene)
+    plan = await scene.plan(backup, limit, uri=scene.spare.direct_uri())
     refused(plan, "no-oplog")
 
 
@@ -227,17 +217,17 @@ class Doctored(MongoGateway):
 
     def __init__(
         self,
-        stage: Scene,
+        scene: Scene,
         *,
         hide_before: Ts | None = None,
         majority: Ts | None = None,
         insert: dict[str, Any] | None = None,
         say: dict[str, Any] | None = None,
     ) -> None:
-        real = open_gateway(stage.source.uri)
+        real = open_gateway(scene.source.uri)
         super().__init__(real._client)
-        self.stage, self.hide_before, self.majority, self.insert, self.said = (
-            stage,
+        self.scene, self.hide_before, self.majority, self.insert, self.said = (
+            scene,
             hide_before,
             majority,
             insert,
@@ -246,8 +236,8 @@ class Doctored(MongoGateway):
 
     async def plan(self, backup: Path, limit: Ts) -> Plan:
         request = RestoreRequest(
-            backup, self.stage.source.uri, before=limit, spare=self.stage.spare.members[0].address,
-            work_dir=str(self.stage.folder / "work"),
+            backup, self.scene.source.uri, before=limit, spare=self.scene.spare.members[0].address,
+            work_dir=str(self.scene.folder / "work"),
         )  # fmt: skip
         try:
             return await plan_restore(self, request)

@@ -10,7 +10,7 @@ from restore_scene import Scene, ids, record, same
 
 from tallyglass.restore.plan import Level
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 NAMES = [
     "with space", 'quote"double', "quote'single", "new\nline", "tab\tand\x1besc", "Größe_日本", "-rf", "--uri=x", "a*b",
