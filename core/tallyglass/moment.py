@@ -34,6 +34,11 @@ class Ts(NamedTuple):
         """The second of this timestamp, in UTC."""
         return from_seconds(self.t)
 
+    @property
+    def next(self) -> Ts:
+        """The timestamp right after this one: an exclusive bound that takes it in."""
+        return Ts(self.t, self.i + 1)
+
 
 ZERO = Ts(0, 0)
 

@@ -57,7 +57,7 @@ async def read_from(gateway: Gateway, wanted: OplogFilter, since: Ts, limit: int
 
 async def next_destructive(gateway: Gateway, wanted: OplogFilter, after: Ts) -> OplogRow | None:
     """The first destructive entry after a timestamp, among those wanted."""
-    rows = await read_from(gateway, replace(wanted, destructive=True), Ts(after.t, after.i + 1), 1)
+    rows = await read_from(gateway, replace(wanted, destructive=True), after.next, 1)
     return rows[0] if rows else None
 
 

@@ -100,7 +100,7 @@ class _Looking:
         end = self._end.ts
         self._grouper.note_newest(end, None)
         self._goal = max(since or ZERO, await end_of_oplog(self._gateway, 1) or ZERO)
-        stop = Ts(end.t, end.i + 1) if until is None or until > end else until
+        stop = end.next if until is None or until > end else until
         told = time.monotonic()
         async with closing(backward(self._gateway, self._goal, stop, MATCH)) as slices:
             async for batches, reached in slices:

@@ -58,11 +58,11 @@ async def end_of_oplog(gateway: Gateway, order: int) -> Ts | None:
 async def newest(
     gateway: Gateway, wanted: OplogFilter, until: Ts, count: int, *, seconds: float = BACKLOG_SECONDS
 ) -> tuple[list[bytes], bool]:
-    """The ``count`` newest wanted entries up to ``until``, oldest first, and whether all of the past was looked at
+    """The ``count`` newest wanted entries before ``until``, oldest first, and whether all of the past was looked at
     for them that is there. It was not where that takes longer than ``seconds``."""
     if count <= 0:
         return [], True
-    query: dict[str, Any] = {"ts": {"$lte": Timestamp(*until)}, **wanted.on_server()}
+    query: dict[str, Any] = {"ts": {"$lt": Timestamp(*until)}, **wanted.on_server()}
     if not wanted.noops:
         query = {"$and": [query, {"op": {"$ne": "n"}}]}
     limit = 0 if wanted.narrow else count
@@ -113,7 +113,7 @@ class Pace:
 async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = None) -> AsyncIterator[bytes | Gap]:
     """Batches of entries from ``since`` up to before ``until``, oldest first, and every place where the oplog rolled
     past the reader. Resumed where the link is lost. Errors: those of the gateway, after five attempts in vain."""
-    pace, failures, read_to = Pace(), 0, ZERO
+    pace, failures = Pace(), 0
     begin = max(since, await end_of_oplog(gateway, 1) or ZERO)
     while begin < until:
         end = min(Ts(begin.t + pace.seconds, 0), until)
@@ -121,15 +121,14 @@ async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = 
         try:
             oldest = await end_of_oplog(gateway, 1) or ZERO
             if oldest > begin:
-                yield Gap(read_to or begin, oldest)
+                yield Gap(begin, oldest)
                 begin = oldest
                 continue
             query = {"ts": {"$gte": Timestamp(*begin), "$lt": Timestamp(*end)}, **(match or {})}
             async with closing(gateway.find_raw(OPLOG, query, batch_size=BATCH_SIZE, time_ms=_PAST_MS)) as batches:
                 async for batch in batches:
                     if batch:
-                        read_to = notes.last_ts(batch)
-                        begin, failures = Ts(read_to.t, read_to.i + 1), 0
+                        begin, failures = notes.last_ts(batch).next, 0
                         yield batch
             begin = end
             pace.took(time.monotonic() - began)

@@ -60,7 +60,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The oplog has rolled past the last entry seen: what lies between ``after`` and ``first`` is missing."""
+    """The oplog has rolled past the place read up to: what lies between ``after`` and ``first`` is missing."""
 
     after: Ts
     first: Ts

@@ -125,7 +125,7 @@ class _Tail:
         if self.wanted.since is not None:
             await self._catch_up(self.wanted.since, anchor.ts)
         else:
-            found, _ = await newest(self.gateway, self.wanted, anchor.ts, self.backlog)
+            found, _ = await newest(self.gateway, self.wanted, anchor.ts.next, self.backlog)
             for raw in found:
                 self.collector.take(raw)
         return Stream(
@@ -137,7 +137,7 @@ class _Tail:
         oldest = await end_of_oplog(self.gateway, 1)
         if oldest is not None and oldest > since > ZERO:
             self.collector.put(notes.begins_later(since, oldest))
-        async for found in past(self.gateway, since, Ts(end.t, end.i + 1), self.wanted.on_server()):
+        async for found in past(self.gateway, since, end.next, self.wanted.on_server()):
             if isinstance(found, Gap):
                 self._handle(found)
             else:
@@ -249,7 +249,7 @@ async def read(gateway: Gateway, wanted: OplogFilter = EVERYTHING, *, limit: int
     if not deployment.has_oplog:
         raise DeploymentError(deployment.no_oplog_because())
     end = (await safe_end(gateway)).ts
-    until = min(wanted.until, Ts(end.t, end.i + 1)) if wanted.until else Ts(end.t, end.i + 1)
+    until = min(wanted.until, end.next) if wanted.until else end.next
     if limit and wanted.since is None:
         found, whole = await newest(gateway, wanted, until, limit, seconds=_LOOK_SECONDS)
         if not whole:
