@@ -87,4 +87,5 @@ def not_resolved(said: str) -> ConnectError | None:
     """The error of a DNS seed list that gives no servers; None where the text says something else."""
     if not re.search(r"DNS|SRV|TXT record|nameserver|resolution lifetime", said):
         return None
-    return ConnectError("That DNS seed list gives no servers.", f"Check its name. ({clean(scrub(said), 200)})")
+    advice = f"Check its name, and that a name server answers here. ({clean(scrub(said), 200)})"
+    return ConnectError("That DNS seed list gives no servers.", advice)

@@ -15,7 +15,7 @@ HOST = f"a.{NAME}"
 
 
 class SeedList:
-    """Answers on ``port`` until :meth:`close`. ``asked`` are the questions that came."""
+    """Answers on ``port`` until :meth:`close`, not while ``silent``. ``asked`` are the questions that came."""
 
     def __init__(self, mongod: int, text: str) -> None:
         self._answers = {
@@ -23,6 +23,7 @@ class SeedList:
             (f"{NAME}.", dns.rdatatype.TXT): f'"{text}"',
         }
         self.asked: list[str] = []
+        self.silent = False
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
         self.port = int(self._socket.getsockname()[1])
@@ -45,6 +46,8 @@ class SeedList:
             answer = dns.message.make_response(question)
             wanted = question.question[0]
             self.asked.append(f"{wanted.name} {dns.rdatatype.to_text(wanted.rdtype)}")
+            if self.silent:
+                continue
             found = self._answers.get((str(wanted.name), wanted.rdtype))
             if found:
                 answer.answer.append(dns.rrset.from_text(wanted.name, 60, "IN", wanted.rdtype, found))

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from lost_screen import AGE, QUICK, SINCE, Open, bump, shown
 from proxy import Proxy
+from seed_list import NAME as SEEDS
+from seed_list import SeedList
 
 from tallyglass.demo.server import HOST, ReplicaSet, free_port
 
@@ -26,6 +28,22 @@ def resolve(host, *more, **named):
         host = {address!r}
     return plain(host, *more, **named)
 socket.getaddrinfo = resolve
+"""
+
+# This one process asks the test's own name server, and finds its hosts here.
+NAME_SERVER = """
+import socket
+import dns.asyncresolver, dns.resolver
+for module, own in (
+    (dns.resolver, dns.resolver.Resolver(configure=False)),
+    (dns.asyncresolver, dns.asyncresolver.Resolver(configure=False)),
+):
+    own.nameservers, own.port = [{address!r}], {port}
+    module.default_resolver = own
+plain = socket.getaddrinfo
+socket.getaddrinfo = lambda host, *more, **named: plain(
+    {address!r} if str(host).endswith({name!r}) else host, *more, **named
+)
 """
 
 
@@ -53,3 +71,30 @@ def test_a_name_that_is_gone_and_comes_back(replica_set: ReplicaSet, open_on: Op
         terminal.wait(lambda text: "following" in text and gone not in text and "faults.counters" in text)
     with replica_set.client() as client:
         client.drop_database("faults")
+
+
+def test_a_seed_list_that_cannot_be_asked_for(open_on: Open) -> None:
+    """At the start it is waited for; under a running dashboard, which knows the members by then, nothing is missed."""
+    gone = "That DNS seed list gives no servers."
+    front, back = free_port(), free_port()
+    with Proxy(back, front) as proxy, ReplicaSet(1, ports=[back], advertised=[front]) as servers:
+        seeds = SeedList(front, f"replicaSet={servers.set_name}")
+        try:
+            before = bump(servers, 0)
+            seeds.silent = True
+            setup = NAME_SERVER.format(address=HOST, port=seeds.port, name=SEEDS)
+            terminal = open_on(f"mongodb+srv://{SEEDS}/?tls=false&{QUICK}", setup)
+            terminal.wait(lambda text: gone in text and SINCE.search(text))
+            seeds.silent = False
+            terminal.wait(lambda text: shown(before)(text) and gone not in text)
+
+            seeds.silent, so_far = True, len(terminal.raw)
+            proxy.cut()
+            terminal.wait(lambda text: SINCE.search(text) and AGE.search(text))
+            proxy.heal()
+            proxy.reset()
+            after = bump(servers, 0)
+            terminal.wait(lambda text: shown(after)(text) and not AGE.search(text))
+            assert b"DNS seed list" not in terminal.raw[so_far:]
+        finally:
+            seeds.close()
