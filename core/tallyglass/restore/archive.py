@@ -16,7 +16,7 @@ from bson import json_util
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.bson_file import LARGEST, BrokenFile, decode, is_gzip, open_plain
+from tallyglass.restore.bson_file import LARGEST, BrokenFile, decode, entry_ts, is_gzip, open_plain
 from tallyglass.text import clean
 
 MAGIC = (0x8199E26D).to_bytes(4, "little")
@@ -71,10 +71,10 @@ def read(path: Path) -> Archive:
                     f"{clean(path.name)} is no mongodump archive.", "Name a dump directory, an archive or data files."
                 )
             header, rows = _prelude(file)
-            oplog_block, problems = _body(file)
+            ends, problems = _body(file)
+            first, last = (entry_ts(raw) if raw else None for raw in ends)
         except (_Broken, EOFError, OSError, gzip.BadGzipFile, ValueError) as error:
             return Archive(is_gzip(path), "", "", (), None, None, (f"the archive is not whole: {error}",))
-    first, last = (_ts(raw) if raw else None for raw in oplog_block)
     return Archive(
         gzip=is_gzip(path),
         server_version=clean(str(header.get("server_version", ""))),
@@ -195,8 +195,3 @@ def _collection(row: dict[str, Any]) -> ArchivedCollection:
     return ArchivedCollection(
         f"{row['db']}.{name}", kind, options, tuple(said.get("indexes") or ()), str(said.get("uuid") or "")
     )
-
-
-def _ts(raw: bytes) -> Ts:
-    stamp = decode(raw)["ts"]
-    return Ts(stamp.time, stamp.inc)

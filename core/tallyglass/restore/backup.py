@@ -15,8 +15,9 @@ from bson.json_util import JSONOptions
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_ts
+from tallyglass.oplog.walk import Malformed
 from tallyglass.restore import archive
-from tallyglass.restore.bson_file import BrokenFile, decode, documents, is_gzip, read_plain
+from tallyglass.restore.bson_file import BrokenFile, documents, entry_ts, is_gzip, read_plain
 from tallyglass.restore.plan import Backup
 from tallyglass.text import clean, clean_name
 
@@ -67,15 +68,19 @@ class Contents:
 def read_backup(path: Path, start: Ts | None = None) -> Contents:
     """Read what ``path`` holds. ``start`` is an oplog position known to lie before the backup began.
 
-    Raises InputError for a path that is no backup. What is broken or missing inside stands in ``problems``.
+    Raises InputError for a path that is no backup, or may not be read. What is broken or missing inside stands in
+    ``problems``.
     """
     path = path.expanduser().absolute()
     if not path.exists():
         raise InputError(f"{clean(str(path))} does not exist.", "Name a mongodump directory, an archive or data files.")
-    if path.is_dir():
-        found = _data_files(path) if (path / "WiredTiger").exists() else _directory(path)
-    else:
-        found = _archive(path)
+    try:
+        if path.is_dir():
+            found = _data_files(path) if (path / "WiredTiger").exists() else _directory(path)
+        else:
+            found = _archive(path)
+    except OSError as error:
+        raise InputError(f"{clean(str(error.filename or path))} cannot be read: {error.strerror}.") from None
     found = _with_sidecar(found, path)
     if start is not None:
         found = replace(found, backup=replace(found.backup, start=start, source="given"))
@@ -94,7 +99,7 @@ def _directory(path: Path) -> Contents:
     links = [child for folder in (path, *map(path.joinpath, databases)) for child in folder.iterdir()]
     problems += [f"{clean(link.name)} is a symbolic link" for link in links if link.is_symlink()]
     files = [file for file in path.rglob("*") if file.is_file()]
-    data = [file for file in files if ".bson" in file.suffixes or file.name.endswith(".bson.gz")]
+    data = [file for file in files if ".bson" in file.suffixes]
     gzips = {is_gzip(file) for file in data if file.stat().st_size > 0}
     if len(gzips) > 1:
         problems.append("gzip and plain files are mixed")
@@ -180,12 +185,11 @@ def _oplog_ends(path: Path, problems: list[str]) -> tuple[Ts | None, Ts | None]:
         problems.append(error.title)
     if first is None or last is None:
         return None, None
-    return _ts(first), _ts(last)
-
-
-def _ts(raw: bytes) -> Ts:
-    stamp = decode(raw)["ts"]
-    return Ts(stamp.time, stamp.inc)
+    try:
+        return entry_ts(first), entry_ts(last)
+    except Malformed as error:
+        problems.append(f"{path.name} is no oplog: {error}")
+        return None, None
 
 
 def _prelude(path: Path) -> dict[str, Any]:
@@ -254,7 +258,7 @@ def _with_sidecar(found: Contents, path: Path) -> Contents:
         said = json.loads(file.read_text())
         start = parse_ts(said["before"])
         end = parse_ts(said["after"]) if said.get("after") else found.backup.end
-    except (ValueError, KeyError, TypeError, InputError):
+    except (OSError, ValueError, KeyError, TypeError, InputError):
         return replace(found, problems=(*found.problems, f"{SIDECAR} cannot be read"))
     backup = replace(
         found.backup,

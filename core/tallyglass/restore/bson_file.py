@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from tallyglass.errors import InputError
+from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog import walk
-from tallyglass.restore.entries import element_key
+from tallyglass.restore.entries import element_key, read
 
 LARGEST = 64 * 1024 * 1024
 """No BSON document, oplog entries included, is larger; a greater length means a broken file."""
@@ -66,6 +67,14 @@ def documents(path: Path) -> Iterator[bytes]:
 def decode(raw: bytes) -> dict[str, Any]:
     """Decode one document forgivingly: broken UTF-8 and impossible dates do not raise. Raises Malformed."""
     return walk.decode(raw, 0, len(raw))
+
+
+def entry_ts(raw: bytes) -> Ts:
+    """The ``ts`` of an undecoded oplog entry. Raises Malformed, also where it has none."""
+    ts = read(raw).ts
+    if ts == ZERO:
+        raise walk.Malformed("an entry of the oplog has no time")
+    return ts
 
 
 def id_key(raw: bytes) -> bytes:

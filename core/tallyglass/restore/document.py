@@ -24,11 +24,9 @@ def to_json(plan: Plan, indent: int | None = None) -> str:
 def from_json(text: str) -> Plan:
     """The plan that :func:`to_json` wrote. Raises InputError for anything else."""
     try:
-        said = json.loads(text)
-        plan = _built(Plan, said)
+        plan: Plan = _built(Plan, json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError, InputError):
         raise InputError("That file is not a plan.", "Write one with tallyglass restore plan --json.") from None
-    assert isinstance(plan, Plan)
     return plan
 
 
@@ -65,7 +63,9 @@ def _built(kind: Any, said: Any) -> Any:
         return Path(said)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(said)
-    if isinstance(kind, type) and is_dataclass(kind) and isinstance(said, Mapping):
+    if isinstance(kind, type) and is_dataclass(kind):
+        if not isinstance(said, Mapping):
+            raise TypeError(f"{kind.__name__} is written as an object")
         hints = get_type_hints(kind)
         make: Callable[..., Any] = kind
         return make(**{name: _built(hint, said[name]) for name, hint in hints.items() if name in said})

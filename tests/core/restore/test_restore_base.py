@@ -9,8 +9,9 @@ import pytest
 from bson import Int64
 
 from tallyglass.cluster import Deployment, Kind
+from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.backup import Contents, StoredCollection
+from tallyglass.restore.backup import Contents, StoredCollection, read_backup
 from tallyglass.restore.base import BaseFacts, read_base
 from tallyglass.restore.bson_file import id_key
 from tallyglass.restore.catalog import Catalog, Collection
@@ -36,6 +37,27 @@ def test_the_largest_id_at_the_point(tmp_path: Path) -> None:
     touched = {id_key(bson.encode({"_id": Int64(2**40)})): False, id_key(bson.encode({"_id": 901})): True}
     catalog.collections["s.orders"].touched = touched
     assert read_base(stored, catalog).largest == {"s.orders": 901}, "what was deleted does not count"
+
+
+@pytest.mark.parametrize(
+    "raw", [bson.encode({"op": "i"}), bson.encode({"ts": 5}), b"\x14\0\0\0" + b"\xff" * 15 + b"\0"]
+)
+def test_an_oplog_that_is_none_is_a_lack_of_the_backup(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "oplog.bson").write_bytes(raw)
+    found = read_backup(tmp_path)
+    assert found.backup.start is None
+    assert any("oplog.bson is no oplog" in problem for problem in found.problems)
+
+
+def test_what_may_not_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
+    # Opens, and then refuses to be read, for root too.
+    refused = Path("/proc/self/mem")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_backup(refused)
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "pitr.json").symlink_to(refused)
+    assert "pitr.json cannot be read" in read_backup(tmp_path).problems
 
 
 @pytest.mark.parametrize(

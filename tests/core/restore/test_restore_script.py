@@ -18,6 +18,7 @@ from bson import Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallyglass.errors import InputError
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore import mongosh
 from tallyglass.restore.backup import DATA_FILES, Contents
@@ -271,6 +272,9 @@ def test_a_plan_survives_json(tmp_path: Path) -> None:
     made = with_work(tmp_path, *commands(order()))
     assert from_json(to_json(made)) == made
     assert to_json(made).isascii()
+    for other in ("[]", "5", '"plan"', to_json(made).replace('"checks": []', '"checks": ["x"]'), "{}", "no JSON"):
+        with pytest.raises(InputError):
+            from_json(other)
     blocked = Plan(LIMIT, None, LIMIT, made.backup, "rs", "", made.made, checks=(Check("x", Level.BLOCK, "No."),))
     with pytest.raises(ValueError, match="blocked"):
         script(blocked)
