@@ -19,6 +19,7 @@ import uuid
 from array import array
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def ranges(bench: Bench) -> None:
     """One command a range."""
     for size in (10, 100, 1_000, 10_000):
         counter = bench.counter()
-        bench.threads(f"range of {size:,} a call", lambda counter=counter, size=size: counter.take(size), each=size)
+        bench.threads(f"range of {size:,} a call", partial(counter.take, size), each=size)
 
 
 def cached(bench: Bench) -> None:

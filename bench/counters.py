@@ -11,8 +11,7 @@ import json
 import resource
 import time
 from collections import Counter as Tally
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -25,6 +24,7 @@ from tallyglass.counters.watch import WatchSettings, look, watch
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Pace
+from tallyglass.gateway import closing
 from tallyglass.target import Target
 from tallyglass_tui.app import Dashboard, Session
 from tallyglass_tui.counter_cells import SORTS
@@ -121,7 +121,7 @@ async def measure(uri: str, refreshes: int, touch: Any) -> list[Refresh]:
     holds = Holds()
     rows: list[Refresh] = []
     began = time.perf_counter()
-    async with aclosing(watch(gateway, WatchSettings(refresh_seconds=1.0))) as snapshots:
+    async with closing(watch(gateway, WatchSettings(refresh_seconds=1.0))) as snapshots:
         async for snapshot in snapshots:
             seconds = time.perf_counter() - began
             finds = commands.finds.values()
@@ -150,12 +150,12 @@ async def press_keys(uri: str, total: int) -> list[Key]:
             await pilot.pause(0.1)
         holds, waits = Holds(), Holds(waiting=True)
 
-        def reverse() -> None:
-            page.action_reverse()
-
-        sorts = [(f"sort by {by}", page.action_sort) for by in [*SORTS[1:], SORTS[0]]]
-        filters = [(f"filter {text!r}", partial(page._set_filter, text)) for text in ("tenant_7_ 99", "!tenant_7_")]
-        for title, act in [*sorts, ("reverse", reverse), *filters]:
+        acts: list[tuple[str, Callable[[], None]]] = [
+            *((f"sort by {by}", page.action_sort) for by in [*SORTS[1:], SORTS[0]]),
+            ("reverse", page.action_reverse),
+            *((f"filter {text!r}", partial(page._set_filter, text)) for text in ("tenant_7_ 99", "!tenant_7_")),
+        ]
+        for title, act in acts:
             await asyncio.sleep(1.5)
             holds.take(), waits.take()
             began = time.perf_counter()
