@@ -17,7 +17,7 @@ from tallyglass.connect import Driver, open_gateway
 from tallyglass.counters.config import parse_config
 from tallyglass.counters.snapshot import Counter, CountersSnapshot, Flag, NumericType
 from tallyglass.counters.watch import WatchSettings, look, watch
-from tallyglass.demo.server import ReplicaSet, Standalone
+from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo_gateway import MongoGateway
 from tallyglass.text import clean
 
@@ -268,41 +268,3 @@ async def test_samples_of_earlier_runs_count(client: Client, gateway: MongoGatew
     client[DB].counters.update_one({"_id": "orders"}, {"$set": {"seq": 50}})
     assert ours(await look(gateway, settings))["orders"].flags == (Flag.REWOUND,)
     assert (tmp_path / "state" / "counters.sqlite").stat().st_mode & 0o077 == 0
-
-
-async def test_least_privilege_is_a_trouble_and_never_a_failure() -> None:
-    with Standalone(options=("--auth",)) as server:
-        with server.client() as client:
-            client.admin.command("createUser", "root", pwd="r", roles=["root"])
-        with server.client(username="root", password="r") as client:
-            client.shop.counters.insert_one({"_id": "orders", "seq": 4})
-            client.hidden.counters.insert_one({"_id": "orders", "seq": 4})
-            reads = {"resource": {"db": "shop", "collection": "counters"}, "actions": ["find"]}
-            lists = {"resource": {"db": "hidden", "collection": ""}, "actions": ["listCollections"]}
-            client.admin.command("createRole", "narrow", privileges=[reads, lists], roles=[])
-            client.admin.command("createUser", "watcher", pwd="w", roles=["narrow"])
-        gateway = open_gateway(server.uri, username="watcher", password="w")
-        snapshot = await look(gateway)
-        await gateway.close()
-    assert [(counter.ns, counter.value) for counter in snapshot.counters] == [("shop.counters", 4)]
-    assert [trouble.ns for trouble in snapshot.troubles] == ["hidden.counters"]
-
-
-async def test_a_lost_server_is_a_trouble_and_the_watch_goes_on() -> None:
-    with ReplicaSet(1) as servers:
-        with servers.client() as client:
-            client.shop.counters.insert_one({"_id": "orders", "seq": 4})
-        gateway = open_gateway(servers.uri, serverSelectionTimeoutMS=500)
-        states: list[bool] = []
-        async with aclosing(watch(gateway, QUICK)) as snapshots:
-            async for snapshot in snapshots:
-                assert [counter.value for counter in snapshot.counters] == [4]
-                states.append(bool(snapshot.troubles))
-                if states == [False]:
-                    servers.kill(0)
-                elif states[-1] and len(states) > 1 and not states[-2]:
-                    servers.restart(0)
-                elif len(states) > 2 and not states[-1]:
-                    break
-        await gateway.close()
-    assert any(states)
