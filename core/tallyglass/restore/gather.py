@@ -109,9 +109,11 @@ async def _look_at_oplog(gateway: Gateway, facts: Facts) -> None:
 
 
 async def _look_at_window(gateway: Gateway, facts: Facts, request: RestoreRequest) -> None:
-    start = facts.start
+    start, spare = facts.start, facts.spare
     if start is None or start.ts is None or start.newest is None or facts.limit <= start.ts:
         return
+    if facts.contents.backup.form == DATA_FILES and (spare is None or spare.trouble):
+        return  # only the spare that runs on them says what they hold
     archive = facts.contents.backup.path if facts.contents.backup.form == ARCHIVE else None
     replay = await _replay(gateway, facts, frozenset())
     facts.base = await asyncio.to_thread(read_base, facts.contents.collections, replay.catalog, archive)

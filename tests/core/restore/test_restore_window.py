@@ -1,9 +1,10 @@
-"""The walk through the oplog leaves the event loop free: the driver's heartbeats must not be late."""
+"""The walk through the oplog: it leaves the event loop free, and begins only where what it builds on is known."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import bson
@@ -11,6 +12,8 @@ from bson import Timestamp
 
 from tallyglass.moment import Ts
 from tallyglass.restore import coverage
+from tallyglass.restore.checks import judge
+from tallyglass.restore.gather import RestoreRequest, gather
 
 
 class OneBatch:
@@ -36,3 +39,25 @@ async def test_others_have_their_turn_within_a_batch() -> None:
     task.cancel()
     assert len(seen) == 2_000
     assert turns >= 10
+
+
+class Source:
+    """A set of one member whose oplog is three no-ops."""
+
+    async def command(self, name: str, *_: Any, **__: Any) -> dict[str, Any]:
+        if name == "hello":
+            return {"setName": "rs", "me": "h:1", "lastWrite": {"majorityOpTime": {"ts": Timestamp(30, 1)}}}
+        return {"version": "6.0.5"}
+
+    async def find_raw(self, *_: Any, sort: Any = (("", 1),), **__: Any) -> AsyncIterator[bytes]:
+        row = {"ts": Timestamp(10 if sort[-1][-1] > 0 else 20, 1), "t": 1, "op": "n", "ns": "", "o": {}}
+        yield bson.encode(row)
+
+
+async def test_data_files_that_no_spare_runs_on_are_only_asked_for(tmp_path: Path) -> None:
+    for name in ("WiredTiger", "_mdb_catalog.wt"):
+        (tmp_path / name).touch()
+    request = RestoreRequest(tmp_path, "mongodb://h:1/", before=Ts(30, 1), backup_start=Ts(20, 1))
+    facts = await gather(Source(), request)  # type: ignore[arg-type]
+    assert facts.start is not None
+    assert "data-files-not-running" in {check.id for check in judge(facts)}
