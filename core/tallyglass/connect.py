@@ -13,6 +13,7 @@ from typing import Any
 from pymongo import AsyncMongoClient
 from pymongo.errors import ConfigurationError, PyMongoError
 
+from tallyglass.client_certificate import ClientCertificate
 from tallyglass.errors import ConnectError
 from tallyglass.mongo_gateway import MongoGateway, only_the_asked
 from tallyglass.secret import scrub
@@ -47,8 +48,10 @@ def open_gateway(uri: str | Target, *, driver: Driver | None = None, **options: 
     settings = {name: value for name, value in DEFAULTS.items() if name.lower() not in said}
     settings |= {"server_selector": only_the_asked}
     settings |= {name: secret.reveal() for name, secret in target.secrets} | options
+    driver = driver or target.driver
     try:
-        return MongoGateway(_client(driver or target.driver, target.uri, settings))
+        client = _client(driver, target.uri, settings)
+        return MongoGateway(client, _certificate(client, target, driver))
     except (PyMongoError, ValueError, OSError) as error:
         raise _refused(error, target) from None
 
@@ -61,6 +64,17 @@ def _client(driver: Driver, uri: str, settings: dict[str, Any]) -> Any:
             raise ConnectError("Motor is not installed.", "Install it: pip install 'tallyglass[tui]'.") from None
         return AsyncIOMotorClient(uri, **settings)
     return AsyncMongoClient(uri, **settings)
+
+
+def _certificate(client: Any, target: Target, driver: Driver) -> ClientCertificate:
+    secrets = {name.lower(): secret for name, secret in target.secrets}
+    return ClientCertificate(
+        target.options.get("tlscertificatekeyfile", ""),
+        # The driver has no other way to it, and makes another one when it has found the hosts of a DNS seed list.
+        lambda: client.options.pool_options._ssl_context,
+        passphrase=secrets.get("tlscertificatekeyfilepassword"),
+        renewable=driver is Driver.PYMONGO,
+    )
 
 
 def _refused(error: Exception, target: Target) -> ConnectError:

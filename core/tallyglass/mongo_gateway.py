@@ -14,7 +14,9 @@ from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import Nearest, SecondaryPreferred
 
+from tallyglass.client_certificate import ClientCertificate
 from tallyglass.driver_errors import NAMESPACE_NOT_FOUND, UNAUTHORIZED, family
+from tallyglass.errors import ReadError
 from tallyglass.gateway import (
     DEFAULT_TIME_MS,
     READ_COMMANDS,
@@ -39,11 +41,12 @@ class MongoGateway:
     """Reads through an asynchronous client, which it closes in :meth:`close`.
 
     ``client`` is an AsyncMongoClient or an AsyncIOMotorClient; both have the same methods, but some of
-    them are coroutines in one and plain functions in the other.
+    them are coroutines in one and plain functions in the other. ``certificate`` is what it shows to the server.
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, certificate: ClientCertificate | None = None) -> None:
         self._client = client
+        self._certificate = certificate
 
     async def command(
         self,
@@ -59,18 +62,18 @@ class MongoGateway:
             raise ValueError(f"{name!r} is not a command that only reads")
         body = {name: value, **fields, "maxTimeMS": time_ms}
         how = {"read_preference": Nearest()} if member else {}
-        with family(f"command {name}"), asking(member):
+        with self._family(f"command {name}"), asking(member):
             return cast(Document, await self._client[db].command(body, codec_options=CODEC, **how))
 
     async def list_databases(self) -> list[str]:
-        with family("listDatabases"):
+        with self._family("listDatabases"):
             rows = await _awaited(self._client.list_databases(nameOnly=True, maxTimeMS=DEFAULT_TIME_MS))
             return [str(row["name"]) async for row in rows]
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
         found: list[CollectionInfo] = []
         database = self._client[db]
-        with family("listCollections"):
+        with self._family("listCollections"):
             try:
                 rows = [row async for row in await _awaited(database.list_collections(maxTimeMS=DEFAULT_TIME_MS))]
             except OperationFailure as error:
@@ -88,7 +91,7 @@ class MongoGateway:
         return found
 
     async def list_indexes(self, ns: Namespace) -> list[Document]:
-        with family(f"listIndexes on {ns}"):
+        with self._family(f"listIndexes on {ns}"):
             # The driver's own method takes no deadline. All indexes of a collection, 64 at most, are in one batch.
             body = {"listIndexes": ns.collection, "cursor": {}, "maxTimeMS": DEFAULT_TIME_MS}
             try:
@@ -100,7 +103,7 @@ class MongoGateway:
             return cast("list[Document]", answer["cursor"]["firstBatch"])
 
     async def estimate(self, ns: Namespace) -> int:
-        with family(f"count of {ns}"):
+        with self._family(f"count of {ns}"):
             return int(await self._collection(ns).estimated_document_count(maxTimeMS=DEFAULT_TIME_MS))
 
     async def find_one(
@@ -114,7 +117,7 @@ class MongoGateway:
         member: str = "",
     ) -> Document | None:
         how = {"read_preference": Nearest()} if member else {}
-        with family(f"find on {ns}"), asking(member):
+        with self._family(f"find on {ns}"), asking(member):
             found = await self._collection(ns, **how).find_one(
                 query, projection=projection, sort=list(sort) or None, max_time_ms=time_ms
             )
@@ -131,7 +134,7 @@ class MongoGateway:
         batch_size: int = 0,
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[Document]:
-        with family(f"find on {ns}"):
+        with self._family(f"find on {ns}"):
             cursor = self._collection(ns).find(
                 query,
                 projection=projection,
@@ -157,7 +160,7 @@ class MongoGateway:
         batch_size: int = 0,
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[bytes]:
-        with family(f"find on {ns}"):
+        with self._family(f"find on {ns}"):
             cursor = self._collection(ns).find_raw_batches(
                 query,
                 projection=projection,
@@ -185,7 +188,7 @@ class MongoGateway:
     ) -> AsyncIterator[bytes]:
         how = {"read_preference": SecondaryPreferred()} if prefer_secondary else {}
         collection = self._collection(ns, read_concern=ReadConcern("majority" if majority else "local"), **how)
-        with family(f"tail of {ns}"):
+        with self._family(f"tail of {ns}"):
             cursor = collection.find_raw_batches(
                 query, cursor_type=CursorType.TAILABLE_AWAIT, batch_size=batch_size, max_time_ms=_SEEK_MS
             ).max_await_time_ms(await_ms)
@@ -209,7 +212,7 @@ class MongoGateway:
         self, ns: Namespace, pipeline: Sequence[Document], *, time_ms: int = DEFAULT_TIME_MS
     ) -> AsyncIterator[Document]:
         _refuse_writing_stages(pipeline)
-        with family(f"aggregate on {ns}"):
+        with self._family(f"aggregate on {ns}"):
             cursor = await _awaited(self._collection(ns).aggregate(list(pipeline), maxTimeMS=time_ms))
             try:
                 async for document in cursor:
@@ -219,6 +222,20 @@ class MongoGateway:
 
     async def close(self) -> None:
         await _awaited(self._client.close())
+
+    @contextmanager
+    def _family(self, what: str) -> Iterator[None]:
+        """:func:`family`, with the client's certificate in mind."""
+        if self._certificate is None:
+            with family(what):
+                yield
+            return
+        self._certificate.renew()
+        try:
+            with family(what):
+                yield
+        except ReadError as error:
+            raise self._certificate.explain(error) from error.__cause__
 
     def _collection(self, ns: Namespace, **how: Any) -> Any:
         return self._client[ns.db].get_collection(ns.collection, codec_options=CODEC, **how)

@@ -8,6 +8,9 @@ from tallyglass.errors import ConnectError, ReadError
 from tallyglass.secret import scrub
 from tallyglass.text import clean
 
+CLOSED = "The server closes each connection at once."
+MAY_WANT_TLS = "It may want TLS (add tls=true to the connection string)"
+
 # What the driver's text holds, the sentence, and the advice. The first that fits is taken.
 _CAUSES: tuple[tuple[str, str, str], ...] = (
     (
@@ -37,8 +40,8 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"connection closed|connection is already closed|Connection reset",
-        "The server closes each connection at once.",
-        "It may want TLS (add tls=true to the connection string), or refuse this machine's address.",
+        CLOSED,
+        f"{MAY_WANT_TLS}, or refuse this machine's address.",
     ),
     (
         r"Name or service not known|nodename nor servname|getaddrinfo|No address associated"

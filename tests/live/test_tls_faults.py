@@ -18,6 +18,7 @@ from tallyglass.demo.server import HOST, ReplicaSet, free_port
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 EXPIRED = "The server's TLS certificate has expired."
+OWN_EXPIRED = "Your TLS client certificate has expired."
 
 
 def rotate_to_one_that_soon_expires(servers: ReplicaSet, authority: Authority, server: Path) -> None:
@@ -60,3 +61,27 @@ def test_a_certificate_that_does_not_fit_expires_and_is_renewed(open_on: Open, t
         servers.restart(0)
         after = bump(servers)
         terminal.wait(lambda text: shown(after)(text) and not AGE.search(text) and EXPIRED not in text)
+
+
+def test_a_client_certificate_that_expires_and_is_renewed(open_on: Open, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    server, own = tmp_path / "server.pem", tmp_path / "own.pem"
+    authority.issue(server)
+    authority.issue(own)
+    options = ["--tlsMode=preferTLS", f"--tlsCertificateKeyFile={server}", f"--tlsCAFile={authority.file}"]
+    with ReplicaSet(1, options=options) as servers, Proxy(servers.members[0].port, free_port()) as proxy:
+        before = bump(servers)
+        uri = f"mongodb://{HOST}:{proxy.port}/?directConnection=true&tls=true&{QUICK}&tlsCAFile={authority.file}"
+        without = open_on(uri)
+        terminal = open_on(f"{uri}&tlsCertificateKeyFile={own}")
+        terminal.wait(shown(before))
+        without.wait("It may want a TLS client certificate")
+
+        authority.issue(own, seconds=1)
+        # The server does not end a connection whose certificate expires: only a new one is refused.
+        text = terminal.wait(lambda text: (OWN_EXPIRED in text and AGE.search(text)) or proxy.reset())
+        assert SINCE.search(text)
+        assert re.search(before, text)
+        authority.issue(own)
+        after = bump(servers)
+        terminal.wait(lambda text: shown(after)(text) and not AGE.search(text) and OWN_EXPIRED not in text)
