@@ -44,9 +44,9 @@ class Tmux:
         """Type, without anybody attached."""
         self._run("send-keys", keys)
 
-    def wait(self, seen: str) -> str:
+    def wait(self, seen: str, seconds: float = PATIENCE) -> str:
         """Wait until the pane shows a text; the pane then."""
-        return until(lambda: self._run("capture-pane", "-p"), lambda text: seen in text)
+        return until(lambda: self._run("capture-pane", "-p"), lambda text: seen in text, seconds)
 
     def attach(self) -> Terminal:
         """A person's terminal that looks at the pane."""
@@ -76,9 +76,9 @@ class Tmux:
         return subprocess.run(argv, env=self._env, check=True, capture_output=True, text=True).stdout
 
 
-def until(ask: Callable[[], str], holds: Callable[[str], object]) -> str:
+def until(ask: Callable[[], str], holds: Callable[[str], object], seconds: float = PATIENCE) -> str:
     """Ask again and again until the answer will do."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + seconds
     while not holds(answer := ask()):
         assert time.monotonic() < deadline, f"never: {answer}"
         time.sleep(0.1)
@@ -101,20 +101,41 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
         server.close()
 
 
-def test_detached_and_attached_again(replica_set: ReplicaSet, tmux: Tmux) -> None:
-    tmux.start("sh", "-c", f"{shlex.join(dashboard(replica_set.uri))}; exec cat")
+def look_and_leave(tmux: Tmux, uri: str) -> None:
+    """Start the dashboard, with a program after it, and look at it once."""
+    tmux.start("sh", "-c", f"{shlex.join(dashboard(uri))}; exec cat")
     person = tmux.attach()
     person.wait("rs tally")
     tmux.detach()
     assert person.ended() == 0
+
+
+def goes_on(tmux: Tmux, seconds: float = PATIENCE) -> None:
+    """Whether it takes keys and shows what it reads, with nobody attached."""
     tmux.press("3")
-    tmux.wait("following")
+    tmux.wait("following", seconds)
+
+
+def test_detached_and_attached_again(replica_set: ReplicaSet, tmux: Tmux) -> None:
+    look_and_leave(tmux, replica_set.uri)
+    goes_on(tmux)
     again = tmux.attach()
     again.wait(lambda text: "following" in text and "q  Quit" in text)
     again.press("1")
     again.wait("most urgent first")
     again.press("q")
     until(lambda: tmux.show("#{alternate_on}#{cursor_flag}#{mouse_any_flag}#{pane_current_command}"), "010cat".__eq__)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL], ids=["frozen", "dead"])
+def test_one_that_does_not_go_on_is_noticed(replica_set: ReplicaSet, tmux: Tmux, number: signal.Signals) -> None:
+    look_and_leave(tmux, replica_set.uri)
+    shell = tmux.show("#{pane_pid}")
+    (child,) = map(int, Path(f"/proc/{shell}/task/{shell}/children").read_text().split())
+    os.kill(child, number)
+    with pytest.raises(AssertionError, match=r"\Anever: "):
+        goes_on(tmux, seconds=3)
+    until(lambda: state(child), lambda now: now in ("T", "Z", ""))
 
 
 @pytest.mark.parametrize(
