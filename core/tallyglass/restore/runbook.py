@@ -38,7 +38,8 @@ def script(plan: Plan) -> str:
             f"SPARE_USER={shell_quote(plan.spare_user if 'spare' in plan.passwords else '')}",
             f"STEPS={len(plan.commands)}",
             f"USES_MONGOSH={int(any(step.argv[:1] == ('mongosh',) for step in plan.commands))}",
-            f"USES_MONGOD={int(any('mongod ' in step.shell for step in plan.commands if not step.argv))}",
+            # The one step that is done again in each run starts a spare.
+            f"USES_MONGOD={int(any(step.again for step in plan.commands))}",
             f"PLAN={shell_quote(kept)}",
             "",
             _FRAME,

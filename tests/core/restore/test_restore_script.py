@@ -201,6 +201,11 @@ def test_only_what_is_needed_is_asked_for(tmp_path: Path) -> None:
     assert "is empty" in rehearse(tmp_path, made, "--yes", f"--spare-password-file={tmp_path}/empty").stderr
 
 
+def test_mongod_is_needed_where_a_spare_is_started_and_not_for_what_a_folder_is_called() -> None:
+    assert "USES_MONGOD=0" in script(plan(step("cp -a '/backups/mongod 6.0' /w")))
+    assert "USES_MONGOD=1" in script(plan(*commands(replace(order(), own_spare=27117))))
+
+
 def test_two_runs_of_one_script_do_not_meet(tmp_path: Path) -> None:
     gate, work = tmp_path / "gate", tmp_path / "work"
     os.mkfifo(gate)
