@@ -17,6 +17,7 @@ from bson import json_util
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.bson_file import LARGEST, BrokenFile, decode, entry_ts, is_gzip, open_plain
+from tallyglass.restore.plan import BUCKETS
 from tallyglass.text import clean
 
 MAGIC = (0x8199E26D).to_bytes(4, "little")
@@ -191,7 +192,7 @@ def _collection(row: dict[str, Any]) -> ArchivedCollection:
     kind = "timeseries" if "timeseries" in options else "view" if "viewOn" in options else "collection"
     name = str(row["collection"])
     if kind == "timeseries":
-        name = name.removeprefix("system.buckets.")
+        name = name.removeprefix(BUCKETS)
     return ArchivedCollection(
         f"{row['db']}.{name}", kind, options, tuple(said.get("indexes") or ()), str(said.get("uuid") or "")
     )

@@ -18,7 +18,7 @@ from tallyglass.moment import Ts, parse_ts
 from tallyglass.oplog.walk import Malformed
 from tallyglass.restore import archive
 from tallyglass.restore.bson_file import BrokenFile, documents, entry_ts, is_gzip, read_plain
-from tallyglass.restore.plan import Backup
+from tallyglass.restore.plan import BUCKETS, Backup, stored_as
 from tallyglass.text import clean, clean_name
 
 DIRECTORY, ARCHIVE, DATA_FILES = "directory", "archive", "data files"
@@ -46,9 +46,8 @@ class StoredCollection:
 
     @property
     def stored_as(self) -> str:
-        """The namespace that its documents are in: a time-series collection keeps them in its buckets."""
-        db, _, name = self.ns.partition(".")
-        return f"{db}.system.buckets.{name}" if self.kind == "timeseries" else self.ns
+        """The namespace that its documents are in."""
+        return stored_as(self.ns, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
         kind = said.get("type") or ("view" if "viewOn" in options else "collection")
         if "timeseries" in options:
             kind = "timeseries"
-        bson = data.pop(f"system.buckets.{stem}" if kind == "timeseries" else stem, None)
+        bson = data.pop(f"{BUCKETS}{stem}" if kind == "timeseries" else stem, None)
         if bson is None and kind != "view":
             problems.append(f"{clean_name(db)}/{clean_name(stem)} has metadata but no documents file")
         yield StoredCollection(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tallyglass.cluster import Kind
-from tallyglass.moment import ZERO, iso
+from tallyglass.moment import iso
 from tallyglass.restore import checks_window
 from tallyglass.restore.backup import ARCHIVE, DATA_FILES
 from tallyglass.restore.data_files import how_to_start
@@ -133,7 +133,7 @@ def _backup(facts: Facts) -> Found:
 
 def _point(facts: Facts) -> Found:
     limit, backup = facts.limit, facts.contents.backup
-    if limit == ZERO or limit.t == 0:
+    if limit.t == 0:
         yield block("limit-zero", "0 would mean no limit at all: everything would be replayed.", "Choose the point.")
         return
     start = backup.start
@@ -155,7 +155,7 @@ def _point(facts: Facts) -> Found:
             f"The entry at {limit} is not on a majority of the members yet: it may still be rolled back.",
             "Wait until it is, and plan again.",
         )
-    elif limit > ZERO:
+    else:
         yield ok("majority", f"{limit} is on a majority of the members.")
 
 

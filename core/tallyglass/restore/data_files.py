@@ -8,7 +8,7 @@ from tallyglass.gateway import OPLOG, Gateway, Namespace
 from tallyglass.oplog import walk
 from tallyglass.restore import coverage, entries
 from tallyglass.restore.backup import LEFT_OUT, Contents, StoredCollection
-from tallyglass.restore.entries import element_key
+from tallyglass.restore.bson_file import id_key
 from tallyglass.text import clean_name, shell_quote
 
 LOOKED_AT = 200
@@ -77,5 +77,5 @@ async def _is_there(spare: Gateway, entry: entries.Entry) -> bool:
     query = {"_id": entry.document_id}
     async for batch in spare.find_raw(Namespace.parse(entry.ns), query, limit=1):
         for at, after in walk.split(batch):
-            return element_key(batch[at:after], walk.find(batch[at:after], b"_id")) == entry.id_key
+            return id_key(batch[at:after]) == entry.id_key
     return False

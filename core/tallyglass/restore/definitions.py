@@ -13,13 +13,12 @@ from tallyglass.gateway import Gateway, Namespace
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore import mongosh
 from tallyglass.restore.catalog import Catalog
-from tallyglass.restore.indexes import canonical_index, is_id_index, same_numbers
+from tallyglass.restore.indexes import buildable, canonical_index, is_id_index, same_numbers
 from tallyglass.restore.loss import Changed
 from tallyglass.restore.plan import Return, Strategy
 from tallyglass.text import clean, clean_name
 
 _BY_COLL_MOD = frozenset({"expireAfterSeconds", "hidden"})
-_NOT_BUILT = ("ns", "background", "buildUUID", "method")
 _VALIDATION = {"validator": {}, "validationLevel": "strict", "validationAction": "error"}
 
 
@@ -82,8 +81,7 @@ def _compare_indexes(
         elif not mongosh.keeps_order(spec):
             words.append(f"{said}: mongosh would reorder its fields; build it with a driver as {_shown(spec)}")
         else:
-            kept = {field: value for field, value in spec.items() if field not in _NOT_BUILT}
-            out.append(mongosh.must(db, {"createIndexes": name, "indexes": [kept]}))
+            out.append(mongosh.must(db, {"createIndexes": name, "indexes": [buildable(spec)]}))
 
 
 def _coll_mod(spec: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -7,10 +7,8 @@ from bson import json_util
 from tallyglass.restore.backup import LEFT_OUT
 from tallyglass.restore.base import BaseFacts
 from tallyglass.restore.catalog import Catalog
-from tallyglass.restore.indexes import canonical_index, canonical_options
-from tallyglass.restore.plan import ExpectedNamespace
-
-_BUCKETS = "system.buckets."
+from tallyglass.restore.indexes import buildable, canonical_index, canonical_options
+from tallyglass.restore.plan import BUCKETS, ExpectedNamespace
 
 
 def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
@@ -20,8 +18,8 @@ def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
         db, _, name = ns.partition(".")
         if db in LEFT_OUT or name in ("system.views", "system.profile"):
             continue
-        is_buckets = name.startswith(_BUCKETS)
-        shown = f"{db}.{name.removeprefix(_BUCKETS)}" if is_buckets else ns
+        is_buckets = name.startswith(BUCKETS)
+        shown = f"{db}.{name.removeprefix(BUCKETS)}" if is_buckets else ns
         rows[shown] = ExpectedNamespace(
             ns=shown,
             kind="timeseries" if is_buckets else "collection",
@@ -37,5 +35,4 @@ def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
 
 
 def _exact(spec: dict[str, object]) -> str:
-    kept = {key: value for key, value in spec.items() if key not in ("ns", "background", "buildUUID", "method")}
-    return json_util.dumps(kept, json_options=json_util.CANONICAL_JSON_OPTIONS)
+    return json_util.dumps(buildable(spec), json_options=json_util.CANONICAL_JSON_OPTIONS)

@@ -8,7 +8,8 @@ from typing import Any
 from bson import json_util
 from bson.int64 import Int64
 
-_NOT_COMPARED = frozenset({"ns", "background", "v", "textIndexVersion", "2dsphereIndexVersion", "buildUUID", "method"})
+_NOT_BUILT = frozenset({"ns", "background", "buildUUID", "method"})
+_NOT_COMPARED = _NOT_BUILT | {"v", "textIndexVersion", "2dsphereIndexVersion"}
 _COMPARED_OPTIONS = (
     "capped", "size", "max", "validator", "validationLevel", "validationAction", "collation",
     "expireAfterSeconds", "changeStreamPreAndPostImages", "viewOn", "pipeline",
@@ -39,6 +40,11 @@ def canonical_index(spec: Mapping[str, Any]) -> str:
         if name not in _NOT_COMPARED and not (name in ("hidden", "sparse", "unique") and not value)
     }
     return json_util.dumps(kept, json_options=json_util.RELAXED_JSON_OPTIONS)
+
+
+def buildable(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """An index as createIndexes takes it."""
+    return {name: value for name, value in spec.items() if name not in _NOT_BUILT}
 
 
 def canonical_options(options: Mapping[str, Any]) -> str:

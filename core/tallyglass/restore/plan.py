@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -26,6 +27,12 @@ class Check:
     level: Level
     title: str
     advice: str = ""
+
+
+def worst(checks: Iterable[Check]) -> Level:
+    """The worst level among some checks."""
+    levels = {check.level for check in checks}
+    return next((level for level in (Level.BLOCK, Level.WARN) if level in levels), Level.OK)
 
 
 class Phase(StrEnum):
@@ -100,6 +107,16 @@ class Backup:
     bytes: int = 0
     has_oplog: bool = False
     taken_hint: datetime | None = None
+
+
+BUCKETS = "system.buckets."
+"""What the collections begin with in which time-series collections keep their documents."""
+
+
+def stored_as(ns: str, kind: str) -> str:
+    """The namespace that the documents of a collection of this kind are in."""
+    db, _, name = ns.partition(".")
+    return f"{db}.{BUCKETS}{name}" if kind == "timeseries" else ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,5 +214,4 @@ class Plan:
     @property
     def level(self) -> Level:
         """The worst level among the checks."""
-        levels = {check.level for check in self.checks}
-        return next((level for level in (Level.BLOCK, Level.WARN) if level in levels), Level.OK)
+        return worst(self.checks)

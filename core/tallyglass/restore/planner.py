@@ -12,13 +12,14 @@ from tallyglass.gateway import Gateway
 from tallyglass.moment import Ts, iso
 from tallyglass.oplog.entry import row
 from tallyglass.restore.checks import judge
-from tallyglass.restore.commands import Order, commands
+from tallyglass.restore.commands import commands
 from tallyglass.restore.definitions import find_definitions
 from tallyglass.restore.entries import Entry
 from tallyglass.restore.expectation import expect
 from tallyglass.restore.facts import Facts
 from tallyglass.restore.files import WorkDir
 from tallyglass.restore.gather import RestoreRequest, gather
+from tallyglass.restore.order import Order
 from tallyglass.restore.plan import ExpectedNamespace, Level, Plan, Slice, Strategy
 from tallyglass.restore.returns import merge_steps, plan_returns
 from tallyglass.restore.toolset import needed_for

@@ -27,9 +27,9 @@ from tallyglass.oplog import walk
 from tallyglass.restore import coverage, mongosh
 from tallyglass.restore.archive import small_collections
 from tallyglass.restore.backup import StoredCollection
-from tallyglass.restore.bson_file import BrokenFile, decode, documents
+from tallyglass.restore.bson_file import BrokenFile, decode, documents, id_key
 from tallyglass.restore.counter_fix import Fix
-from tallyglass.restore.entries import Entry, element_key
+from tallyglass.restore.entries import Entry
 from tallyglass.restore.loss import Changed
 from tallyglass.restore.plan import Reissue
 from tallyglass.restore.unfold import Unfolder
@@ -227,7 +227,7 @@ def _note_all(search: Search, ns: str, held: list[bytes]) -> bool:
     try:
         for raw in held:
             document = decode(raw)
-            for one in search.note(ns, element_key(raw, walk.find(raw, b"_id")), document):
+            for one in search.note(ns, id_key(raw), document):
                 one.restored = dig(document, one.path)
                 found = True
     except walk.Malformed:
@@ -241,7 +241,7 @@ async def _from_server(gateway: Gateway, ns: str) -> dict[bytes, bytes]:
     async for batch in gateway.find_raw(Namespace.parse(ns), {}, limit=MOST_DOCUMENTS + 1):
         for at, after in walk.split(batch):
             raw = batch[at:after]
-            held[element_key(raw, walk.find(raw, b"_id"))] = raw
+            held[id_key(raw)] = raw
     return held if len(held) <= MOST_DOCUMENTS else {}
 
 

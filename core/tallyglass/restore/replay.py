@@ -206,9 +206,7 @@ class Replay:
         db = entry.db
         if f"{db}.system.views" not in self.catalog.collections:
             self.unopened_views.add(db)
-        if entry.op == "i":
-            self.catalog.views[name] = {key: value for key, value in entry.o.items() if key != "_id"}
-        elif entry.op == "d":
+        if entry.op == "d":
             self.catalog.views.pop(name, None)
         else:
             self.catalog.views[name] = {key: value for key, value in entry.o.items() if key != "_id"}

@@ -7,7 +7,7 @@ that it keeps in memory during that run.
 from __future__ import annotations
 
 from tallyglass.restore import mongosh, own_spare
-from tallyglass.restore.backup import ARCHIVE, DATA_FILES
+from tallyglass.restore.backup import ARCHIVE, DATA_FILES, LEFT_OUT
 from tallyglass.restore.files import chain
 from tallyglass.restore.order import Order, logged, run_mongosh, said_at_the_end, text, tool, verification
 from tallyglass.restore.plan import Command, Phase
@@ -95,7 +95,7 @@ def _unpack_archive(order: Order) -> list[Command]:
     options += ["--gzip"] if backup.gzip else []
     options += ["--oplogReplay"] if backup.has_oplog else ["--nsExclude=admin.*", "--nsExclude=config.*"]
     unpack = tool("mongorestore", *options)
-    databases = sorted({ns.partition(".")[0] for ns in backup.namespaces} - {"admin", "config", "local"})
+    databases = sorted({ns.partition(".")[0] for ns in backup.namespaces} - LEFT_OUT)
     dumps = [
         shell_join(tool("mongodump", f"--config={work.config('spare')}", f"--db={db}", f"--out={work.base}"))
         for db in databases

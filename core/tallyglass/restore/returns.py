@@ -10,7 +10,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore import mongosh
 from tallyglass.restore.catalog import TEMPORARY
 from tallyglass.restore.loss import Changed
-from tallyglass.restore.plan import ExpectedNamespace, Return, Strategy
+from tallyglass.restore.plan import ExpectedNamespace, Return, Strategy, stored_as
 from tallyglass.text import clean_name
 
 LONGEST_NAMESPACE = 255
@@ -38,7 +38,7 @@ def plan_returns(
     for item in expected:
         if TEMPORARY.match(item.ns.partition(".")[2]):
             continue
-        found = changed.get(_stored(item))
+        found = changed.get(stored_as(item.ns, item.kind))
         if item.ns.partition(".")[0] in unknown:
             if found is not None and _was_taken(item, found, incident):
                 rows.append(Return(item.ns, Strategy.BESIDE, "", note=_UNLISTED))
@@ -65,11 +65,6 @@ def _was_taken(item: ExpectedNamespace, found: Changed | None, incident: Inciden
     if found is None:
         return False
     return bool(found.by_incident) or (incident.kind in _REPLACED and bool(found.commands))
-
-
-def _stored(item: ExpectedNamespace) -> str:
-    db, _, name = item.ns.partition(".")
-    return f"{db}.system.buckets.{name}" if item.kind == "timeseries" else item.ns
 
 
 def _damaged(item: ExpectedNamespace, found: Changed, incident: Incident | None) -> bool:

@@ -15,7 +15,7 @@ from tallyglass.restore import mongosh
 from tallyglass.restore.backup import LEFT_OUT
 from tallyglass.restore.catalog import TEMPORARY
 from tallyglass.restore.indexes import canonical_index, canonical_options
-from tallyglass.restore.plan import Check, ExpectedNamespace, Level, Plan
+from tallyglass.restore.plan import Check, ExpectedNamespace, Level, Plan, stored_as, worst
 from tallyglass.text import clean, clean_name
 
 COUNT_MS = 3_600_000
@@ -36,8 +36,7 @@ class Verification:
     @property
     def level(self) -> Level:
         """The worst level among the checks: anything but what was computed blocks the return."""
-        levels = {check.level for check in self.checks}
-        return next((level for level in (Level.BLOCK, Level.WARN) if level in levels), Level.OK)
+        return worst(self.checks)
 
 
 async def verify(plan: Plan, spare: Gateway, *, log: Path | None = None) -> Verification:
@@ -103,15 +102,15 @@ async def _compare(
             yield check
     if item.kind != "timeseries" and info.options is not None and canonical_options(info.options) != item.options:
         wrong = True
-        yield Check("options", Level.BLOCK, f"{shown} has other options than computed.", f"Computed: {item.options}")
+        yield Check(
+            "options", Level.BLOCK, f"{shown} has other options than computed.", f"Computed: {clean(item.options)}"
+        )
     if not wrong:
         yield Check("namespace", Level.OK, f"{shown} is as computed.")
 
 
 async def _count(spare: Gateway, item: ExpectedNamespace) -> int:
-    ns = Namespace.parse(item.ns)
-    if item.kind == "timeseries":
-        ns = Namespace(ns.db, f"system.buckets.{ns.collection}")
+    ns = Namespace.parse(stored_as(item.ns, item.kind))
     async for row in spare.aggregate(ns, [{"$count": "n"}], time_ms=COUNT_MS):
         return int(row["n"])
     return 0
@@ -123,7 +122,9 @@ async def _indexes(spare: Gateway, item: ExpectedNamespace, repair: list[str]) -
     shown = clean_name(item.ns)
     checks = []
     for text in sorted(set(found) - set(item.indexes)):
-        checks.append(Check("index-surplus", Level.BLOCK, f"{shown} has an index that was not computed: {text}."))
+        checks.append(
+            Check("index-surplus", Level.BLOCK, f"{shown} has an index that was not computed: {clean(text)}.")
+        )
         repair.append(mongosh.must(db, {"dropIndexes": name, "index": found[text]}))
     missing = sorted(set(item.indexes) - set(found))
     for text in missing:
@@ -137,11 +138,7 @@ async def _indexes(spare: Gateway, item: ExpectedNamespace, repair: list[str]) -
 def _leftovers(plan: Plan, there: dict[str, CollectionInfo], repair: list[str]) -> list[Check]:
     known = {item.ns for item in plan.expected}
     known |= {f"{item.ns.partition('.')[0]}.system.views" for item in plan.expected}
-    known |= {
-        f"{item.ns.partition('.')[0]}.system.buckets.{item.ns.partition('.')[2]}"
-        for item in plan.expected
-        if item.kind == "timeseries"
-    }
+    known |= {stored_as(item.ns, item.kind) for item in plan.expected}
     checks = []
     for ns in sorted(set(there) - known):
         db, _, name = ns.partition(".")
