@@ -27,31 +27,28 @@ def is_safe(concern: WriteConcern) -> bool:
     return concern.document.get("w") == "majority" and concern.document.get("j") is not False
 
 
-def fit(collection: Any, *, asynchronous: bool, unsafe: WriteConcern | None = None) -> Any:
-    """The collection with the options that allocation needs.
-
-    ``unsafe`` is a weaker write concern, asked for by name. Raises WrongClient, UnsafeWriteConcern.
-    """
+def fit(collection: Any, *, asynchronous: bool, concern: WriteConcern = MAJORITY) -> Any:
+    """The collection with the options that allocation needs. Raises WrongClient, UnsafeWriteConcern."""
     check_kind(collection, asynchronous=asynchronous)
-    if unsafe is not None and not unsafe.acknowledged:
+    if not concern.acknowledged:
         raise UnsafeWriteConcern("An unacknowledged write returns no id.", "Use at least w: 1.")
     return collection.with_options(
         codec_options=_PLAIN,
         read_preference=ReadPreference.PRIMARY,
-        write_concern=unsafe or MAJORITY,
-        read_concern=ReadConcern("local" if unsafe else "majority"),
+        write_concern=concern,
+        read_concern=ReadConcern("majority" if is_safe(concern) else "local"),
     )
 
 
-def choose_concern(write_concern: WriteConcern | None, unsafe: WriteConcern | None) -> WriteConcern | None:
-    """Refuse a weak ``write_concern``; what is in ``unsafe`` was asked for by name."""
+def choose_concern(write_concern: WriteConcern | None, unsafe: WriteConcern | None) -> WriteConcern:
+    """The concern to write with. A weak ``write_concern`` is refused; what is in ``unsafe`` was asked for by name."""
     if write_concern is not None and not is_safe(write_concern):
         raise UnsafeWriteConcern(
             f"The write concern {clean(str(write_concern.document))} can lose an increment that was acknowledged, "
             "and then the same ids are handed out again.",
             "Leave it out; or give it as unsafe_write_concern if duplicates are acceptable.",
         )
-    return unsafe or write_concern
+    return unsafe or write_concern or MAJORITY
 
 
 def check_kind(collection: Any, *, asynchronous: bool) -> None:

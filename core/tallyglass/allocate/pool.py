@@ -220,7 +220,7 @@ class Pool(Ranges):
         unsafe_write_concern: WriteConcern | None = None,
     ) -> None:
         concern = choose_concern(write_concern, unsafe_write_concern)
-        fitted = fit(collection, asynchronous=False, unsafe=concern)
+        fitted = fit(collection, asynchronous=False, concern=concern)
         self.core = PoolCore(fitted, layout or PoolLayout(), deadlines or Deadlines(), Meter(on_event))
         super().__init__(self.core)
 
@@ -247,7 +247,7 @@ class AsyncPool(AsyncRanges):
         unsafe_write_concern: WriteConcern | None = None,
     ) -> None:
         concern = choose_concern(write_concern, unsafe_write_concern)
-        fitted = fit(collection, asynchronous=True, unsafe=concern)
+        fitted = fit(collection, asynchronous=True, concern=concern)
         self.core = PoolCore(fitted, layout or PoolLayout(), deadlines or Deadlines(), Meter(on_event))
         super().__init__(self.core)
 

@@ -8,7 +8,9 @@ import pytest
 from bson import Decimal128, Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pymongo import MongoClient, WriteConcern
 
+from tallyglass.allocate.counter import Counter
 from tallyglass.allocate.errors import CounterTypeError
 from tallyglass.allocate.layout import ARTICLE, INT64_MAX, MANUAL, Layout, granted, increment, number_in
 
@@ -52,3 +54,17 @@ def test_only_integers_are_numbers(value: object) -> None:
         number_in(MANUAL, {"next": value}, "x")
     with pytest.raises(CounterTypeError):
         number_in(Layout("a.b", MANUAL.semantics), {"a": value}, "x")
+
+
+@pytest.mark.parametrize(
+    ("concerns", "level"),
+    [
+        ({}, "majority"),
+        ({"write_concern": WriteConcern("majority", wtimeout=5_000)}, "majority"),
+        ({"unsafe_write_concern": WriteConcern(1)}, "local"),
+    ],
+)
+def test_what_a_majority_holds_is_read_wherever_a_majority_is_written(concerns: dict[str, Any], level: str) -> None:
+    with MongoClient[Any](connect=False) as client:
+        collection = Counter(client.shop.counters, "orders", **concerns).core.collection
+        assert collection.read_concern.level == level
