@@ -145,8 +145,6 @@ class Dashboard(App[None]):
 
     def visit(self, message: Visit) -> None:
         """Switch to another page and hand it ``message``; Esc comes back."""
-        if not self.has_page(message.mode):
-            return
         self._back.append(self.current_mode)
         self.switch_mode(message.mode)
         page = self.page
@@ -176,14 +174,9 @@ class Dashboard(App[None]):
         if self.page:
             self.page.say(text)
 
-    def has_page(self, mode: str) -> bool:
-        """Whether there is a page of that mode."""
-        return any(spec.mode == mode for spec in PAGES)
-
     def open_oplog(self, moment: datetime) -> None:
-        """Open the oplog page at a moment, where there is one."""
-        if self.has_page(OplogRequested.mode):
-            self.visit(OplogRequested(Ts(int(moment.timestamp()), 0)))
+        """Open the oplog page at a moment."""
+        self.visit(OplogRequested(Ts(int(moment.timestamp()), 0)))
 
     def on_visit(self, message: Visit) -> None:
         """A page asks for another."""

@@ -209,7 +209,8 @@ class Feeds:
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=_LETTING_GO) if tasks else None
+        if tasks:
+            await asyncio.wait(tasks, timeout=_LETTING_GO)
         if self._gateway.done() and not self._gateway.cancelled():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._gateway.result().close(), _LETTING_GO)

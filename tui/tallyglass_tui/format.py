@@ -13,9 +13,9 @@ from tallyglass.counters.snapshot import Forecast
 
 UNKNOWN = "?"
 IDLE = "idle"
+"""For the time left of a counter from which nothing was taken while it was watched."""
 TOO_EARLY = "too early"
 """There is a rate, but not yet enough history for a date."""
-"""For the time left of a counter from which nothing was taken while it was watched."""
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60.0, 3600.0, 86400.0, 365.25 * 86400.0
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

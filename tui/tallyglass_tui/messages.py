@@ -43,11 +43,3 @@ class OplogRequested(Visit):
 
     at: Ts
     mode = "oplog"
-
-
-@dataclass
-class Copied(Message):
-    """Text was copied; ``what`` names it in a word or two."""
-
-    what: str
-    characters: int

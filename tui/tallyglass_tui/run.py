@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallyglass.gateway import Gateway
-from tallyglass.target import Driver, Target
+from tallyglass.target import Target
 from tallyglass_tui.app import Dashboard, Session
 from tallyglass_tui.driver import BastionDriver
 from tallyglass_tui.feed import Feeds
@@ -17,25 +17,18 @@ if TYPE_CHECKING:
 
 
 def run_dashboard(
-    uri: str | Target,
-    *,
-    driver: str = "pymongo",
-    backup: str | Path | None = None,
-    label: str = "",
-    watch: WatchSettings | None = None,
-    mouse: bool = False,
+    target: Target, backup: Path | None = None, *, label: str = "", watch: WatchSettings | None = None
 ) -> int:
     """Show the dashboard on the terminal until the user leaves it; the exit status.
 
-    Raises InputError and ConnectError for a ``uri`` that cannot be used. stdin and stderr must be the terminal.
+    Raises ConnectError for a target that cannot be used. stdin and stderr must be the terminal.
     """
-    target = uri if isinstance(uri, Target) else Target.parse(uri, Driver(driver))
-    session = Session(target, Path(backup) if backup else None, label, watch)
+    session = Session(target, backup, label, watch)
     app = Dashboard(session, Feeds(lambda: open_target(target)))
     app.driver_class = BastionDriver
     put_keys_first()
     try:
-        app.run(mouse=mouse)
+        app.run(mouse=False)
     finally:
         app.feeds.close()
     if app.feeds.fatal:

@@ -49,7 +49,7 @@ def open_dashboard(target: Target, backup: Path | None, *, label: str = "", watc
         raise TallyglassError(
             f"The dashboard cannot be opened: {error.name} is not installed.", "pip install 'tallyglass[tui]'"
         ) from None
-    return int(run.run_dashboard(target, driver=str(target.driver), backup=backup, label=label, watch=watch))
+    return int(run.run_dashboard(target, backup, label=label, watch=watch))
 
 
 def why_no_terminal() -> str:

@@ -18,7 +18,7 @@ from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
 from tallyglass.text import clean
 from tallyglass_tui import oplog_reads
 from tallyglass_tui.feed import Feed
-from tallyglass_tui.messages import OplogRequested, RestoreRequested, Visit
+from tallyglass_tui.messages import OplogRequested, Visit
 from tallyglass_tui.oplog_state import scan_lines, state_lines
 from tallyglass_tui.screens.oplog_selection import OplogSelection
 from tallyglass_tui.screens.page import Page
@@ -229,7 +229,7 @@ class OplogPage(OplogSelection):
         if action in ("destructive", "document", "next_incident", "transaction"):
             return view == "tail"
         if action == "restore":
-            return self.dashboard.has_page(RestoreRequested.mode) and view != "rates"
+            return view != "rates"
         if action in ("incidents", "rates"):
             return view != action
         return super().check_action(action, parameters)

@@ -73,7 +73,8 @@ class FilterBox(Input):
     def close(self) -> None:
         """Hide it; the screen's first widget gets the focus back."""
         self.remove_class("-open")
-        self.screen.focus_next() if self.has_focus else None
+        if self.has_focus:
+            self.screen.focus_next()
 
     def action_take(self) -> None:
         """Take what was typed."""

@@ -26,8 +26,8 @@ class LineView(Widget):
     Texts reach the terminal as they are: they come through :func:`tallyglass.text.clean` in core.
     """
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._strips: dict[int, Strip] = {}
         self._strips_width = -1
         self._styles_by_name: dict[str, Style] = {}

@@ -98,11 +98,6 @@ class LiveTable(RowList):
         self.show_changes()
 
     @property
-    def key(self) -> str | None:
-        """The key of the row under the cursor."""
-        return self.keys[self.cursor] if self.cursor < len(self.keys) else None
-
-    @property
     def count(self) -> int:
         """How many rows there are."""
         return len(self.keys)

@@ -33,7 +33,7 @@ class Item:
 
 
 class PickList(LineView, can_focus=True):
-    """Items under a cursor. Sends :class:`Picked` on Enter and :class:`Moved` when the cursor stands elsewhere."""
+    """Items under a cursor. Sends :class:`Picked` on Enter."""
 
     DEFAULT_CSS = """
     PickList { height: 1fr; }
@@ -77,21 +77,8 @@ class PickList(LineView, can_focus=True):
             """The list it comes from."""
             return self.pick_list
 
-    class Moved(Message):
-        """The cursor stands on another item; None where there are no items."""
-
-        def __init__(self, pick_list: PickList, item: Item | None) -> None:
-            super().__init__()
-            self.pick_list = pick_list
-            self.item = item
-
-        @property
-        def control(self) -> PickList:
-            """The list it comes from."""
-            return self.pick_list
-
-    def __init__(self, *, pickable: bool = False, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, pickable: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.pickable = pickable
         """Whether Enter picks an item; where not, the key is not shown."""
         self._said = ""
@@ -107,11 +94,6 @@ class PickList(LineView, can_focus=True):
         """The item under the cursor."""
         return self._items[self._cursor] if self._items else None
 
-    @property
-    def count(self) -> int:
-        """How many items there are."""
-        return len(self._items)
-
     def show(self, items: Iterable[Item], said: str = "") -> None:
         """Set the items. The cursor stays on the item with the same key. ``said`` stands where there are none."""
         before = self.selected
@@ -122,15 +104,6 @@ class PickList(LineView, can_focus=True):
             self._cursor = keys.index(before.key)
         self._cursor = max(0, min(self._cursor, len(self._items) - 1))
         self._redraw()
-        if (before and before.key) != (self.selected and self.selected.key):
-            self.post_message(self.Moved(self, self.selected))
-
-    def go_to(self, key: str) -> None:
-        """Put the cursor on the item with this key, if there is one."""
-        for index, item in enumerate(self._items):
-            if item.key == key:
-                self._go(index)
-                return
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
         """Line ``y`` of what is in view."""
@@ -189,15 +162,12 @@ class PickList(LineView, can_focus=True):
 
     def _go(self, index: int) -> None:
         index = max(0, min(index, len(self._items) - 1))
-        moved = index != self._cursor
-        self._cursor = index
-        if moved and self._opens:
+        before, self._cursor = self._cursor, index
+        if index != before and self._opens:
             self._drawn_width = -1
             self._draw(self.content_size.width)
         self._bring_into_view()
         self.show_changes()
-        if moved:
-            self.post_message(self.Moved(self, self.selected))
 
     def _redraw(self) -> None:
         self._drawn_width = -1

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.events import Click, MouseScrollDown, MouseScrollUp
 from textual.message import Message
 
 from tallyglass_tui.widgets.line_view import LineView, Piece
@@ -59,8 +58,8 @@ class RowList(LineView, can_focus=True):
 
     HEADER_LINES = 1
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.cursor = 0
         self.top = 0
 
@@ -131,19 +130,3 @@ class RowList(LineView, can_focus=True):
         """Open the row under the cursor."""
         if self.count:
             self.post_message(self.Chosen(self, self.at(self.cursor)))
-
-    def on_click(self, event: Click) -> None:
-        """With the mouse on: the cursor goes to the row; a second click opens it."""
-        index = self.top + event.y - self.HEADER_LINES
-        if 0 <= index < self.count and event.y >= self.HEADER_LINES:
-            if index == self.cursor:
-                self.action_choose()
-            self.move_to(index)
-
-    def on_mouse_scroll_down(self, _: MouseScrollDown) -> None:
-        """With the mouse on: three rows on."""
-        self.move_to(self.cursor + 3)
-
-    def on_mouse_scroll_up(self, _: MouseScrollUp) -> None:
-        """With the mouse on: three rows back."""
-        self.move_to(self.cursor - 3)

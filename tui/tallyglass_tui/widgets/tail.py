@@ -28,18 +28,15 @@ class Tail(RowList):
     Tail > .table--header { text-style: bold; color: $text-muted; }
     Tail > .tail--here { background: $panel; text-style: bold; }
     Tail > .tail--chosen { text-style: underline; }
-    Tail > .tail--muted { color: $text-muted; }
     Tail > .tail--destructive { color: $error; }
     Tail > .tail--break { color: $warning; text-style: bold; }
     Tail:ansi > .table--header { color: ansi_default; text-style: bold underline; }
     Tail:ansi > .tail--here { background: ansi_default; color: ansi_default; text-style: reverse; }
-    Tail:ansi > .tail--muted { color: ansi_default; }
     """
     COMPONENT_CLASSES = {  # noqa: RUF012
         "table--header",
         "tail--here",
         "tail--chosen",
-        "tail--muted",
         "tail--destructive",
         "tail--break",
     }

@@ -22,8 +22,8 @@ class TextLines(LineView):
     """
     COMPONENT_CLASSES = {"text--title", "text--muted", "text--good", "text--warn", "text--bad", "text--here"}  # noqa: RUF012
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._lines: Sequence[Sequence[Piece]] = ()
 
     def show(self, *lines: Sequence[Piece], grow: bool = False) -> None:

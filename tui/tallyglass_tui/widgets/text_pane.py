@@ -16,7 +16,7 @@ _LINES = 20_000
 
 
 class TextPane(LineView, can_focus=True):
-    """Lines of plain text; the first ``strong`` of them stand out."""
+    """Lines of plain text; the first stands out."""
 
     DEFAULT_CSS = """
     TextPane { height: 1fr; padding: 0 1; }
@@ -35,7 +35,6 @@ class TextPane(LineView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._lines: Sequence[str] = ()
-        self._strong = 0
         self._prose = 0
         self._wrapped: list[tuple[str, str]] = []
         self._wrapped_width = -1
@@ -46,9 +45,9 @@ class TextPane(LineView, can_focus=True):
         """All of it."""
         return "\n".join(self._lines)
 
-    def show(self, lines: Sequence[str], strong: int = 1, prose: int = 0) -> None:
+    def show(self, lines: Sequence[str], prose: int = 0) -> None:
         """Show these lines, from the first. The first ``prose`` of them break at spaces, the others anywhere."""
-        self._lines, self._strong, self._prose, self._first, self._wrapped_width = lines, strong, prose, 0, -1
+        self._lines, self._prose, self._first, self._wrapped_width = lines, prose, 0, -1
         self.show_changes()
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
@@ -71,7 +70,7 @@ class TextPane(LineView, can_focus=True):
     def _wrap(self, width: int) -> None:
         wrapped: list[tuple[str, str]] = []
         for number, line in enumerate(self._lines):
-            style = "text--title" if number < self._strong else ""
+            style = "" if number else "text--title"
             if len(line) <= width and cell_len(line) <= width:
                 parts = [line]
             else:
