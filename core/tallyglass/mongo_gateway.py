@@ -25,6 +25,7 @@ from tallyglass.gateway import (
     Document,
     Namespace,
 )
+from tallyglass.tasks import heed_cancellation
 
 # Until a tail has its first batch: with a filter, that may be a long way from where it starts.
 _SEEK_MS = 60_000
@@ -145,6 +146,7 @@ class MongoGateway:
             )
             try:
                 async for document in cursor:
+                    heed_cancellation()
                     yield document
             finally:
                 await _awaited(cursor.close())
@@ -171,6 +173,7 @@ class MongoGateway:
             )
             try:
                 async for batch in cursor:
+                    heed_cancellation()
                     yield batch
             finally:
                 await _awaited(cursor.close())
@@ -201,6 +204,7 @@ class MongoGateway:
                         if not cursor.alive:
                             return
                         batch = b""
+                    heed_cancellation()
                     if not told and on_open and cursor.address:
                         on_open(":".join(map(str, cursor.address)))
                         told = True
@@ -216,6 +220,7 @@ class MongoGateway:
             cursor = await _awaited(self._collection(ns).aggregate(list(pipeline), maxTimeMS=time_ms))
             try:
                 async for document in cursor:
+                    heed_cancellation()
                     yield document
             finally:
                 await _awaited(cursor.close())
@@ -225,17 +230,17 @@ class MongoGateway:
 
     @contextmanager
     def _family(self, what: str) -> Iterator[None]:
-        """:func:`family`, with the client's certificate in mind."""
-        if self._certificate is None:
-            with family(what):
-                yield
-            return
-        self._certificate.renew()
+        """:func:`family`, with the client's certificate in mind, and a cancellation that the driver lost."""
+        if self._certificate is not None:
+            self._certificate.renew()
         try:
             with family(what):
                 yield
         except ReadError as error:
+            if self._certificate is None:
+                raise
             raise self._certificate.explain(error) from error.__cause__
+        heed_cancellation()
 
     def _collection(self, ns: Namespace, **how: Any) -> Any:
         return self._client[ns.db].get_collection(ns.collection, codec_options=CODEC, **how)

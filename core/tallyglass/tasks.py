@@ -9,6 +9,17 @@ from typing import Any
 _AGAIN_SECONDS = 0.5
 
 
+def heed_cancellation() -> None:
+    """Raise CancelledError in a task that was told to end and goes on, since an await has lost that.
+
+    ``asyncio.wait_for`` before Python 3.12 does, when it awaits what is done at once: the driver sends so. A task that
+    is cancelled while it computes, as by Ctrl-C, would lose it at every read.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 async def end(tasks: Iterable[asyncio.Future[Any]]) -> None:
     """Cancel tasks until every one of them has ended; what they raise is dropped.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -55,3 +56,29 @@ async def test_it_cannot_write(gateway: MongoGateway) -> None:
         await gateway.command("dropDatabase", db=DB)
     with pytest.raises(ValueError, match="only reads"):
         _ = [row async for row in gateway.aggregate(Namespace(DB, "things"), [{"$out": "other"}])]
+
+
+async def test_a_task_that_is_cancelled_while_it_computes_does_not_read_on(gateway: MongoGateway) -> None:
+    """As Ctrl-C does it to a command that prints: the next await may be one of the driver's, which can lose it."""
+    ns = Namespace(DB, "things")
+
+    def cancelled() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    async def reads_batches() -> None:
+        async for _ in gateway.find_raw(ns, {}, batch_size=2):
+            cancelled()
+
+    async def reads_documents() -> None:
+        async for _ in gateway.find(ns, {}, batch_size=2):
+            cancelled()
+
+    async def reads_once() -> None:
+        cancelled()
+        await gateway.find_one(ns, {})
+
+    for reader in (reads_batches, reads_documents, reads_once):
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.ensure_future(reader())
