@@ -50,11 +50,11 @@ async def drop_and_restore(scene: Scene, backup: Path, start: Ts | None = None) 
 @pytest.mark.parametrize(
     ("options", "archive"),
     [
-        pytest.param((), False, marks=pytest.mark.soak),
-        pytest.param(("--oplog", "--gzip"), True, marks=pytest.mark.soak),
-        pytest.param((), True, marks=pytest.mark.soak),
-        pytest.param(("--oplog",), True, marks=pytest.mark.soak),
-        pytest.param(("--gzip",), False, marks=pytest.mark.soak),
+        ((), False),
+        (("--oplog", "--gzip"), True),
+        ((), True),
+        (("--oplog",), True),
+        (("--gzip",), False),
     ],
     ids=["plain", "archive-oplog-gzip", "archive", "archive-oplog", "gzip"],
 )

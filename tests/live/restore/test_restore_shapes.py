@@ -64,11 +64,17 @@ def go_on(scene: Scene) -> None:
     fresh.things.insert_many([{"_id": n} for n in range(5)])
     fresh.things.create_index("w", unique=True, sparse=True)
     fresh.create_collection("seen", viewOn="things", pipeline=[])
+    signs = scene.client["odd"].signs
+    signs.insert_one({"_id": 1, "$price": 1, "a.b": {"$x": 1}})
+    signs.replace_one({"_id": 1}, {"_id": 1, "a.b": {"$x": 2, "c.$d": [{"$y": 1}]}})
+    field = {"field": {"$literal": "$price"}, "input": "$$ROOT", "value": 5}
+    signs.update_one({"_id": 1}, [{"$replaceWith": {"$setField": field}}])
     scene.client["odd"].types.insert_one(
         {
             "_id": ObjectId(), "b": Binary(b"\x00\xff", 2), "c": Code("f()", {"x": 1}), "d": Decimal128("1.10"), "i": 1,
             "l": Int64(1), "f": -0.0, "r": Regex("a/b", "i"), "t": Timestamp(0, 1), "lo": MinKey(), "hi": MaxKey(),
             "s": "\u202e\x1b]0;x\x07", "n": None, "list": [1, [2, {"k": []}]], "": 1,
+            "$price": 1, "a.b": {"$inc": 1, "c.d$": 2},
         }
     )  # fmt: skip
 
