@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 
 from tallyglass.demo.server import ReplicaSet
 
@@ -46,11 +47,15 @@ class GuardedSet:
         self.admin.admin.command("createUser", name, pwd=PASSWORD, roles=list(roles))
         return name
 
+    def forget_role(self, name: str) -> None:
+        """Drop a role of the admin database, if it is there."""
+        with contextlib.suppress(OperationFailure):
+            self.admin.admin.command("dropRole", name)
+
     def run(self, text: str) -> None:
         """Run one mongosh command of the forms that the doctor emits."""
         for name in re.findall(r'createRole\(\{role: "(\w+)"', text):
-            with contextlib.suppress(Exception):
-                self.admin.admin.command("dropRole", name)
+            self.forget_role(name)
         db, name, arguments = parse_mongosh(text)
         self.admin[db].command(_command(name, arguments))
 

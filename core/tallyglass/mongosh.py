@@ -7,12 +7,16 @@ literals; anything that has no plain literal goes through ``EJSON.parse`` in its
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from bson import Decimal128, Int64, ObjectId, json_util
+from bson import Binary, Code, DBRef, Decimal128, Int64, ObjectId, json_util
+from bson.datetime_ms import DatetimeMS
 
 _INT32 = 2**31
+_LAST_DATE = 8_640_000_000_000_000
+_REPLACEMENT = "\ufffd"
 
 
 def string(text: str) -> str:
@@ -26,7 +30,7 @@ def literal(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):
+    if isinstance(value, str) and not isinstance(value, Code):
         return string(value)
     if isinstance(value, Int64):
         return f'NumberLong("{int(value)}")'
@@ -36,17 +40,29 @@ def literal(value: Any) -> str:
         return f'NumberDecimal("{value}")'
     if isinstance(value, ObjectId):
         return f'ObjectId("{value}")'
-    if isinstance(value, Mapping) and _plain_keys(value):
-        inner = ", ".join(f"{literal(str(key))}: {literal(item)}" for key, item in value.items())
-        return f"{{{inner}}}"
+    if isinstance(value, Code):
+        scope = "" if value.scope is None else f", {literal(value.scope)}"
+        return f"Code({string(value)}{scope})"
+    if isinstance(value, bytes):
+        subtype = value.subtype if isinstance(value, Binary) else 0
+        return f'BinData({subtype}, "{b64encode(value).decode()}")'
+    if isinstance(value, DBRef):
+        value = value.as_doc()
+    if isinstance(value, Mapping):
+        pairs = [(string(str(key)), literal(item)) for key, item in value.items()]
+        if _is_plain(value):
+            return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
+        return f"new Map([{', '.join(f'[{key}, {item}]' for key, item in pairs)}])"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(literal(item) for item in value) + "]"
     return _parsed(value)
 
 
-def _plain_keys(value: Mapping[str, Any]) -> bool:
-    # A literal with the key __proto__ would set the prototype.
-    return all(isinstance(key, str) and key != "__proto__" for key in value)
+def _is_plain(value: Mapping[str, Any]) -> bool:
+    """Whether an object of JavaScript holds these fields as they are: it moves whole numbers to the front, one of the
+    two special names would set the prototype, and the other would make it a value of another type."""
+    numbers = len(value) > 1 and any(str(key).isdigit() for key in value)
+    return not (numbers or "__proto__" in value or "_bsontype" in value)
 
 
 def _parsed(value: Any) -> str:
@@ -54,15 +70,16 @@ def _parsed(value: Any) -> str:
     return f"EJSON.parse({string(text)}, {{relaxed: false}}).v"
 
 
-def keeps_order(value: Any) -> bool:
-    """Whether JavaScript keeps the order of this value's fields: it moves names that are whole numbers to the front."""
+def has_literal(value: Any) -> bool:
+    """Whether :func:`literal` means exactly this value. Dates of which JavaScript has none do not, nor does a text that
+    may stand for bytes that are not UTF-8."""
     if isinstance(value, Mapping):
-        return not (len(value) > 1 and any(str(key).isdigit() for key in value)) and all(
-            keeps_order(inner) for inner in value.values()
-        )
+        return all(has_literal(key) and has_literal(inner) for key, inner in value.items())
     if isinstance(value, (list, tuple)):
-        return all(keeps_order(inner) for inner in value)
-    return True
+        return all(has_literal(inner) for inner in value)
+    if isinstance(value, DatetimeMS):
+        return abs(int(value)) <= _LAST_DATE
+    return not (isinstance(value, str) and _REPLACEMENT in value)
 
 
 def call(ns: str, method: str, *arguments: Any) -> str:

@@ -78,8 +78,8 @@ def _compare_indexes(
                 out.append(mongosh.must(db, {"collMod": name, "index": {"name": index} | changes}))
         elif any(_key(one) == _key(spec) for one in live):
             words.append(f"{said}: its keys have an index under another name now; at the point it was {_shown(spec)}")
-        elif not mongosh.keeps_order(spec):
-            words.append(f"{said}: mongosh would reorder its fields; build it with a driver as {_shown(spec)}")
+        elif not mongosh.has_literal(spec):
+            words.append(f"{said}: mongosh has no words for it; build it with a driver as {_shown(spec)}")
         else:
             out.append(mongosh.must(db, {"createIndexes": name, "indexes": [buildable(spec)]}))
 
@@ -110,10 +110,10 @@ def _compare_validation(
         return
     db, _, name = ns.partition(".")
     body = {"collMod": name} | {field: wanted.get(field, default) for field, default in _VALIDATION.items()}
-    if mongosh.keeps_order(body["validator"]):
+    if mongosh.has_literal(body["validator"]):
         out.append(mongosh.must(db, body))
     else:
-        words.append(f"{clean_name(ns)}: mongosh would reorder its validator; set it with a driver")
+        words.append(f"{clean_name(ns)}: mongosh has no words for its validator; set it with a driver")
 
 
 def _key(spec: Mapping[str, Any]) -> list[tuple[str, Any]]:

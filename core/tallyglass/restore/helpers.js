@@ -52,6 +52,21 @@ function moved(result, missing) {
     throw new Error(missing);
   }
 }
+// Whether what was read of a value is the value: an object moves fields that are whole numbers to the front, and takes a
+// field called _bsontype for its type; a Date ends in the year 275760.
+function isExact(value) {
+  if (value === null || typeof value !== "object") {
+    return true;
+  }
+  if (Object.prototype.toString.call(value) === "[object Date]") {
+    return !Number.isNaN(value.getTime());
+  }
+  if (!Array.isArray(value) && value._bsontype !== undefined) {
+    return !Object.prototype.hasOwnProperty.call(value, "_bsontype");
+  }
+  const fields = Array.isArray(value) ? [] : Object.keys(value);
+  return (fields.length < 2 || !fields.some((one) => /^[0-9]+$/.test(one))) && Object.values(value).every(isExact);
+}
 function writtenSince(ns, seen, kinds) {
   const oplog = db.getSiblingDB("local").getCollection("oplog.rs");
   if (oplog.find({ts: seen}).limit(1).toArray().length !== 1) {
@@ -78,6 +93,9 @@ function writtenSince(ns, seen, kinds) {
   }
   if (entries.length > MOST_SINCE || ids.length > MOST_SINCE) {
     throw new Error("Too many documents were written since the plan: stop the writers and plan again.");
+  }
+  if (!ids.every(isExact)) {
+    throw new Error("Documents were written since the plan that mongosh cannot tell apart: stop the writers and plan again.");
   }
   return ids;
 }

@@ -9,10 +9,10 @@ from typing import Any
 from bson import Timestamp, json_util
 
 from tallyglass.moment import Ts
-from tallyglass.mongosh import call, keeps_order, literal
+from tallyglass.mongosh import call, has_literal, literal
 
 __all__ = [
-    "call", "create_indexes", "drop_like", "gone", "keeps_order", "literal", "merge_since", "moved", "must",
+    "call", "create_indexes", "drop_like", "gone", "has_literal", "literal", "merge_since", "moved", "must",
     "must_be_absent", "must_be_allowed", "must_not_be_set", "program", "replace_by", "take_name",
 ]  # fmt: skip
 

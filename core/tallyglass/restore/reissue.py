@@ -265,8 +265,8 @@ def _row(one: Seen, unknown: list[str]) -> Reissue | None:
     if one.restored is None and one.live:
         return None
     shown = f"{clean_name(one.ns)} {id_text(one.id)}"
-    if not mongosh.keeps_order(one.id):
-        unknown.append(f"{shown} must be moved to {one.issued} by hand: its id has fields that mongosh would reorder")
+    if not mongosh.has_literal(one.id):
+        unknown.append(f"{shown} must be moved to {one.issued} by hand: mongosh has no words for its id")
         return None
     query, change = {"_id": one.id}, {"$max": {one.path: one.issued}}
     made = one.restored is None and not one.live

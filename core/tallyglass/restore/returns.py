@@ -103,6 +103,9 @@ def _beside(item: ExpectedNamespace, found: Changed, incident: Incident | None, 
     if found.replaced and incident.kind != "deleteMany":
         note = "It was dropped, emptied or replaced after the point: compare and merge by hand."
         return Return(item.ns, Strategy.BESIDE, beside, note=note)
+    if not mongosh.has_literal([*(found.newer or {}).values(), *(found.hit or {}).values()]):
+        note = "It has documents whose _id mongosh has no words for: compare and merge by hand."
+        return Return(item.ns, Strategy.BESIDE, beside, note=note)
     if found.newer is None and incident.kind != "deleteMany":
         note = "Others wrote too many of its documents since to keep each: compare and merge by hand."
         return Return(item.ns, Strategy.BESIDE, beside, note=note)

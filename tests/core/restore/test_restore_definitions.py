@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson.datetime_ms import DatetimeMS
 
 from tallyglass.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.moment import Ts
@@ -61,7 +62,8 @@ def what(kind: str, ns: str) -> Incident:
         ([BY_V | {"unique": True}], [BY_V], "", "it is another one now"),
         ([{"v": 2, "key": {"v": 1}, "name": "v"}], [BY_V], "", "it is another one now"),
         ([BY_V | {"name": "other"}], [BY_V], "", "under another name now"),
-        ([], [BY_V | {"key": {"b": 1, "1": 1}}], "", "would reorder"),
+        ([], [BY_V | {"key": {"b": 1, "1": 1}}], 'new Map([["b", NumberInt(1)], ["1", NumberInt(1)]])', ""),
+        ([], [BY_V | {"partialFilterExpression": {"at": {"$lt": DatetimeMS(2**62)}}}], "", "has no words for it"),
     ],
 )
 async def test_each_difference(now: list[Any], at_point: list[Any], statement: str, word: str) -> None:

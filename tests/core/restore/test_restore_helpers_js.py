@@ -82,6 +82,21 @@ def test_what_is_written_after_the_plan_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("identity", "right"),
+    [
+        ({"a": 1, "b": [{"7": 1}]}, True),
+        ({"b": 1, "1": 2}, False),
+        ({"a": [{"b": 1, "1": 2}]}, False),
+        ({"a": {"_bsontype": "MaxKey"}}, False),
+    ],
+)
+def test_an_id_that_cannot_be_read_exactly_stops_the_merge(identity: Any, right: bool) -> None:
+    done = run(MERGE, later=[{"op": "u", "ns": "s.c", "o2": {"_id": identity}, "o": {}}])
+    assert (done.returncode == 0) is right, done.stderr
+    assert right or "cannot tell apart" in done.stderr
+
+
+@pytest.mark.parametrize(
     ("ns", "o", "right"),
     [
         ("s.$cmd", {"renameCollection": "s.tmp.agg_out.1", "to": "s.c", "dropTarget": True}, False),

@@ -7,6 +7,7 @@ from typing import Any
 import bson
 import pytest
 from bson import Int64, Timestamp
+from bson.datetime_ms import DatetimeMS
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident
@@ -94,6 +95,13 @@ def test_a_delete_brings_back_only_what_is_missing() -> None:
     match, merge = merge_command(row, changed, what)["pipeline"]
     assert match == {"$match": {"_id": {"$nin": [2]}}}
     assert merge["$merge"]["whenMatched"] == "keepExisting"
+
+
+def test_ids_that_no_text_for_mongosh_means_are_left_to_a_person() -> None:
+    what = incident("updateMany", "s.c")
+    for ids in ({"hit": {b"1": 1}, "newer": {b"2": DatetimeMS(2**62)}}, {"hit": {b"1": {"not UTF-8": "\ufffd"}}}):
+        changed = Changed(by_incident=3, **ids)
+        assert plan(expected("s.c"), {"s.c": changed}, {"s.c"}, what)["s.c"][0] is Strategy.BESIDE
 
 
 def test_a_rename_over_another_brings_back_both() -> None:

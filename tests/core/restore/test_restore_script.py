@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from bson import Int64
+from bson.datetime_ms import DatetimeMS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,9 +102,8 @@ def test_mongosh_text_means_one_thing() -> None:
     assert mongosh.literal(2**40) == f'NumberLong("{2**40}")'
     assert mongosh.literal(Int64(5)) == 'NumberLong("5")'
     assert mongosh.literal("\u2028'\"`${x}\x1b") == '"\\u2028\'\\"`${x}\\u001b"'
-    assert "__proto__" not in mongosh.literal({"__proto__": 1}).split("EJSON.parse(")[0]
-    assert not mongosh.keeps_order({"b": 1, "1": 2})
-    assert mongosh.keeps_order({"b": 1, "a": 2})
+    assert not mongosh.has_literal([{"at": DatetimeMS(2**62)}])
+    assert not mongosh.has_literal({"bytes that were not UTF-8: \ufffd": 1})
 
 
 def step(shell: str, proof: str = "", phase: Phase = Phase.SECURE) -> Command:

@@ -114,10 +114,13 @@ def _write_on(scene: Scene, stop: threading.Event) -> None:
 async def test_a_bad_update_many(scene: Scene) -> None:
     shop = scene.client["shop"]
     orders(scene)
+    odd = [{"b": n, "1": {"0": n}} for n in range(3)]  # ids whose fields JavaScript would bring into another order
+    shop.orders.insert_many([{"_id": one, "v": "odd"} for one in odd])
     backup = scene.backup("--oplog")
     before, since = record(scene.client), scene.now()
-    shop.orders.update_many({"_id": {"$lt": 50}}, {"$set": {"v": 0}})
+    shop.orders.update_many({"_id": {"$not": {"$gte": 50}}}, {"$set": {"v": 0}})
     shop.orders.update_one({"_id": 3}, {"$set": {"v": "by hand"}})
+    shop.orders.update_one({"_id": odd[2]}, {"$set": {"v": "by hand"}})
     shop.orders.insert_one({"_id": 500})
     scene.settle()
     incident = await scene.incident("updateMany", "shop.orders")
@@ -126,7 +129,8 @@ async def test_a_bad_update_many(scene: Scene) -> None:
     shop.orders.update_one({"_id": 4}, {"$set": {"v": "since the plan"}})
     shop.orders.delete_one({"_id": 5})
     scene.must_run(plan)
-    found = {row["_id"]: row.get("v") for row in shop.orders.find()}
+    assert [row["v"] for row in shop.orders.find({"_id": {"$in": odd}}).sort("_id")] == ["odd", "odd", "by hand"]
+    found = {row["_id"]: row.get("v") for row in shop.orders.find({"_id": {"$nin": odd}})}
     wanted = {n: n for n in range(100) if n != 5}
     assert found == wanted | {3: "by hand", 4: "since the plan", 500: None}
 
