@@ -87,7 +87,10 @@ def _span(days: float) -> str:
     """Days; below two of them hours, below two of those minutes."""
     if days >= 2:
         return f"{days:.1f} days"
-    return f"{days * 24:.1f} hours" if days * 24 >= 2 else f"{days * 1440:.0f} minutes"
+    minutes = round(days * 1440)
+    if minutes >= 120:
+        return f"{days * 24:.1f} hours"
+    return "less than a minute" if minutes < 1 else f"{minutes} minute{'s' * (minutes != 1)}"
 
 
 def _share(used: float) -> str:
