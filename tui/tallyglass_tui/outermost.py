@@ -25,6 +25,7 @@ OK = 0
 BAD_USAGE = 2
 UNKNOWN = 3
 INTERRUPTED = 130
+_KINDS = {"float range": "a number", "integer range": "a whole number", "float": "a number", "integer": "a whole number"}
 
 
 def guarded(work: Callable[[], object]) -> int:
@@ -80,7 +81,15 @@ def _to_stderr(text: str) -> None:
 def _usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     hint = f" Try: {context.command_path} --help" if isinstance(context, click.Context) else ""
-    return error.format_message().rstrip() + hint
+    return usage_words(error) + hint
+
+
+def usage_words(error: click.ClickException) -> str:
+    """What is wrong with the words that were typed, in a whole sentence."""
+    said = error.format_message().rstrip()
+    for kind, plain in _KINDS.items():
+        said = said.replace(f"is not a valid {kind}", f"is not {plain}")
+    return said if said.endswith((".", "?", "!")) else f"{said}."
 
 
 def _unforeseen(error: Exception) -> int:

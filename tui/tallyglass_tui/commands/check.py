@@ -13,32 +13,31 @@ from tallyglass.text import clean
 from tallyglass_tui.commands.counters import config_option, history_option, look_once
 from tallyglass_tui.commands.headless import tell
 from tallyglass_tui.commands.options import Given, connection_options
-from tallyglass_tui.outermost import UNKNOWN
+from tallyglass_tui.outermost import UNKNOWN, usage_words
 
 
 class Plugin(click.Command):
     """A command whose every failure is "unknown" to a monitoring system, told on stdout: 2 would be an alarm."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Parse the arguments; wrong ones end with 3."""
+        """Parse the arguments; wrong ones are the line of the answer too."""
         try:
             return super().make_context(*args, **kwargs)
         except click.UsageError as error:
-            raise _unknown(error) from None
+            _tell_unknown(usage_words(error))
+            raise click.exceptions.Exit(UNKNOWN) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run; whatever cannot be answered is the line of the answer."""
         try:
             return super().invoke(ctx)
         except TallyglassError as error:
-            tell(f"COUNTERS UNKNOWN - {clean(scrub(str(error)), 400).replace('|', '/')}")
+            _tell_unknown(str(error))
             return UNKNOWN
 
 
-def _unknown(error: click.UsageError) -> click.ClickException:
-    told = click.ClickException(error.format_message())
-    told.exit_code = UNKNOWN  # type: ignore[misc]
-    return told
+def _tell_unknown(why: str) -> None:
+    tell(f"COUNTERS UNKNOWN - {clean(scrub(why), 400).replace('|', '/')}")
 
 
 def _share(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
@@ -84,7 +83,10 @@ def command(
     from tallyglass.counters.verdict import Thresholds, judge
 
     if warn_used > crit_used or warn_days < crit_days:
-        raise InputError("A warning must come before the critical state.", "Order the thresholds so.")
+        raise InputError(
+            "A warning has to come before the critical state.",
+            "Give a --warn-used below --crit-used, and a --warn-days above --crit-days.",
+        )
     snapshot = look_once(given, config, seconds, history=not no_history)
     verdict = judge(snapshot, Thresholds(warn_used, crit_used, warn_days, crit_days))
     tell(clean(verdict.line, 16_000))

@@ -9,9 +9,12 @@ from tallyglass_tui.commands.restore_prepare import prepare
 from tallyglass_tui.commands.restore_verify import verify
 
 
-@click.group()
-def command() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """Go back to just before a mistake: plan it, prepare for the next one, verify the result."""
+    if ctx.invoked_subcommand is None:
+        raise click.UsageError("What about a restore: plan, prepare or verify?", ctx=ctx)
 
 
 command.add_command(plan)
