@@ -28,7 +28,7 @@ COLUMNS = (
     Column("spark", "trend", 12, since=100),
     Column("left", "time left", 11, right=True),
     Column("likely", "likely end (UTC)", 16, since=150),
-    Column("flags", "flags", 6, until=100),
+    Column("flags", "flags", 7, until=100),
     Column("flags", "flags", 10, flex=1, since=100),
 )
 SORTS = ("urgency", "name", "value", "used", "rate", "left")
