@@ -83,7 +83,7 @@ class HelpScreen(ModalScreen[None]):
         rows: dict[str, tuple[list[str], str]] = {}
         for display, active in sorted(self._keys_of_page, key=lambda row: _rank(row[1].binding)):
             binding = active.binding
-            if binding.id is None or not active.enabled or binding.action.startswith("page("):
+            if binding.id is None or not active.enabled or binding.action.startswith("page('"):
                 continue
             keys, _ = rows.setdefault(binding.action, ([], binding.tooltip or binding.description))
             if display not in keys:
