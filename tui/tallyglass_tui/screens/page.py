@@ -208,7 +208,7 @@ class Page(Screen[None]):
         """Copy what the page offers."""
         offered = self.to_copy()
         if offered is None:
-            self.notify("Nothing is selected here.", markup=False)
+            self.say("Nothing is selected here.")
         else:
             self.dashboard.copy(*offered)
 
