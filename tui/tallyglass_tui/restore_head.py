@@ -18,7 +18,8 @@ PARTS = ("incidents", "checks", "loss", "counters", "commands")
 
 def head_lines(draft: Draft, width: int, version: str = "") -> list[list[Piece]]:
     """The :data:`LINES` lines above the parts. ``version`` is the server's now; empty where it is not known."""
-    return [*_point_lines(draft, max(10, width - 11)), _backup_line(draft), _plan_line(draft, version)]
+    room = max(10, width - 11)
+    return [*_point_lines(draft, room), _backup_line(draft), _plan_line(draft, version, room)]
 
 
 def parts_line(draft: Draft, incidents: int | None, here: str) -> list[Piece]:
@@ -61,14 +62,14 @@ def _backup_line(draft: Draft) -> list[Piece]:
     return [*pieces, ("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else pieces
 
 
-def _plan_line(draft: Draft, version: str) -> list[Piece]:
+def _plan_line(draft: Draft, version: str, width: int) -> list[Piece]:
     label: Piece = (" plan     ", "text--muted")
     if draft.planning:
         waited = (datetime.now(UTC) - draft.since).total_seconds() if draft.since else 0.0
         so_long = f"for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else "..."
         return [label, (f"reading the oplog and the backup {so_long}", "")]
     if draft.failure:
-        return [label, (draft.failure, "text--bad")]
+        return [label, (fit(draft.failure, width), "text--bad")]
     if draft.plan is None:
         return [label, ("nothing is ever run from here; you take the commands along", "text--muted")]
     made_for = draft.plan.server_version

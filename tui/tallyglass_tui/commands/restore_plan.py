@@ -194,4 +194,5 @@ def _write_script(path: Path, made: Plan) -> None:
         Path(draft).replace(path)
     except OSError as error:
         raise InputError(f"The script {clean(str(path))} cannot be written: {error.strerror}.") from None
-    complain(f"the script is {path}; it asks before each step. Read it, then run it.")
+    point = f"just before {made.limit} ({iso(made.limit.time)})"
+    complain(f"the script that goes back to {point} is {path}; it asks before each step. Read it, then run it.")
