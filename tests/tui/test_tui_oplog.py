@@ -136,7 +136,10 @@ async def test_a_filter_goes_to_core_and_bad_words_are_told(screen_at: Any) -> N
         await screen.press("slash", *"op:z", "enter")
         assert "is not an operation" in screen.text
         assert screen.feeds.named["oplog"] is first
-        await screen.press("slash", *"ns:shop.* [/x]", "enter")
+        await screen.press("slash")
+        assert screen.lines[-3].strip() == "op:z", "it is there to be mended"
+        assert "is not an operation" not in screen.text
+        await screen.press("ctrl+u", *"ns:shop.* [/x]", "enter")
         assert screen.feeds.named["oplog"] is not first
         await screen.put("oplog", update(seen=500, partial=True))
         assert "0 matched 'ns:shop.* [/x]'" in screen.text
@@ -163,6 +166,7 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
         rows = [line for line in screen.lines if line.startswith("!! ")]
         assert "deleteMany on shop.orders" in rows[0]
         assert "TTL passes on shop.carts" in rows[1], "what a server does by itself comes last, however late"
+        assert not screen.app.page.check_action("save", ()), "what is selected is no entry"
         await screen.press("enter")
         assert "200 documents in 200 oplog entries" in screen.text
         assert "the oplog names no user" in screen.text

@@ -25,7 +25,7 @@ OK = 0
 BAD_USAGE = 2
 UNKNOWN = 3
 INTERRUPTED = 130
-_KINDS = {"float range": "a number", "integer range": "a whole number", "float": "a number", "integer": "a whole number"}
+_KINDS = {"float range": "a number", "integer range": "a whole number"}
 
 
 def guarded(work: Callable[[], object]) -> int:

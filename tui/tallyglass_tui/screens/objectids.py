@@ -146,10 +146,9 @@ class ObjectIdsPage(Page):
         self.give_keys(self.query_one(LiveTable))
         if not message.text.strip():
             return
-        if self._asked_for == "moment":
-            self._set_moment(message.text)
-        else:
-            self._take(message.text)
+        read = self._set_moment if self._asked_for == "moment" else self._take
+        if not read(message.text):
+            message.box.refuse()
 
     @on(RowList.Moved)
     def _moved(self) -> None:
@@ -170,17 +169,18 @@ class ObjectIdsPage(Page):
         self.query_one(PasteBox).open(value, asks)
         self.refresh_bindings()
 
-    def _take(self, text: str) -> None:
-        """Add the ids of a text in front of those that are here; a text without any may be a moment."""
+    def _take(self, text: str) -> bool:
+        """Add the ids of a text before those that are here; without any it may be a moment. Whether it was read."""
         found = find_all(text[:_PASTE_LIMIT])
         if not found:
             try:
                 self._span = id_cells.parse_span(text[:200])
             except InputError:
                 self.say("There is no ObjectId in that text: 24 hexadecimal digits.")
-                return
+                return False
             self._show_moment()
-            return
+            return True
+        self.say("")
         known = [parts.hex for parts in self._ids]
         every = [*found, *(digits for digits in known if digits not in set(found))]
         self._left_out = max(0, len(every) - _MOST_IDS)
@@ -188,14 +188,16 @@ class ObjectIdsPage(Page):
         self._show()
         self.query_one(LiveTable).action_go(0)
         self.give_keys(self.query_one(LiveTable))
+        return True
 
-    def _set_moment(self, text: str) -> None:
+    def _set_moment(self, text: str) -> bool:
         try:
             self._span = id_cells.parse_span(text)
         except InputError as error:
             self.say(str(error))
-            return
+            return False
         self._show_moment()
+        return True
 
     def _show(self) -> None:
         ids, now = self._ids, datetime.now(UTC)

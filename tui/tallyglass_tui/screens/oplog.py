@@ -149,6 +149,7 @@ class OplogPage(OplogSelection):
                 self._visited = False
                 self._jump(parse_since(_with_day(text)))
         except InputError as error:
+            self._box.refuse()
             self.say(str(error))
             self._focus_view()
 
@@ -228,6 +229,8 @@ class OplogPage(OplogSelection):
         view = self._views[-1]
         if action in ("destructive", "document", "next_incident", "transaction"):
             return view == "tail"
+        if action == "save":
+            return view == "tail" or (view == "text" and self._text.entry is not None)
         if action == "restore":
             return view != "rates"
         if action in ("incidents", "rates"):

@@ -80,6 +80,7 @@ class RestoreChoices(Page):
             try:
                 self._choose(parse_since(text), None)
             except InputError as error:
+                message.box.refuse()
                 self.say(str(error))
 
     def _ask(self, what: str, value: str) -> None:

@@ -129,7 +129,10 @@ class KeysLine(LineView):
         self._show()
 
     def _bindings_changed(self, _: Screen[object]) -> None:
-        self._show()
+        if self._said and self._asks:
+            self.say("")  # what is asked for now takes the place of what was said before
+        else:
+            self._show()
 
     def _show(self) -> None:
         lines = len(self._words(self.app.size.width)) + (not self._said)
@@ -139,9 +142,13 @@ class KeysLine(LineView):
 
     def _words(self, width: int) -> list[str]:
         """What stands above the keys, or in their place."""
-        box = self.screen.focused
-        text = self._said or (box.asks if isinstance(box, FilterBox) and box.is_open else "")
+        text = self._said or self._asks
         return wrap(f" {text}", width, indent=" ")[:_MOST_LINES] if text else []
+
+    @property
+    def _asks(self) -> str:
+        box = self.screen.focused
+        return box.asks if isinstance(box, FilterBox) and box.is_open else ""
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
         """A line of words, or the keys of the page that fit, and always those for help and for leaving."""

@@ -46,13 +46,18 @@ class FilterBox(Input):
         self.asks = asks
         """What is to be typed; the line of keys says it while this is open."""
         self._given = ""
+        self._taken = self._refused = ("", "")
         self._reached: WeakSet[Key] = WeakSet()
 
     def open(self, value: str = "", asks: str = "") -> None:
         """Show it with ``value``, ready to type. What cannot be shown as it is stays as it is unless it is edited."""
+        self.asks = asks or self.asks
+        refused_for, refused = self._refused
+        if refused and refused_for == self.asks:
+            value = refused
+        self._refused = ("", "")
         self._given = value
         self.value = value = clean(value, len(value))
-        self.asks = asks or self.asks
         self.cursor_position = len(value)
         self.add_class("-open")
         # At once: a key that came together with this one is meant for this line.
@@ -62,6 +67,10 @@ class FilterBox(Input):
     def is_open(self) -> bool:
         """Whether it is shown."""
         return self.has_class("-open")
+
+    def refuse(self) -> None:
+        """What was taken last cannot be read: it is there to be mended when the same is asked for the next time."""
+        self._refused = self._taken
 
     def hand_over(self, event: Key) -> bool:
         """Take a key that went elsewhere before this line was open; False for one that came through here."""
@@ -104,4 +113,6 @@ class FilterBox(Input):
     def _take(self) -> None:
         self.close()
         untouched = self.value == clean(self._given, len(self._given))
-        self.post_message(self.Taken(self, self._given if untouched else self.value))
+        text = self._given if untouched else self.value
+        self._taken = (self.asks, text)
+        self.post_message(self.Taken(self, text))
