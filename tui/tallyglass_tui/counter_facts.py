@@ -9,8 +9,7 @@ from tallyglass.counters.snapshot import FLAG_HELP, Counter, Forecast, Semantics
 from tallyglass.counters.verdict import CRITICAL, WARNING
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counter_cells import level, name, short_name
-from tallyglass_tui.widgets.bars import wrap
-from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.cells import fit, wrap
 from tallyglass_tui.widgets.line_view import Piece
 
 _LABEL = 11

@@ -94,7 +94,6 @@ def entry_lines(row: OplogRow, json: str, now: datetime, majority: Ts | None = N
 
 def incident_lines(incident: Incident, now: datetime) -> list[str]:
     """Everything about one incident."""
-    point = incident.point or incident.first
     took = (incident.last.t - incident.first.t) or None
     lines = [
         f"{incident.title}{' (still going on)' if incident.open else ''}",
@@ -103,7 +102,7 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
         f"last  {incident.last}   {fmt.moment(incident.last.time)}" + (f"   took {fmt.duration(took)}" if took else ""),
         f"{_documents(incident)} in {fmt.plural(incident.ops, 'oplog entry', 'oplog entries')}",
         "",
-        f"The point to return to is just before it: --oplogLimit={point}",
+        f"The point to return to is just before it: --oplogLimit={incident.limit}",
         "r opens Restore there: the commands to get it back.",
         "",
         _WHO,

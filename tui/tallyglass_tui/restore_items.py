@@ -7,16 +7,15 @@ from datetime import datetime
 
 from rich.cells import cell_len
 
-from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.plan import Check, Command, Level, Loss, Plan, Reissue, Return
 from tallyglass.text import clean, clean_name
 from tallyglass_tui import format as fmt
 from tallyglass_tui.oplog_rows import by_urgency
 from tallyglass_tui.restore_draft import Draft
-from tallyglass_tui.widgets.cells import fit, fit_middle
+from tallyglass_tui.widgets.cells import fit, fit_middle, wrap_cells, wrap_words
 from tallyglass_tui.widgets.line_view import Piece
-from tallyglass_tui.widgets.pick_list import Item, Lines, wrap_cells, wrap_words
+from tallyglass_tui.widgets.pick_list import Item, Lines
 
 _HARM = {Harm.LOSS: ("!!", "text--bad"), Harm.CHANGE: ("! ", "text--warn"), Harm.DEFINITION: ("  ", "text--muted")}
 _LEVEL = {Level.BLOCK: ("BLOCK", "text--bad"), Level.WARN: ("warn ", "text--warn"), Level.OK: ("ok   ", "text--good")}
@@ -39,22 +38,18 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
     return command_items(plan.commands), "A check blocks, so there are no commands."
 
 
-def point_of(incident: Incident) -> Ts:
-    """The exclusive limit that undoes an incident."""
-    return incident.point or incident.first
-
-
 def incident_items(incidents: Sequence[Incident], now: datetime) -> list[Item]:
     """What people did, in the order of urgency."""
-    return [
-        Item(f"{one.kind} {one.ns} {one.first}", _incident(one, now), str(point_of(one)))
-        for one in by_urgency(incidents)
-    ]
+    return [Item(_key(one), _incident(one, now), str(one.limit)) for one in by_urgency(incidents)]
 
 
 def incident_at(incidents: Sequence[Incident], key: str) -> Incident | None:
     """The incident that an item stands for."""
-    return next((one for one in incidents if f"{one.kind} {one.ns} {one.first}" == key), None)
+    return next((one for one in incidents if _key(one) == key), None)
+
+
+def _key(incident: Incident) -> str:
+    return f"{incident.kind} {incident.ns} {incident.first}"
 
 
 def _incident(one: Incident, now: datetime) -> Callable[[int], Lines]:

@@ -132,7 +132,7 @@ class Incident:
     ``number`` is its place in the list that it came from, from 1, oldest first. ``kind`` is a short word: drop,
     dropDatabase, deleteMany, updateMany, out, rename, collMod, dropIndexes, transaction, users, setFCV.
     ``title`` is one line ("deleteMany on shop.orders"). ``ops`` counts entries, ``documents`` documents (None
-    where unknown). ``point`` is the exclusive limit that undoes it. ``open`` means still going on.
+    where unknown). ``point`` is where to return to, None for its first entry. ``open`` means still going on.
     """
 
     number: int
@@ -150,6 +150,11 @@ class Incident:
     point: Ts | None = None
     open: bool = False
     note: str = ""
+
+    @property
+    def limit(self) -> Ts:
+        """The exclusive limit that undoes it."""
+        return self.point or self.first
 
     @property
     def routine(self) -> bool:

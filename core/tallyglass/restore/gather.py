@@ -59,7 +59,7 @@ class RestoreRequest:
         if self.before is not None:
             return self.before
         if self.incident is not None:
-            return self.incident.point or self.incident.first
+            return self.incident.limit
         raise InputError("A restore needs a point.", "Name the moment to return to, or an incident.")
 
 

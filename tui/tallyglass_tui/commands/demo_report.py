@@ -60,7 +60,7 @@ async def _sections(gateway: Gateway, demo: Demo) -> AsyncIterator[str]:
     yield incidents.as_table(found)
     yield _title(
         "4 Restore: how to get back to the moment before it; nothing of this was run",
-        f"tallyglass restore plan --backup PATH --before {worst.point}",
+        f"tallyglass restore plan --backup PATH --before {worst.limit}",
     )
     yield await _restore(gateway, demo, worst)
 

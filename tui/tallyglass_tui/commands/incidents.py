@@ -9,8 +9,8 @@ import click
 from tallyglass.errors import ReadError
 from tallyglass.moment import FORMS, Ts, iso
 from tallyglass_tui.commands.headless import as_json, ask, steadily, table, tell, timeout_option
-from tallyglass_tui.commands.oplog import moment_option, need_oplog
-from tallyglass_tui.commands.options import Given, connection_options
+from tallyglass_tui.commands.oplog import need_oplog
+from tallyglass_tui.commands.options import Given, connection_options, moment_of
 from tallyglass_tui.outermost import warn
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def command(given: Given, since: str | None, wants_json: bool, seconds: float) -
 
     The last column is what restore plan takes with --before to undo it.
     """
-    start = moment_option(since)
+    start = moment_of(since)
     scan = ask(given, lambda gateway: scan_all(gateway, start, seconds), None)
     found = sorted(scan.incidents, key=lambda incident: incident.number)
     if wants_json:
@@ -65,7 +65,7 @@ def as_table(found: list[Incident]) -> str:
             iso(incident.first_wall) if incident.first_wall else iso(incident.first.time),
             incident.title,
             "?" if incident.documents is None else str(incident.documents),
-            str(incident.point or ""),
+            str(incident.limit),
         )
         for incident in found
     ]
@@ -84,7 +84,7 @@ def _facts(incident: Incident) -> dict[str, Any]:
         "wall": iso(incident.first_wall) if incident.first_wall else None,
         "ops": incident.ops,
         "documents": incident.documents,
-        "point": str(incident.point) if incident.point else None,
+        "point": str(incident.limit),
         "samples": list(incident.samples),
         "open": incident.open,
         "note": incident.note,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallyglass.errors import DeploymentError, InputError
-from tallyglass.moment import FORMS, Ts, iso, parse_since
+from tallyglass.moment import FORMS, iso
 from tallyglass_tui.commands.headless import as_json, ask, bounded, steadily, tell, timeout_option
-from tallyglass_tui.commands.options import Given, connection_options
+from tallyglass_tui.commands.options import Given, connection_options, moment_of
 from tallyglass_tui.outermost import warn
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def command(
     from tallyglass.oplog.query import OplogFilter
 
     wanted = OplogFilter(
-        since=parse_since(since) if since is not None else None,
-        until=parse_since(until) if until is not None else None,
+        since=moment_of(since),
+        until=moment_of(until),
         namespaces=namespaces,
         ops=_operations(letters),
         id=document,
@@ -156,8 +156,3 @@ def _operations(letters: str) -> frozenset[str]:
             "i is an insert, u an update, d a delete, c a command, n a no-op.",
         )
     return frozenset(letters)
-
-
-def moment_option(value: str | None) -> Ts | None:
-    """An optional moment as a timestamp. Raises InputError."""
-    return parse_since(value) if value is not None else None

@@ -1,4 +1,4 @@
-"""The options that say which deployment: the URI, a profile, a password file, the driver."""
+"""The options that say which deployment (the URI, a profile, a password file, the driver), and moments."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tallyglass.errors import ConnectError, InputError
+from tallyglass.moment import Ts, parse_since
 from tallyglass.text import clean, clean_name
 from tallyglass_tui.outermost import warn
 
@@ -140,6 +141,11 @@ def _with_password(target: Target, password_file: str) -> Target:
         f"Password for {clean_name(target.user)}", hide_input=True, err=True, default="", show_default=False
     )
     return target.with_password(Secret(asked))
+
+
+def moment_of(given: str | None) -> Ts | None:
+    """A moment that may have been given, as a timestamp. Raises InputError."""
+    return parse_since(given) if given is not None else None
 
 
 def read_password(name: str) -> str:

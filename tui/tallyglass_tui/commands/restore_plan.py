@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tallyglass.errors import InputError
-from tallyglass.moment import iso, parse_since
+from tallyglass.moment import iso
 from tallyglass.text import clean
 from tallyglass_tui.commands.headless import ask, printable_json, tell, timeout_option
 from tallyglass_tui.commands.incidents import scan_all
-from tallyglass_tui.commands.options import Given, connection_options, profile_of, target_of
+from tallyglass_tui.commands.options import Given, connection_options, moment_of, profile_of, target_of
 from tallyglass_tui.outermost import complain
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ def plan(
         raise InputError("The point is not clear.", "Give either --before T:I or --incident N.")
     if wants_json and script:
         raise InputError("--json and --script exclude each other.", "Leave one of them out.")
-    limit = parse_since(before) if before is not None else None
-    start = parse_since(since) if since is not None else None
-    begun = parse_since(backup_start) if backup_start is not None else None
+    limit, start, begun = moment_of(before), moment_of(since), moment_of(backup_start)
     place, spare_uri = _spare(spare)
     backup = _backup(given, backup)
     folder = str(Path(work_dir).expanduser().absolute()) if work_dir else ""

@@ -18,10 +18,11 @@ from tallyglass_tui import format as fmt
 from tallyglass_tui import id_cells
 from tallyglass_tui.messages import Tick
 from tallyglass_tui.screens.page import Page
+from tallyglass_tui.widgets.cells import wrap_words
 from tallyglass_tui.widgets.filter_box import FilterBox
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
-from tallyglass_tui.widgets.pick_list import Item, PickList, wrap_words
+from tallyglass_tui.widgets.pick_list import Item, PickList
 from tallyglass_tui.widgets.row_list import RowList
 from tallyglass_tui.widgets.text_line import TextLines
 

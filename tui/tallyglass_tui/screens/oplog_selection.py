@@ -47,7 +47,7 @@ class OplogSelection(OplogJumps):
         """Open the restore page at what is selected."""
         incident, row = self._incident, self._row
         if incident is not None:
-            self.dashboard.visit(RestoreRequested(before=incident.point or incident.first, incident=incident))
+            self.dashboard.visit(RestoreRequested(before=incident.limit, incident=incident))
         elif row is not None:
             self.dashboard.visit(RestoreRequested(before=row.ts))
 

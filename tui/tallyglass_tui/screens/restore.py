@@ -69,7 +69,7 @@ class RestorePage(RestoreChoices):
     def visit(self, message: Visit) -> None:
         """Take the point that another page names."""
         if isinstance(message, RestoreRequested):
-            limit = message.before or (items.point_of(message.incident) if message.incident else None)
+            limit = message.before or (message.incident.limit if message.incident else None)
             if limit is not None:
                 self._choose(limit, message.incident)
 
@@ -167,7 +167,7 @@ class RestorePage(RestoreChoices):
         if self._part == "incidents" and self._scan:
             incident = items.incident_at(self._scan.incidents, message.item.key)
             if incident:
-                self._choose(items.point_of(incident), incident)
+                self._choose(incident.limit, incident)
 
     def _open_part(self, part: str) -> None:
         self._part = part

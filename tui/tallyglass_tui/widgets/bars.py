@@ -10,7 +10,7 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.timer import Timer
 
-from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.cells import fit, wrap
 from tallyglass_tui.widgets.filter_box import FilterBox
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
@@ -182,17 +182,3 @@ class KeysLine(LineView):
 
     def _width(self, binding: Binding) -> int:
         return cell_len(self.app.get_key_display(binding)) + cell_len(binding.description) + 4
-
-
-def wrap(text: str, width: int, indent: str = "   ") -> list[str]:
-    """Break at spaces into lines of ``width`` cells, all but the first indented; a longer word is cut."""
-    lines: list[str] = []
-    line, *words = text.split(" ")
-    for word in words:
-        joined = f"{line} {word}"
-        if cell_len(joined) <= width or not line.strip():
-            line = joined
-        else:
-            lines.append(line)
-            line = indent + word
-    return [fit(line, width) for line in [*lines, line]]

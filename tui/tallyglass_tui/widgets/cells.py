@@ -46,6 +46,49 @@ def whole_pieces(pieces: Iterable[tuple[str, str]], width: int) -> list[tuple[st
     return kept
 
 
+def wrap(text: str, width: int, indent: str = "   ") -> list[str]:
+    """Break at spaces into lines of ``width`` cells, all but the first indented; a longer word is cut."""
+    lines: list[str] = []
+    line, *words = text.split(" ")
+    for word in words:
+        joined = f"{line} {word}"
+        if cell_len(joined) <= width or not line.strip():
+            line = joined
+        else:
+            lines.append(line)
+            line = indent + word
+    return [fit(line, width) for line in [*lines, line]]
+
+
+def wrap_words(text: str, width: int) -> list[str]:
+    """Break at spaces into lines of at most ``width`` cells; a word that is longer is broken too."""
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for word in paragraph.split(" "):
+            joined = f"{line} {word}" if line else word
+            if cell_len(joined) <= width:
+                line = joined
+                continue
+            if line:
+                lines.append(line)
+            *whole, line = wrap_cells(word, width)
+            lines += whole
+        lines.append(line)
+    return lines
+
+
+def wrap_cells(text: str, width: int) -> list[str]:
+    """Break anywhere into lines of at most ``width`` cells, so that the lines joined are the text again."""
+    lines: list[str] = []
+    while cell_len(text) > width:
+        kept = len(set_cell_size(text, width).rstrip()) if not text.isascii() else width
+        kept = max(1, min(kept, len(text)))
+        lines.append(text[:kept])
+        text = text[kept:]
+    return [*lines, text]
+
+
 def _last_cells(text: str, width: int) -> str:
     kept = text[-width:]
     while cell_len(kept) > width:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tallyglass_tui.widgets.bars import wrap
 from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.row_list import RowList
@@ -83,13 +82,12 @@ class LiveTable(RowList):
         self.descending = False
         self.keys: Sequence[str] = ()
         self._cell: CellSource = _no_cell
-        self._said: tuple[str, ...] = ()
         self._layout: tuple[int, list[tuple[Column, int]]] = (-1, [])
 
     def show(self, keys: Sequence[str], cell: CellSource, said: Sequence[str] = ()) -> None:
         """Show these rows. The cursor stays on the row with the same key. ``said`` stands where there are none."""
         here = self.keys[self.cursor] if self.cursor < len(self.keys) else None
-        self.keys, self._cell, self._said = keys, cell, tuple(said)
+        self.keys, self._cell, self.said = keys, cell, said
         if here is not None and (self.cursor >= len(keys) or keys[self.cursor] != here):
             offset = self.cursor - self.top
             found = keys.index(here) if here in keys else min(self.cursor, max(0, len(keys) - 1))
@@ -123,11 +121,6 @@ class LiveTable(RowList):
                 yield " ", over
             for text, style in self._cell(index, column, cells):
                 yield text, f"{style} {over_bar if style.endswith('table--bar') else over}".strip()
-
-    def empty(self, y: int, width: int) -> Iterable[Piece]:
-        """What to do, where there are no rows."""
-        lines = [line for text in self._said for line in ["", *wrap(f" {text}", width, indent=" ")]]
-        return [(lines[y], "")] if y < len(lines) else ()
 
     def _cells(self, width: int) -> Iterable[tuple[bool, tuple[Column, int]]]:
         if self._layout[0] != width:

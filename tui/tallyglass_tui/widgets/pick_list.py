@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.message import Message
 
+from tallyglass_tui.widgets.cells import wrap_words
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 Lines = Sequence[Sequence[Piece]]
@@ -205,32 +206,3 @@ class PickList(LineView, can_focus=True):
     def _show_from(self, top: int) -> None:
         self._set_top(top)
         self.show_changes()
-
-
-def wrap_words(text: str, width: int) -> list[str]:
-    """Break at spaces into lines of at most ``width`` cells; a word that is longer is broken too."""
-    lines: list[str] = []
-    for paragraph in text.split("\n"):
-        line = ""
-        for word in paragraph.split(" "):
-            joined = f"{line} {word}" if line else word
-            if cell_len(joined) <= width:
-                line = joined
-                continue
-            if line:
-                lines.append(line)
-            *whole, line = wrap_cells(word, width)
-            lines += whole
-        lines.append(line)
-    return lines
-
-
-def wrap_cells(text: str, width: int) -> list[str]:
-    """Break anywhere into lines of at most ``width`` cells, so that the lines joined are the text again."""
-    lines: list[str] = []
-    while cell_len(text) > width:
-        kept = len(set_cell_size(text, width).rstrip()) if not text.isascii() else width
-        kept = max(1, min(kept, len(text)))
-        lines.append(text[:kept])
-        text = text[kept:]
-    return [*lines, text]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tallyglass_tui.widgets.cells import wrap
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 
@@ -62,6 +63,8 @@ class RowList(LineView, can_focus=True):
         super().__init__(id=id)
         self.cursor = 0
         self.top = 0
+        self.said: Sequence[str] = ()
+        """What stands below the header while there are no rows."""
 
     @property
     def count(self) -> int:
@@ -80,10 +83,6 @@ class RowList(LineView, can_focus=True):
         """The pieces of the header."""
         return ()
 
-    def empty(self, y: int, width: int) -> Iterable[Piece]:
-        """The pieces of line ``y`` below the header while there are no rows."""
-        return ()
-
     @property
     def page_rows(self) -> int:
         """How many rows fit."""
@@ -94,9 +93,13 @@ class RowList(LineView, can_focus=True):
         if y < self.HEADER_LINES:
             return self.header(width)
         if not self.count:
-            return self.empty(y - self.HEADER_LINES, width)
+            return self._empty(y - self.HEADER_LINES, width)
         index = self.top + y - self.HEADER_LINES
         return self.row(index, width, index == self.cursor) if index < self.count else ()
+
+    def _empty(self, y: int, width: int) -> Iterable[Piece]:
+        lines = [line for text in self.said for line in ["", *wrap(f" {text}", width, indent=" ")]]
+        return [(lines[y], "")] if y < len(lines) else ()
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row, and that row into the window."""

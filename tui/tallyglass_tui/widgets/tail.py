@@ -12,7 +12,6 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogRow
 from tallyglass_tui.oplog_rows import header, row_pieces
 from tallyglass_tui.row_ring import RowRing
-from tallyglass_tui.widgets.bars import wrap
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.row_list import RowList
 
@@ -53,7 +52,6 @@ class Tail(RowList):
         self.following = True
         self.majority: Ts | None = None
         self.marked: int | None = None
-        self._said: Sequence[str] = ()
 
     @property
     def count(self) -> int:
@@ -97,7 +95,7 @@ class Tail(RowList):
 
     def say(self, said: Sequence[str]) -> None:
         """Set what stands there while there are no rows."""
-        self._said = said
+        self.said = said
         self.show_changes()
 
     def move_to(self, index: int) -> None:
@@ -149,8 +147,3 @@ class Tail(RowList):
             over = f"tail--chosen {over}".strip()
         for text, style in row_pieces(self.ring.rows[index], width, self.majority):
             yield text, f"{style} {over}".strip()
-
-    def empty(self, y: int, width: int) -> Iterable[Piece]:
-        """What stands there while there are no rows."""
-        lines = [line for text in self._said for line in ["", *wrap(f" {text}", width, indent=" ")]]
-        return [(lines[y], "")] if y < len(lines) else ()

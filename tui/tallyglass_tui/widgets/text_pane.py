@@ -8,9 +8,8 @@ from typing import ClassVar
 from rich.cells import cell_len, chop_cells
 from textual.binding import Binding, BindingType
 
-from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.cells import fit, wrap_words
 from tallyglass_tui.widgets.line_view import LineView, Piece
-from tallyglass_tui.widgets.pick_list import wrap_words
 
 _LINES = 20_000
 
