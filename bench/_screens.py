@@ -80,11 +80,6 @@ class MadeUpGateway:
         if ns == COUNTERS:
             yield b"".join(bson.encode(document) for document in self._counters())
 
-    async def aggregate(self, ns: Namespace, pipeline: Any, **_: object) -> AsyncIterator[dict[str, Any]]:
-        """A sample of the counters."""
-        for document in self._counters() if ns == COUNTERS else ():
-            yield document
-
     async def tail_raw(
         self, ns: Namespace, query: Any, *, on_open: Callable[[str], None] | None = None, **_: object
     ) -> AsyncIterator[bytes]:

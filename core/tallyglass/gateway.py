@@ -34,14 +34,6 @@ READ_COMMANDS = frozenset(
 )
 """The only command names that :meth:`Gateway.command` sends."""
 
-READ_STAGES = frozenset(
-    {
-        "$collStats", "$count", "$facet", "$group", "$indexStats", "$limit", "$listSessions", "$match",
-        "$project", "$replaceRoot", "$sample", "$set", "$skip", "$sort", "$sortByCount", "$unset", "$unwind",
-    }
-)  # fmt: skip
-"""The only pipeline stages that :meth:`Gateway.aggregate` sends; none of them writes."""
-
 
 class Namespace(NamedTuple):
     """A database and a collection. Names as stored, unsafe to show: see :func:`tallyglass.text.clean`."""
@@ -117,6 +109,10 @@ class Gateway(Protocol):
         """The collection's document count from its metadata: fast, and not exact after a crash."""
         ...
 
+    async def count(self, ns: Namespace, *, time_ms: int = DEFAULT_TIME_MS) -> int:
+        """The collection's document count, exact: each is looked at."""
+        ...
+
     async def find_one(
         self,
         ns: Namespace,
@@ -135,8 +131,6 @@ class Gateway(Protocol):
         ns: Namespace,
         query: Document,
         *,
-        projection: Document | None = None,
-        sort: Sequence[tuple[str, int]] = (),
         limit: int = 0,
         batch_size: int = 0,
         time_ms: int = DEFAULT_TIME_MS,
@@ -149,7 +143,6 @@ class Gateway(Protocol):
         ns: Namespace,
         query: Document,
         *,
-        projection: Document | None = None,
         sort: Sequence[tuple[str, int]] = (),
         limit: int = 0,
         batch_size: int = 0,
@@ -165,7 +158,6 @@ class Gateway(Protocol):
         *,
         batch_size: int = 1000,
         await_ms: int = 1000,
-        majority: bool = True,
         prefer_secondary: bool = False,
         on_open: Callable[[str], None] | None = None,
     ) -> AsyncIterator[bytes]:
@@ -173,16 +165,10 @@ class Gateway(Protocol):
 
         Yields undecoded batches, and ``b""`` each time ``await_ms`` passes without one, so that a caller
         can tell a quiet server from a dead one. Ends when the server closes the cursor, whatever the
-        reason: the caller must check for a gap when it opens the next one. Read concern is majority, or
-        local where ``majority`` is false: then entries arrive that may still be rolled back. ``on_open`` is
-        told once which member (``host:port``) carries the cursor.
+        reason: the caller must check for a gap when it opens the next one. Read concern is local: entries
+        arrive that may still be rolled back. ``on_open`` is told once which member (``host:port``) carries
+        the cursor.
         """
-        ...
-
-    def aggregate(
-        self, ns: Namespace, pipeline: Sequence[Document], *, time_ms: int = DEFAULT_TIME_MS
-    ) -> AsyncIterator[Document]:
-        """Run a pipeline of :data:`READ_STAGES`; ValueError for any other stage."""
         ...
 
     async def close(self) -> None:

@@ -20,7 +20,6 @@ from tallyglass.errors import ReadError
 from tallyglass.gateway import (
     DEFAULT_TIME_MS,
     READ_COMMANDS,
-    READ_STAGES,
     CollectionInfo,
     Document,
     Namespace,
@@ -72,24 +71,21 @@ class MongoGateway:
             return [str(row["name"]) async for row in rows]
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
-        found: list[CollectionInfo] = []
-        database = self._client[db]
+        async def rows(**how: bool) -> list[Document]:
+            cursor = await _awaited(self._client[db].list_collections(maxTimeMS=DEFAULT_TIME_MS, **how))
+            return [row async for row in cursor]
+
         with self._family("listCollections"):
             try:
-                rows = [row async for row in await _awaited(database.list_collections(maxTimeMS=DEFAULT_TIME_MS))]
+                found = await rows()
             except OperationFailure as error:
                 if error.code != UNAUTHORIZED:
                     raise
-                rows = [
-                    row
-                    async for row in await _awaited(
-                        database.list_collections(nameOnly=True, authorizedCollections=True, maxTimeMS=DEFAULT_TIME_MS)
-                    )
-                ]
-        for row in rows:
-            options = row.get("options")
-            found.append(CollectionInfo(Namespace(db, row["name"]), row.get("type", "collection"), options))
-        return found
+                found = await rows(nameOnly=True, authorizedCollections=True)
+        return [
+            CollectionInfo(Namespace(db, row["name"]), row.get("type", "collection"), row.get("options"))
+            for row in found
+        ]
 
     async def list_indexes(self, ns: Namespace) -> list[Document]:
         with self._family(f"listIndexes on {ns}"):
@@ -106,6 +102,10 @@ class MongoGateway:
     async def estimate(self, ns: Namespace) -> int:
         with self._family(f"count of {ns}"):
             return int(await self._collection(ns).estimated_document_count(maxTimeMS=DEFAULT_TIME_MS))
+
+    async def count(self, ns: Namespace, *, time_ms: int = DEFAULT_TIME_MS) -> int:
+        with self._family(f"count of {ns}"):
+            return int(await self._collection(ns).count_documents({}, maxTimeMS=time_ms))
 
     async def find_one(
         self,
@@ -124,57 +124,37 @@ class MongoGateway:
             )
             return cast("Document | None", found)
 
-    async def find(
+    def find(
         self,
         ns: Namespace,
         query: Document,
         *,
-        projection: Document | None = None,
-        sort: Sequence[tuple[str, int]] = (),
         limit: int = 0,
         batch_size: int = 0,
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[Document]:
-        with self._family(f"find on {ns}"):
-            cursor = self._collection(ns).find(
-                query,
-                projection=projection,
-                sort=list(sort) or None,
-                limit=limit,
-                batch_size=batch_size,
-                max_time_ms=time_ms,
-            )
-            try:
-                async for document in cursor:
-                    heed_cancellation()
-                    yield document
-            finally:
-                await _awaited(cursor.close())
+        return self._found("find", ns, query, limit=limit, batch_size=batch_size, max_time_ms=time_ms)
 
-    async def find_raw(
+    def find_raw(
         self,
         ns: Namespace,
         query: Document,
         *,
-        projection: Document | None = None,
         sort: Sequence[tuple[str, int]] = (),
         limit: int = 0,
         batch_size: int = 0,
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[bytes]:
+        how = {"sort": list(sort) or None, "limit": limit, "batch_size": batch_size, "max_time_ms": time_ms}
+        return self._found("find_raw_batches", ns, query, **how)
+
+    async def _found(self, method: str, ns: Namespace, query: Document, **how: Any) -> AsyncIterator[Any]:
         with self._family(f"find on {ns}"):
-            cursor = self._collection(ns).find_raw_batches(
-                query,
-                projection=projection,
-                sort=list(sort) or None,
-                limit=limit,
-                batch_size=batch_size,
-                max_time_ms=time_ms,
-            )
+            cursor = getattr(self._collection(ns), method)(query, **how)
             try:
-                async for batch in cursor:
+                async for row in cursor:
                     heed_cancellation()
-                    yield batch
+                    yield row
             finally:
                 await _awaited(cursor.close())
 
@@ -185,12 +165,11 @@ class MongoGateway:
         *,
         batch_size: int = 1000,
         await_ms: int = 1000,
-        majority: bool = True,
         prefer_secondary: bool = False,
         on_open: Callable[[str], None] | None = None,
     ) -> AsyncIterator[bytes]:
         how = {"read_preference": SecondaryPreferred()} if prefer_secondary else {}
-        collection = self._collection(ns, read_concern=ReadConcern("majority" if majority else "local"), **how)
+        collection = self._collection(ns, read_concern=ReadConcern("local"), **how)
         with self._family(f"tail of {ns}"):
             cursor = collection.find_raw_batches(
                 query, cursor_type=CursorType.TAILABLE_AWAIT, batch_size=batch_size, max_time_ms=_SEEK_MS
@@ -209,19 +188,6 @@ class MongoGateway:
                         on_open(":".join(map(str, cursor.address)))
                         told = True
                     yield batch
-            finally:
-                await _awaited(cursor.close())
-
-    async def aggregate(
-        self, ns: Namespace, pipeline: Sequence[Document], *, time_ms: int = DEFAULT_TIME_MS
-    ) -> AsyncIterator[Document]:
-        _refuse_writing_stages(pipeline)
-        with self._family(f"aggregate on {ns}"):
-            cursor = await _awaited(self._collection(ns).aggregate(list(pipeline), maxTimeMS=time_ms))
-            try:
-                async for document in cursor:
-                    heed_cancellation()
-                    yield document
             finally:
                 await _awaited(cursor.close())
 
@@ -267,13 +233,3 @@ def asking(member: str) -> Iterator[None]:
 
 async def _awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
-
-
-def _refuse_writing_stages(pipeline: Sequence[Document]) -> None:
-    for stage in pipeline:
-        for name, body in stage.items():
-            if name not in READ_STAGES:
-                raise ValueError(f"{name!r} is not a stage that only reads")
-            if name == "$facet":
-                for inner in body.values():
-                    _refuse_writing_stages(inner)

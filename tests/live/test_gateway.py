@@ -39,7 +39,7 @@ async def test_reads(gateway: MongoGateway) -> None:
     assert [row["_id"] async for row in gateway.find(ns, {"v": {"$gt": 30}}, batch_size=2)] == [6, 7, 8, 9]
     raw = b"".join([batch async for batch in gateway.find_raw(ns, {}, limit=3, batch_size=2)])
     assert [row["_id"] for row in decode_all(raw)] == [0, 1, 2]
-    assert [row async for row in gateway.aggregate(ns, [{"$count": "n"}])] == [{"n": 10}]
+    assert [await gateway.count(one) for one in (ns, Namespace(DB, "none"))] == [10, 0]
 
 
 async def test_tail_yields_old_entries_then_says_that_it_is_quiet(gateway: MongoGateway) -> None:
@@ -54,8 +54,6 @@ async def test_tail_yields_old_entries_then_says_that_it_is_quiet(gateway: Mongo
 async def test_it_cannot_write(gateway: MongoGateway) -> None:
     with pytest.raises(ValueError, match="only reads"):
         await gateway.command("dropDatabase", db=DB)
-    with pytest.raises(ValueError, match="only reads"):
-        _ = [row async for row in gateway.aggregate(Namespace(DB, "things"), [{"$out": "other"}])]
 
 
 async def test_a_task_that_is_cancelled_while_it_computes_does_not_read_on(gateway: MongoGateway) -> None:

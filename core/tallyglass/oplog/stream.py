@@ -210,7 +210,7 @@ class Stream:
         if self._match and not unfiltered:
             query["$or"] = [self._match, {"op": "n"}, {"ts": begin}]
         return self._gateway.tail_raw(
-            OPLOG, query, batch_size=BATCH_SIZE, await_ms=1_000, majority=False,
+            OPLOG, query, batch_size=BATCH_SIZE, await_ms=1_000,
             prefer_secondary=self._prefer_secondary, on_open=self._on_open,
         )  # fmt: skip
 

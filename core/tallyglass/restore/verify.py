@@ -92,7 +92,7 @@ async def _compare(
         wrong = True
         yield Check("namespace", Level.BLOCK, f"{shown} is a {info.kind}, not a {item.kind}.")
     if item.documents is not None:
-        count = await _count(spare, item)
+        count = await spare.count(Namespace.parse(stored_as(item.ns, item.kind)), time_ms=COUNT_MS)
         if count != item.documents:
             wrong = True
             yield Check("documents", Level.BLOCK, f"{shown} holds {count} documents; {item.documents} were computed.")
@@ -107,13 +107,6 @@ async def _compare(
         )
     if not wrong:
         yield Check("namespace", Level.OK, f"{shown} is as computed.")
-
-
-async def _count(spare: Gateway, item: ExpectedNamespace) -> int:
-    ns = Namespace.parse(stored_as(item.ns, item.kind))
-    async for row in spare.aggregate(ns, [{"$count": "n"}], time_ms=COUNT_MS):
-        return int(row["n"])
-    return 0
 
 
 async def _indexes(spare: Gateway, item: ExpectedNamespace, repair: list[str]) -> list[Check]:
