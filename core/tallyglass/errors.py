@@ -31,7 +31,7 @@ class ConnectError(TallyglassError):
 
 
 class PrivilegeError(TallyglassError):
-    """This user may not do that. ``privilege`` names what is missing, ``grant`` what would add it."""
+    """This user may not do that. ``privilege`` names what is missing."""
 
     def __init__(self, title: str, advice: str = "", *, privilege: str = "") -> None:
         super().__init__(title, advice)

@@ -10,11 +10,11 @@ from bson.int64 import Int64
 from tallyglass.allocate.attempts import Deadlines, Patience, asked
 from tallyglass.allocate.errors import Exhausted
 from tallyglass.allocate.handles import fit
-from tallyglass.allocate.insertion import Target, insert, require_unique
+from tallyglass.allocate.insertion import Inserter, Target
 from tallyglass.allocate.layout import INT64_MAX, dig, refuse_type
 from tallyglass.allocate.loops import HomeLoop
 from tallyglass.allocate.meter import Hook, Meter, Stats
-from tallyglass.allocate.steps import Call, Pause, Steps, run, run_async
+from tallyglass.allocate.steps import Call, Pause, run, run_async
 
 if TYPE_CHECKING:
     from motor.motor_asyncio import AsyncIOMotorCollection
@@ -22,19 +22,12 @@ if TYPE_CHECKING:
     from pymongo.collection import Collection
 
 
-class _Core:
+class _Core(Inserter):
     def __init__(self, target: Target, first: int) -> None:
-        self.target = target
+        super().__init__(target)
         self.first = first
-        self._proven = False
 
-    def insert(self, document: Mapping[str, Any], session: Any) -> Steps[Any]:
-        if not self._proven:
-            yield from require_unique(self.target, Patience(self.target.deadlines))
-            self._proven = True
-        return (yield from insert(self.target, document, self._propose, session))
-
-    def _propose(self, patience: Patience) -> Generator[Call | Pause, Any, Any]:
+    def propose(self, patience: Patience) -> Generator[Call | Pause, Any, Any]:
         highest = yield from highest_in(self.target.collection, self.target.field, self.target.where, patience)
         if highest == INT64_MAX:
             raise Exhausted(f"{self.target.where} is at the end of int64.", maximum=INT64_MAX)

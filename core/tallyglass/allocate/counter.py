@@ -43,14 +43,14 @@ class CounterCore:
         self.where = f"{name_of(collection)} {clean(repr(key), 80)}"
         self._deadlines = deadlines
         self._looked = False
+        self._seen = -(2**63)
+        self._stopped: CounterRewound | None = None
         self.forget()
         renew_after_fork(self)
 
     def forget(self) -> None:
         """Begin anew in the child of a fork. What was seen stays seen."""
         self._lock = threading.Lock()
-        self._seen: int = getattr(self, "_seen", -(2**63))
-        self._stopped: CounterRewound | None = getattr(self, "_stopped", None)
         self.meter.reset()
 
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:

@@ -6,7 +6,7 @@ the same ``_id``: if the first one did arrive, the second one collides with it, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +20,6 @@ from tallyglass.allocate.meter import EventKind, Meter
 from tallyglass.allocate.outcome import Outcome, judge
 from tallyglass.allocate.steps import Call, Pause, Steps, refuse_transaction
 from tallyglass.text import clean
-
-Proposer = Callable[[Patience], Generator[Call | Pause, Any, Any]]
-"""Steps that propose the next id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +38,44 @@ class Target:
         return f"{name_of(self.collection)}.{clean(self.field)}"
 
 
-def insert(target: Target, document: Mapping[str, Any], propose: Proposer, session: Any = None) -> Steps[Any]:
-    """The steps that insert a copy of ``document`` with an id in its field; that id.
+class Inserter:
+    """What the inserting strategies share; they differ in the ids that they propose."""
 
-    Raises CollisionLimit after ``target.tries`` taken ids, AllocationUnknown where it cannot be told whether the
-    document is there, AllocationRefused for a collision of another field.
-    """
-    refuse_transaction(session)
-    patience = Patience(target.deadlines)
-    for _ in range(target.tries):
-        value = yield from propose(patience)
-        filled = {**document, target.field: value}
-        if "_id" not in filled:
-            filled = {"_id": ObjectId(), **filled}
-        if (yield from _inserted(target, filled, patience, session)):
-            target.meter.add(issued=1)
-            return value
-        target.meter.tell(EventKind.COLLISION, 1, collisions=1)
-    raise CollisionLimit(
-        f"{target.tries} ids for {target.where} were all taken.",
-        "The number space is nearly full, or many writers propose the same ids.",
-        tries=target.tries,
-    )
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._proven = False
+
+    def propose(self, patience: Patience) -> Generator[Call | Pause, Any, Any]:
+        """The steps that propose the next id."""
+        raise NotImplementedError
+
+    def insert(self, document: Mapping[str, Any], session: Any) -> Steps[Any]:
+        """The steps that insert a copy of ``document`` with an id in its field; that id.
+
+        Raises NotUnique where no unique index keeps the field apart, CollisionLimit after ``target.tries`` taken ids,
+        AllocationUnknown where it cannot be told whether the document is there, AllocationRefused for a collision of
+        another field.
+        """
+        target = self.target
+        refuse_transaction(session)
+        if not self._proven:
+            yield from require_unique(target, Patience(target.deadlines))
+            self._proven = True
+        patience = Patience(target.deadlines)
+        for _ in range(target.tries):
+            value = yield from self.propose(patience)
+            filled = {**document, target.field: value}
+            if "_id" not in filled:
+                filled = {"_id": ObjectId(), **filled}
+            if (yield from _inserted(target, filled, patience, session)):
+                target.meter.add(issued=1)
+                return value
+            target.meter.tell(EventKind.COLLISION, 1, collisions=1)
+        raise CollisionLimit(
+            f"{target.tries} ids for {target.where} were all taken.",
+            "The number space is nearly full, or many writers propose the same ids.",
+            tries=target.tries,
+        )
 
 
 def _inserted(

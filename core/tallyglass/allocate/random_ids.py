@@ -11,7 +11,7 @@ from bson.int64 import Int64
 
 from tallyglass.allocate.attempts import Deadlines, Patience, asked
 from tallyglass.allocate.handles import fit
-from tallyglass.allocate.insertion import Target, insert, require_unique
+from tallyglass.allocate.insertion import Inserter, Target
 from tallyglass.allocate.loops import HomeLoop
 from tallyglass.allocate.meter import Hook, Meter, Stats
 from tallyglass.allocate.steps import Call, Pause, Steps, run, run_async
@@ -74,17 +74,10 @@ class Fill:
         return 1 / (1 - rate) if rate < 1 else float("inf")
 
 
-class _Core:
+class _Core(Inserter):
     def __init__(self, target: Target, space: NumberSpace) -> None:
-        self.target = target
+        super().__init__(target)
         self.space = space
-        self._proven = False
-
-    def insert(self, document: Mapping[str, Any], session: Any) -> Steps[Any]:
-        if not self._proven:
-            yield from require_unique(self.target, Patience(self.target.deadlines))
-            self._proven = True
-        return (yield from insert(self.target, document, self._propose, session))
 
     def fill(self) -> Steps[Fill]:
         used = yield from asked(
@@ -94,7 +87,7 @@ class _Core:
         )
         return Fill(used, self.space.size)
 
-    def _propose(self, patience: Patience) -> Generator[Call | Pause, Any, Any]:
+    def propose(self, patience: Patience) -> Generator[Call | Pause, Any, Any]:
         return self.space.draw()
         yield
 

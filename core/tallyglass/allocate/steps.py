@@ -24,10 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call ``method`` of ``on`` within ``seconds``. With ``listing`` the cursor is read to its end.
-
-    ``write`` marks calls whose outcome matters when they are cut short.
-    """
+    """Call ``method`` of ``on`` within ``seconds``. With ``listing`` the cursor is read to its end."""
 
     on: Any
     method: str
