@@ -6,21 +6,18 @@ for anything faster. Each call is one majority write to one document: its caller
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from pymongo import ReturnDocument, WriteConcern
+from pymongo import WriteConcern
 
-from tallyglass.allocate.attempts import Deadlines, Patience, asked, attempt
-from tallyglass.allocate.deployment import tell_weakness
-from tallyglass.allocate.errors import CounterMissing, CounterRewound, Exhausted
-from tallyglass.allocate.forking import renew_after_fork
+from tallyglass.allocate.attempts import Deadlines, Patience, asked
+from tallyglass.allocate.errors import CounterMissing, Exhausted
 from tallyglass.allocate.handles import choose_concern, fit, name_of
 from tallyglass.allocate.layout import MANUAL, Layout, granted, increment, number_in
-from tallyglass.allocate.meter import EventKind, Hook, Meter, Stats
-from tallyglass.allocate.ranges import AsyncRanges, Ranges
-from tallyglass.allocate.steps import Call, Pause, Steps, refuse_transaction, run, run_async
+from tallyglass.allocate.meter import Hook, Meter
+from tallyglass.allocate.ranges import AsyncRanges, RangeCore, Ranges
+from tallyglass.allocate.steps import Call, Pause, Steps, run, run_async
 from tallyglass.text import clean
 
 if TYPE_CHECKING:
@@ -29,59 +26,31 @@ if TYPE_CHECKING:
     from pymongo.collection import Collection
 
 
-class CounterCore:
+class CounterCore(RangeCore):
     """What both shells share: the steps of each operation on one counter document. Thread-safe."""
 
     def __init__(
         self, collection: Any, key: object, layout: Layout, highest: int | None, deadlines: Deadlines, meter: Meter
     ) -> None:
-        self.collection = collection
+        super().__init__(collection, f"{name_of(collection)} {clean(repr(key), 80)}", deadlines, meter)
         self.key = key
         self.layout = layout
         self.highest = min(layout.highest_id(), highest) if highest is not None else layout.highest_id()
-        self.meter = meter
-        self.where = f"{name_of(collection)} {clean(repr(key), 80)}"
-        self._deadlines = deadlines
-        self._looked = False
         self._seen = -(2**63)
-        self._stopped: CounterRewound | None = None
-        self.forget()
-        renew_after_fork(self)
-
-    def forget(self) -> None:
-        """Begin anew in the child of a fork. What was seen stays seen."""
-        self._lock = threading.Lock()
-        self.meter.reset()
 
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:
         """The steps that take ``n`` ids; down to ``least`` of them where the ceiling leaves no more."""
-        if n < 1:
-            raise ValueError("at least one id must be taken")
-        refuse_transaction(session)
-        patience = Patience(self._deadlines)
-        if not self._looked:
-            yield from tell_weakness(self.collection, where=self.where, meter=self.meter, patience=patience)
-            self._looked = True
+        patience = yield from self._begin(n, session)
         wanted = n
         while True:
             floor = self._floor()
             request = increment(self.layout, self.key, wanted, self.highest)
-            call = Call(
-                self.collection,
-                "find_one_and_update",
-                (request.filter, request.update),
-                options=self._options(session),
-            )
-            reply = yield from attempt(call, wanted, where=self.where, meter=self.meter, patience=patience)
+            reply = yield from self._increment(request, self.where, session, patience)
             if reply is not None:
                 span = granted(self.layout, request, reply, self.where)
                 self._advance(floor, span.start, span.stop)
                 return span.ids()
             wanted = yield from self._smaller(n, n if least is None else least, patience)
-
-    def stats(self) -> Stats:
-        """What was done in this process."""
-        return self.meter.stats()
 
     def create(self, first: int | None = None) -> Steps[bool]:
         """The steps that create the document if it is missing; whether this call did it."""
@@ -110,19 +79,11 @@ class CounterCore:
             )
         return self.layout.next_id(number_in(self.layout, document, self.where))
 
-    def _options(self, session: Any) -> dict[str, Any]:
-        options: dict[str, Any] = {
-            "projection": {self.layout.field: 1},
-            "return_document": ReturnDocument.BEFORE,
-            "upsert": False,
-        }
-        return options | ({"session": session} if session is not None else {})
-
     def _smaller(self, n: int, least: int, patience: Patience) -> Generator[Call | Pause, Any, int]:
         """How many to ask for after nothing matched: ``n`` again, or the rest of the span. Raises Exhausted."""
         floor = self._floor()
         start = yield from self.peek(patience)
-        self._check(floor, start)
+        self._check(floor, start, self.where)
         remaining = max(0, self.highest - start + 1)
         if remaining < least:
             raise Exhausted(
@@ -140,24 +101,10 @@ class CounterCore:
             return self._seen
 
     def _advance(self, floor: int, start: int, stop: int) -> None:
-        self._check(floor, start, burned=stop - start)
+        # The floor is from before the request was sent: replies to other threads may overtake each other.
+        self._check(floor, start, self.where, burned=stop - start)
         with self._lock:
             self._seen = max(self._seen, stop)
-
-    def _check(self, floor: int, start: int, burned: int = 0) -> None:
-        # The floor is from before the request was sent: replies to other threads may overtake each other.
-        if start >= floor:
-            return
-        error = CounterRewound(
-            f"{self.where} is at {start}, and was at {floor} before: its data was rolled back or restored.",
-            "Ids above may be handed out twice. Move it forward with repair.advance_to, then make a new allocator.",
-            seen=floor,
-            found=start,
-        )
-        with self._lock:
-            self._stopped = error
-        self.meter.tell(EventKind.REWOUND, floor - start, burned=burned)
-        raise error
 
 
 class Counter(Ranges):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from pymongo import ReturnDocument, UpdateOne, WriteConcern
+from pymongo import UpdateOne, WriteConcern
 
-from tallyglass.allocate.attempts import Deadlines, Patience, asked, attempt
-from tallyglass.allocate.deployment import tell_weakness
-from tallyglass.allocate.errors import CounterMissing, CounterRewound, PoolEmpty, PoolOverlap
-from tallyglass.allocate.forking import renew_after_fork
+from tallyglass.allocate.attempts import Deadlines, Patience, asked
+from tallyglass.allocate.errors import CounterMissing, PoolEmpty, PoolOverlap
 from tallyglass.allocate.handles import choose_concern, fit, name_of
 from tallyglass.allocate.layout import granted, increment, number_in
 from tallyglass.allocate.meter import EventKind, Hook, Meter, Stats
 from tallyglass.allocate.pool_map import PoolLayout, PoolMap, Row
-from tallyglass.allocate.ranges import AsyncRanges, Ranges
-from tallyglass.allocate.steps import Call, Pause, Steps, refuse_transaction, run, run_async
+from tallyglass.allocate.ranges import AsyncRanges, RangeCore, Ranges
+from tallyglass.allocate.steps import Call, Pause, Steps, run, run_async
 from tallyglass.text import clean
 
 if TYPE_CHECKING:
@@ -26,37 +23,23 @@ if TYPE_CHECKING:
     from pymongo.collection import Collection
 
 
-class PoolCore:
+class PoolCore(RangeCore):
     """What both shells share: the steps of each operation on a pool. Thread-safe."""
 
     def __init__(self, collection: Any, layout: PoolLayout, deadlines: Deadlines, meter: Meter) -> None:
-        self.collection = collection
+        super().__init__(collection, name_of(collection), deadlines, meter)
         self.layout = layout
-        self.meter = meter
-        self.where = name_of(collection)
-        self._deadlines = deadlines
-        self._stopped: CounterRewound | None = None
-        self._looked = False
-        self.forget()
-        renew_after_fork(self)
 
     def forget(self) -> None:
         """Begin anew in the child of a fork: the documents are read again."""
-        self._lock = threading.Lock()
+        super().forget()
         self._map = PoolMap()
-        self.meter.reset()
 
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:
         """The steps that take ``n`` ids from one document; down to ``least`` from the end of a span."""
-        if n < 1:
-            raise ValueError("at least one id must be taken")
-        refuse_transaction(session)
-        patience = Patience(self._deadlines)
+        patience = yield from self._begin(n, session)
         least = n if least is None else least
         fresh = False
-        if not self._looked:
-            yield from tell_weakness(self.collection, where=self.where, meter=self.meter, patience=patience)
-            self._looked = True
         if not self._map.rows:
             yield from self._load(patience)
             fresh = True
@@ -121,18 +104,12 @@ class PoolCore:
         floor = row.seen
         where = f"{self.where} {clean(repr(row.key), 80)}"
         request = increment(self.layout.counter, row.key, n, row.end - 1, **{self.layout.maximum: row.end})
-        options: dict[str, Any] = {
-            "projection": {self.layout.counter.field: 1},
-            "return_document": ReturnDocument.BEFORE,
-            "upsert": False,
-        } | ({"session": session} if session is not None else {})
-        call = Call(self.collection, "find_one_and_update", (request.filter, request.update), options=options)
-        reply = yield from attempt(call, n, where=where, meter=self.meter, patience=patience)
+        reply = yield from self._increment(request, where, session, patience)
         if reply is None:
             yield from self._look_again(row, floor, where, patience)
             return None
         span = granted(self.layout.counter, request, reply, where)
-        self._check(row, floor, span.start, where, burned=n)
+        self._check(floor, span.start, where, burned=n, note=clean(repr(row.key), 80))
         self._note(row, span.stop)
         return span.ids()
 
@@ -144,7 +121,7 @@ class PoolCore:
                 self._map.remove(row)
             return
         start = self.layout.counter.next_id(number_in(self.layout.counter, document, where))
-        self._check(row, floor, start, where)
+        self._check(floor, start, where, note=clean(repr(row.key), 80))
         end = document.get(self.layout.maximum)
         if end == row.end:
             self._note(row, start)
@@ -156,20 +133,6 @@ class PoolCore:
             filled = self._map.update(row, next_id=next_id)
         if filled:
             self.meter.tell(EventKind.FULL, note=clean(repr(row.key), 80))
-
-    def _check(self, row: Row, floor: int, start: int, where: str, burned: int = 0) -> None:
-        if start >= floor:
-            return
-        error = CounterRewound(
-            f"{where} is at {start}, and was at {floor} before: its data was rolled back or restored.",
-            "Ids above may be handed out twice. Move it forward with repair.advance_to, then make a new allocator.",
-            seen=floor,
-            found=start,
-        )
-        with self._lock:
-            self._stopped = error
-        self.meter.tell(EventKind.REWOUND, floor - start, note=clean(repr(row.key), 80), burned=burned)
-        raise error
 
     def _read(self, patience: Patience) -> Generator[Call | Pause, Any, list[dict[str, Any]]]:
         fields = {self.layout.counter.field: 1, self.layout.maximum: 1}
