@@ -52,6 +52,27 @@ async def test_help_and_palette_name_the_live_keys(screen_at: Any) -> None:
         assert screen.app.page is not None
 
 
+async def test_without_colours_the_place_in_the_palette_and_in_a_line_is_seen(screen_at: Any) -> None:
+    async with screen_at((100, 50), environ={"NO_COLOR": "1"}) as screen:
+
+        def shows(text: str, attribute: str) -> bool:
+            strips = screen.app.screen._compositor.render_strips()
+            return any(
+                part.text.strip() == text and getattr(part.style, attribute) for strip in strips for part in strip
+            )
+
+        await screen.press("colon")
+        for _ in range(20):
+            if "who deleted what" in screen.text:
+                break
+            await screen.pilot.pause(0.1)
+        await screen.press("down")
+        assert [name for name in ("Copy", "Counters (1)", "Filter") if shows(name, "underline")] == ["Counters (1)"]
+        await screen.press("escape", "slash", "n", "s", "left")
+        assert shows("s", "reverse")
+        assert not shows("n", "reverse")
+
+
 async def test_pause_holds_the_screen_and_loses_nothing(screen_at: Any) -> None:
     async with screen_at() as screen:
         await screen.press("p")

@@ -18,6 +18,10 @@ _CLIPBOARD = (
     "Copying goes through the terminal (OSC 52), so it works over SSH. Inside tmux it needs `set -g set-clipboard on`. "
     "Nothing is lost without it: all that can be copied is also on the screen."
 )
+_COLOURS = (
+    "Colours: Theme, in the palette. TALLYGLASS_THEME=ansi-light, or ansi-dark, chooses one where the terminal "
+    "does not say which it is, as inside tmux; NO_COLOR=1 leaves them out, TALLYGLASS_ASCII=1 draws in ASCII."
+)
 _SELECTING = "Your terminal's own selection works as ever: the mouse is left to it."
 _LAST = ("list", "map", "text", "counter", "tail", "page", "app")
 """The ids of keys that many pages have begin with these: they come after what only this page can do."""
@@ -75,7 +79,7 @@ class HelpScreen(ModalScreen[None]):
         parts += [Content(f"  {spec.key}  {spec.title:<9}  {spec.answers}: {spec.how}") for spec in PAGES]
         parts += [Content(""), Content.styled(f"Keys on {self._title}", "bold")]
         parts += [Content(f"  {keys:<14} {text}") for keys, text in self._keys()]
-        for note in (*self._notes, _CLIPBOARD, _SELECTING):
+        for note in (*self._notes, _CLIPBOARD, _SELECTING, _COLOURS):
             parts += [Content(""), Content(note)]
         return Content("\n").join(parts)
 

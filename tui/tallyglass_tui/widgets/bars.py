@@ -70,7 +70,7 @@ class Banner(LineView):
     Banner { height: 1; display: none; background: $error; color: $background; text-style: bold; }
     Banner.-note { background: $panel; color: $warning; }
     Banner:ansi { background: ansi_red; color: ansi_bright_white; }
-    Banner.-note:ansi { background: ansi_default; color: ansi_yellow; }
+    Banner.-note:ansi { background: ansi_default; color: $warning; }
     """
 
     def __init__(self) -> None:
