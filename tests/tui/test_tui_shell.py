@@ -82,6 +82,16 @@ async def test_pause_holds_the_screen_and_loses_nothing(screen_at: Any) -> None:
         assert "4 Hz" in screen.lines[0]
 
 
+async def test_what_is_asked_for_in_a_pause_comes(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.press("4", "1", "p", "4")
+        assert "PAUSED" in screen.lines[0]
+        await screen.press("1", "3")
+        assert "4 Hz" in screen.lines[0]
+        await screen.press("p", "i")
+        assert screen.app.pace.interval
+
+
 async def test_a_lost_server_says_since_when_and_goes_away_by_itself(screen_at: Any) -> None:
     async with screen_at() as screen:
         feed = screen.feeds.named["deployment"]

@@ -197,6 +197,12 @@ class Dashboard(App[None]):
         if not self.pace.paused:
             self.flush_now()
 
+    def go_on(self) -> None:
+        """End a pause."""
+        if self.pace.paused:
+            self.pace.paused = False
+            self._arm()
+
     def action_help(self) -> None:
         """Open the help for the page that is shown."""
         from tallyglass_tui.screens.help import HelpScreen

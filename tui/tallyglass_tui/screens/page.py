@@ -152,7 +152,9 @@ class Page(Screen[None]):
         """Go back one step within the page."""
 
     def subscribe(self, feed: Feed[T], show: Callable[[T], None]) -> Feed[T]:
-        """Have ``show`` called with what ``feed`` left, at each tick while this page is shown."""
+        """Have ``show`` called with what ``feed`` left, at each tick while this page is shown. Ends a pause: who asks
+        for something new wants to see it come."""
+        self.dashboard.go_on()
         self._subscriptions = [one for one in self._subscriptions if one.feed.name != feed.name]
         self._subscriptions.append(_Subscription(feed, show))
         return feed
