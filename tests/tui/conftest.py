@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from at_rest import opened
 from tallyglass.cluster import Deployment, Kind
 from tallyglass.target import Target
 from tallyglass_tui.app import Dashboard, Session
@@ -82,7 +83,7 @@ async def open_screen(
     feeds = HandFeeds()
     session = Session(Target.parse("mongodb://db1/"), backup)
     app = Dashboard(session, feeds, environ=environ or {"COLORTERM": "truecolor"})
-    async with app.run_test(size=size) as pilot:
+    async with opened(app, size) as pilot:
         await pilot.pause()
         yield Screen(app, feeds, pilot)
 
