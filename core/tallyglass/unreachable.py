@@ -72,12 +72,17 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
 )
 
 
+_PLAINLY = ("A host name in the connection string is not known.", "No server listens at that address.")
+_PLAIN = re.compile(r": \[Errno -?\d+\] (?:Connect call failed \([^)]*\)|[A-Z][A-Za-z ]+)")
+"""What the operating system adds to an address, where the sentence has said it already."""
+
+
 def why(said: str) -> tuple[str, str]:
     """The sentence and the advice for what the driver says when it finds no server."""
     detail = clean(scrub(said), 200)
     for pattern, title, advice in _CAUSES:
         if re.search(pattern, said, re.IGNORECASE):
-            return title, f"{advice} ({detail})"
+            return title, f"{advice} ({_PLAIN.sub('', detail) if title in _PLAINLY else detail})"
     return "No server answers.", f"({detail})"
 
 

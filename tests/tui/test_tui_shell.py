@@ -97,6 +97,10 @@ async def test_a_lost_server_says_since_when_and_goes_away_by_itself(screen_at: 
         feed = screen.feeds.named["deployment"]
         feed.fail(ReadError("No server answers.", "db1:27017 refuses [/red] connections."))
         first = feed.trouble.since
+        feed.fail(ReadError("No server answers.", "Many words of advice are too many. " * 5))
+        screen.app.flush_now()
+        await screen.pilot.pause()
+        assert screen.lines[2].endswith("…"), "what is cut ends so"
         feed.fail(ReadError("No server answers."))
         screen.app.flush_now()
         await screen.pilot.pause()

@@ -17,6 +17,7 @@ from tallyglass_tui.widgets.line_view import LineView, Piece
 _PINNED = ("page.back", "app.help", "app.quit")
 """Keys that always have their place on the line."""
 _MOST_LINES = 3
+_BANNER_LINES = 2
 
 
 class NavLine(LineView):
@@ -81,7 +82,7 @@ class Banner(LineView):
         """Show ``text``, or nothing where it is empty. ``lost`` marks a lost server."""
         self.set_class(not lost, "-note")
         self._text = text
-        lines = 2 if cell_len(text) + 4 > self.app.size.width else 1
+        lines = _BANNER_LINES if cell_len(text) + 4 > self.app.size.width else 1
         if self.display != bool(text):
             self.display = bool(text)
         if text and self.styles.height is not None and self.styles.height.value != lines:
@@ -91,6 +92,9 @@ class Banner(LineView):
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
         """The text over the lines there are."""
         lines = wrap(f" ! {self._text}", width)
+        if len(lines) > _BANNER_LINES:
+            last, more = lines[_BANNER_LINES - 1], lines[_BANNER_LINES]
+            lines[_BANNER_LINES - 1] = fit(f"{last.rstrip()} {more.strip()}", width)
         yield lines[y] if y < len(lines) else "", ""
 
 
