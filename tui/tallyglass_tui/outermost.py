@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -25,6 +26,7 @@ OK = 0
 BAD_USAGE = 2
 UNKNOWN = 3
 INTERRUPTED = 130
+_UNKNOWN_OPTION = re.compile(r"Unknown option: (\S+?)\. ")
 _KINDS = {"float range": "a number", "integer range": "a whole number"}
 
 
@@ -109,4 +111,8 @@ def _reader_has_gone() -> int:
 
 
 def _one_line_warning(message: Warning | str, *_: object, **__: object) -> None:
-    warn(str(message))
+    said = str(message)
+    unknown = _UNKNOWN_OPTION.match(said)
+    if unknown:
+        said = f"the connection string's option {unknown[1]} is not known, and has no effect."
+    warn(said)
