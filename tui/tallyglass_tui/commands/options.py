@@ -48,7 +48,7 @@ class Given:
         return Given(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
 
 
-def connection_options(*, uri: bool = True) -> Callable[[Command], Command]:
+def connection_options(*, uri: bool = True, profile: bool = True) -> Callable[[Command], Command]:
     """Add the options to a command, which gets them as one :class:`Given` named ``given``."""
 
     def decorate(function: Command) -> Command:
@@ -62,7 +62,8 @@ def connection_options(*, uri: bool = True) -> Callable[[Command], Command]:
         wrapped = click.option(
             "--password-file", metavar="FILE", help="Read the password from the first line of FILE; - is stdin."
         )(wrapped)
-        wrapped = click.option("--profile", metavar="NAME", help="A deployment named in profiles.toml.")(wrapped)
+        if profile:
+            wrapped = click.option("--profile", metavar="NAME", help="A deployment named in profiles.toml.")(wrapped)
         if uri:
             wrapped = click.argument("uri", metavar="[URI]", required=False)(wrapped)
         return wrapped  # type: ignore[no-any-return]

@@ -27,7 +27,7 @@ _PATIENT = {"socketTimeoutMS": 3_700_000}
 @click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="What mongorestore wrote.")
 @click.option("--empty", is_flag=True, help="Only look whether the spare is empty and fit, before anything is written.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
-@connection_options(uri=False)
+@connection_options(uri=False, profile=False)
 def verify(given: Given, plan_file: Path, spare: str, log: Path | None, empty: bool, wants_json: bool) -> int:
     """Compare the spare with PLAN, the JSON of restore plan, and say what mends the differences.
 
