@@ -40,6 +40,7 @@ def assert_one_sentence(result: Result, words: str, *, code: int, on_stdout: boo
     told = result.stdout if on_stdout else result.stderr
     lines = [line for line in told.splitlines() if "warning:" not in line]
     assert len(lines) == 1, result.output
+    assert "Errno" not in lines[0]
     assert words in lines[0]
     assert lines[0].isprintable()
     assert result.exit_code == code, result.output
@@ -169,6 +170,8 @@ def test_a_user_who_may_do_nothing(name: str, guarded_set: GuardedSet) -> None:
         (["oplog", "--since", "now", "--until", "now-1h"], "empty"),
         (["oplog", "--op", "x\x1b"], "letters"),
         (["oplog", "--text", "/(/"], "cannot be read"),
+        (["oplog", "--ns", ""], "--ns is empty"),
+        (["doctor", "--db", ""], "--db is empty"),
         (["oplog", "--limit", "-1"], "--limit"),
         (["oplog", "--timeout", "0"], "--timeout"),
         (["incidents", "--since", "99999999999:1"], "not a"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tallyglass.errors import InputError
 from tallyglass.text import clean
 from tallyglass_tui.commands.headless import as_json, ask, table, tell, timeout_option
 from tallyglass_tui.commands.options import Given, connection_options
@@ -28,6 +29,8 @@ def command(given: Given, databases: tuple[str, ...], wants_json: bool, seconds:
     """
     from tallyglass.doctor import diagnose
 
+    if "" in databases:
+        raise InputError("--db is empty.", "Name a database, such as shop.")
     found = ask(given, lambda gateway: diagnose(gateway, databases), seconds)
     if wants_json:
         tell(as_json(_facts(found), indent=2))

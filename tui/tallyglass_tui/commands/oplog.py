@@ -31,7 +31,7 @@ _ROOM = 20_000
 @click.option("--op", "letters", default="", metavar="iudc", help="Operations: insert, update, delete, command.")
 @click.option("--id", "document", default="", metavar="ID", help="The history of one document.")
 @click.option("--text", default="", metavar="TEXT", help="Entries that hold TEXT, or match /TEXT/.")
-@click.option("--limit", type=click.IntRange(min=0), default=0, metavar="N", help="Stop after N entries.")
+@click.option("--limit", type=click.IntRange(min=0), default=0, metavar="N", help="Stop after N entries; 0: never.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens now, until Ctrl-C.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document a line.")
 @timeout_option
@@ -64,6 +64,8 @@ def command(
         raise InputError("That range of time is empty: --until is not after --since.")
     if follow and wanted.until is not None:
         raise InputError("--until does not go with --follow.", "Leave one of them out.")
+    if "" in namespaces:
+        raise InputError("--ns is empty.", "Name a namespace, such as shop.orders or shop.*.")
     wanted.check()
     printer = Printer(wants_json, limit)
     work = printer.follow if follow else printer.read

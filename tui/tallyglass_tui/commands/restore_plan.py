@@ -34,7 +34,7 @@ WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
 @click.command(short_help="Prove that backup and oplog reach the point; the commands.")
 @connection_options()
 @click.option("--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup to start from.")
-@click.option("--before", metavar="T:I", help="Restore to just before this entry of the oplog.")
+@click.option("--before", metavar="T:I", help="Restore to just before this entry of the oplog, or this time.")
 @click.option("--incident", "number", type=click.IntRange(min=1), metavar="N", help="... or before this incident.")
 @click.option("--since", metavar="T", help="With --incident: the --since that its number was shown for.")
 @click.option("--spare", metavar="HOST:PORT", help="The empty scratch server to restore onto; a URI is taken too.")
