@@ -214,3 +214,17 @@ def test_every_command_has_help(name: str) -> None:
 
 def test_as_a_module() -> None:
     assert child("--version").stdout.startswith("tallyglass ")
+
+
+def test_ctrl_c_before_everything_is_imported_leaves_no_trace() -> None:
+    code = (
+        "import sys\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'tallyglass_tui.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Pressed())\n"
+        "from tallyglass_tui.entry import main\n"
+        "main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "")
