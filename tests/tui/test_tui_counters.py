@@ -20,6 +20,7 @@ from tallyglass.counters.snapshot import (
     Trouble,
 )
 from tallyglass_tui import counter_order
+from tallyglass_tui.counter_facts import ends, first_out
 from tallyglass_tui.screens import counters
 
 NOW = datetime.now(UTC)
@@ -154,6 +155,13 @@ async def test_what_cannot_be_read_is_named(screen_at: Any) -> None:
         await screen.put("counters", snapshot(troubles=(trouble,)))
         assert "app.counters: This user may not run find." in screen.text
         assert "No counter was found" in screen.text
+
+
+def test_what_is_at_its_end_or_idle_has_no_date() -> None:
+    full = counter(1, forecast=Forecast(NOW, NOW, NOW, rate=7.0, note="Already there.", spread=1.0))
+    assert ends(full.forecast, NOW) == "already there"
+    assert first_out([counter(2), full], NOW) == " · at its end: shop.counters orders1"
+    assert ends(Forecast(far=True, note="No allocation seen in 12 min."), NOW) == "no allocation seen in 12 min"
 
 
 @pytest.mark.parametrize("text", ["[/x]", "[red", "[@click=app.quit]x[/]", "\\", "宽字符" * 30, "x" * 5000, "%s{0}"])

@@ -70,15 +70,19 @@ def _value(counter: Counter) -> str:
 
 def ends(forecast: Forecast, now: datetime) -> str:
     """When it ends: the early, likely and late date, or why there is none."""
-    if forecast.far:
-        return f"not within this age. {forecast.note}".rstrip()
     if forecast.likely is None:
-        note = forecast.note or "too early to say"
+        note = forecast.note or ("not within this age" if forecast.far else "too early to say")
         return f"{note[0].lower()}{note[1:]}".rstrip(".")
+    if _is_there(forecast, now):
+        return "already there"
     return (
         f"in {fmt.time_left(forecast, now)}: likely {fmt.day(forecast.likely)}, "
         f"from {fmt.day(forecast.early)} to {fmt.day(forecast.late)} (80%). {forecast.note}"
     ).rstrip()
+
+
+def _is_there(forecast: Forecast, now: datetime) -> bool:
+    return forecast.late is not None and forecast.late <= now
 
 
 def first_out(counters: Sequence[Counter], now: datetime) -> str:
@@ -86,7 +90,10 @@ def first_out(counters: Sequence[Counter], now: datetime) -> str:
     dated = [(counter.forecast.early, n) for n, counter in enumerate(counters) if counter.forecast.early]
     if dated:
         first = counters[min(dated)[1]]
-        return f" · first to run out: {short_name(first, _FIRST_NAME).strip()}, in {fmt.time_left(first.forecast, now)}"
+        called = short_name(first, _FIRST_NAME).strip()
+        if _is_there(first.forecast, now):
+            return f" · at its end: {called}"
+        return f" · first to run out: {called}, in {fmt.time_left(first.forecast, now)}"
     early = any(counter.forecast.rate and not counter.forecast.far for counter in counters)
     return " · too early to say what runs out first" if early else ""
 
@@ -110,7 +117,7 @@ def _rate(counter: Counter) -> str:
 
 def _stands_on(forecast: Forecast) -> str:
     text = f"{fmt.duration(forecast.history_seconds)}, {fmt.plural(forecast.steps, 'step')} seen"
-    if forecast.spread is not None:
+    if forecast.spread is not None and forecast.spread > 1:
         text += f"; the late end is {forecast.spread:.2g} times as far as the early one"
     return text
 

@@ -105,9 +105,9 @@ class CountersPage(Page):
     def help_notes(self) -> Sequence[str]:
         """What the columns and flags mean."""
         return (
-            "Time left is a band: with 80% certainty the counter ends between the early and the late date. ? is a date "
-            "that the history cannot carry yet. !! is urgent (a flag, 90% used, or under 30 days to the early date), "
-            "! is soon (75%, 90 days).",
+            "Time left is a band: with 80% certainty the counter ends between the early and the late date. Too early: "
+            "the history cannot carry a date yet. Idle: no id was handed out in it. !! is urgent (a flag, 90% used, or "
+            "under 30 days to the early date), ! is soon (75%, 90 days).",
             *(f"{flag.value}: {text}" for flag, text in FLAG_HELP.items()),
         )
 
