@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from textual.events import Key
 
 from tallyglass_tui.widgets.filter_box import FilterBox
@@ -20,6 +21,27 @@ async def test_keys_typed_in_one_go_are_for_the_line(screen_at: Any) -> None:
         assert screen.app.page._filter == "qps"
         assert screen.app.return_code is None
         assert not screen.app.pace.paused
+
+
+@pytest.mark.parametrize(
+    ("keys", "typed"),
+    [
+        (("ctrl+u", "n", "e", "w"), "new"),
+        (("backspace", "b", "backspace", "c"), "olc"),
+        (("home", "x", "end", "y"), "xoldy"),
+    ],
+)
+async def test_edits_come_in_the_order_of_their_keys(screen_at: Any, keys: tuple[str, ...], typed: str) -> None:
+    async with screen_at() as screen:
+        screen.app.page._set_filter("old")
+        await screen.pilot.pause()
+        for key in ("slash", *keys, "enter"):
+            screen.app.post_message(Key(key, key if len(key) == 1 else {"slash": "/"}.get(key)))
+        for _ in range(50):
+            await screen.pilot.pause()
+            if screen.app.page._filter != "old":
+                break
+        assert screen.app.page._filter == typed
 
 
 async def test_the_next_line_keeps_its_keys_from_what_the_last_one_set_off(screen_at: Any) -> None:

@@ -12,6 +12,14 @@ from textual.widgets import Input
 
 from tallyglass.text import clean
 
+# What Input has keys for, but for what the line itself, or the app where nothing is selected, has another use for.
+_EDITS = {
+    key: binding.action
+    for binding in Input.BINDINGS
+    if isinstance(binding, Binding) and binding.action not in ("submit", "copy")
+    for key in binding.key.split(",")
+}
+
 
 class FilterBox(Input):
     """One line of text, hidden until it is opened, with a cursor that does not blink."""
@@ -94,12 +102,18 @@ class FilterBox(Input):
         self.close()
 
     async def _on_key(self, event: Key) -> None:
-        """Enter and Esc act here and now: what was typed after them, in one go over a slow link, is not for this line.
+        """Keys act here and now: over a slow link many come in one go. What was typed after Enter or Esc is not for
+        this line, and what was typed after ^U or a backspace comes after them.
 
-        Textual would let both rise to the app first, and the keys behind them fall in here.
+        Textual would let all but characters rise to the app first, and the keys behind them fall in here.
         """
         self._reached.add(event)
+        edit = _EDITS.get(event.key)
         if self.is_open and event.key not in ("enter", "escape"):
+            if edit:
+                event.prevent_default()
+                event.stop()
+                await self.run_action(edit)
             return
         event.prevent_default()
         event.stop()
