@@ -62,6 +62,7 @@ class Terminal:
         self._emulated, self._frames = emulated, frames
         self.raw = bytearray()
         self._changed = threading.Condition()
+        self._changes = 0
         self._reading = threading.Event()
         self._reading.set()
         self.master, slave = pty.openpty()
@@ -116,27 +117,26 @@ class Terminal:
         holds = (lambda text: seen in text) if isinstance(seen, str) else seen
         deadline = time.monotonic() + seconds
         while True:
+            changes = self._changes
             text = self.text
             if self._is_whole and holds(text):
                 return text
             left = deadline - time.monotonic()
             if left <= 0 or self.process.poll() is not None:
                 raise AssertionError(f"never on the screen: {seen}\n{text}\nended: {self.process.poll()}")
-            with self._changed:
-                self._changed.wait(min(left, 0.5))
+            self._await_change(changes, min(left, 0.5))
 
     def wait_raw(self, holds: Callable[[bytes], Any], since: int = 0, seconds: float = PATIENCE) -> bytes:
         """Wait until a condition holds on the bytes sent after the first ``since`` of them; those bytes."""
         deadline = time.monotonic() + seconds
         while True:
             with self._changed:
-                data = bytes(self.raw[since:])
+                changes, data = self._changes, bytes(self.raw[since:])
             if holds(data):
                 return data
             if time.monotonic() > deadline or self.process.poll() is not None:
                 raise AssertionError(f"never sent; ended: {self.process.poll()}\n{data[-2000:]!r}")
-            with self._changed:
-                self._changed.wait(0.5)
+            self._await_change(changes, 0.5)
 
     def stall(self) -> None:
         """Take no more output, as a terminal does after ^S or on a dead link."""
@@ -160,12 +160,19 @@ class Terminal:
     def restored(self, seconds: float = PATIENCE) -> bool:
         """Whether the terminal becomes as it was: settings, main screen, cursor, line wrap, no mouse, no paste mode."""
         deadline = time.monotonic() + seconds
+        changes = self._changes
         while not self._is_restored():
             if time.monotonic() > deadline:
                 return False
-            with self._changed:
-                self._changed.wait(0.1)
+            self._await_change(changes, 0.1)
+            changes = self._changes
         return True
+
+    def _await_change(self, known: int, seconds: float) -> None:
+        """Wait for more output than there was at the last look: what came while it was judged counts, too."""
+        with self._changed:
+            if self._changes == known:
+                self._changed.wait(seconds)
 
     def _is_restored(self) -> bool:
         assert self._slave is not None
@@ -220,6 +227,7 @@ class Terminal:
                 os.write(master, b"\x1b[?2026;2$y")
             with self._changed:
                 self.raw += data
+                self._changes += 1
                 if self._emulated:
                     self._stream.feed(data)
                 self._changed.notify_all()
