@@ -233,6 +233,12 @@ class Tracker:
         """Bring the rate of now up to date: that of the last half minute, or of as much as is known."""
         points = self.series
         since = max(points.times[0], at - _LATELY) if len(points) else at
+        if self.cells and self.first_at is not None:
+            # Its past is estimated from a few of its documents, which is too coarse to tell the rate of now; and it
+            # goes on by batches, so that none within some seconds does not mean that it rests.
+            if self.changed_at is None and at - self.first_at < _LATELY:
+                return
+            since = max(since, self.first_at)
         if at - since < _SHORTEST:
             return
         rate = max(0.0, (points.values[-1] - points.value_at(since)) / (at - since))

@@ -98,6 +98,20 @@ def test_a_pool_with_other_documents_is_another_pool() -> None:
     assert (before.value, after.value, after.flags, after.rate) == (5400, 4500, (), None)
 
 
+def test_the_rate_of_a_pool_is_not_taken_from_an_estimate() -> None:
+    shop = Shop("pool")
+    rows = [{"_id": f"d{n}", "COUNT": 1000 * n + 500, "MAX_VALUE": 1000 * n + 999} for n in range(6)]
+    shop.look(T0, *rows)
+    seen = {f"d{n}": {"COUNT": [Past(T0 - 90 + m, 1000 * n + 500, INT32) for m in range(9)]} for n in range(5)}
+    shop.collection.add_past(seen)
+    assert len(shop.tracker().series) > 1
+    assert shop.tracker().view().rate is None, "none of the documents seen took part in what went on"
+    shop.tracker().settle(T0 + 5)
+    assert shop.tracker().view().rate is None, "a batch lasts longer than that"
+    (view,) = shop.look(T0 + 10, *rows[1:], {"_id": "d0", "COUNT": 700, "MAX_VALUE": 999})
+    assert view.rate == pytest.approx(20)
+
+
 def test_crossing_is_told_until_it_is_passed() -> None:
     shop = Shop()
     (before,) = shop.look(T0, {"_id": "a", "seq": 5})
