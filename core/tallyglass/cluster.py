@@ -21,12 +21,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of the set: ``state`` as the server names it, ``lag_seconds`` behind the primary where known."""
+    """One member of the set: ``state`` as the server names it, empty where it does not say."""
 
     address: str
     state: str
     me: bool = False
-    lag_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +116,7 @@ async def _members(gateway: Gateway, hello: Document) -> tuple[Member, ...]:
             Member(clean_name(str(host)), "PRIMARY" if host == primary else "", host == hello.get("me"))
             for host in [*hello.get("hosts", ()), *hello.get("passives", ()), *hello.get("arbiters", ())]
         )
-    rows = status.get("members", ())
-    newest = max((row["optimeDate"] for row in rows if "optimeDate" in row), default=None)
     return tuple(
-        Member(
-            clean_name(str(row.get("name", ""))),
-            clean(str(row.get("stateStr", ""))),
-            bool(row.get("self")),
-            (newest - row["optimeDate"]).total_seconds() if newest and "optimeDate" in row else None,
-        )
-        for row in rows
+        Member(clean_name(str(row.get("name", ""))), clean(str(row.get("stateStr", ""))), bool(row.get("self")))
+        for row in status.get("members", ())
     )

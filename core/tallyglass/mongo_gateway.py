@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
 
-from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import CursorType
 from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import Nearest, SecondaryPreferred
 
 from tallyglass.client_certificate import ClientCertificate
+from tallyglass.codec import CODEC
 from tallyglass.driver_errors import NAMESPACE_NOT_FOUND, UNAUTHORIZED, family
 from tallyglass.errors import ReadError
 from tallyglass.gateway import (
@@ -28,13 +28,6 @@ from tallyglass.tasks import heed_cancellation
 
 # Until a tail has its first batch: with a filter, that may be a long way from where it starts.
 _SEEK_MS = 60_000
-
-# One document with broken UTF-8 or a year past 9999 must not end a feed.
-CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
-    unicode_decode_error_handler="replace",
-    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
-    tz_aware=True,
-)
 
 
 class MongoGateway:

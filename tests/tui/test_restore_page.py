@@ -46,7 +46,7 @@ def incident(number: int, first: int, harm: Harm = Harm.LOSS, **changes: Any) ->
 
 
 LOST, CHANGED = incident(1, 1795197974), incident(2, 1795198000, Harm.CHANGE, kind="updateMany", title="updateMany")
-SCAN = IncidentScan((CHANGED, LOST), 1000, Ts(1, 1), Ts(1, 1), done=True)
+SCAN = IncidentScan((CHANGED, LOST), 1000, Ts(1, 1), done=True)
 COMMAND = model.Command(
     model.Phase.RESTORE, "Replay", ("mongorestore",), "mongorestore --oplogLimit=1795197974:2 " + "x" * 120, why="Once."
 )

@@ -162,7 +162,7 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
         await screen.press("i")
         assert "Reading the oplog back" in screen.text
         trim = replace(INCIDENT, kind="ttl", title="TTL passes on shop.carts", first=Ts(BASE + 9, 1))
-        await screen.put("incidents", IncidentScan((trim, INCIDENT), 4000, Ts(BASE - 50, 1), None, done=True))
+        await screen.put("incidents", IncidentScan((trim, INCIDENT), 4000, Ts(BASE - 50, 1), done=True))
         rows = [line for line in screen.lines if line.startswith("!! ")]
         assert "deleteMany on shop.orders" in rows[0]
         assert "TTL passes on shop.carts" in rows[1], "what a server does by itself comes last, however late"
@@ -180,7 +180,7 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
 
 
 async def test_known_incidents_stay_while_the_oplog_is_read_anew(monkeypatch: Any) -> None:
-    whole = IncidentScan((INCIDENT,), 9, None, None, done=True)
+    whole = IncidentScan((INCIDENT,), 9, None, done=True)
     begun, lost = replace(whole, incidents=(), done=False), replace(whole, incidents=(), done=False, trouble="Lost.")
 
     async def watch(gateway: Any) -> Any:
@@ -245,9 +245,9 @@ async def test_the_next_incident_is_the_newest_from_the_live_tail_and_else_the_f
         await open_oplog(screen)
         await screen.press("N")
         assert "Reading the oplog back for incidents" in screen.text
-        await screen.put("incidents", IncidentScan((at[30],), 9, None, None, done=False))
+        await screen.put("incidents", IncidentScan((at[30],), 9, None, done=False))
         assert "following" in screen.text
-        await screen.put("incidents", IncidentScan((at[30], at[-50], at[10]), 9, None, None, done=True))
+        await screen.put("incidents", IncidentScan((at[30], at[-50], at[10]), 9, None, done=True))
         assert "incident 30." in screen.text
         assert "stopped" in screen.text
         await screen.press("N")
@@ -316,7 +316,7 @@ async def test_texts_from_the_server_are_only_text(screen_at: Any, what: str) ->
         assert what[:3] in screen.text
         await screen.press("up", "up", "enter", "escape", "i")
         incident = replace(INCIDENT, title=what, ns=what, samples=(what,), note=what)
-        await screen.put("incidents", IncidentScan((incident,), 1, None, None, done=True, trouble=what))
+        await screen.put("incidents", IncidentScan((incident,), 1, None, done=True, trouble=what))
         await screen.press("enter")
         assert screen.app.is_running
         assert all(len(line) <= 80 for line in screen.lines)

@@ -11,14 +11,13 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tallyglass.counters.config import CountersConfig
 from tallyglass.counters.guess import guess
 from tallyglass.counters.libraries import KNOWN_COLLECTIONS, recognise, selective
 from tallyglass.counters.snapshot import Trouble
 from tallyglass.errors import PrivilegeError, ReadError
-from tallyglass.gateway import CollectionInfo, Gateway, Namespace
+from tallyglass.gateway import CollectionInfo, Document, Gateway, Namespace
 from tallyglass.text import clean, clean_name
 
 SAMPLE = 5
@@ -170,12 +169,12 @@ class Discovery:
         return any(next(iter(index.get("key", {})), "") == key for index in await self._gateway.list_indexes(ns))
 
 
-def is_counter(collection: str, document: dict[str, Any] | Any) -> bool:
+def is_counter(collection: str, document: Document) -> bool:
     """Whether a document of a collection looks like a counter, by a known shape or by a guess."""
     return bool(recognise(collection, document) or guess(collection, document))
 
 
-def _is_certain(collection: str, document: Any) -> bool:
+def _is_certain(collection: str, document: Document) -> bool:
     return any(match.confidence == 1 for match in recognise(collection, document)) and collection in KNOWN_COLLECTIONS
 
 

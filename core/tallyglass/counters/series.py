@@ -6,9 +6,8 @@ A reset, a rewind, a change of type and a long hole break a series: no rate is e
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable
-from itertools import pairwise
 
 HOUR = 3600.0
 DAY = 86_400.0
@@ -113,12 +112,6 @@ class Series:
         before, after = self.times[index - 1], self.times[index]
         share = (at - before) / (after - before)
         return self.values[index - 1] + share * (self.values[index] - self.values[index - 1])
-
-    def largest_hole(self, start: float, end: float) -> float:
-        """The longest time without a point in a span, in seconds."""
-        low, high = bisect_right(self.times, start), bisect_left(self.times, end)
-        marks = [start, *self.times[low:high], end]
-        return max((b - a for a, b in pairwise(marks)), default=0.0)
 
     def for_graph(self, most: int = 240) -> tuple[tuple[float, float], ...]:
         """At most ``most`` points, evenly chosen, first and last among them."""

@@ -148,7 +148,7 @@ class Tracker:
                 self.type_note = _turned(past.kind, following.kind, following.at)
                 kept.clear()
             elif following.number < past.number and not self.cells:
-                self.went_back(past.number, following.number, following.at)
+                self._went_back(past.number, following.number, following.at)
             elif self.high is not None and following.number >= self.high:
                 self.high, self.rewound = None, None
         self.series.extend_back(kept, steps, holes_break=holes_break)
@@ -206,13 +206,13 @@ class Tracker:
         if number < self.value and self.identity.confidence <= LOOSE:
             self.is_counter = False
         elif number < self.value:
-            self.went_back(self.value, number, at)
+            self._went_back(self.value, number, at)
         elif self.high is not None and number >= self.high:
             self.high, self.rewound = None, None
         self.value, self.changed_at = number, at
         self.stale_forecast, self._view = True, None
 
-    def went_back(self, high: Number, number: Number, at: float) -> None:
+    def _went_back(self, high: Number, number: Number, at: float) -> None:
         """Remember that the value fell from ``high``: until it is there again, ids are handed out a second time."""
         high = max(high, self.high if self.high is not None else high)
         start = self.identity.start

@@ -94,7 +94,6 @@ class Watcher:
 
     def __init__(self, gateway: Gateway, settings: WatchSettings) -> None:
         self._gateway = gateway
-        self._settings = settings
         self._config = settings.config or CountersConfig()
         self._discovery = Discovery(gateway, self._config)
         self._collections: dict[Namespace, Collection] = {}

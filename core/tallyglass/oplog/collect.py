@@ -82,11 +82,6 @@ class Collector:
         self._room_now = self._room
         return rows, dropped
 
-    @property
-    def has_rows(self) -> bool:
-        """Whether rows wait."""
-        return bool(self._waiting)
-
     def _judge(self, op: str, ns: str, session: bool) -> int:
         if op == UNREADABLE or op == "c" or op == "n":
             return NO if op == "n" and not self._sieve.wanted.noops else LOOK
@@ -132,17 +127,13 @@ class Collector:
     def _rate_one_by_one(self, batch: bytes) -> None:
         """A batch that spans more than one bucket: entries of a quiet time, or of the past."""
         by_bucket: dict[int, dict[Envelope, int]] = {}
-        _, everything = self._everything.tally(batch)
+        _, everything = Walker(lambda op, ns, session: YES).tally(batch)
         for start, end, envelope in everything:
             ts, _ = position(batch, start, end)
             counts = by_bucket.setdefault((ts.t // BUCKET_SECONDS + 1) * BUCKET_SECONDS - 1, {})
             counts[envelope] = counts.get(envelope, 0) + 1
         for seconds, counts in sorted(by_bucket.items()):
             self.rates.add(seconds, counts)
-
-    @property
-    def _everything(self) -> Walker:
-        return Walker(lambda op, ns, session: YES)
 
 
 def _as_row(item: _Waiting | OplogRow, majority: Ts | None) -> OplogRow:
@@ -154,6 +145,3 @@ def _as_row(item: _Waiting | OplogRow, majority: Ts | None) -> OplogRow:
     documents = item.parts.operations
     entries = f"{item.parts.entries:,} entries" + ("" if item.parts.whole else ", begun before")
     return replace(row, what=f"transaction of {documents:,} in {entries}", documents=documents)
-
-
-__all__ = ["Collector"]

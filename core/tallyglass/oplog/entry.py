@@ -20,14 +20,6 @@ from tallyglass.text import clean
 _JSON = json_util.CANONICAL_JSON_OPTIONS
 
 
-def entry_ts(raw: bytes) -> Ts:
-    """The entry's ``ts``; 0:0 where it has none or cannot be read."""
-    try:
-        return read_head(raw).ts
-    except Malformed:
-        return ZERO
-
-
 def row(raw: bytes, majority: Ts | None = None) -> OplogRow:
     """The entry as one line of the tail. ``majority`` is the majority point, where it is known."""
     try:

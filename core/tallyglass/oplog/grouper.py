@@ -32,7 +32,7 @@ Key = tuple[str, ...]
 class Grouper:
     """Feed it entries in order, oldest first, or newest first with ``backward``; ask for the incidents at any time.
 
-    Entries that cannot be part of an incident may be left out: see :data:`MATCH`. ``known`` says which
+    Entries that cannot be part of an incident may be left out: see ``MATCH`` in incident.py. ``known`` says which
     collections have a TTL index or are capped; those whose definition passes by are added.
     """
 
@@ -66,10 +66,6 @@ class Grouper:
         """Say how far the oplog has come, so that an incident that is still going on can be told."""
         if self._newest is None or ts > self._newest:
             self._newest, self._newest_wall = ts, wall
-
-    def feed(self, raw: bytes) -> None:
-        """Take one entry."""
-        self.feed_batch(raw)
 
     def feed_batch(self, batch: bytes) -> None:
         """Take a batch of whole entries. Bytes that are no entry are passed over."""

@@ -55,8 +55,6 @@ class Head:
     txn: int | None = None
     previous: Ts | None = None
     multi: int = 0
-    from_migrate: bool = False
-    image: str = ""
 
     @property
     def wall(self) -> datetime | None:
@@ -202,18 +200,9 @@ def _multi(head: Head, raw: bytes, element: Element) -> None:
     head.multi = walk.whole_number(raw, element) or 0
 
 
-def _migrate(head: Head, raw: bytes, element: Element) -> None:
-    head.from_migrate = element.type == walk.BOOL and bool(raw[element.start])
-
-
-def _image(head: Head, raw: bytes, element: Element) -> None:
-    head.image = walk.text(raw, element)
-
-
 _READERS = {
     b"ts": _ts, b"t": _term, b"op": _op, b"ns": _ns, b"wall": _wall, b"o": _o, b"o2": _o2, b"ui": _ui,
     b"lsid": _session, b"txnNumber": _txn, b"prevOpTime": _previous, b"multiOpType": _multi,
-    b"fromMigrate": _migrate, b"needsRetryImage": _image,
 }  # fmt: skip
 
 

@@ -73,7 +73,7 @@ async def watch(gateway: Gateway, since: Ts | None = None) -> AsyncIterator[Inci
         except (ReadError, ConnectError) as error:
             if not begun:
                 raise
-            yield IncidentScan((), 0, None, None, done=False, trouble=str(error))
+            yield IncidentScan((), 0, None, done=False, trouble=str(error))
             await asyncio.sleep(_SECOND)
 
 
@@ -153,7 +153,7 @@ class _Looking:
         grouper = self._grouper
         left_out = f"{grouper.left_out:,} lesser incidents are left out." if grouper.left_out else ""
         trouble = " ".join(filter(None, (self._link, self._trouble, left_out, self._refused)))
-        return IncidentScan(grouper.incidents(), grouper.fed, reached, self._goal, done, trouble)
+        return IncidentScan(grouper.incidents(), grouper.fed, reached, done, trouble)
 
 
 async def _ask_definitions(gateway: Gateway, grouper: Grouper, asked: set[str]) -> str:

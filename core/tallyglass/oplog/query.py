@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bson import Regex, Timestamp
+from bson import Regex
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_since
@@ -96,15 +96,6 @@ class OplogFilter:
         if not conditions:
             return {}
         return conditions[0] if len(conditions) == 1 else {"$and": conditions}
-
-    def times(self) -> dict[str, Timestamp]:
-        """The bounds on ``ts`` as operators; empty where there are none."""
-        bounds = {}
-        if self.since is not None:
-            bounds["$gte"] = Timestamp(*self.since)
-        if self.until is not None:
-            bounds["$lt"] = Timestamp(*self.until)
-        return bounds
 
 
 def compile_text(text: str) -> re.Pattern[str] | None:

@@ -65,11 +65,6 @@ class Rates:
         span = self._last - self._first + 1 if self._first is not None else 1
         return _rates(self._total, span)
 
-    @property
-    def span(self) -> int:
-        """The seconds of oplog that were counted."""
-        return self._last - self._first + 1 if self._first is not None else 0
-
 
 def _count(holder: Counts, envelope: Envelope, count: int) -> None:
     if envelope.op == "n":

@@ -125,13 +125,6 @@ def scalar(raw: bytes, element: Element, limit: int = STRING_LIMIT) -> str:
     return _rare(raw, element, limit)
 
 
-def _string(body: bytes, limit: int) -> str:
-    shown = body[: limit * 4].decode("utf-8", "replace")
-    if len(body) <= limit * 4:
-        return quoted(shown, limit)
-    return f'{quoted(shown[:limit], limit)[:-1]}…+{len(body) - len(shown[:limit].encode()):,} bytes"'
-
-
 def date_text(raw: bytes, start: int) -> str:
     """The date at ``start`` as an ISO string in quotes, or its milliseconds where no calendar holds it."""
     millis = int(struct.unpack_from("<q", raw, start)[0])

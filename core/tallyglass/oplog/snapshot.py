@@ -84,8 +84,8 @@ class OplogUpdate:
     ``trouble`` is empty while entries flow, else one sentence, with ``since``.
 
     ``majority`` is the newest ``ts`` that a majority of the members holds: a row after it may still be taken back.
-    ``rates`` are over the last minute of the oplog, ``rates_5m`` over five, ``rates_all`` over the
-    ``rates_all_seconds`` of oplog read since the tail began. ``partial`` means that the server left out what
+    ``rates`` are over the last minute of the oplog, ``rates_5m`` over five, ``rates_all`` over all of it that was read
+    since the tail began. ``partial`` means that the server left out what
     the filter does not want: then ``seen`` and the rates count only what it sent. ``behind_seconds`` is how far the
     newest entry seen lies behind the newest one that the member knows of; None where unknown. ``gaps`` and
     ``rollbacks`` count since the tail began.
@@ -106,7 +106,6 @@ class OplogUpdate:
     majority: Ts | None = None
     rates_5m: tuple[NamespaceRate, ...] = ()
     rates_all: tuple[NamespaceRate, ...] = ()
-    rates_all_seconds: int = 0
     partial: bool = False
     behind_seconds: float | None = None
     gaps: int = 0
@@ -169,6 +168,5 @@ class IncidentScan:
     incidents: tuple[Incident, ...]
     scanned: int
     reached: Ts | None
-    goal: Ts | None
     done: bool
     trouble: str = ""

@@ -95,8 +95,7 @@ class Stream:
 
     ``start`` is the first ``ts`` wanted; ``anchor`` an entry that is known already, which then must come first and
     is not yielded. ``match`` leaves entries out on the server. :meth:`commit` tells how far the majority has
-    come, so that entries that can no longer be taken
-    back need not be kept.
+    come, so that entries that can no longer be taken back need not be kept.
     """
 
     def __init__(

@@ -214,7 +214,7 @@ class _Tail:
             at=datetime.now(UTC), rows=rows, seen=collector.seen, matched=collector.matched, dropped=dropped,
             last=collector.last, window=self.window, rates=rates.over(60, now), per_second=self._per_second(),
             connected_to=self.connected_to, trouble=trouble, since=since, majority=self.majority,
-            rates_5m=rates.over(300, now), rates_all=rates.overall(), rates_all_seconds=rates.span,
+            rates_5m=rates.over(300, now), rates_all=rates.overall(),
             partial=bool(self.wanted.on_server()), behind_seconds=self._behind(), gaps=self.gaps,
             rollbacks=self.rollbacks,
         )  # fmt: skip

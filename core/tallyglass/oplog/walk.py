@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import bson
 from bson.errors import BSONError
 
-from tallyglass.mongo_gateway import CODEC
+from tallyglass.codec import CODEC
 
 DOUBLE, STRING, DOCUMENT, ARRAY, BINARY, OBJECT_ID, BOOL, DATE = 0x01, 0x02, 0x03, 0x04, 0x05, 0x07, 0x08, 0x09
 NULL, INT32, TIMESTAMP, INT64 = 0x0A, 0x10, 0x11, 0x12

@@ -42,7 +42,6 @@ class StoredCollection:
     options: dict[str, Any]
     indexes: tuple[dict[str, Any], ...]
     uuid: str = ""
-    has_metadata: bool = True
 
     @property
     def stored_as(self) -> str:
@@ -161,7 +160,7 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
         if db in LEFT_OUT or stem.startswith("system."):
             continue
         problems.append(f"{clean_name(db)}/{clean_name(stem)} has documents but no metadata")
-        yield StoredCollection(f"{db}.{unquote(stem)}", "collection", file, {}, (), has_metadata=False)
+        yield StoredCollection(f"{db}.{unquote(stem)}", "collection", file, {}, ())
 
 
 def _full_name(stem: str, said: object) -> str:

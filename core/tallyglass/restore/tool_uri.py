@@ -13,7 +13,6 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote
 
-from pymongo.common import URI_OPTIONS_VALIDATOR_MAP
 from pymongo.errors import PyMongoError
 from pymongo.uri_parser import parse_uri
 
@@ -229,8 +228,3 @@ def _as_text(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(str(item) for item in value)
     return str(value)
-
-
-def unmapped_options() -> frozenset[str]:
-    """URI options of the installed PyMongo that have no row in :data:`FATES`: none, or this module is behind."""
-    return frozenset(URI_OPTIONS_VALIDATOR_MAP) - frozenset(FATES)

@@ -10,7 +10,7 @@ import pytest
 from bson import Binary, Int64, Timestamp
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.entry import entry_ts
+from tallyglass.oplog.entry import row
 from tallyglass.oplog.grouper import FINISHED_LIMIT, Grouper
 from tallyglass.oplog.snapshot import Harm, Incident
 
@@ -180,7 +180,7 @@ def test_memory_is_bounded_and_what_is_forgotten_is_counted(backward: bool) -> N
         log.add(20 * n, "c", f"d{n}.$cmd", {"drop": "x"}, {"numRecords": 1})
     grouper = Grouper(backward=backward)
     for raw in log.entries[::-1] if backward else log.entries:
-        grouper.feed(raw)
+        grouper.feed_batch(raw)
     found = grouper.close()
     assert found[0].first == worst
     assert len(found) <= 2 * FINISHED_LIMIT
@@ -209,11 +209,11 @@ def test_a_look_back_that_turns_and_goes_on_finds_what_one_look_forward_finds() 
     assert len(whole) == 7
     for turn in range(1, len(log.entries)):
         grouper = Grouper(backward=True)
-        grouper.note_newest(entry_ts(log.entries[turn - 1]), None)
+        grouper.note_newest(row(log.entries[turn - 1]).ts, None)
         for raw in reversed(log.entries[:turn]):
-            grouper.feed(raw)
+            grouper.feed_batch(raw)
         grouper.turn()
         for raw in log.entries[turn:]:
-            grouper.feed(raw)
+            grouper.feed_batch(raw)
         found = [(one.kind, one.first, one.last, one.ops, one.documents, one.point) for one in grouper.close()]
         assert found == whole, turn

@@ -15,7 +15,7 @@ from tallyglass.connect import open_gateway
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.moment import Ts
 from tallyglass.oplog import incident
-from tallyglass.oplog.entry import entry_ts, operations
+from tallyglass.oplog.entry import operations, row
 from tallyglass.oplog.envelope import entries
 from tallyglass.oplog.grouper import Grouper
 from tallyglass.oplog.head import read_head
@@ -136,7 +136,7 @@ async def test_the_servers_part_of_a_filter_leaves_nothing_out(
     await gateway.close()
     with servers.client() as client:
         batches = client.local["oplog.rs"].find_raw_batches(batch_size=500)
-        every = {entry_ts(raw) for batch in batches for raw in entries(batch) if sieve.wants(raw) and not _partial(raw)}
+        every = {row(raw).ts for batch in batches for raw in entries(batch) if sieve.wants(raw) and not _partial(raw)}
     assert found
     assert found - every == set()
     assert {ts for ts in every if ts <= max(found)} - found == set()
