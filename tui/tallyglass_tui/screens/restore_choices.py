@@ -22,7 +22,7 @@ from tallyglass_tui.widgets.pick_list import PickList
 _PLAN_SILENCE = 3_600.0
 _ASKS = {
     "point": "Point: a timestamp such as 1795197974:14, or a time such as now-10m. It and all after it is undone.",
-    "backup": "Backup: the directory of a mongodump, or an archive, from before the incident.",
+    "backup": "Backup: a mongodump directory, an archive or data files, from before the incident.",
     "spare": "Spare: host:port of the server to rebuild on; empty for one that the script starts itself.",
     "script": "Script: the file to write it to. It is new, and only you can read it.",
 }
