@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,24 +18,37 @@ pytestmark = pytest.mark.live
 COMMAND = [sys.executable, "-m", "tallyglass_tui", "demo"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_headless_prints_a_uri_that_works_and_leaves_nothing(number: signal.Signals) -> None:
-    with subprocess.Popen(
-        [*COMMAND, "--headless"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        assert running.stdout is not None
-        assert running.stderr is not None
-        try:
-            uri = running.stdout.readline().strip()
-            backup = Path(running.stderr.readline().split(" is in ")[1].split(";")[0])
-            with MongoClient(uri) as client:
-                assert client.shop.orders.find_one()
-            assert (backup / "shop" / "orders.bson").exists()
-            running.send_signal(number)
-            assert running.wait(timeout=60) == 0
-            assert running.stdout.read() == ""
-        finally:
-            running.kill()
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Running = dict[signal.Signals, subprocess.Popen[str]]
+
+
+@pytest.fixture(scope="module")
+def headless() -> Iterator[Running]:
+    """A demo for each signal, started side by side."""
+    words = [*COMMAND, "--headless"]
+    running = {
+        number: subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for number in SIGNALS
+    }
+    yield running
+    for demo in running.values():
+        with demo:
+            demo.kill()
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_headless_prints_a_uri_that_works_and_leaves_nothing(headless: Running, number: signal.Signals) -> None:
+    demo = headless[number]
+    assert demo.stdout is not None
+    assert demo.stderr is not None
+    uri = demo.stdout.readline().strip()
+    backup = Path(demo.stderr.readline().split(" is in ")[1].split(";")[0])
+    with MongoClient(uri) as client:
+        assert client.shop.orders.find_one()
+    assert (backup / "shop" / "orders.bson").exists()
+    demo.send_signal(number)
+    assert demo.wait(timeout=60) == 0
+    assert demo.stdout.read() == ""
     assert not backup.parent.exists()
 
 
