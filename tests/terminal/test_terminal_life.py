@@ -61,6 +61,19 @@ def test_input_that_is_no_utf8_and_old_mouse_reports_do_no_harm(replica_set: Rep
     assert terminal.ended() == 0
 
 
+def test_a_filter_that_comes_in_one_go_takes_the_place_of_the_last(
+    replica_set: ReplicaSet, open_terminal: Open
+) -> None:
+    terminal = open_terminal(replica_set.uri)
+    terminal.wait("rs tally")
+    terminal.press("3")
+    terminal.wait("following")
+    terminal.press("/ns:one.*\r")
+    terminal.wait("'ns:one.*'")
+    terminal.press("/\x15ns:other.*\r")
+    terminal.wait("'ns:other.*'")
+
+
 def test_a_stalled_terminal_is_drawn_anew_when_it_takes_output_again(
     replica_set: ReplicaSet, open_terminal: Open
 ) -> None:

@@ -44,6 +44,25 @@ async def test_edits_come_in_the_order_of_their_keys(screen_at: Any, keys: tuple
         assert screen.app.page._filter == typed
 
 
+async def test_a_key_that_went_elsewhere_before_the_line_was_open_comes_first(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        page = screen.app.page
+        page._set_filter("old")
+        await screen.pilot.pause()
+        elsewhere, here, enter = Key("ctrl+u", None), [Key(char, char) for char in "new"], Key("enter", "\r")
+        for key in (elsewhere, *here, enter):
+            key._set_forwarded()
+        screen.app.focused.post_message(elsewhere)
+        page.action_filter()
+        for key in (*here, enter):
+            page.query_one(FilterBox).post_message(key)
+        for _ in range(50):
+            await screen.pilot.pause()
+            if page._filter != "old":
+                break
+        assert page._filter == "new"
+
+
 async def test_the_next_line_keeps_its_keys_from_what_the_last_one_set_off(screen_at: Any) -> None:
     async with screen_at() as screen:
         page = screen.app.page

@@ -6,6 +6,7 @@ from typing import ClassVar
 from weakref import WeakSet
 
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input
@@ -56,6 +57,10 @@ class FilterBox(Input):
         self._given = ""
         self._taken = self._refused = ("", "")
         self._reached: WeakSet[Key] = WeakSet()
+        self._handed: WeakSet[Key] = WeakSet()
+        self._held: list[Key] = []
+        self._waits = 0
+        """How many times it waits for keys that went elsewhere before it was open."""
 
     def open(self, value: str = "", asks: str = "") -> None:
         """Show it with ``value``, ready to type. What cannot be shown as it is stays as it is unless it is edited."""
@@ -68,8 +73,11 @@ class FilterBox(Input):
         self.value = value = clean(value, len(value))
         self.cursor_position = len(value)
         self.add_class("-open")
+        before = self.screen.focused
         # At once: a key that came together with this one is meant for this line.
         self.screen.set_focus(self)
+        if before is not None and before is not self and before.call_later(self._rise, before):
+            self._waits += 1
 
     @property
     def is_open(self) -> bool:
@@ -84,7 +92,9 @@ class FilterBox(Input):
         """Take a key that went elsewhere before this line was open; False for one that came through here."""
         if event in self._reached:
             return False
-        self.post_message(Key(event.key, event.character))
+        key = Key(event.key, event.character)
+        self._handed.add(key)
+        self.post_message(key)
         return True
 
     def close(self) -> None:
@@ -108,6 +118,11 @@ class FilterBox(Input):
         Textual would let all but characters rise to the app first, and the keys behind them fall in here.
         """
         self._reached.add(event)
+        if self._waits and event not in self._handed:
+            event.prevent_default()
+            event.stop()
+            self._held.append(event)
+            return
         edit = _EDITS.get(event.key)
         if self.is_open and event.key not in ("enter", "escape"):
             if edit:
@@ -123,6 +138,30 @@ class FilterBox(Input):
             self._take()
         else:
             self.close()
+
+    def _rise(self, node: DOMNode) -> None:
+        """Go up behind the keys that went through ``node``: at the top they were handed over."""
+        above = node.parent
+        if above is None or not above.call_later(self._rise, above):
+            self.call_later(self._settle)
+
+    async def _settle(self) -> None:
+        """Take the keys that came here meanwhile."""
+        self._waits -= 1
+        if self._waits:
+            return
+        held, self._held = self._held, []
+        for event in held:
+            if self.is_open and event.is_printable:
+                await super()._on_key(event)
+            elif self.is_open and event.key in _EDITS:
+                await self.run_action(_EDITS[event.key])
+            elif self.is_open and event.key == "enter":
+                self._take()
+            elif self.is_open and event.key == "escape":
+                self.close()
+            else:
+                self.app.post_message(Key(event.key, event.character))
 
     def _take(self) -> None:
         self.close()
