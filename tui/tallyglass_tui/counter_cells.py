@@ -14,13 +14,19 @@ from tallyglass_tui.widgets.cells import fit, fit_middle
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
 
+_VERY_WIDE = 180
+"""From here on columns stay side by side, and what is left over stands at the right: an eye must not lose its row."""
+
 COLUMNS = (
     Column("mark", "", 2),
     Column("name", "counter", 17, flex=1, until=100),
-    Column("ns", "namespace", 16, flex=2, since=100),
-    Column("id", "id", 8, flex=2, since=100),
+    Column("ns", "namespace", 16, flex=2, since=100, until=_VERY_WIDE),
+    Column("ns", "namespace", 40, since=_VERY_WIDE),
+    Column("id", "id", 8, flex=2, since=100, until=_VERY_WIDE),
+    Column("id", "id", 36, since=_VERY_WIDE),
     Column("value", "value", 13, right=True, until=100),
-    Column("value", "value", 13, flex=1, right=True, since=100),
+    Column("value", "value", 13, flex=1, right=True, since=100, until=_VERY_WIDE),
+    Column("value", "value", 16, right=True, since=_VERY_WIDE),
     Column("used", "used", 11, until=100),
     Column("used", "used", 18, since=100),
     Column("rate", "rate", 8, right=True),

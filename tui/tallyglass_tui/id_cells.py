@@ -17,10 +17,11 @@ from tallyglass_tui.widgets.live_table import Column
 COLUMNS = (
     Column("hex", " ObjectId", 25),
     Column("utc", "made (UTC)", 20),
-    Column("ago", "", 14, flex=1),
+    Column("ago", "", 14, flex=1, until=118),
+    Column("ago", "", 14, since=118),
     Column("counter", "counter", 10, right=True),
     Column("random", "random part", 11, since=92),
-    Column("local", "local", 25, since=118),
+    Column("local", "local", 25, flex=1, since=118),
 )
 
 RANGE = ".."
