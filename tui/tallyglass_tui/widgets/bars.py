@@ -107,6 +107,7 @@ class KeysLine(LineView):
     DEFAULT_CSS = """
     KeysLine { height: 1; dock: bottom; background: $panel; color: $foreground; }
     KeysLine > .keys--key { color: $accent; text-style: bold; }
+    KeysLine:light > .keys--key { color: $foreground; }
     KeysLine:ansi > .keys--key { color: ansi_default; text-style: bold reverse; }
     """
     COMPONENT_CLASSES = {"keys--key"}  # noqa: RUF012
