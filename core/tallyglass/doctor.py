@@ -9,8 +9,9 @@ from typing import Any
 
 from tallyglass.cluster import Deployment, Kind, look_at
 from tallyglass.errors import PrivilegeError, TallyglassError
-from tallyglass.gateway import OPLOG, Gateway
+from tallyglass.gateway import Gateway
 from tallyglass.moment import Ts
+from tallyglass.oplog.ends import end_of_oplog
 from tallyglass.privileges import State, Verdict, fix, jobs, judge, readable
 from tallyglass.text import clean_name
 
@@ -111,10 +112,8 @@ async def _databases(gateway: Gateway) -> list[str]:
 async def _window(gateway: Gateway) -> tuple[Ts | None, Ts | None]:
     async def end(direction: int) -> Ts | None:
         try:
-            row = await gateway.find_one(OPLOG, {}, projection={"ts": 1}, sort=[("$natural", direction)])
+            return await end_of_oplog(gateway, direction)
         except TallyglassError:
             return None
-        ts = row.get("ts") if row else None
-        return Ts(ts.time, ts.inc) if ts is not None else None
 
     return await asyncio.gather(end(1), end(-1))

@@ -46,7 +46,7 @@ def _request(draft: Draft, source_uri: str) -> RestoreRequest:
 
 async def watch_room(gateway: Gateway, start: Ts) -> AsyncIterator[Room]:
     """The head-room of a start, again and again."""
-    from tallyglass.restore.coverage import edge, head_room
+    from tallyglass.restore.coverage import edge, hours_left
 
     while True:
         oldest, newest = await edge(gateway, 1), await edge(gateway, -1)
@@ -55,5 +55,5 @@ async def watch_room(gateway: Gateway, start: Ts) -> AsyncIterator[Room]:
         elif oldest.ts > start:
             yield Room(0.0, gone=True)
         else:
-            yield Room((await head_room(gateway, start, oldest.ts, newest.ts)).hours)
+            yield Room(await hours_left(gateway, start, oldest.ts, newest.ts))
         await asyncio.sleep(_ROOM_SECONDS)

@@ -13,8 +13,9 @@ from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, Rea
 from tallyglass.gateway import Gateway, Namespace, closing
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog import notes
+from tallyglass.oplog.ends import end_of_oplog
 from tallyglass.oplog.grouper import Grouper
-from tallyglass.oplog.past import backward, end_of_oplog, safe_end
+from tallyglass.oplog.past import backward, safe_end
 from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.oplog.stream import Arrived, Event, Gap, Opened, Place, Stream, TakenBack, Trouble
 from tallyglass.text import clean

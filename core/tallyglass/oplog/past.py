@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 from bson import Timestamp
@@ -13,6 +13,7 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.gateway import OPLOG, Document, Gateway, closing
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog import notes
+from tallyglass.oplog.ends import end_of_oplog, op_time
 from tallyglass.oplog.envelope import entries
 from tallyglass.oplog.query import OplogFilter
 from tallyglass.oplog.sieve import Sieve
@@ -28,12 +29,6 @@ _PAST_MS = 60_000
 _SLICE_BYTES = 32_000_000
 
 
-def op_time(value: Any) -> Ts | None:
-    """The ``ts`` of an optime document such as ``{ts, t}``; None where it is not one."""
-    stamp = value.get("ts") if isinstance(value, Mapping) else None
-    return Ts(stamp.time, stamp.inc) if isinstance(stamp, Timestamp) else None
-
-
 async def safe_end(gateway: Gateway) -> Place:
     """The newest entry before which nothing can appear any more: the majority point.
 
@@ -47,12 +42,6 @@ async def safe_end(gateway: Gateway) -> Place:
     term = majority.get("t")
     # The entry that initiates a set has no term, and its optime says -1.
     return Place(ts, int(term) if isinstance(term, int) and term >= 0 else None)
-
-
-async def end_of_oplog(gateway: Gateway, order: int) -> Ts | None:
-    """The ``ts`` of the oldest entry with order 1, of the newest with -1; None where there is none."""
-    found = await gateway.find_one(OPLOG, {}, projection={"ts": 1}, sort=[("$natural", order)])
-    return op_time(found) if found else None
 
 
 async def newest(

@@ -19,9 +19,10 @@ from bson import Timestamp
 
 from tallyglass.errors import ConnectError, ReadError
 from tallyglass.gateway import OPLOG, Gateway, closing
-from tallyglass.moment import ZERO, Ts
+from tallyglass.moment import Ts
 from tallyglass.oplog import walk
 from tallyglass.oplog.batch_reader import BatchReader
+from tallyglass.oplog.ends import end_of_oplog
 from tallyglass.oplog.envelope import last_start, position
 from tallyglass.oplog.walk import Malformed
 
@@ -235,11 +236,8 @@ class Stream:
         first = Place(*position(batch, 0, first_end))
         if first == self._anchor:
             return None
-        oldest = await self._gateway.find_one(
-            OPLOG, {}, projection={"ts": 1}, sort=[("$natural", 1)], member=self._member
-        )
-        oldest_ts = _as_ts(oldest.get("ts")) if oldest else ZERO
-        if oldest_ts > self._anchor.ts:
+        oldest = await end_of_oplog(self._gateway, 1, member=self._member)
+        if oldest is not None and oldest > self._anchor.ts:
             gap = Gap(self._anchor.ts, first.ts)
             self._trail.clear()
             self._forget_kept()
@@ -286,7 +284,3 @@ class Stream:
         self._kept.clear()
         self._kept_bytes = 0
         self._lost_kept = False
-
-
-def _as_ts(value: Any) -> Ts:
-    return Ts(value.time, value.inc) if isinstance(value, Timestamp) else ZERO

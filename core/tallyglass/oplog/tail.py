@@ -15,7 +15,8 @@ from tallyglass.gateway import Gateway, closing
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog import notes
 from tallyglass.oplog.collect import Collector
-from tallyglass.oplog.past import end_of_oplog, newest, op_time, past, safe_end, window
+from tallyglass.oplog.ends import end_of_oplog, op_time
+from tallyglass.oplog.past import newest, past, safe_end, window
 from tallyglass.oplog.query import OplogFilter
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, OplogWindow, RowKind
 from tallyglass.oplog.stream import Arrived, Gap, Opened, Stream, TakenBack, Trouble

@@ -65,7 +65,7 @@ def coverage(facts: Facts) -> Iterator[Check]:
         Level.OK,
         f"The oplog holds all of {start.ts} to {facts.limit}{back}: {replay.entries:,} entries.",
     )
-    hours = facts.head_room.hours if facts.head_room else None
+    hours = facts.hours_left
     if hours is None:
         yield Check("head-room", Level.WARN, "How long the oplog still holds the start is unknown.", "Save it first.")
     elif hours < SHORT_HEAD_ROOM_HOURS:

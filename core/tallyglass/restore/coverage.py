@@ -12,6 +12,7 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.gateway import OPLOG, Document, Gateway
 from tallyglass.moment import Ts
 from tallyglass.oplog import walk
+from tallyglass.oplog.ends import op_time
 from tallyglass.restore import entries
 from tallyglass.restore.entries import Entry
 
@@ -37,15 +38,6 @@ class Start:
     newest: Ts | None
     from_birth: bool = False
     why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HeadRoom:
-    """How long the start stays in the oplog: hours at the rate of its own window, None where it cannot be told."""
-
-    hours: float | None
-    used_bytes: int | None = None
-    max_bytes: int | None = None
 
 
 def stamp(ts: Ts) -> Timestamp:
@@ -126,20 +118,22 @@ async def read_all(gateway: Gateway, query: Document) -> AsyncIterator[Entry]:
 async def majority(gateway: Gateway) -> Ts | None:
     """The newest timestamp that a majority of the members has; None where the server does not say."""
     hello = await gateway.command("hello")
-    said = hello.get("lastWrite", {}).get("majorityOpTime", {}).get("ts")
-    return Ts(said.time, said.inc) if said is not None else None
+    return op_time(hello.get("lastWrite", {}).get("majorityOpTime"))
 
 
-async def head_room(gateway: Gateway, start: Ts, oldest: Ts, newest: Ts) -> HeadRoom:
-    """Hours until ``start`` is the oldest entry and goes next, at the rate at which the present window was written."""
+async def hours_left(gateway: Gateway, start: Ts, oldest: Ts, newest: Ts) -> float | None:
+    """Hours until ``start`` is the oldest entry and goes next, at the rate at which the present window was written.
+
+    None where it cannot be told.
+    """
     try:
         stats = await gateway.command("collStats", OPLOG.collection, db=OPLOG.db)
     except (PrivilegeError, ReadError):
-        return HeadRoom(None)
+        return None
     used, most = int(stats.get("size", 0)), int(stats.get("maxSize", 0))
     span = newest.t - oldest.t
     if used <= 0 or most <= 0 or span <= 0:
-        return HeadRoom(None, used, most)
+        return None
     bytes_a_second = used / span
     room = max(most - used, 0) / bytes_a_second + (start.t - oldest.t)
-    return HeadRoom(room / 3600, used, most)
+    return room / 3600

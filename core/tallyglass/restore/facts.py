@@ -10,7 +10,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup import Contents
 from tallyglass.restore.base import BaseFacts
 from tallyglass.restore.chains import Chain, is_left_out
-from tallyglass.restore.coverage import HeadRoom, Start
+from tallyglass.restore.coverage import Start
 from tallyglass.restore.definitions import Definitions
 from tallyglass.restore.entries import Entry
 from tallyglass.restore.loss import LossCount
@@ -42,7 +42,7 @@ class Facts:
     cut_off_in_group: bool = False
     base: BaseFacts | None = None
     loss: LossCount | None = None
-    head_room: HeadRoom | None = None
+    hours_left: float | None = None
     source_uri: ToolUri | None = None
     spare_uri: ToolUri | None = None
     spare: Spare | None = None

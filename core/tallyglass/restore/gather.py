@@ -132,7 +132,7 @@ async def _look_at_window(gateway: Gateway, facts: Facts, request: RestoreReques
     facts.counters = await _look_at_counters(gateway, facts, request, first, archive)
     facts.start = await coverage.still_covered(gateway, facts.start or start)
     if start.oldest is not None:
-        facts.head_room = await coverage.head_room(gateway, first, start.oldest, start.newest)
+        facts.hours_left = await coverage.hours_left(gateway, first, start.oldest, start.newest)
 
 
 async def _look_at_counters(

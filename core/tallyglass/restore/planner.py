@@ -77,7 +77,7 @@ def _describe(facts: Facts, request: RestoreRequest, expected: tuple[ExpectedNam
         incident=f"{incident.title}, {iso(incident.first.time)}" if incident else "",
         operations=replay.entries if replay else None,
         expected_applied=replay.applied if replay else None,
-        hours_left=facts.head_room.hours if facts.head_room else None,
+        hours_left=facts.hours_left,
         checks=judge(facts),
         loss=facts.loss.losses() if facts.loss else (),
         reissue=facts.counters.rows,
