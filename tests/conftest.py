@@ -11,6 +11,7 @@ import pytest
 import database_tools
 from access_control import GuardedSet, start_guarded
 from programs import need
+from server_version import since
 from tallyglass.demo.server import ReplicaSet, Standalone
 
 
@@ -35,9 +36,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before any server of a test is started, look whether the programs it runs are here."""
+    """Before any server of a test is started, look whether what it needs is here."""
     for mark in item.iter_markers("needs"):
         need(*mark.args)
+    for mark in item.iter_markers("since"):
+        since(*mark.args)
 
 
 @pytest.fixture(autouse=True)

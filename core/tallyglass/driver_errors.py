@@ -33,7 +33,7 @@ ATLAS_ERROR = 8000
 # What the driver's text holds, the sentence, and the advice; the text itself where that is empty.
 _LOGINS = (
     (
-        r"mechanism \S+ which is not enabled|Unsupported mechanism",
+        r"mechanism \S+ which is (?:unknown or )?not enabled|Unsupported mechanism",
         "The server does not offer the kind of login that authMechanism names.",
         "Ask who runs it which it offers; without authMechanism, SCRAM is used.",
     ),

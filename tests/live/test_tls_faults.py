@@ -36,6 +36,7 @@ def rotate_to_one_that_soon_expires(servers: ReplicaSet, authority: Authority, s
     raise AssertionError("no certificate was in use in time")
 
 
+@pytest.mark.since(5, 0)
 def test_a_certificate_that_does_not_fit_expires_and_is_renewed(open_on: Open, tmp_path: Path) -> None:
     authority, other = Authority(tmp_path / "authority"), Authority(tmp_path / "other")
     server = tmp_path / "server.pem"

@@ -13,13 +13,15 @@ import pytest
 from lost_screen import Open
 from proxy import Proxy
 
+from server_version import server_version
 from tallyglass.demo import backup
 from tallyglass.demo.server import HOST, ReplicaSet, free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
-WAS, NOW = "6.0.5", "7.0.5"
-WIRE = {WAS: 17, NOW: 21}
+WAS = server_version()
+NOW = f"{int(WAS[0]) + 1}{WAS[1:]}"
+WIRE = {"4": 9, "5": 13, "6": 17, "7": 21, "8": 25}
 
 
 def sayings(version: str) -> list[bytes]:
@@ -29,7 +31,7 @@ def sayings(version: str) -> list[bytes]:
     return [
         b"\x02version\0" + struct.pack("<i", len(version) + 1) + version.encode() + b"\0",
         b"\x04versionArray\0" + struct.pack("<i", 4 + len(array)) + array,
-        b"\x10maxWireVersion\0" + struct.pack("<i", WIRE[version]),
+        b"\x10maxWireVersion\0" + struct.pack("<i", WIRE[version[0]]),
     ]
 
 

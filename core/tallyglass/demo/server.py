@@ -134,7 +134,8 @@ class Servers:
     def client(self, index: int | None = None, **options: Any) -> MongoClient[Document]:
         """A synchronous client of the whole, or of one member. The caller closes it."""
         uri = self.uri if index is None else self.direct_uri(index)
-        return MongoClient(uri, **({"serverSelectionTimeoutMS": 30_000} | options))
+        majority = {"w": "majority"} if self._set_name else {}  # which is the default only from MongoDB 5.0 on
+        return MongoClient(uri, **({"serverSelectionTimeoutMS": 30_000} | majority | options))
 
     def _start_guard(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

@@ -36,6 +36,11 @@ class Collection:
     unborn: dict[bytes, list[int]] = field(default_factory=dict)
     """Ids whose first operation was an update, with the places of these updates: right only if the backup has them."""
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether it removes documents by itself to make room."""
+        return bool(self.options.get("capped"))
+
 
 class Catalog:
     """All collections by stored name, and mongorestore's index list by name."""

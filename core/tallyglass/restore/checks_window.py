@@ -109,7 +109,7 @@ def operations(facts: Facts) -> Iterator[Check]:
     for kind, (name, title) in WORDS.items():
         if kind in replay.kinds:
             yield Check(name, Level.WARN, title)
-    yield from _left_out(len(replay.dead), len(replay.without))
+    yield from _left_out(len(replay.dead), len(replay.without), len(replay.made_room))
     if base is not None:
         for ns, count in list(base.missing.items())[:5]:
             yield Check(
@@ -131,15 +131,23 @@ def operations(facts: Facts) -> Iterator[Check]:
     yield Check("duration", level, f"{replay.applied:,} operations are replayed: about {max(minutes, 1):,.0f} min.")
 
 
-def _left_out(dead: int, updates: int) -> Iterator[Check]:
-    if dead + updates > MOST_LEFT_OUT:
+def _left_out(dead: int, updates: int, made_room: int) -> Iterator[Check]:
+    every = dead + updates + made_room
+    if every > MOST_LEFT_OUT:
         yield Check(
             "dead-operations",
             Level.BLOCK,
-            f"{dead + updates:,} entries would have to be left out one by one, which is too many for a query.",
+            f"{every:,} entries would have to be left out one by one, which is too many for a query.",
             "Use a backup with a sidecar (tallyglass restore prepare): it needs no entries from before it began.",
         )
         return
+    if made_room:
+        yield Check(
+            "capped-deletes",
+            Level.WARN,
+            f"{made_room:,} entries are what capped collections removed to make room.",
+            "They are left out of the replay, which this server version would stop at; the spare makes room by itself.",
+        )
     if dead:
         yield Check(
             "dead-operations",

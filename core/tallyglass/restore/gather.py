@@ -17,6 +17,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore import coverage, own_spare, toolset
 from tallyglass.restore.backup import ARCHIVE, DATA_FILES, read_backup
 from tallyglass.restore.base import read_base
+from tallyglass.restore.capped import removals
 from tallyglass.restore.data_files import read_running
 from tallyglass.restore.entries import Entry
 from tallyglass.restore.facts import Facts
@@ -151,7 +152,7 @@ async def _look_at_counters(
 
 async def _replay(gateway: Gateway, facts: Facts, without: frozenset[Ts]) -> Replay:
     """Go through the window, from further back where a transaction in it begins before."""
-    upserts = (version_pair(facts.deployment.version) or (0, 0)) < NO_UPSERT_SINCE
+    version = version_pair(facts.deployment.version)
     running = facts.contents.backup.form == DATA_FILES
     assert facts.start is not None
     assert facts.start.ts is not None
@@ -159,7 +160,8 @@ async def _replay(gateway: Gateway, facts: Facts, without: frozenset[Ts]) -> Rep
         at = facts.start.ts
         replay = Replay(
             facts.contents.collections,
-            upserts=upserts,
+            upserts=version is None or version < NO_UPSERT_SINCE,
+            removals=removals(version),
             running=running,
             without=without,
             begun_after=facts.contents.backup.start,

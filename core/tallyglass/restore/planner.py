@@ -142,7 +142,7 @@ def _order(facts: Facts, plan: Plan) -> Order:
         limit=plan.limit,
         slice=plan.slice,
         applied=replay.applied,
-        without=(*replay.dead, *replay.without),
+        without=(*replay.dead, *replay.made_room, *replay.without),
         open_views=tuple(sorted(replay.unopened_views)),
         expected=plan.expected,
         surplus={ns: catalog.surplus_indexes(ns) for ns in catalog.collections if catalog.surplus_indexes(ns)},

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tallyglass.moment import Ts
 from tallyglass.restore.backup import StoredCollection
+from tallyglass.restore.capped import Removals
 from tallyglass.restore.catalog import Catalog
 from tallyglass.restore.chains import Chain, Problem, is_left_out
 from tallyglass.restore.command_effects import Commands
@@ -33,6 +34,7 @@ class Replay:
         stored: Mapping[str, StoredCollection],
         *,
         upserts: bool = True,
+        removals: Removals = Removals.REPLAYED,
         running: bool = False,
         without: frozenset[Ts] = frozenset(),
         begun_after: Ts | None = None,
@@ -42,6 +44,7 @@ class Replay:
         """Whether the spare runs on a copy of the data files: mongorestore then knows nothing of its indexes."""
         self.upserts = upserts
         """Whether an update of a missing document inserts it, as servers before 8.1 do while replaying."""
+        self.removals = removals
         self.without = without
         """Entries that are left out of the file: updates of documents that a later delete removes anyway, and groups
         whose effect the backup holds."""
@@ -55,6 +58,8 @@ class Replay:
         """What occurs that deserves a word: rename, collMod, dropIndexes, views, timeseries, validator, users."""
         self.dead: dict[Ts, tuple[str, bytes]] = {}
         """Entries to leave out, with the namespace and collection UUID that is not there any more."""
+        self.made_room: list[Ts] = []
+        """Deletes on capped collections to leave out, where ``removals`` are refused."""
         self.dead_groups: dict[Ts, tuple[str, bytes]] = {}
         """The same for transactions and groups all of whose operations are on such collections. They were not applied;
         go through the window again with :meth:`groups_to_leave_out` in ``without``."""
@@ -87,6 +92,10 @@ class Replay:
                 self._transaction(entry, entry.txn)
             elif self._is_dead(entry):
                 self.dead[entry.ts] = (entry.ns, entry.ui)
+                return
+            elif self._makes_room(entry):
+                self.made_room.append(entry.ts)
+                self._document(entry, top=True)
                 return
             elif entry.command == "applyOps" and self._all_dead([entry]):
                 return
@@ -174,6 +183,10 @@ class Replay:
             and not entry.ns.endswith(".system.views")
         )
 
+    def _makes_room(self, entry: Entry) -> bool:
+        found = self.catalog.collections.get(entry.ns)
+        return self.removals is Removals.REFUSED and entry.op == "d" and found is not None and found.is_capped
+
     def _apply(self, entry: Entry, *, top: bool) -> None:
         if _ignored(entry.ns) or entry.op in SKIPPED_OPS or entry.command in SKIPPED_COMMANDS:
             return
@@ -198,6 +211,8 @@ class Replay:
             return
         if ".system.buckets." in entry.ns:
             self.kinds.add("timeseries")
+        if found.is_capped and self.removals is Removals.UNLOGGED:
+            self._tally.give_up(found)
         self._tally.touch(found, entry, top=top)
 
     def _view(self, entry: Entry) -> None:

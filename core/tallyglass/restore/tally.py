@@ -35,8 +35,12 @@ class Tally:
         if entry.op == "i":
             found.unborn.pop(key, None)
 
+    def give_up(self, item: Collection) -> None:
+        """Count its documents no more: not all that happens to them is in the entries."""
+        item.touched = None
+        item.unborn.clear()
+
     def _stop(self) -> None:
         self._counting = False
         for item in self._catalog.collections.values():
-            item.touched = None
-            item.unborn.clear()
+            self.give_up(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tallyglass.moment import Ts
 from tallyglass.restore import entries
 from tallyglass.restore.backup import StoredCollection
 from tallyglass.restore.base import read_base
+from tallyglass.restore.capped import Removals
 from tallyglass.restore.entries import Entry
 from tallyglass.restore.loss import LossCount
 from tallyglass.restore.replay import Replay
@@ -92,6 +94,20 @@ def test_documents_are_counted_across_the_overlap(tmp_path: Path) -> None:
     base = stored(tmp_path, 1, 2, 3)
     replay = run(Replay(base), insert(1, 2), insert(2, 4), delete(3, 1), delete(4, 99), insert(5, 5), delete(6, 5))
     assert read_base(base, replay.catalog).documents == {"s.c": 3}
+
+
+def test_what_a_capped_collection_removes_itself_is_left_out_where_it_is_refused(tmp_path: Path) -> None:
+    base = stored(tmp_path, 1, 2)
+    capped = {"s.c": replace(base["s.c"], options={"capped": True})}
+    rows = insert(1, 3), delete(2, 1)
+    refused = run(Replay(capped, removals=Removals.REFUSED), *rows)
+    assert (refused.made_room, refused.applied, refused.problems) == ([Ts(2, 1)], 1, [])
+    assert read_base(capped, refused.catalog).documents == {"s.c": 2}
+    for other in (Replay(capped), Replay(base, removals=Removals.REFUSED)):
+        taken = run(other, *rows)
+        assert (taken.made_room, taken.applied) == ([], 2)
+    unlogged = run(Replay(capped, removals=Removals.UNLOGGED), insert(1, 3))
+    assert read_base(capped, unlogged.catalog).documents == {"s.c": None}
 
 
 def test_an_update_of_what_is_not_there_is_seen(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("all_the_time")
+@pytest.mark.since(6, 0)
 async def test_hours_of_oplog_give_a_band_in_the_first_snapshot(one_member: ReplicaSet) -> None:
     rng = random.Random(1)
     start, count = hours_ago(12), 3_000

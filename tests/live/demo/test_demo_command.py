@@ -59,6 +59,7 @@ def test_headless_ends_after_its_seconds() -> None:
     assert done.stdout.startswith("mongodb://127.0.0.1:")
 
 
+@pytest.mark.since(5, 0)
 def test_without_a_terminal_it_reports_on_all_four_jobs() -> None:
     done = subprocess.run(COMMAND, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

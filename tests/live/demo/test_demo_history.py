@@ -33,6 +33,7 @@ def demo() -> Iterator[Demo]:
         yield running
 
 
+@pytest.mark.since(5, 0)
 async def test_the_first_look_has_rates_dates_and_bands(demo: Demo) -> None:
     gateway = open_gateway(demo.uri)
     try:
@@ -54,6 +55,7 @@ async def test_the_first_look_has_rates_dates_and_bands(demo: Demo) -> None:
     assert found["people"].drift == 0
 
 
+@pytest.mark.since(5, 0)
 async def test_what_people_did_before_can_be_undone(demo: Demo) -> None:
     gateway = open_gateway(demo.uri)
     try:
@@ -71,6 +73,7 @@ async def test_what_people_did_before_can_be_undone(demo: Demo) -> None:
         await gateway.close()
 
 
+@pytest.mark.since(5, 0)
 def test_the_backup_and_a_replay_give_the_data(demo: Demo) -> None:
     with MongoClient[dict[str, Any]](demo.uri) as client, Standalone() as spare, spare.client() as copy:
         names = sorted(set(client.list_database_names()) - {"admin", "config", "local"})

@@ -8,6 +8,7 @@ from typing import Any
 
 from pymongo import MongoClient
 
+from server_version import major
 from tallyglass.oplog.snapshot import Harm
 
 DB = "oplog_incidents"
@@ -152,11 +153,12 @@ def user(client: Client) -> Done:
 
 
 def set_fcv(client: Client) -> Done:
-    client.admin.command("setFeatureCompatibilityVersion", "5.0")
-    client.admin.command("setFeatureCompatibilityVersion", "6.0")
+    now, former = ".".join(map(str, major())), {(4, 4): "4.2", (5, 0): "4.4", (6, 0): "5.0", (7, 0): "6.0"}[major()]
+    for version in (former, now):
+        client.admin.command("setFeatureCompatibilityVersion", version)
     doc = entry("admin.system.version", op="u", o2___id="featureCompatibilityVersion")
-    first = doc | {"o.targetVersion": "6.0"}
-    return Done("setFCV", "admin.system.version", first, doc | {"o.version": "6.0"}, None, Harm.DEFINITION)
+    first = doc | {"o.targetVersion": now}
+    return Done("setFCV", "admin.system.version", first, doc | {"o.version": now}, None, Harm.DEFINITION)
 
 
 ACTS: list[Callable[[Client], Done]] = [

@@ -73,7 +73,8 @@ async def test_a_killed_cursor_is_opened_again_without_a_hole(replica_set: Repli
             client[DB].killed.insert_one({"_id": n})
             mine = client.admin.aggregate([{"$currentOp": {"idleCursors": True, "allUsers": True}}])
             open_now = [op["cursor"]["cursorId"] for op in mine if op.get("ns") == "local.oplog.rs" and "cursor" in op]
-            client.local.command("killCursors", "oplog.rs", cursors=open_now)
+            if open_now:  # else one is on its way; a server before 5.0 does not show that
+                client.local.command("killCursors", "oplog.rs", cursors=open_now)
         await until(tail, seen, lambda: sum(row.ns == f"{DB}.killed" and row.op == "i" for row in seen.rows) >= 4)
         shown = [row.ts for row in seen.rows if row.ns == f"{DB}.killed" and row.op == "i"]
         assert shown == in_oplog(client, {"ns": f"{DB}.killed", "op": "i", "ts": {"$gt": first}})

@@ -122,7 +122,7 @@ async def test_a_transaction_is_one_row_and_unfolds(what_was_done: tuple[Replica
     "text",
     [
         f"ns:{DB}.orders", f"ns:{DB}* !ns:*.orders", "op:d", "!op:iu", "op:c destructive", "id:3", "id:100",
-        f"ns:{DB}.large", "ns:admin.*", "op:n", "since:now-1h id:5", "6.0",
+        f"ns:{DB}.large", "ns:admin.*", "op:n", "since:now-1h id:5", "targetVersion",
     ],
 )  # fmt: skip
 async def test_the_servers_part_of_a_filter_leaves_nothing_out(

@@ -72,6 +72,7 @@ async def test_a_dropped_database(scene: Scene) -> None:
     await rehearse(scene, backup, scene.first_entry({"ns": "shop.$cmd", "o.drop": {"$exists": True}}, since), before)
 
 
+@pytest.mark.since(5, 0)
 async def test_delete_many_amid_other_writers(scene: Scene) -> None:
     shop = scene.client["shop"]
     orders(scene, 0, 400)

@@ -1,0 +1,20 @@
+"""What servers tell of the documents that a capped collection removes to make room for new ones."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Removals(Enum):
+    """How the oplog tells of them."""
+
+    UNLOGGED = "each member removes its own: how many documents are left cannot be computed"
+    REFUSED = "each is an entry that a replay stops at: left out, since the spare's collection makes its room by itself"
+    REPLAYED = "each is an entry like any other"
+
+
+def removals(version: tuple[int, int] | None) -> Removals:
+    """How a server of this version does it. Run on 4.4.2, 5.0.4, 6.0.5 and 6.0.27."""
+    if version is None or version >= (6, 0):
+        return Removals.REPLAYED
+    return Removals.REFUSED if version >= (5, 0) else Removals.UNLOGGED
