@@ -72,6 +72,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 def tls_server(certificates: Certificates) -> Iterator[str]:
     """A server that takes TLS only; its host and port."""
     options = ["--tlsMode=requireTLS", f"--tlsCertificateKeyFile={certificates.server}"]
+    options += [f"--tlsCAFile={certificates.authority}", "--tlsAllowConnectionsWithoutCertificates"]
     with Standalone(options=options) as servers:
         yield servers.members[0].address
 

@@ -41,7 +41,8 @@ def test_a_certificate_that_does_not_fit_expires_and_is_renewed(open_on: Open, t
     authority, other = Authority(tmp_path / "authority"), Authority(tmp_path / "other")
     server = tmp_path / "server.pem"
     authority.issue(server)
-    options = ["--tlsMode=allowTLS", f"--tlsCertificateKeyFile={server}"]
+    options = ["--tlsMode=allowTLS", f"--tlsCertificateKeyFile={server}", f"--tlsCAFile={authority.file}"]
+    options.append("--tlsAllowConnectionsWithoutCertificates")
     with ReplicaSet(1, options=options) as servers, Proxy(servers.members[0].port, free_port()) as proxy:
         before = bump(servers)
         uri = f"mongodb://{HOST}:{proxy.port}/?directConnection=true&tls=true&{QUICK}"
