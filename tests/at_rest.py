@@ -29,8 +29,10 @@ async def at_rest(app: App[Any]) -> None:
         await asyncio.sleep(0.002 if any(not worker.is_finished for worker in app.workers) else 0)
         calm = calm + 1 if is_calm(app) else 0
         if calm == ROUNDS:
+            # What the timer of the screen does. What it lays out may ask for more: a look without work is the last.
+            work = app.screen._layout_required or bool(app.screen._dirty_widgets)
             app.screen._on_timer_update()
-            calm = ROUNDS if is_calm(app) else 0
+            calm = ROUNDS if is_calm(app) and not work else 0
 
 
 def is_calm(app: App[Any]) -> bool:
