@@ -81,8 +81,9 @@ def test_a_client_certificate_that_expires_and_is_renewed(open_on: Open, tmp_pat
 
         authority.issue(own, seconds=1)
         # The server does not end a connection whose certificate expires: only a new one is refused.
-        text = terminal.wait(lambda text: (OWN_EXPIRED in text and AGE.search(text)) or proxy.reset())
-        assert SINCE.search(text)
+        text = terminal.wait(
+            lambda text: (OWN_EXPIRED in text and SINCE.search(text) and AGE.search(text)) or proxy.reset()
+        )
         assert re.search(before, text)
         authority.issue(own)
         after = bump(servers)
