@@ -5,7 +5,10 @@ The tools' URI is tried as they would use it: with the password that they ask fo
 
 from __future__ import annotations
 
+import json
+import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +22,11 @@ from certificates import Authority
 from click.testing import CliRunner
 from seed_list import HOST, NAME, SeedList
 
+import database_tools
 from access_control import GuardedSet, start_guarded
 from tallyglass.connect import open_gateway
 from tallyglass.errors import ConnectError, InputError
+from tallyglass.restore.mongosh import program
 from tallyglass.restore.tool_uri import tool_uri
 from tallyglass.secret import Secret
 from tallyglass.target import Driver, Target
@@ -67,7 +72,8 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forms]:
         "--tlsAllowConnectionsWithoutCertificates",
     )  # fmt: skip
     with start_guarded(*options) as guarded:
-        see: list[Any] = [{"role": "clusterMonitor", "db": "admin"}]
+        see: list[Any] = [{"role": "clusterMonitor", "db": "admin"}, {"role": "read", "db": "app"}]
+        guarded.admin.app.things.insert_one({})
         for name, word, kind in (("one", PASSWORD, "1"), ("odd", UNPREPARED, "1"), ("two", PASSWORD, "256")):
             guarded.admin.admin.command("createUser", name, pwd=word, roles=see, mechanisms=[f"SCRAM-SHA-{kind}"])
         guarded.admin.app.command("createUser", "u@x/:%", pwd=PASSWORD, roles=see)
@@ -127,6 +133,37 @@ async def test_certificates(forms: Forms) -> None:
     assert await both(uri) == {f"{SUBJECT}@$external"}
     with pytest.raises(InputError, match="is encrypted"):
         tool_uri(Target.parse(uri).uri, "tally")
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize(
+    ("user", "query", "password", "found"),
+    [
+        ("one", "?authMechanism=SCRAM-SHA-1", PASSWORD, "one"),
+        ("two", "", PASSWORD, "two"),
+        ("odd", "?authMechanism=SCRAM-SHA-1", UNPREPARED, "odd"),
+        ("u@x/:%", "?authSource=app", PASSWORD, "u@x/:%"),
+        ("", "?authMechanism=MONGODB-X509&{certificate}", "", SUBJECT),
+    ],
+)
+def test_the_tools_themselves(forms: Forms, tmp_path: Path, user: str, query: str, password: str, found: str) -> None:
+    query = query.format(certificate=forms.certificate("client.pem"))
+    made = tool_uri(Target.parse(forms.uri(user, query, password, tls=not user)).uri, "tally")
+    word = f"password: {json.dumps(password)}\n" if made.asks else ""
+    (tmp_path / "config.yml").write_text(f"uri: {json.dumps(made.text)}\n{word}", encoding="ascii")
+    dumped = run_tool(tmp_path, "mongodump", "--config=config.yml", "--db=app", "--collection=things", "--out=dump")
+    assert "(1 document)" in dumped
+    (tmp_path / "held").write_text(f"{password}\n", encoding="utf-8")
+    ask = "print(db.runCommand({connectionStatus: 1}).authInfo.authenticatedUsers[0].user);"
+    (tmp_path / "who.js").write_text(program([ask], made.text, "held" if made.asks else ""), encoding="ascii")
+    assert found in run_tool(tmp_path, "mongosh", "--nodb", "--norc", "--quiet", "--file=who.js").splitlines()
+
+
+def run_tool(folder: Path, *argv: str) -> str:
+    environment = {"PATH": f"{database_tools.search_path()}:{os.environ['PATH']}", "HOME": str(folder)}
+    done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
