@@ -163,6 +163,20 @@ def test_a_graph_shows_past_band_and_ceiling() -> None:
     assert any("\u2800" < char <= "\u28ff" for char in text)
 
 
+def test_a_band_that_is_near_can_be_seen_after_a_long_past() -> None:
+    start = NOW.timestamp()
+    history = [(start + n * 600, 1000.0 + n) for n in range(180)]
+    now = history[-1][0]
+    band = Band(now + 60, now + 90, now + 180)
+    near, whole = (
+        "\n".join("".join(piece for piece, _ in line) for line in graph(history, 1181, band, now, (80, 12), whole=how))
+        for how in (False, True)
+    )
+    assert "░" in near
+    assert "░" not in whole
+    assert any("\u2800" < char <= "\u28ff" for char in near)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.binary(max_size=6) | st.just(b"\x1b[M \xf0\xf1") | st.just("é".encode()), max_size=8), st.data())
 def test_input_in_any_pieces_is_decoded_alike_and_never_fails(parts: list[bytes], data: st.DataObject) -> None:

@@ -45,7 +45,7 @@ class CounterText(LineView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "scroll_by(1)", "Down", show=False, id="counter.down", tooltip="Scroll down"),
         Binding("up,k", "scroll_by(-1)", "Up", show=False, id="counter.up", tooltip="Scroll up"),
-        Binding("z", "zoom", "Zoom", id="counter.zoom", tooltip="Draw up to the late end, or the near future"),
+        Binding("z", "zoom", "Zoom", id="counter.zoom", tooltip="Draw all of it, or what is near now"),
     ]
 
     def __init__(self, plain: bool) -> None:
@@ -86,7 +86,7 @@ class CounterText(LineView, can_focus=True):
         self.show_changes()
 
     def action_zoom(self) -> None:
-        """Look ahead to the late end, or not so far."""
+        """Draw all of the past and up to the late end, or what is near now."""
         self._whole = not self._whole
         self._rebuild()
         self.show_changes()

@@ -62,8 +62,8 @@ def graph(
 ) -> list[list[Piece]]:
     """Lines of pieces, ``size`` cells in all: the graph, and a line of times below it.
 
-    ``history`` is (seconds since 1970, value), oldest first. ``whole`` looks ahead to the late end however far it
-    is. Empty where there is too little history or room.
+    ``history`` is (seconds since 1970, value), oldest first. ``whole`` draws all of it, and up to the late end; else
+    neither side of now is drawn much longer than the other. Empty where there is too little history or room.
     """
     label = _label_width(history, ceiling)
     width, height = size[0] - label, size[1] - 1
@@ -115,19 +115,21 @@ def _scale(
     size: tuple[int, int],
     whole: bool,
 ) -> _Scale:
-    first, last = history[0], history[-1]
-    span = max(last[0] - first[0], now - first[0], 1.0)
+    begin, last = history[0][0], history[-1]
+    if band and not whole:
+        begin = max(begin, now - max(band.late - now, 1.0) * _REACH)
+    span = max(last[0] - begin, now - begin, 1.0)
     end = now + span / 4
     if band:
         end = band.late if whole else min(band.late, now + span * _REACH)
         end = max(end, now + span / 8)
-    values = [value for _, value in history]
+    values = [value for at, value in history if at >= begin] or [last[1]]
     low, high = min(values), max(values)
     if band and ceiling is not None:
         reached = last[1] + (ceiling - last[1]) * min(1.0, (end - last[0]) / max(1.0, band.early - last[0]))
         high = max(high, reached)
     low = min(low, high - max(1.0, abs(high) * 1e-9))
-    return _Scale(first[0], end + (end - first[0]) * 0.02, low, high + (high - low) * 0.06, *size)
+    return _Scale(begin, end + (end - begin) * 0.02, low, high + (high - low) * 0.06, *size)
 
 
 def _draw_past(grid: list[list[Piece]], scale: _Scale, history: Sequence[tuple[float, float]], plain: bool) -> None:
