@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench._loads import BUCKET, JOB, JOBS, TAIL, daily, heavy
-from tallyglass.counters.series import WEEK
+from tallyglass.counters.forecast.series import WEEK
 
 _MEAN_OF_PARETO = TAIL / (TAIL - 1)
 

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable
 
-from tallyglass.counters.series import DAY, HOUR, WEEK
+from tallyglass.counters.forecast.series import DAY, HOUR, WEEK
 
 BUCKET = 300.0
 """The seconds that mean loads are stated for."""

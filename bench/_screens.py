@@ -1,8 +1,8 @@
 """The processes that ``bench.terminal`` looks at: the dashboard on data made up here, and naive screens with the same.
 
 Run as ``python -m bench._screens KIND [RATE]`` on a terminal of its own. What the dashboard follows goes the whole
-way through core: raw BSON batches into :func:`tallyglass.oplog.tail.follow`, documents into
-:func:`tallyglass.counters.watch.watch`.
+way through core: raw BSON batches into :func:`tallyglass.oplog.read.tail.follow`, documents into
+:func:`tallyglass.counters.follow.watch.watch`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import bson
 from bson import Int64, ObjectId, Timestamp
 
 from tallyglass.errors import PrivilegeError
-from tallyglass.gateway import CollectionInfo, Namespace
+from tallyglass.mongo.gateway import CollectionInfo, Namespace
 
 COUNTERS = Namespace("shop", "counters")
 ROWS = 20
@@ -139,12 +139,12 @@ def _split(number: int) -> tuple[bytes, bytes, bytes]:
 
 def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "") -> int:
     """The real dashboard on the made-up server, or on a real one."""
-    from tallyglass.target import Target
-    from tallyglass_tui.app import Dashboard, Session
-    from tallyglass_tui.driver import BastionDriver
-    from tallyglass_tui.feed import Feeds
-    from tallyglass_tui.keys_first import put_keys_first
-    from tallyglass_tui.run import open_target
+    from tallyglass.connection.target import Target
+    from tallyglass_tui.shell.app import Dashboard, Session
+    from tallyglass_tui.shell.feed import Feeds
+    from tallyglass_tui.shell.run import open_target
+    from tallyglass_tui.terminal.driver import BastionDriver
+    from tallyglass_tui.terminal.keys_first import put_keys_first
 
     target = Target.parse(uri or "mongodb://bench/")
     app = Dashboard(Session(target), Feeds(lambda: open_target(target) if uri else MadeUpGateway(rate, step)))  # type: ignore[arg-type,return-value]
@@ -159,14 +159,14 @@ def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "") -> int
 
 def memory(ticks: int) -> int:
     """A day of ticks ten seconds apart as fast as they can be shown; resident memory after a tenth and at the end."""
-    from tallyglass.oplog.entry import row
+    from tallyglass.connection.target import Target
+    from tallyglass.oplog.decode.entry import row
     from tallyglass.oplog.snapshot import OplogUpdate
-    from tallyglass.target import Target
-    from tallyglass_tui.app import Dashboard, Session
-    from tallyglass_tui.feed import Feeds
-    from tallyglass_tui.keys_first import put_keys_first
-    from tallyglass_tui.screens.counters import CountersPage
-    from tallyglass_tui.screens.oplog import OplogPage
+    from tallyglass_tui.counters.page import CountersPage
+    from tallyglass_tui.oplog.page import OplogPage
+    from tallyglass_tui.shell.app import Dashboard, Session
+    from tallyglass_tui.shell.feed import Feeds
+    from tallyglass_tui.terminal.keys_first import put_keys_first
 
     gateway = MadeUpGateway(0.0, 7)
     put_keys_first()

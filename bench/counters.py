@@ -19,18 +19,18 @@ from typing import Any
 from bson import Int64
 from pymongo import monitoring
 
-from tallyglass.connect import open_gateway
-from tallyglass.counters.watch import WatchSettings, look, watch
+from tallyglass.connection.target import Target
+from tallyglass.counters.follow.watch import WatchSettings, look, watch
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Pace
-from tallyglass.gateway import closing
-from tallyglass.target import Target
-from tallyglass_tui.app import Dashboard, Session
-from tallyglass_tui.counter_cells import SORTS
-from tallyglass_tui.feed import Feeds
-from tallyglass_tui.keys_first import put_keys_first
-from tallyglass_tui.screens.counters import CountersPage
+from tallyglass.mongo.client import open_gateway
+from tallyglass.mongo.gateway import closing
+from tallyglass_tui.counters.cells import SORTS
+from tallyglass_tui.counters.page import CountersPage
+from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.shell.feed import Feeds
+from tallyglass_tui.terminal.keys_first import put_keys_first
 
 DB = "bench"
 _TICK = 0.001

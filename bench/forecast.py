@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass
 
 from bench._limits import known_but_for_the_dice, narrowest
 from bench._loads import BUCKET, SCENARIOS, Load, restart
-from tallyglass.counters.basis import read_basis
-from tallyglass.counters.estimate import estimate
-from tallyglass.counters.series import DAY, HOUR, WEEK, Series
+from tallyglass.counters.forecast.basis import read_basis
+from tallyglass.counters.forecast.estimate import estimate
+from tallyglass.counters.forecast.series import DAY, HOUR, WEEK, Series
 
 Z80 = 1.2816
 Points = list[tuple[float, float]]

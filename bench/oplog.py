@@ -18,15 +18,15 @@ from typing import Any
 from bson import decode_all
 from pymongo import MongoClient, UpdateOne
 
-from tallyglass.connect import open_gateway
 from tallyglass.demo.server import ReplicaSet
-from tallyglass.gateway import OPLOG
-from tallyglass.oplog import entry
-from tallyglass.oplog.collect import Collector
-from tallyglass.oplog.envelope import entries
-from tallyglass.oplog.grouper import Grouper
-from tallyglass.oplog.query import OplogFilter
-from tallyglass.oplog.tail import follow
+from tallyglass.mongo.client import open_gateway
+from tallyglass.mongo.gateway import OPLOG
+from tallyglass.oplog.decode import entry
+from tallyglass.oplog.decode.envelope import entries
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.incidents.grouper import Grouper
+from tallyglass.oplog.read.collect import Collector
+from tallyglass.oplog.read.tail import follow
 
 ENTRIES = 300_000
 BURST = 500_000

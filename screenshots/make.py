@@ -17,12 +17,12 @@ from textual import events
 from textual.pilot import Pilot
 
 from screenshots.svg import animate, tidy
-from tallyglass.connect import open_gateway
+from tallyglass.connection.target import Target
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Pace
-from tallyglass.target import Target
-from tallyglass_tui.app import Dashboard, Session
-from tallyglass_tui.feed import Feeds
+from tallyglass.mongo.client import open_gateway
+from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.shell.feed import Feeds
 
 SIZES = ((80, 24), (120, 40))
 PACE = Pace(first=6, between=18, mend_after=8)

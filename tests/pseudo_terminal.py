@@ -30,7 +30,7 @@ def dashboard(*args: str, setup: str = "") -> list[str]:
     """The command that runs ``tallyglass`` with these arguments, after some lines of Python where given."""
     if not setup:
         return [sys.executable, "-m", "tallyglass_tui", *args]
-    return [sys.executable, "-c", f"{setup}\nfrom tallyglass_tui.cli import main\nmain()", *args]
+    return [sys.executable, "-c", f"{setup}\nfrom tallyglass_tui.cli.main import main\nmain()", *args]
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ from click.testing import CliRunner
 from hostile.corpus import ESCAPES, TEXTS, collection_names, control_bytes, hidden
 from hostile.populate import DB, Hostile
 from tallyglass.text import shell_join, shell_quote
-from tallyglass_tui.cli import main
+from tallyglass_tui.cli.main import main
 
 PROGRAMS = (
     "mongodump", "mongorestore", "mongosh", "mongod", "bsondump", "tallyglass", "mkdir", "cp", "rm", "mv", "ls", "cat",

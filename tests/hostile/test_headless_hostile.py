@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from access_control import PASSWORD, GuardedSet
 from hostile.corpus import control_bytes, hidden, user_names
 from hostile.populate import Hostile
-from tallyglass_tui.cli import main
+from tallyglass_tui.cli.main import main
 
 pytestmark = pytest.mark.live
 
@@ -78,6 +78,6 @@ def test_without_the_guards_of_json_it_would_act(
     dumps = json.dumps
     monkeypatch.setattr("tallyglass.text._visible", lambda value: value)
     monkeypatch.setattr("json.dumps", lambda value, **how: dumps(value, **how | {"ensure_ascii": False}))
-    monkeypatch.setattr("tallyglass_tui.commands.headless.printable_json", lambda text: text)
+    monkeypatch.setattr("tallyglass_tui.cli.headless.printable_json", lambda text: text)
     found = offences(run(words, hostile.uri))
     assert found & {0x9B, "\u202e"}

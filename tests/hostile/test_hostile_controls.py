@@ -16,7 +16,7 @@ from pseudo_terminal import Terminal, dashboard, environment
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
-PASTED_AS_IT_IS = "import tallyglass_tui.driver as driver\ndriver.without_controls = lambda event: event"
+PASTED_AS_IT_IS = "import tallyglass_tui.terminal.driver as driver\ndriver.without_controls = lambda event: event"
 SPOOF = "\x1b[200~x\u202e\x9b31m[/]\x1b[201~"
 OF_THE_DATA = {"pwned"}
 """What escape sequences among the data would put into the clipboard by themselves."""

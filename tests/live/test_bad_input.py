@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from access_control import LEAKS, PASSWORD, GuardedSet
 from tallyglass.demo.server import HOST, ReplicaSet, Standalone, free_port
-from tallyglass_tui.cli import main
+from tallyglass_tui.cli.main import main
 
 pytestmark = pytest.mark.live
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from tallyglass.demo import backup
 from tallyglass.demo.server import ReplicaSet
-from tallyglass_tui.cli import main
+from tallyglass_tui.cli.main import main
 
 pytestmark = pytest.mark.live
 

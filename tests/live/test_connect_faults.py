@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from tallyglass.connect import DEFAULTS, Driver, open_gateway
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.errors import ReadError
-from tallyglass.gateway import OPLOG, Namespace
+from tallyglass.mongo.client import DEFAULTS, Driver, open_gateway
+from tallyglass.mongo.gateway import OPLOG, Namespace
 
 # Cancelled reads leave their sockets to the garbage collector: the driver's way.
 pytestmark = [

@@ -24,13 +24,13 @@ from seed_list import HOST, NAME, SeedList
 
 import database_tools
 from access_control import GuardedSet, start_guarded
-from tallyglass.connect import open_gateway
+from tallyglass.connection.secret import Secret
+from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError, InputError
-from tallyglass.restore.mongosh import program
-from tallyglass.restore.tool_uri import tool_uri
-from tallyglass.secret import Secret
-from tallyglass.target import Driver, Target
-from tallyglass_tui.cli import main
+from tallyglass.mongo.client import open_gateway
+from tallyglass.restore.tools.mongosh import program
+from tallyglass.restore.tools.tool_uri import tool_uri
+from tallyglass_tui.cli.main import main
 
 pytestmark = pytest.mark.live
 

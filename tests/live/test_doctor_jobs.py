@@ -11,15 +11,16 @@ import pytest
 from pymongo import monitoring
 
 from access_control import GuardedSet, start_guarded
-from tallyglass.cluster import look_at
-from tallyglass.connect import open_gateway
-from tallyglass.counters.watch import look
+from tallyglass.counters.follow.watch import look
 from tallyglass.demo import backup
+from tallyglass.deployment.cluster import look_at
+from tallyglass.deployment.privileges import Job, jobs, merged, where
 from tallyglass.errors import TallyglassError
-from tallyglass.gateway import Gateway
-from tallyglass.oplog import incident, tail
+from tallyglass.mongo.client import open_gateway
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.incidents import incident
+from tallyglass.oplog.read import tail
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.privileges import Job, jobs, merged, where
 from tallyglass.restore.planner import RestoreRequest, plan_restore
 
 pytestmark = pytest.mark.live

@@ -10,12 +10,12 @@ import pytest
 from pymongo.errors import OperationFailure
 
 from access_control import LEAKS, GuardedSet
-from tallyglass.connect import open_gateway
 from tallyglass.demo.server import ReplicaSet, Standalone
-from tallyglass.doctor import Diagnosis, diagnose
+from tallyglass.deployment.doctor import Diagnosis, diagnose
+from tallyglass.deployment.privileges import CLUSTER, State, allows
 from tallyglass.errors import ConnectError
-from tallyglass.mongo_gateway import MongoGateway
-from tallyglass.privileges import CLUSTER, State, allows
+from tallyglass.mongo.client import open_gateway
+from tallyglass.mongo.mongo_gateway import MongoGateway
 
 pytestmark = pytest.mark.live
 

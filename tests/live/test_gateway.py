@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 from bson import Timestamp, decode_all
 
-from tallyglass.connect import Driver, open_gateway
 from tallyglass.demo.server import ReplicaSet
-from tallyglass.gateway import OPLOG, Namespace
-from tallyglass.mongo_gateway import MongoGateway
+from tallyglass.mongo.client import Driver, open_gateway
+from tallyglass.mongo.gateway import OPLOG, Namespace
+from tallyglass.mongo.mongo_gateway import MongoGateway
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 

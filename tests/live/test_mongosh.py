@@ -20,9 +20,9 @@ from access_control import ADMIN, GuardedSet
 from hostile.corpus import TEXTS, VALUES, collection_names
 from tallyglass.counters.repair import max_command
 from tallyglass.demo.server import ReplicaSet
-from tallyglass.gateway import Namespace
-from tallyglass.mongosh import call, has_literal
-from tallyglass.privileges import State, fix, jobs, judge, role_name
+from tallyglass.deployment.privileges import State, fix, jobs, judge, role_name
+from tallyglass.mongo.gateway import Namespace
+from tallyglass.mongo.mongosh import call, has_literal
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

@@ -12,12 +12,12 @@ import pytest
 from textual.pilot import Pilot
 
 from access_control import GuardedSet, start_guarded
+from tallyglass.connection.target import Target
 from tallyglass.demo import backup
-from tallyglass.privileges import jobs, merged, where
-from tallyglass.target import Target
-from tallyglass_tui.app import Dashboard, Session
-from tallyglass_tui.feed import Feeds
-from tallyglass_tui.run import open_target
+from tallyglass.deployment.privileges import jobs, merged, where
+from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.shell.feed import Feeds
+from tallyglass_tui.shell.run import open_target
 
 pytestmark = pytest.mark.live
 

@@ -12,15 +12,15 @@ import pytest
 from click.testing import CliRunner
 from pymongo import monitoring
 
-from tallyglass import connect
-from tallyglass.connect import open_gateway
+from tallyglass.connection.target import Target
 from tallyglass.demo import backup
 from tallyglass.demo.server import ReplicaSet
-from tallyglass.gateway import READ_COMMANDS
-from tallyglass.target import Target
-from tallyglass_tui.app import Dashboard, Session
-from tallyglass_tui.cli import main
-from tallyglass_tui.feed import Feeds
+from tallyglass.mongo import client as connect
+from tallyglass.mongo.client import open_gateway
+from tallyglass.mongo.gateway import READ_COMMANDS
+from tallyglass_tui.cli.main import main
+from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.shell.feed import Feeds
 
 pytestmark = pytest.mark.live
 

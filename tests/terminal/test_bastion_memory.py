@@ -23,7 +23,7 @@ GROWTH_MB = 3.0
 
 FAST = f"""
 import dataclasses, time, types
-import tallyglass.counters.watch as counters
+import tallyglass.counters.follow.watch as counters
 began = time.time()
 fast = types.SimpleNamespace(monotonic=time.monotonic, time=lambda: began + (time.time() - began) * {SPEED})
 counters.time = fast

@@ -39,7 +39,7 @@ socket.getaddrinfo = resolve
 """
 
 HALF_MADE = """
-from tallyglass_tui.screens.restore import RestorePage
+from tallyglass_tui.restore.page import RestorePage
 def start(page):
     page.app.exit()
     page.query_one("#nothing")

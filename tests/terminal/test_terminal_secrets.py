@@ -27,7 +27,7 @@ CRASH = """
 import sys
 from textual.app import App
 from tallyglass_tui import app
-from tallyglass_tui.cli import main
+from tallyglass_tui.cli.main import main
 def boom(self, *_):
     target = self.session.target
     revealed = [secret.reveal() for _, secret in target.secrets]

@@ -11,10 +11,10 @@ import pytest
 from textual.pilot import Pilot
 
 from at_rest import opened
-from tallyglass.cluster import Deployment, Kind
-from tallyglass.target import Target
-from tallyglass_tui.app import Dashboard, Session
-from tallyglass_tui.feed import Feed, Feeds
+from tallyglass.connection.target import Target
+from tallyglass.deployment.cluster import Deployment, Kind
+from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.shell.feed import Feed, Feeds
 
 DEPLOYMENT = Deployment(Kind.REPLICA_SET, "6.0.5", set_name="rs0", primary="db1:27017", me="db1:27017")
 

@@ -17,16 +17,15 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from tallyglass.connection.secret import Secret
+from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError
-from tallyglass.oplog import tail
-from tallyglass.oplog.query import OplogFilter
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.read import tail
 from tallyglass.oplog.snapshot import OplogUpdate
-from tallyglass.secret import Secret
-from tallyglass.target import Driver, Target
-from tallyglass_tui import outermost
-from tallyglass_tui.cli import COMMANDS, main
-from tallyglass_tui.commands import oplog
-from tallyglass_tui.commands.options import Given, target_of
+from tallyglass_tui.cli import oplog, outermost
+from tallyglass_tui.cli.main import COMMANDS, main
+from tallyglass_tui.cli.options import Given, target_of
 
 CANARY = "kAnArY7front"
 OID = "656b5e7d0f3c2a1b9d8e7f60"
@@ -50,7 +49,7 @@ def child(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("words", [f"['oid', '--json', '{OID}']", "['--help']", "['restore', '--help']"])
 def test_small_commands_import_neither_screen_nor_driver(words: str) -> None:
     code = (
-        "import sys\nfrom tallyglass_tui.cli import main\n"
+        "import sys\nfrom tallyglass_tui.cli.main import main\n"
         f"try: main({words})\nexcept SystemExit as end: assert end.code == 0, end.code\n"
         "print(sorted({name.split('.')[0] for name in sys.modules} & {'textual', 'rich', 'pymongo', 'bson', 'motor'}))"
     )
@@ -106,7 +105,7 @@ def test_which_server_is_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "profiles.toml").write_text('[p]\nuri = "mongodb://profile/"\ndriver = "motor"\n')
-    monkeypatch.setattr("tallyglass.profiles.default_path", lambda: tmp_path / "profiles.toml")
+    monkeypatch.setattr("tallyglass.connection.profiles.default_path", lambda: tmp_path / "profiles.toml")
     monkeypatch.setenv("TALLYGLASS_URI", f"mongodb://u:{CANARY}@environment/")
     assert _in_context(Given()).uri == "mongodb://u@environment/"
     assert _in_context(Given(profile="p")).driver is Driver.MOTOR
@@ -221,9 +220,9 @@ def test_ctrl_c_before_everything_is_imported_leaves_no_trace() -> None:
         "import sys\n"
         "class Pressed:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'tallyglass_tui.cli': raise KeyboardInterrupt\n"
+        "        if name == 'tallyglass_tui.cli.main': raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Pressed())\n"
-        "from tallyglass_tui.entry import main\n"
+        "from tallyglass_tui.cli.entry import main\n"
         "main()"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

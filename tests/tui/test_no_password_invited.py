@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tallyglass_tui.cli import COMMANDS, main
+from tallyglass_tui.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = [

@@ -12,8 +12,8 @@ from bson import ObjectId
 from textual import events
 
 from tallyglass.errors import InputError
-from tallyglass_tui import id_cells
-from tallyglass_tui.screens.objectids import ObjectIdsPage
+from tallyglass_tui.objectids import cells as id_cells
+from tallyglass_tui.objectids.page import ObjectIdsPage
 from tallyglass_tui.widgets.filter_box import FilterBox
 
 NOW = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)

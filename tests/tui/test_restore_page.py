@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import pytest
 
-from tallyglass.cluster import Deployment, Kind
+from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
-from tallyglass.restore import plan as model
+from tallyglass.restore.model import plan as model
 from tallyglass.text import clean
-from tallyglass_tui.messages import RestoreRequested
-from tallyglass_tui.restore_draft import Draft, Planned, Room
-from tallyglass_tui.screens.restore import RestorePage
+from tallyglass_tui.restore.draft import Draft, Planned, Room
+from tallyglass_tui.restore.page import RestorePage
+from tallyglass_tui.shell.messages import RestoreRequested
 from tallyglass_tui.widgets.filter_box import FilterBox
 
 MADE = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)

@@ -19,9 +19,9 @@ from tallyglass.counters.snapshot import (
     Semantics,
     Trouble,
 )
-from tallyglass_tui import counter_order
-from tallyglass_tui.counter_facts import ends, first_out
-from tallyglass_tui.screens import counters
+from tallyglass_tui.counters import order as counter_order
+from tallyglass_tui.counters import page as counters
+from tallyglass_tui.counters.facts import ends, first_out
 
 NOW = datetime.now(UTC)
 

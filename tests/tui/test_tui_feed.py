@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tallyglass.errors import InputError, PrivilegeError, ReadError
-from tallyglass_tui.feed import Feed, Feeds
+from tallyglass_tui.shell.feed import Feed, Feeds
 
 
 class NoGateway:

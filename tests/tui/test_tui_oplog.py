@@ -14,10 +14,11 @@ from bson import Timestamp
 
 from tallyglass.errors import DeploymentError
 from tallyglass.moment import Ts
-from tallyglass.oplog import incident, tail
-from tallyglass.oplog.collect import Collector
-from tallyglass.oplog.entry import row
-from tallyglass.oplog.query import OplogFilter
+from tallyglass.oplog.decode.entry import row
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.incidents import incident
+from tallyglass.oplog.read import tail
+from tallyglass.oplog.read.collect import Collector
 from tallyglass.oplog.snapshot import (
     Harm,
     Incident,
@@ -28,9 +29,9 @@ from tallyglass.oplog.snapshot import (
     OplogWindow,
     RowKind,
 )
-from tallyglass_tui import oplog_reads
-from tallyglass_tui.messages import OplogRequested
-from tallyglass_tui.screens.restore import RestorePage
+from tallyglass_tui.oplog import reads as oplog_reads
+from tallyglass_tui.restore.page import RestorePage
+from tallyglass_tui.shell.messages import OplogRequested
 
 NOW = datetime.now(UTC)
 BASE = int(NOW.timestamp()) - 100

@@ -15,12 +15,13 @@ from rich.style import Style
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
-from tallyglass_tui import oplog_reads, row_ring
-from tallyglass_tui.driver import InputDecoder, PatientWriter
-from tallyglass_tui.pace import Pace
-from tallyglass_tui.row_ring import RowRing
-from tallyglass_tui.theme import choose_theme, needs_plain_glyphs
-from tallyglass_tui.widgets.graph import Band, graph
+from tallyglass_tui.counters.graph import Band, graph
+from tallyglass_tui.oplog import reads as oplog_reads
+from tallyglass_tui.oplog import row_ring
+from tallyglass_tui.oplog.row_ring import RowRing
+from tallyglass_tui.shell.pace import Pace
+from tallyglass_tui.terminal.driver import InputDecoder, PatientWriter
+from tallyglass_tui.terminal.theme import choose_theme, needs_plain_glyphs
 from tallyglass_tui.widgets.line_view import changed_spans
 
 NOW = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pyte
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyglass_tui.pen import Pen
+from tallyglass_tui.terminal.pen import Pen
 
 CODES = st.sampled_from(
     ["0", "1", "2", "3", "4", "7", "9", "31", "97", "39", "44", "103", "49", "38;5;120", "48;5;7", "38;2;10;20;30",

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tallyglass.connection.secret import Secret
 from tallyglass.errors import ReadError
-from tallyglass.secret import Secret
-from tallyglass_tui.crash import crash_report
+from tallyglass_tui.shell.crash import crash_report
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 15)])

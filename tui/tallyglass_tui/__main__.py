@@ -1,6 +1,6 @@
 """``python -m tallyglass_tui`` is the ``tallyglass`` command."""
 
-from tallyglass_tui.entry import main
+from tallyglass_tui.cli.entry import main
 
 if __name__ == "__main__":
     main()

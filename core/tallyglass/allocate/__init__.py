@@ -17,11 +17,12 @@ twice: across threads, tasks, processes, forks, crashes, failovers, retries and 
 
 from __future__ import annotations
 
-from tallyglass.allocate.absent import AsyncMaxPlusOne, MaxPlusOne
-from tallyglass.allocate.attempts import Deadlines
-from tallyglass.allocate.cached import Cached, RangeSource
-from tallyglass.allocate.cached_async import AsyncCached, AsyncRangeSource
+from tallyglass.allocate.cache.cached import Cached, RangeSource
+from tallyglass.allocate.cache.cached_async import AsyncCached, AsyncRangeSource
+from tallyglass.allocate.cache.step_size import Adaptive, Fixed, StepSize
 from tallyglass.allocate.counter import AsyncCounter, Counter
+from tallyglass.allocate.engine.attempts import Deadlines
+from tallyglass.allocate.engine.meter import Event, EventKind, Hook, Stats
 from tallyglass.allocate.errors import (
     AllocationError,
     AllocationRefused,
@@ -41,22 +42,21 @@ from tallyglass.allocate.errors import (
     WrongClient,
     WrongEventLoop,
 )
-from tallyglass.allocate.layout import ARTICLE, MANUAL, MANUAL_SEQ, NODE, Layout
-from tallyglass.allocate.meter import Event, EventKind, Hook, Stats
-from tallyglass.allocate.object_ids import new_object_id
-from tallyglass.allocate.pool import AsyncPool, Pool
-from tallyglass.allocate.pool_map import PoolLayout
-from tallyglass.allocate.proxy import AsyncProxiedInsert, ProxiedInsert
-from tallyglass.allocate.random_ids import AsyncRandomIds, Fill, NumberSpace, RandomIds
-from tallyglass.allocate.repair import Drift, advance_to, advance_to_async, verify, verify_async
-from tallyglass.allocate.step_size import Adaptive, Fixed, StepSize
-from tallyglass.allocate.unique import (
+from tallyglass.allocate.insert.absent import AsyncMaxPlusOne, MaxPlusOne
+from tallyglass.allocate.insert.proxy import AsyncProxiedInsert, ProxiedInsert
+from tallyglass.allocate.insert.random_ids import AsyncRandomIds, Fill, NumberSpace, RandomIds
+from tallyglass.allocate.insert.unique import (
     Uniqueness,
     ensure_unique,
     ensure_unique_async,
     verify_unique,
     verify_unique_async,
 )
+from tallyglass.allocate.layout import ARTICLE, MANUAL, MANUAL_SEQ, NODE, Layout
+from tallyglass.allocate.object_ids import new_object_id
+from tallyglass.allocate.pool import AsyncPool, Pool
+from tallyglass.allocate.pool_map import PoolLayout
+from tallyglass.allocate.repair import Drift, advance_to, advance_to_async, verify, verify_async
 from tallyglass.allocate.uuids import Uuid7, Version, new_binary, new_uuid, read_uuid, to_binary
 from tallyglass.counters.snapshot import Semantics
 

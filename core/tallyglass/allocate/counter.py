@@ -1,7 +1,8 @@
 """One counter document: a range of any size a call, one id a call, and what it takes to do that safely.
 
-Use it alone for low rates or for ids without gaps in order; wrap it in :class:`~tallyglass.allocate.cached.Cached`
-for anything faster. Each call is one majority write to one document: its callers queue up at the server.
+Use it alone for low rates or for ids without gaps in order; wrap it in
+:class:`~tallyglass.allocate.cache.cached.Cached` for anything faster. Each call is one majority write to one document:
+its callers queue up at the server.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from pymongo import WriteConcern
 
-from tallyglass.allocate.attempts import Deadlines, Patience, asked
+from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked
+from tallyglass.allocate.engine.handles import choose_concern, fit, name_of
+from tallyglass.allocate.engine.meter import Hook, Meter
+from tallyglass.allocate.engine.steps import Call, Pause, Steps, run, run_async
 from tallyglass.allocate.errors import CounterMissing, Exhausted
-from tallyglass.allocate.handles import choose_concern, fit, name_of
 from tallyglass.allocate.layout import MANUAL, Layout, granted, increment, number_in
-from tallyglass.allocate.meter import Hook, Meter
 from tallyglass.allocate.ranges import AsyncRanges, RangeCore, Ranges
-from tallyglass.allocate.steps import Call, Pause, Steps, run, run_async
 from tallyglass.text import clean
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import Any, Final
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
+from tallyglass.allocate.cache.span import Span
 from tallyglass.allocate.errors import CounterTypeError
-from tallyglass.allocate.span import Span
 from tallyglass.counters.snapshot import Semantics
 from tallyglass.text import clean
 

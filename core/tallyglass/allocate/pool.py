@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from pymongo import UpdateOne, WriteConcern
 
-from tallyglass.allocate.attempts import Deadlines, Patience, asked
+from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked
+from tallyglass.allocate.engine.handles import choose_concern, fit, name_of
+from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
+from tallyglass.allocate.engine.steps import Call, Pause, Steps, run, run_async
 from tallyglass.allocate.errors import CounterMissing, PoolEmpty, PoolOverlap
-from tallyglass.allocate.handles import choose_concern, fit, name_of
 from tallyglass.allocate.layout import granted, increment, number_in
-from tallyglass.allocate.meter import EventKind, Hook, Meter, Stats
 from tallyglass.allocate.pool_map import PoolLayout, PoolMap, Row
 from tallyglass.allocate.ranges import AsyncRanges, RangeCore, Ranges
-from tallyglass.allocate.steps import Call, Pause, Steps, run, run_async
 from tallyglass.text import clean
 
 if TYPE_CHECKING:

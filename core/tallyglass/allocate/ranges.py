@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pymongo import ReturnDocument
 
-from tallyglass.allocate.attempts import Deadlines, Patience, attempt
-from tallyglass.allocate.deployment import tell_weakness
+from tallyglass.allocate.engine.attempts import Deadlines, Patience, attempt
+from tallyglass.allocate.engine.deployment import tell_weakness
+from tallyglass.allocate.engine.forking import renew_after_fork
+from tallyglass.allocate.engine.loops import HomeLoop
+from tallyglass.allocate.engine.meter import EventKind, Meter, Stats
+from tallyglass.allocate.engine.steps import Call, Pause, Steps, refuse_transaction, run, run_async
 from tallyglass.allocate.errors import CounterRewound
-from tallyglass.allocate.forking import renew_after_fork
 from tallyglass.allocate.layout import Request
-from tallyglass.allocate.loops import HomeLoop
-from tallyglass.allocate.meter import EventKind, Meter, Stats
-from tallyglass.allocate.steps import Call, Pause, Steps, refuse_transaction, run, run_async
 
 if TYPE_CHECKING:
     from motor.motor_asyncio import AsyncIOMotorClientSession

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
 
-from tallyglass.allocate.absent import highest_in
-from tallyglass.allocate.attempts import Deadlines, Patience, asked
 from tallyglass.allocate.counter import AsyncCounter, Counter, CounterCore
+from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked
+from tallyglass.allocate.engine.handles import fit, name_of
+from tallyglass.allocate.engine.steps import Call, Steps, run, run_async
 from tallyglass.allocate.errors import CounterMissing
-from tallyglass.allocate.handles import fit, name_of
+from tallyglass.allocate.insert.absent import highest_in
 from tallyglass.allocate.layout import INTEGER_TYPES, Layout
-from tallyglass.allocate.steps import Call, Steps, run, run_async
-from tallyglass.mongosh import call
+from tallyglass.mongo.mongosh import call
 
 if TYPE_CHECKING:
     from motor.motor_asyncio import AsyncIOMotorCollection

@@ -15,7 +15,7 @@ from typing import Final
 
 from bson.binary import OLD_UUID_SUBTYPE, Binary, UuidRepresentation
 
-from tallyglass.allocate.forking import renew_after_fork
+from tallyglass.allocate.engine.forking import renew_after_fork
 
 _TAIL_BITS: Final = 62
 _TAIL_MASK: Final = (1 << _TAIL_BITS) - 1

@@ -6,8 +6,8 @@ from typing import Any
 
 from bson.int64 import Int64
 
-from tallyglass.gateway import Namespace
-from tallyglass.mongosh import call, has_literal
+from tallyglass.mongo.gateway import Namespace
+from tallyglass.mongo.mongosh import call, has_literal
 from tallyglass.text import CELL_LIMIT
 
 

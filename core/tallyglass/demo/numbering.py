@@ -16,7 +16,7 @@ from bson import Int64
 from pymongo import AsyncMongoClient, MongoClient, ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 
-from tallyglass.gateway import Namespace
+from tallyglass.mongo.gateway import Namespace
 
 Document = dict[str, Any]
 Client = AsyncMongoClient[Document]

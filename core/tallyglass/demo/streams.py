@@ -23,7 +23,7 @@ from tallyglass.demo.numbering import (
     Numbers,
     RaisedCounter,
 )
-from tallyglass.gateway import Namespace
+from tallyglass.mongo.gateway import Namespace
 
 _DAY = 86_400
 _DAY_SWING = 0.6

@@ -24,7 +24,7 @@ class OplogRow:
 
     ``op`` is i, u, d, c, n or the server's own letter. ``what`` is one line for a person ("insert", "drop orders",
     "transaction of 40"). ``id`` is the document's ``_id`` as text. ``majority`` is None where unknown.
-    ``raw`` is the entry's own BSON, for :func:`tallyglass.oplog.entry.detail`; empty for other kinds.
+    ``raw`` is the entry's own BSON, for :func:`tallyglass.oplog.decode.entry.detail`; empty for other kinds.
     """
 
     kind: RowKind

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tallyglass.cluster import Deployment
+from tallyglass.deployment.cluster import Deployment
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.backup import Contents
-from tallyglass.restore.base import BaseFacts
-from tallyglass.restore.chains import Chain, is_left_out
-from tallyglass.restore.coverage import Start
-from tallyglass.restore.definitions import Definitions
-from tallyglass.restore.entries import Entry
-from tallyglass.restore.loss import LossCount
-from tallyglass.restore.plan import Return
-from tallyglass.restore.reissue import Found as CounterFacts
-from tallyglass.restore.replay import Replay
-from tallyglass.restore.spare import Spare
-from tallyglass.restore.tool_uri import ToolUri
-from tallyglass.restore.toolset import Tools
+from tallyglass.restore.backup.backup import Contents
+from tallyglass.restore.impact.definitions import Definitions
+from tallyglass.restore.impact.loss import LossCount
+from tallyglass.restore.impact.reissue import Found as CounterFacts
+from tallyglass.restore.model.plan import Return
+from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.replay.base import BaseFacts
+from tallyglass.restore.replay.chains import Chain, is_left_out
+from tallyglass.restore.replay.coverage import Start
+from tallyglass.restore.replay.replay import Replay
+from tallyglass.restore.spare.spare import Spare
+from tallyglass.restore.tools.tool_uri import ToolUri
+from tallyglass.restore.tools.toolset import Tools
 
 
 @dataclass(slots=True)

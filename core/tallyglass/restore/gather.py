@@ -8,26 +8,28 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from tallyglass.cluster import look_at
-from tallyglass.connect import open_gateway
+from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import InputError, PrivilegeError, TallyglassError
-from tallyglass.gateway import Gateway
 from tallyglass.moment import Ts
+from tallyglass.mongo.client import open_gateway
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore import coverage, own_spare, toolset
-from tallyglass.restore.backup import ARCHIVE, DATA_FILES, read_backup
-from tallyglass.restore.base import read_base
-from tallyglass.restore.capped import removals
-from tallyglass.restore.data_files import read_running
-from tallyglass.restore.entries import Entry
+from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, read_backup
+from tallyglass.restore.backup.data_files import read_running
 from tallyglass.restore.facts import Facts
-from tallyglass.restore.loss import LossCount
-from tallyglass.restore.reissue import Found as CounterFacts
-from tallyglass.restore.reissue import find_reissues
-from tallyglass.restore.replay import Replay
-from tallyglass.restore.spare import feature_version, look_at_spare
-from tallyglass.restore.tool_uri import tool_uri
-from tallyglass.restore.toolset import version_pair
+from tallyglass.restore.impact.loss import LossCount
+from tallyglass.restore.impact.reissue import Found as CounterFacts
+from tallyglass.restore.impact.reissue import find_reissues
+from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.replay import coverage
+from tallyglass.restore.replay.base import read_base
+from tallyglass.restore.replay.capped import removals
+from tallyglass.restore.replay.replay import Replay
+from tallyglass.restore.spare import own_spare
+from tallyglass.restore.spare.spare import feature_version, look_at_spare
+from tallyglass.restore.tools import toolset
+from tallyglass.restore.tools.tool_uri import tool_uri
+from tallyglass.restore.tools.toolset import version_pair
 
 NO_UPSERT_SINCE = (8, 1)
 """From this version on an update of a missing document stops the replay."""

@@ -8,21 +8,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tallyglass.errors import PrivilegeError, ReadError
-from tallyglass.gateway import Gateway
 from tallyglass.moment import Ts, iso
-from tallyglass.oplog.entry import row
-from tallyglass.restore.checks import judge
-from tallyglass.restore.commands import commands
-from tallyglass.restore.definitions import find_definitions
-from tallyglass.restore.entries import Entry
-from tallyglass.restore.expectation import expect
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.decode.entry import row
+from tallyglass.restore.checks.checks import judge
 from tallyglass.restore.facts import Facts
-from tallyglass.restore.files import WorkDir
 from tallyglass.restore.gather import RestoreRequest, gather
-from tallyglass.restore.order import Order
-from tallyglass.restore.plan import ExpectedNamespace, Level, Plan, Slice, Strategy
-from tallyglass.restore.returns import merge_steps, plan_returns
-from tallyglass.restore.toolset import needed_for
+from tallyglass.restore.impact.definitions import find_definitions
+from tallyglass.restore.impact.returns import merge_steps, plan_returns
+from tallyglass.restore.model.plan import ExpectedNamespace, Level, Plan, Slice, Strategy
+from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.replay.expectation import expect
+from tallyglass.restore.runbook.commands import commands
+from tallyglass.restore.runbook.order import Order
+from tallyglass.restore.tools.files import WorkDir
+from tallyglass.restore.tools.toolset import needed_for
 from tallyglass.text import clean_name
 
 __all__ = ["RestoreRequest", "plan_restore"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pymongo import errors
 
-from tallyglass.allocate.outcome import Outcome, judge
+from tallyglass.allocate.engine.outcome import Outcome, judge
 
 
 def labelled(error: errors.PyMongoError, label: str) -> errors.PyMongoError:

@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
-from tallyglass.allocate.refill import Refill
-from tallyglass.allocate.span import Span
-from tallyglass.allocate.step_size import Adaptive, Fixed
+from tallyglass.allocate.cache.refill import Refill
+from tallyglass.allocate.cache.span import Span
+from tallyglass.allocate.cache.step_size import Adaptive, Fixed
 
 
 class Waiter:

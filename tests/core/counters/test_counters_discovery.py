@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tallyglass.counters.config import CountersConfig, Rule
-from tallyglass.counters.discovery import MOST_GUESSED, MOST_READ, SAMPLE, Discovery
-from tallyglass.counters.watch import WatchSettings, look, watch
+from tallyglass.counters.follow.watch import WatchSettings, look, watch
+from tallyglass.counters.recognise.config import CountersConfig, Rule
+from tallyglass.counters.recognise.discovery import MOST_GUESSED, MOST_READ, SAMPLE, Discovery
 from tallyglass.errors import PrivilegeError, ReadError
-from tallyglass.gateway import CollectionInfo, Namespace
+from tallyglass.mongo.gateway import CollectionInfo, Namespace
 
 Rows = list[dict[str, Any]]
 

@@ -11,10 +11,10 @@ import pytest
 from bench._loads import SCENARIOS
 from bench.forecast import HORIZONS, Score, backtest
 
-from tallyglass.counters.basis import read_basis
-from tallyglass.counters.estimate import estimate
-from tallyglass.counters.forecast import forecast
-from tallyglass.counters.series import DAY, GAP_SECONDS, HOUR, WEEK, Series
+from tallyglass.counters.forecast.basis import read_basis
+from tallyglass.counters.forecast.estimate import estimate
+from tallyglass.counters.forecast.forecast import forecast
+from tallyglass.counters.forecast.series import DAY, GAP_SECONDS, HOUR, WEEK, Series
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
 

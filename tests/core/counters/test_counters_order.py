@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tallyglass.counters.order import urgency
+from tallyglass.counters.follow.order import urgency
 from tallyglass.counters.snapshot import Counter, Flag, Forecast, NumericType, Semantics
 
 

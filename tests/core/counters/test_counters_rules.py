@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyglass.counters.ceiling import Consumer, ceiling_of
-from tallyglass.counters.config import CountersConfig, load_config, parse_config
+from tallyglass.counters.follow.pools import Span, as_pool, outlook
 from tallyglass.counters.numbers import as_number, is_stalled
-from tallyglass.counters.pools import Span, as_pool, outlook
+from tallyglass.counters.recognise.config import CountersConfig, load_config, parse_config
 from tallyglass.counters.repair import max_command
 from tallyglass.counters.snapshot import (
     Ceiling,
@@ -31,7 +31,7 @@ from tallyglass.counters.snapshot import (
 )
 from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, judge
 from tallyglass.errors import InputError
-from tallyglass.gateway import Namespace
+from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
 
 INT32, INT64, DOUBLE, DECIMAL = NumericType.INT32, NumericType.INT64, NumericType.DOUBLE, NumericType.DECIMAL

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from bson import Decimal128, Int64, ObjectId
 
-from tallyglass.counters.discovery import is_counter
-from tallyglass.counters.guess import guess
-from tallyglass.counters.identity import label_of
-from tallyglass.counters.libraries import recognise
 from tallyglass.counters.numbers import numeric_type
-from tallyglass.counters.shapes import dig
+from tallyglass.counters.recognise.discovery import is_counter
+from tallyglass.counters.recognise.guess import guess
+from tallyglass.counters.recognise.identity import label_of
+from tallyglass.counters.recognise.libraries import recognise
+from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import NumericType, Semantics
 
 LAST, NEXT = Semantics.LAST, Semantics.NEXT

@@ -13,15 +13,15 @@ from bson import Int64, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyglass.counters.collection import Collection
-from tallyglass.counters.discovery import Place
-from tallyglass.counters.history import Past, pool_levels, scattered, value_after
-from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.follow.collection import Collection
+from tallyglass.counters.follow.pacer import Pacer
+from tallyglass.counters.follow.tracker import Tracker
+from tallyglass.counters.history.oplog_samples import Past, pool_levels, scattered, value_after
+from tallyglass.counters.history.store import SampleStore
+from tallyglass.counters.recognise.discovery import Place
 from tallyglass.counters.snapshot import Counter, Flag, NumericType
-from tallyglass.counters.store import SampleStore
-from tallyglass.counters.tracker import Tracker
 from tallyglass.errors import InputError
-from tallyglass.gateway import Namespace
+from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
 
 INT32, INT64, DOUBLE = NumericType.INT32, NumericType.INT64, NumericType.DOUBLE

@@ -11,7 +11,7 @@ import pytest
 from bson import Binary, Int64, ObjectId, Timestamp
 
 from tallyglass.moment import ZERO, Ts
-from tallyglass.oplog.entry import detail, operations, row, to_json
+from tallyglass.oplog.decode.entry import detail, operations, row, to_json
 
 UI = Binary(uuid.UUID(int=7).bytes, 4)
 WALL = datetime(2026, 11, 20, 18, 6, 14, 250_000, UTC)

@@ -10,8 +10,8 @@ import pytest
 from bson import Binary, Int64, Timestamp
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.entry import row
-from tallyglass.oplog.grouper import FINISHED_LIMIT, Grouper
+from tallyglass.oplog.decode.entry import row
+from tallyglass.oplog.incidents.grouper import FINISHED_LIMIT, Grouper
 from tallyglass.oplog.snapshot import Harm, Incident
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

@@ -11,12 +11,12 @@ from bson import DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Time
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tallyglass.oplog import render, walk
-from tallyglass.oplog.collect import Collector
-from tallyglass.oplog.entry import detail, operations, row, to_json
-from tallyglass.oplog.grouper import Grouper
-from tallyglass.oplog.query import OplogFilter
-from tallyglass.oplog.sieve import Sieve
+from tallyglass.oplog.decode import render, walk
+from tallyglass.oplog.decode.entry import detail, operations, row, to_json
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.filter.sieve import Sieve
+from tallyglass.oplog.incidents.grouper import Grouper
+from tallyglass.oplog.read.collect import Collector
 from tallyglass.text import clean, clean_block
 
 quick = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))

@@ -9,10 +9,10 @@ import bson
 from bson import Int64, Timestamp
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.past import past
-from tallyglass.oplog.query import OplogFilter
-from tallyglass.oplog.stream import Gap
-from tallyglass.oplog.tail import read
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.read.past import past
+from tallyglass.oplog.read.stream import Gap
+from tallyglass.oplog.read.tail import read
 
 
 class Log:

@@ -13,13 +13,13 @@ from bson import Binary, Int64, ObjectId, Timestamp
 from hostile.corpus import TEXTS
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.oplog.collect import Collector
-from tallyglass.oplog.entry import row
-from tallyglass.oplog.notes import gap
-from tallyglass.oplog.query import OplogFilter, words_for
-from tallyglass.oplog.sieve import Sieve
+from tallyglass.oplog.decode.entry import row
+from tallyglass.oplog.filter.query import OplogFilter, words_for
+from tallyglass.oplog.filter.sieve import Sieve
+from tallyglass.oplog.read.collect import Collector
+from tallyglass.oplog.read.notes import gap
+from tallyglass.oplog.read.stream import Gap
 from tallyglass.oplog.snapshot import RowKind
-from tallyglass.oplog.stream import Gap
 
 OID = ObjectId("0123456789abcdef01234567")
 SESSION = {"lsid": {"id": Binary(b"s" * 16, 4), "uid": b"\0" * 32}, "txnNumber": Int64(4)}

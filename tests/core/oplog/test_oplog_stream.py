@@ -13,8 +13,8 @@ from bson import Int64, Timestamp
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
-from tallyglass.oplog import batch_reader, stream
-from tallyglass.oplog.stream import Arrived, Event, Gap, Opened, Place, Stream, TakenBack, Trouble
+from tallyglass.oplog.read import batch_reader, stream
+from tallyglass.oplog.read.stream import Arrived, Event, Gap, Opened, Place, Stream, TakenBack, Trouble
 
 Script = Callable[[], AsyncIterator[bytes]]
 

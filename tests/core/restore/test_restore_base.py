@@ -8,17 +8,17 @@ import bson
 import pytest
 from bson import Int64
 
-from tallyglass.cluster import Deployment, Kind
+from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.backup import Contents, StoredCollection, read_backup
-from tallyglass.restore.base import BaseFacts, read_base
-from tallyglass.restore.bson_file import id_key
-from tallyglass.restore.catalog import Catalog, Collection
-from tallyglass.restore.checks_window import meaning
+from tallyglass.restore.backup.backup import Contents, StoredCollection, read_backup
+from tallyglass.restore.backup.bson_file import id_key
+from tallyglass.restore.checks.checks_window import meaning
 from tallyglass.restore.facts import Facts
-from tallyglass.restore.loss import Changed, LossCount
-from tallyglass.restore.plan import Backup, Return, Strategy
+from tallyglass.restore.impact.loss import Changed, LossCount
+from tallyglass.restore.model.plan import Backup, Return, Strategy
+from tallyglass.restore.replay.base import BaseFacts, read_base
+from tallyglass.restore.replay.catalog import Catalog, Collection
 
 
 def test_an_update_of_a_user_is_no_lack_of_the_backup() -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tallyglass.restore import checks_window
+from tallyglass.restore.checks import checks_window
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = ROOT / "core" / "tallyglass" / "restore"
 
 
 def test_the_page_names_every_check() -> None:
-    source = "".join(file.read_text() for file in SOURCES.glob("*.py"))
+    source = "".join(file.read_text() for file in SOURCES.rglob("*.py"))
     written = set(re.findall(r'(?:\b(?:ok|warn|block|Check|_blocked))\(\s*"([a-z-]+)"', source))
     assert len(written) > 50, "the pattern still finds them"
     known = written | set(checks_window.BLOCKING) | {name for name, _ in checks_window.WORDS.values()}
-    stops = set(re.findall(r"\bdie \"(\[[a-z-]+\])", (SOURCES / "frame.sh").read_text()))
+    stops = set(re.findall(r"\bdie \"(\[[a-z-]+\])", (SOURCES / "runbook" / "frame.sh").read_text()))
     assert len(stops) > 5
     page = (ROOT / "docs" / "restore.md").read_text()
     assert sorted(word for word in known | stops if f"`{word}`" not in page) == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tallyglass.moment import Ts
-from tallyglass.restore import mongosh
+from tallyglass.restore.tools import mongosh
 
 pytestmark = pytest.mark.needs("node")
 

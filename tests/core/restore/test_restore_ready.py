@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tallyglass.cluster import Deployment, Kind
+from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts, from_seconds
-from tallyglass.restore.backup import ARCHIVE, DATA_FILES, DIRECTORY, Contents
-from tallyglass.restore.checks import judge
-from tallyglass.restore.commands import Order, commands
+from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, DIRECTORY, Contents
+from tallyglass.restore.checks.checks import judge
 from tallyglass.restore.facts import Facts
-from tallyglass.restore.files import WorkDir
-from tallyglass.restore.plan import Backup, Level, Plan, Slice
-from tallyglass.restore.ready import judge_ready
-from tallyglass.restore.spare import Spare
-from tallyglass.restore.tool_uri import tool_uri
+from tallyglass.restore.model.plan import Backup, Level, Plan, Slice
+from tallyglass.restore.runbook.commands import Order, commands
+from tallyglass.restore.spare.ready import judge_ready
+from tallyglass.restore.spare.spare import Spare
+from tallyglass.restore.tools.files import WorkDir
+from tallyglass.restore.tools.tool_uri import tool_uri
 
 BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(5, 1), None, "oplog")
 WHOLE = "sha256sum --check --quiet /w/manifest.sha256 && "

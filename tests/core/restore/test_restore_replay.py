@@ -10,13 +10,13 @@ import bson
 from bson import Binary, Int64, Timestamp
 
 from tallyglass.moment import Ts
-from tallyglass.restore import entries
-from tallyglass.restore.backup import StoredCollection
-from tallyglass.restore.base import read_base
-from tallyglass.restore.capped import Removals
-from tallyglass.restore.entries import Entry
-from tallyglass.restore.loss import LossCount
-from tallyglass.restore.replay import Replay
+from tallyglass.restore.backup.backup import StoredCollection
+from tallyglass.restore.impact.loss import LossCount
+from tallyglass.restore.raw import entries
+from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.replay.base import read_base
+from tallyglass.restore.replay.capped import Removals
+from tallyglass.restore.replay.replay import Replay
 
 UUID = Binary(bytes(range(16)), 4)
 OTHER = Binary(bytes(16), 4)

@@ -11,10 +11,10 @@ from bson.datetime_ms import DatetimeMS
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore import entries
-from tallyglass.restore.loss import Changed, LossCount
-from tallyglass.restore.plan import ExpectedNamespace, Strategy
-from tallyglass.restore.returns import merge_command, plan_returns
+from tallyglass.restore.impact.loss import Changed, LossCount
+from tallyglass.restore.impact.returns import merge_command, plan_returns
+from tallyglass.restore.model.plan import ExpectedNamespace, Strategy
+from tallyglass.restore.raw import entries
 
 
 def incident(kind: str, ns: str) -> Incident:

@@ -21,14 +21,9 @@ from hypothesis import strategies as st
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, from_seconds
-from tallyglass.restore import mongosh
-from tallyglass.restore.backup import DATA_FILES, Contents
-from tallyglass.restore.commands import Order, commands
-from tallyglass.restore.document import from_json, to_json
-from tallyglass.restore.files import WorkDir
-from tallyglass.restore.oplog_query import oplog_query
-from tallyglass.restore.order import escape_pattern
-from tallyglass.restore.plan import (
+from tallyglass.restore.backup.backup import DATA_FILES, Contents
+from tallyglass.restore.model.document import from_json, to_json
+from tallyglass.restore.model.plan import (
     Backup,
     Check,
     Command,
@@ -39,8 +34,13 @@ from tallyglass.restore.plan import (
     Slice,
     Strategy,
 )
-from tallyglass.restore.runbook import script
-from tallyglass.restore.tool_uri import tool_uri
+from tallyglass.restore.replay.oplog_query import oplog_query
+from tallyglass.restore.runbook.commands import Order, commands
+from tallyglass.restore.runbook.order import escape_pattern
+from tallyglass.restore.runbook.runbook import script
+from tallyglass.restore.tools import mongosh
+from tallyglass.restore.tools.files import WorkDir
+from tallyglass.restore.tools.tool_uri import tool_uri
 
 LIMIT = Ts(1_795_197_974, 14)
 NAME = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20)

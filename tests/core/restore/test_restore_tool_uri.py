@@ -9,7 +9,7 @@ from pymongo.common import URI_OPTIONS_VALIDATOR_MAP
 from pymongo.uri_parser import parse_uri
 
 from tallyglass.errors import InputError
-from tallyglass.restore.tool_uri import FATES, tool_uri
+from tallyglass.restore.tools.tool_uri import FATES, tool_uri
 
 
 def test_every_option_of_pymongo_has_a_row() -> None:

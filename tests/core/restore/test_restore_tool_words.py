@@ -8,10 +8,10 @@ from pathlib import Path
 
 from test_restore_script import order, plan, rehearse, step, with_work
 
-from tallyglass.restore.commands import commands
-from tallyglass.restore.order import logged
-from tallyglass.restore.plan import ExpectedNamespace, Level, Phase
-from tallyglass.restore.verify import _read_log
+from tallyglass.restore.model.plan import ExpectedNamespace, Level, Phase
+from tallyglass.restore.runbook.commands import commands
+from tallyglass.restore.runbook.order import logged
+from tallyglass.restore.spare.verify import _read_log
 
 STAMP = "2026-11-20T18:15:44.000+0000"
 FINE = f"\n{STAMP}\t2 document(s) restored successfully. 0 document(s) failed to restore."

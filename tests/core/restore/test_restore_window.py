@@ -11,9 +11,9 @@ import bson
 from bson import Timestamp
 
 from tallyglass.moment import Ts
-from tallyglass.restore import coverage
-from tallyglass.restore.checks import judge
+from tallyglass.restore.checks.checks import judge
 from tallyglass.restore.gather import RestoreRequest, gather
+from tallyglass.restore.replay import coverage
 
 
 class OneBatch:

@@ -18,7 +18,7 @@ from tallyglass.allocate import (
     NotUnique,
     NumberSpace,
 )
-from tallyglass.allocate.unique import judge_uniqueness
+from tallyglass.allocate.insert.unique import judge_uniqueness
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 

@@ -13,12 +13,12 @@ import pytest
 from bson import Int64, json_util
 from pymongo import MongoClient
 
-from tallyglass.connect import Driver, open_gateway
-from tallyglass.counters.config import parse_config
+from tallyglass.counters.follow.watch import WatchSettings, look, watch
+from tallyglass.counters.recognise.config import parse_config
 from tallyglass.counters.snapshot import Counter, CountersSnapshot, Flag, NumericType
-from tallyglass.counters.watch import WatchSettings, look, watch
 from tallyglass.demo.server import ReplicaSet
-from tallyglass.mongo_gateway import MongoGateway
+from tallyglass.mongo.client import Driver, open_gateway
+from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.text import clean
 
 pytestmark = pytest.mark.live

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from programs import go_without
-from tallyglass.connect import open_gateway
+from tallyglass.counters.follow.watch import look
 from tallyglass.counters.snapshot import NumericType
-from tallyglass.counters.watch import look
 from tallyglass.demo.server import ReplicaSet
+from tallyglass.mongo.client import open_gateway
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("node", "npm")]
 

@@ -12,13 +12,14 @@ import pytest
 from bson import Int64, ObjectId
 from counters.backdate import hours_ago, write_past
 
-from tallyglass.connect import open_gateway
-from tallyglass.counters import history, watch
-from tallyglass.counters.history import Past
+from tallyglass.counters.follow import watch
+from tallyglass.counters.follow.watch import WatchSettings, look
+from tallyglass.counters.history import oplog_samples as history
+from tallyglass.counters.history.oplog_samples import Past
+from tallyglass.counters.history.store import SampleStore
 from tallyglass.counters.snapshot import CountersSnapshot, Flag, NumericType
-from tallyglass.counters.store import SampleStore
-from tallyglass.counters.watch import WatchSettings, look
 from tallyglass.demo.server import ReplicaSet
+from tallyglass.mongo.client import open_gateway
 
 pytestmark = pytest.mark.live
 

@@ -6,9 +6,9 @@ from contextlib import aclosing
 
 import pytest
 
-from tallyglass.connect import open_gateway
-from tallyglass.counters.watch import WatchSettings, look, watch
+from tallyglass.counters.follow.watch import WatchSettings, look, watch
 from tallyglass.demo.server import ReplicaSet, Standalone
+from tallyglass.mongo.client import open_gateway
 
 pytestmark = pytest.mark.live
 

@@ -6,12 +6,12 @@ import pytest
 from pymongo import MongoClient
 from textual.pilot import Pilot
 
+from tallyglass.connection.target import Target
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Pace
-from tallyglass.target import Target
-from tallyglass_tui.app import Dashboard, Session
-from tallyglass_tui.feed import Feeds
-from tallyglass_tui.run import open_target
+from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.shell.feed import Feeds
+from tallyglass_tui.shell.run import open_target
 
 pytestmark = pytest.mark.live
 

@@ -10,15 +10,15 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
-from tallyglass.connect import open_gateway
+from tallyglass.counters.follow.watch import look
 from tallyglass.counters.snapshot import Flag
-from tallyglass.counters.watch import look
 from tallyglass.demo import history
 from tallyglass.demo.server import Standalone
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Pace
-from tallyglass.oplog.incident import scan
-from tallyglass.restore.plan import Level
+from tallyglass.mongo.client import open_gateway
+from tallyglass.oplog.incidents.incident import scan
+from tallyglass.restore.model.plan import Level
 from tallyglass.restore.planner import RestoreRequest, plan_restore
 
 pytestmark = pytest.mark.live

@@ -12,14 +12,14 @@ import bson
 import pytest
 from pymongo import MongoClient
 
-from tallyglass.connect import open_gateway
 from tallyglass.demo.backup import file_stem
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Pace
 from tallyglass.errors import EmbeddedServerError
-from tallyglass.oplog.incident import scan
-from tallyglass.restore.plan import Level
+from tallyglass.mongo.client import open_gateway
+from tallyglass.oplog.incidents.incident import scan
+from tallyglass.restore.model.plan import Level
 from tallyglass.restore.planner import RestoreRequest, plan_restore
 
 pytestmark = pytest.mark.live

@@ -13,13 +13,13 @@ from oplog_rig import DB, Seen, in_oplog, in_thread, opened, until, writers
 from proxy import Proxy
 from pymongo import MongoClient
 
-from tallyglass.connect import Driver, open_gateway
 from tallyglass.demo.server import ReplicaSet, free_port
 from tallyglass.moment import Ts
-from tallyglass.mongo_gateway import MongoGateway
-from tallyglass.oplog.query import OplogFilter
+from tallyglass.mongo.client import Driver, open_gateway
+from tallyglass.mongo.mongo_gateway import MongoGateway
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.read.tail import follow, read
 from tallyglass.oplog.snapshot import RowKind
-from tallyglass.oplog.tail import follow, read
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 

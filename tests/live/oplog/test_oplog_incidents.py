@@ -11,21 +11,21 @@ from bson import Timestamp
 from incident_acts import ACTS, DB, Client, Done, command_entry, entry
 from oplog_rig import writers
 
-from tallyglass.connect import open_gateway
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.moment import Ts
-from tallyglass.oplog import incident
-from tallyglass.oplog.entry import operations, row
-from tallyglass.oplog.envelope import entries
-from tallyglass.oplog.grouper import Grouper
-from tallyglass.oplog.head import read_head
-from tallyglass.oplog.incident import scan, watch
-from tallyglass.oplog.query import OplogFilter
-from tallyglass.oplog.sieve import Sieve
+from tallyglass.mongo.client import open_gateway
+from tallyglass.oplog.decode.entry import operations, row
+from tallyglass.oplog.decode.envelope import entries
+from tallyglass.oplog.decode.head import read_head
+from tallyglass.oplog.decode.transaction import name_of, unfold
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.filter.sieve import Sieve
+from tallyglass.oplog.incidents import incident
+from tallyglass.oplog.incidents.grouper import Grouper
+from tallyglass.oplog.incidents.incident import scan, watch
+from tallyglass.oplog.read.stream import Stream
+from tallyglass.oplog.read.tail import read
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.oplog.stream import Stream
-from tallyglass.oplog.tail import read
-from tallyglass.oplog.transaction import name_of, unfold
 
 pytestmark = pytest.mark.live
 

@@ -10,7 +10,7 @@ from restore_scene import Scene
 
 import database_tools
 from tallyglass.demo.server import ReplicaSet, Standalone
-from tallyglass.restore import toolset
+from tallyglass.restore.tools import toolset
 
 
 @pytest.fixture(scope="package")

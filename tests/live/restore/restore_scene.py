@@ -17,16 +17,16 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 
-from tallyglass.connect import open_gateway
 from tallyglass.demo.server import ReplicaSet, Servers
 from tallyglass.moment import Ts
-from tallyglass.oplog.incident import scan
+from tallyglass.mongo.client import open_gateway
+from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.indexes import canonical_index, canonical_options
-from tallyglass.restore.plan import Level, Plan
+from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.planner import RestoreRequest, plan_restore
-from tallyglass.restore.prepare import prepare
-from tallyglass.restore.runbook import MODE, script
+from tallyglass.restore.raw.indexes import canonical_index, canonical_options
+from tallyglass.restore.runbook.prepare import prepare
+from tallyglass.restore.runbook.runbook import MODE, script
 
 RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 OWN = ("admin", "config", "local")

@@ -19,7 +19,7 @@ from restore_scene import Scene, blocks, ids, record, same
 from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.demo.server import ReplicaSet, Standalone, free_port
 from tallyglass.moment import Ts
-from tallyglass.restore.plan import Level, Plan
+from tallyglass.restore.model.plan import Level, Plan
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

@@ -10,16 +10,16 @@ import pytest
 from bson import Timestamp
 from restore_scene import Scene, blocks, ids
 
-from tallyglass.connect import open_gateway
 from tallyglass.errors import InputError
-from tallyglass.gateway import OPLOG, Document, Namespace
 from tallyglass.moment import Ts
-from tallyglass.mongo_gateway import MongoGateway
-from tallyglass.restore.plan import Level, Plan
+from tallyglass.mongo.client import open_gateway
+from tallyglass.mongo.gateway import OPLOG, Document, Namespace
+from tallyglass.mongo.mongo_gateway import MongoGateway
+from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.planner import RestoreRequest, plan_restore
-from tallyglass.restore.ready import ready
-from tallyglass.restore.runbook import script
-from tallyglass.restore.spare import VIEW_OPENER
+from tallyglass.restore.runbook.runbook import script
+from tallyglass.restore.spare.ready import ready
+from tallyglass.restore.spare.spare import VIEW_OPENER
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

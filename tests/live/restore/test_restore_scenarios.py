@@ -16,7 +16,7 @@ from pymongo import UpdateOne
 from restore_scene import Scene, State, ids, record, same
 
 from tallyglass.moment import Ts
-from tallyglass.restore.plan import Level, Plan, Strategy
+from tallyglass.restore.model.plan import Level, Plan, Strategy
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

@@ -1,0 +1,1 @@
+"""Ids from memory, fetched ahead in ranges."""

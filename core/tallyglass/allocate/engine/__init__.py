@@ -1,0 +1,1 @@
+"""What every strategy stands on: attempts, outcomes, deadlines, forks, event loops, the meter."""

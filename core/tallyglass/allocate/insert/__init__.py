@@ -1,0 +1,1 @@
+"""Strategies that propose an id and insert the document with it."""

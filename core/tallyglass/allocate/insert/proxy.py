@@ -1,0 +1,209 @@
+"""Unique ids on a sharded collection whose shard key forbids a unique index: reserve in a proxy collection first.
+
+The proxy holds one small document an id, with the id as its ``_id``; shard it on ``_id``. An id is reserved there
+before the document is written, and released when the write surely failed. When it cannot be told whether the write
+arrived, the reservation stays: a reserved id without a document is a gap, the other way round would be a duplicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from bson.objectid import ObjectId
+from pymongo.errors import DuplicateKeyError, PyMongoError
+
+from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked, out_of_time
+from tallyglass.allocate.engine.handles import fit, name_of
+from tallyglass.allocate.engine.loops import HomeLoop
+from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
+from tallyglass.allocate.engine.outcome import Outcome, judge
+from tallyglass.allocate.engine.steps import Call, Pause, Steps, refuse_transaction, run, run_async
+from tallyglass.allocate.errors import AllocationRefused, CollisionLimit
+from tallyglass.text import clean
+
+if TYPE_CHECKING:
+    from motor.motor_asyncio import AsyncIOMotorCollection
+    from pymongo.asynchronous.collection import AsyncCollection
+    from pymongo.collection import Collection
+
+_HINT = {"proxy": "tallyglass"}
+
+
+class _Core:
+    def __init__(self, proxy: Any, target: Any, field: str, deadlines: Deadlines, meter: Meter) -> None:
+        self.proxy = proxy
+        self.target = target
+        self.field = field
+        self.deadlines = deadlines
+        self.meter = meter
+        self.where = f"{name_of(target)}.{clean(field)}"
+
+    def insert(self, document: Mapping[str, Any], session: Any) -> Steps[None]:
+        refuse_transaction(session)
+        if self.field not in document:
+            raise ValueError(f"the document has no {self.field!r}")
+        patience = Patience(self.deadlines)
+        filled = {"_id": ObjectId(), **document}
+        owner = filled["_id"]
+        yield from self._reserve(filled[self.field], owner, patience)
+        yield from self._write(filled, owner, patience, session)
+        self.meter.add(issued=1)
+
+    def release(self, value: Any, owner: Any) -> Steps[bool]:
+        result = yield from asked(
+            Call(self.proxy, "delete_one", ({"_id": value, "owner": owner},)),
+            where=name_of(self.proxy),
+            patience=Patience(self.deadlines),
+        )
+        return bool(result.deleted_count)
+
+    def _reserve(self, value: Any, owner: Any, patience: Patience) -> Generator[Call | Pause, Any, None]:
+        """Put the id into the proxy. It is ours too when an earlier, unanswered try of this insert put it there."""
+        reservation = {"_id": value, "owner": owner, "at": datetime.now(UTC), **_HINT}
+        call = Call(self.proxy, "insert_one", (reservation,))
+        unsure = False
+        while True:
+            try:
+                yield replace(call, seconds=patience.call_seconds())
+            except DuplicateKeyError as error:
+                if unsure and (yield from self._is_ours(value, owner, patience)):
+                    return
+                self.meter.tell(EventKind.COLLISION, 1, collisions=1)
+                raise CollisionLimit(
+                    f"{clean(repr(value), 80)} is taken already in {name_of(self.proxy)}.", "Take another id.", tries=1
+                ) from error
+            except PyMongoError as error:
+                unsure = self._unsure(error, unsure)
+                pause = patience.pause()
+                if pause is None:
+                    raise out_of_time(error, name_of(self.proxy), int(unsure)) from error
+            else:
+                return
+            yield pause
+
+    def _is_ours(self, value: Any, owner: Any, patience: Patience) -> Generator[Call | Pause, Any, bool]:
+        call = Call(self.proxy, "find_one", ({"_id": value, "owner": owner},))
+        return (yield from asked(call, where=name_of(self.proxy), patience=patience)) is not None
+
+    def _is_written(self, filled: dict[str, Any], patience: Patience) -> Generator[Call | Pause, Any, bool]:
+        call = Call(self.target, "find_one", ({"_id": filled["_id"], self.field: filled[self.field]},))
+        return (yield from asked(call, where=self.where, patience=patience)) is not None
+
+    def _write(
+        self, filled: dict[str, Any], owner: Any, patience: Patience, session: Any
+    ) -> Generator[Call | Pause, Any, None]:
+        call = Call(self.target, "insert_one", (filled,), options={"session": session} if session is not None else {})
+        unsure = False
+        while True:
+            try:
+                yield replace(call, seconds=patience.call_seconds())
+            except DuplicateKeyError as error:
+                if unsure and (yield from self._is_written(filled, patience)):
+                    return
+                yield from self.release(filled[self.field], owner)
+                raise AllocationRefused(
+                    f"Another unique field of {name_of(self.target)} is taken already; the id is free again.",
+                    clean(str(error), 200),
+                    code=error.code,
+                ) from error
+            except PyMongoError as error:
+                if judge(error) is Outcome.REFUSED and not unsure:
+                    yield from self.release(filled[self.field], owner)
+                unsure = self._unsure(error, unsure)
+                pause = patience.pause()
+                if pause is None:
+                    raise out_of_time(error, self.where, int(unsure)) from error
+            else:
+                return
+            yield pause
+
+    def _unsure(self, error: PyMongoError, before: bool) -> bool:
+        outcome = judge(error)
+        if outcome not in (Outcome.UNKNOWN, Outcome.NOT_APPLIED):
+            raise AllocationRefused(
+                f"The server refuses to insert into {self.where}.", clean(str(error), 200)
+            ) from error
+        self.meter.tell(EventKind.RETRIED, note=type(error).__name__, retries=1)
+        return before or outcome is Outcome.UNKNOWN
+
+
+class ProxiedInsert:
+    """Insert documents into ``target`` with ``field`` kept unique by ``proxy``, with a MongoClient. Thread-safe.
+
+    When to use: ``target`` is sharded by another key than ``field``. The ids come from any other strategy.
+    Promise: no id twice in ``target`` as long as every writer goes through the same proxy. A crash between the two
+    writes leaves a reservation without a document: find those with ``$lookup`` and :meth:`release` them.
+    Cost: two majority inserts a document, and a second collection of one small document an id.
+    """
+
+    def __init__(
+        self,
+        proxy: Collection[Any],
+        target: Collection[Any],
+        field: str,
+        *,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+    ) -> None:
+        self._core = _Core(
+            fit(proxy, asynchronous=False),
+            fit(target, asynchronous=False),
+            field,
+            deadlines or Deadlines(),
+            Meter(on_event),
+        )
+
+    def insert(self, document: Mapping[str, Any], *, session: Any = None) -> None:
+        """Reserve ``document[field]``, then insert a copy of the document.
+
+        Raises CollisionLimit when the id is taken; AllocationRefused when the target refuses the document, with
+        the reservation released; AllocationUnknown when the outcome is unknown, with the reservation kept.
+        """
+        run(self._core.insert(document, session))
+
+    def release(self, value: Any, owner: Any) -> bool:
+        """Give up the reservation of ``value`` that was made for the document ``owner``; whether there was one."""
+        return run(self._core.release(value, owner))
+
+    def stats(self) -> Stats:
+        """What was done in this process."""
+        return self._core.meter.stats()
+
+
+class AsyncProxiedInsert:
+    """:class:`ProxiedInsert` for an AsyncMongoClient or Motor's AsyncIOMotorClient."""
+
+    def __init__(
+        self,
+        proxy: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
+        target: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
+        field: str,
+        *,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+    ) -> None:
+        self._core = _Core(
+            fit(proxy, asynchronous=True),
+            fit(target, asynchronous=True),
+            field,
+            deadlines or Deadlines(),
+            Meter(on_event),
+        )
+        self._home = HomeLoop()
+
+    async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> None:
+        """Reserve ``document[field]``, then insert a copy of the document."""
+        self._home.check()
+        await run_async(self._core.insert(document, session))
+
+    async def release(self, value: Any, owner: Any) -> bool:
+        """Give up the reservation of ``value`` that was made for the document ``owner``; whether there was one."""
+        self._home.check()
+        return await run_async(self._core.release(value, owner))
+
+    def stats(self) -> Stats:
+        """What was done in this process."""
+        return self._core.meter.stats()

@@ -1,0 +1,159 @@
+"""Random ids from a number space, kept apart by a unique index: for numbers that must not tell an order or a count."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bson.int64 import Int64
+
+from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked
+from tallyglass.allocate.engine.handles import fit
+from tallyglass.allocate.engine.loops import HomeLoop
+from tallyglass.allocate.engine.meter import Hook, Meter, Stats
+from tallyglass.allocate.engine.steps import Call, Pause, Steps, run, run_async
+from tallyglass.allocate.insert.insertion import Inserter, Target
+
+if TYPE_CHECKING:
+    from motor.motor_asyncio import AsyncIOMotorCollection
+    from pymongo.asynchronous.collection import AsyncCollection
+    from pymongo.collection import Collection
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSpace:
+    """The numbers ``low <= id < high``. With ``width`` they are text of so many digits, zeros first."""
+
+    low: int
+    high: int
+    width: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError("a number space needs low < high")
+
+    @classmethod
+    def digits(cls, count: int, *, text: bool = False) -> NumberSpace:
+        """All numbers of exactly ``count`` digits; as ``text`` also those that begin with zeros."""
+        if not 1 <= count <= 18:
+            raise ValueError("1 to 18 digits fit into 64 bits")
+        return cls(0, 10**count, count) if text else cls(10 ** (count - 1), 10**count)
+
+    @property
+    def size(self) -> int:
+        """How many ids there are."""
+        return self.high - self.low
+
+    def draw(self) -> int | str:
+        """One of them, from the operating system's random source: safe after a fork, and not to be guessed."""
+        number = self.low + secrets.randbelow(self.size)
+        return f"{number:0{self.width}d}" if self.width else Int64(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """How full a number space is: ``used`` of ``size`` ids, as the collection's own count tells.
+
+    ``collision_rate`` is the chance that one proposal is taken, ``expected_tries`` the inserts per document.
+    """
+
+    used: int
+    size: int
+
+    @property
+    def collision_rate(self) -> float:
+        """0 to 1."""
+        return min(1.0, self.used / self.size)
+
+    @property
+    def expected_tries(self) -> float:
+        """At least 1; infinite when the space is full."""
+        rate = self.collision_rate
+        return 1 / (1 - rate) if rate < 1 else float("inf")
+
+
+class _Core(Inserter):
+    def __init__(self, target: Target, space: NumberSpace) -> None:
+        super().__init__(target)
+        self.space = space
+
+    def fill(self) -> Steps[Fill]:
+        used = yield from asked(
+            Call(self.target.collection, "estimated_document_count"),
+            where=self.target.where,
+            patience=Patience(self.target.deadlines),
+        )
+        return Fill(used, self.space.size)
+
+    def propose(self, patience: Patience) -> Generator[Call | Pause, Any, Any]:
+        return self.space.draw()
+        yield
+
+
+class RandomIds:
+    """Insert documents under a random id, with a MongoClient. Thread-safe, fork-safe.
+
+    When to use: account, card or voucher numbers: a fixed count of digits that tells neither order nor count.
+    Promise: the unique index on ``field`` keeps ids apart (it is verified before the first insert); at most
+    ``tries`` proposals a document; collisions are counted. An insert whose outcome is unknown is repeated safely.
+    Cost: one insert a document, times ``1 / (1 - fill)``; :meth:`fill` tells the present rate.
+    """
+
+    def __init__(
+        self,
+        collection: Collection[Any],
+        field: str,
+        space: NumberSpace,
+        *,
+        tries: int = 20,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+    ) -> None:
+        fitted = fit(collection, asynchronous=False)
+        self._core = _Core(Target(fitted, field, tries, deadlines or Deadlines(), Meter(on_event)), space)
+
+    def insert(self, document: Mapping[str, Any], *, session: Any = None) -> Any:
+        """Insert a copy of ``document`` with an id in the field; that id. Raises CollisionLimit, NotUnique."""
+        return run(self._core.insert(document, session))
+
+    def fill(self) -> Fill:
+        """How full the number space is now, by the collection's estimated count."""
+        return run(self._core.fill())
+
+    def stats(self) -> Stats:
+        """What this allocator did in this process."""
+        return self._core.target.meter.stats()
+
+
+class AsyncRandomIds:
+    """:class:`RandomIds` for an AsyncMongoClient or Motor's AsyncIOMotorClient."""
+
+    def __init__(
+        self,
+        collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
+        field: str,
+        space: NumberSpace,
+        *,
+        tries: int = 20,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+    ) -> None:
+        fitted = fit(collection, asynchronous=True)
+        self._core = _Core(Target(fitted, field, tries, deadlines or Deadlines(), Meter(on_event)), space)
+        self._home = HomeLoop()
+
+    async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> Any:
+        """Insert a copy of ``document`` with an id in the field; that id. Raises CollisionLimit, NotUnique."""
+        self._home.check()
+        return await run_async(self._core.insert(document, session))
+
+    async def fill(self) -> Fill:
+        """How full the number space is now, by the collection's estimated count."""
+        self._home.check()
+        return await run_async(self._core.fill())
+
+    def stats(self) -> Stats:
+        """What this allocator did in this process."""
+        return self._core.target.meter.stats()

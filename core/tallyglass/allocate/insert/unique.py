@@ -1,0 +1,131 @@
+"""Uniqueness in the database itself: the unique index, and whether it holds for the whole collection.
+
+Every strategy promises ids that are unique among those it hands out; only the database can refuse an id that
+somebody else wrote. On a sharded collection a unique index must begin with the shard key; where that forbids it,
+:mod:`tallyglass.allocate.insert.proxy` keeps the ids apart in a collection of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pymongo import ReadPreference
+from pymongo.errors import OperationFailure, PyMongoError
+
+from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked, out_of_time
+from tallyglass.allocate.engine.handles import fit, name_of
+from tallyglass.allocate.engine.outcome import Outcome, judge
+from tallyglass.allocate.engine.steps import Call, Steps, run, run_async
+from tallyglass.allocate.errors import NotUnique
+from tallyglass.allocate.insert.insertion import is_unique_on
+from tallyglass.text import clean
+
+if TYPE_CHECKING:
+    from motor.motor_asyncio import AsyncIOMotorCollection
+    from pymongo.asynchronous.collection import AsyncCollection
+    from pymongo.collection import Collection
+
+_UNAUTHORIZED = 13
+_BUILD_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Uniqueness:
+    """Whether the database keeps a field unique, and why or why not.
+
+    ``index`` is the index that does, empty where none does. ``shard_key`` is None where the collection is not
+    sharded, or where this user may not see it.
+    """
+
+    kept: bool
+    reason: str
+    index: str = ""
+    shard_key: tuple[str, ...] | None = None
+
+
+def judge_uniqueness(field: str, indexes: list[Mapping[str, Any]], shard_key: Mapping[str, Any] | None) -> Uniqueness:
+    """The verdict from what listIndexes and ``config.collections`` say. Pure."""
+    keys = tuple(shard_key) if shard_key is not None else None
+    found = next((index for index in indexes if is_unique_on(index, field)), None)
+    if keys is not None and keys != (field,):
+        return Uniqueness(
+            False,
+            f"The collection is sharded by {clean(', '.join(keys))}: each shard keeps {clean(field)} unique by itself "
+            "at most. Use the proxy collection.",
+            shard_key=keys,
+        )
+    if keys is not None and shard_key is not None and shard_key[field] == "hashed":
+        return Uniqueness(False, "A hashed shard key cannot be unique. Use the proxy collection.", shard_key=keys)
+    if found is None:
+        return Uniqueness(False, f"No unique index on {clean(field)} alone covers every document.", shard_key=keys)
+    return Uniqueness(True, "A unique index covers every document.", clean(str(found["name"])), keys)
+
+
+def verify_unique(collection: Collection[Any], field: str) -> Uniqueness:
+    """Whether the database keeps ``field`` unique over the whole collection."""
+    return run(_verify(fit(collection, asynchronous=False), field))
+
+
+async def verify_unique_async(collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any], field: str) -> Uniqueness:
+    """:func:`verify_unique` for asynchronous clients."""
+    return await run_async(_verify(fit(collection, asynchronous=True), field))
+
+
+def ensure_unique(collection: Collection[Any], field: str) -> Uniqueness:
+    """Create the unique index if it is missing, and verify it.
+
+    Raises NotUnique where documents repeat a value already, or where the shard key forbids it.
+    """
+    return run(_ensure(fit(collection, asynchronous=False), field))
+
+
+async def ensure_unique_async(collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any], field: str) -> Uniqueness:
+    """:func:`ensure_unique` for asynchronous clients."""
+    return await run_async(_ensure(fit(collection, asynchronous=True), field))
+
+
+def _verify(collection: Any, field: str) -> Steps[Uniqueness]:
+    where = f"{name_of(collection)}.{clean(field)}"
+    patience = Patience(Deadlines())
+    indexes = yield from asked(Call(collection, "list_indexes", listing=True), where=where, patience=patience)
+    shard_key = yield from _shard_key(collection, patience)
+    return judge_uniqueness(field, indexes, shard_key)
+
+
+def _shard_key(collection: Any, patience: Patience) -> Steps[Mapping[str, Any] | None]:
+    """The shard key as ``config.collections`` has it. It exists on a sharded cluster only."""
+    config = collection.database.client.config.get_collection("collections", read_preference=ReadPreference.PRIMARY)
+    try:
+        row = yield Call(config, "find_one", ({"_id": collection.full_name},), seconds=patience.call_seconds())
+    except OperationFailure as error:
+        if error.code == _UNAUTHORIZED:
+            return None
+        raise out_of_time(error, name_of(collection), 0) from error
+    except PyMongoError as error:
+        raise out_of_time(error, name_of(collection), 0) from error
+    if row is None or row.get("dropped") or row.get("unsplittable"):
+        return None
+    key: Mapping[str, Any] = row["key"]
+    return key
+
+
+def _ensure(collection: Any, field: str) -> Steps[Uniqueness]:
+    found = yield from _verify(collection, field)
+    if found.kept:
+        return found
+    where = f"{name_of(collection)}.{clean(field)}"
+    try:
+        yield Call(collection, "create_index", ([(field, 1)],), seconds=_BUILD_SECONDS, options={"unique": True})
+    except PyMongoError as error:
+        said = clean(str(error), 200)
+        if judge(error) is Outcome.DUPLICATE:
+            raise NotUnique(f"{where} holds a value twice already.", said) from error
+        if isinstance(error, OperationFailure):
+            raise NotUnique(f"The server cannot keep {where} unique.", said) from error
+        raise out_of_time(error, where, 0) from error
+    found = yield from _verify(collection, field)
+    if not found.kept:
+        raise NotUnique(f"{where} is not kept unique.", found.reason)
+    return found

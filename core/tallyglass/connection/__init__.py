@@ -1,0 +1,1 @@
+"""What the user gave: a target, its secrets, saved profiles."""

@@ -1,0 +1,1 @@
+"""Follow counters live: collections, trackers, views, pools and drift."""

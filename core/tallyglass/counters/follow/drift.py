@@ -1,0 +1,167 @@
+"""Is a counter behind the ids in its collection? Then the next insert collides.
+
+One indexed read a target: the largest number in the field that the counter fills. It is read *before* the counter,
+so that inserts in between can only make the counter look further ahead, never behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection as Collected
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from bson.objectid import ObjectId
+
+from tallyglass.counters.follow.tracker import Tracker
+from tallyglass.counters.numbers import Number, as_number, numeric_type
+from tallyglass.counters.recognise.config import Target
+from tallyglass.counters.recognise.discovery import is_lost, trouble_of
+from tallyglass.counters.recognise.shapes import dig
+from tallyglass.counters.snapshot import Trouble
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.mongo.gateway import Gateway, Namespace
+
+AGAIN_SECONDS = 30.0
+"""How long a largest id counts before it is read again."""
+
+NUMBERS = {"$gte": float("-inf"), "$lte": float("inf")}
+"""A condition that only numbers meet, in the bounds of an index: other types sort above them."""
+
+_AT_ONCE = 4
+_READ_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest id in a target and the smallest, and how many documents it has by its metadata.
+
+    ``read_at`` is when (monotonic); ``dated`` whether the documents have ObjectIds.
+    """
+
+    target: Target
+    number: int
+    smallest: int
+    documents: int
+    read_at: float
+    dated: bool
+
+
+class DriftCheck:
+    """Reads the largest ids of the targets of trackers, a few at a time."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._tried: dict[str, float] = {}
+        self._indexed: set[Target] = set()
+        self._new: set[str] = set()
+        self.largest: dict[str, Largest] = {}
+        self._refused: dict[str, Trouble] = {}
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """The targets that this user may not read, each once."""
+        return tuple(dict.fromkeys(self._refused.values()))
+
+    async def advance(self, trackers: Iterable[Tracker], seen: Collected[Namespace], seconds: float) -> None:
+        """Read what is due, for about ``seconds``; ``seen`` are the collections there are. Raises for a lost server."""
+        deadline = time.monotonic() + seconds
+        due = [tracker for tracker in trackers if tracker.identity.targets and self._is_due(tracker)]
+        due.sort(key=lambda tracker: self._tried.get(tracker.identity.key, 0.0))
+        while due and time.monotonic() < deadline:
+            batch, due = due[:_AT_ONCE], due[_AT_ONCE:]
+            await asyncio.gather(*(self._read(tracker, seen) for tracker in batch))
+
+    def apply(self, trackers: Iterable[Tracker], read_after: float) -> None:
+        """Tell trackers their drift, from what was read before ``read_after`` (monotonic), when their values were.
+
+        Once for each reading: the counter goes on, and an id read half a minute ago would make it look ever further
+        ahead.
+        """
+        for tracker in trackers if self._new else ():
+            key = tracker.identity.key
+            largest = self.largest.get(key)
+            if key in self._new and largest and largest.read_at < read_after:
+                tracker.compare(largest.target, largest.number, burned(largest, tracker.value))
+                self._new.discard(key)
+
+    def forget(self, keys: Collected[str]) -> None:
+        """Drop what is known of counters that are not among ``keys``."""
+        for known in (self._tried, self.largest, self._refused):
+            for gone in [key for key in known if key not in keys]:
+                del known[gone]
+        self._new.intersection_update(keys)
+
+    def _is_due(self, tracker: Tracker) -> bool:
+        tried = self._tried.get(tracker.identity.key)
+        if tracker.drift is not None and tracker.drift < 0:
+            # Somebody is about to mend it, and wants to see that.
+            return True
+        return tried is None or time.monotonic() - tried >= AGAIN_SECONDS
+
+    async def _read(self, tracker: Tracker, seen: Collected[Namespace]) -> None:
+        key = tracker.identity.key
+        self._tried[key] = time.monotonic()
+        self._refused.pop(key, None)
+        for target in tracker.identity.targets:
+            if target.ns not in seen:
+                continue
+            try:
+                largest = await self._largest(target)
+            except (PrivilegeError, ReadError) as error:
+                if is_lost(error):
+                    raise
+                if isinstance(error, PrivilegeError):
+                    self._refused[key] = _unknown(target.ns, error)
+                continue
+            if largest:
+                self._refused.pop(key, None)
+                self.largest[key] = largest
+                self._new.add(key)
+                return
+        self.largest.pop(key, None)
+
+    async def _largest(self, target: Target) -> Largest | None:
+        if target.field != "_id" and target not in self._indexed:
+            indexes = await self._gateway.list_indexes(target.ns)
+            if not any(_leads(index, target.field) for index in indexes):
+                return None
+            self._indexed.add(target)
+        began = time.monotonic()
+        top, bottom = await asyncio.gather(self._end(target, -1), self._end(target, 1))
+        if top is None or bottom is None:
+            return None
+        documents = await self._gateway.estimate(target.ns)
+        return Largest(target, top[0], bottom[0], documents, began, isinstance(top[1], ObjectId))
+
+    async def _end(self, target: Target, direction: int) -> tuple[int, object] | None:
+        row = await self._gateway.find_one(
+            target.ns,
+            {target.field: NUMBERS},
+            projection={target.field: 1},
+            sort=[(target.field, direction)],
+            time_ms=_READ_MS,
+        )
+        raw = dig(row, target.field)
+        number = as_number(raw) if numeric_type(raw) is not None else None
+        return (number, row.get("_id")) if row is not None and isinstance(number, int) else None
+
+
+def _unknown(ns: Namespace, error: PrivilegeError) -> Trouble:
+    trouble = trouble_of(str(ns), error)
+    return replace(trouble, title=f"Whether its counter is behind is not known. {trouble.title}", partial=True)
+
+
+def burned(largest: Largest, value: Number) -> float | None:
+    """The share of the ids up to a counter's ``value`` that no document has: never used, or deleted since."""
+    handed_out = value - largest.smallest + 1
+    return min(1.0, max(0.0, 1 - largest.documents / handed_out)) if handed_out >= 1 else None
+
+
+def _leads(index: Mapping[str, object], field: str) -> bool:
+    """Whether an index can serve a sort on the numbers of a field: it comes first, and no number is left out."""
+    keys = index.get("key")
+    first = next(iter(keys), "") if isinstance(keys, Mapping) else ""
+    unusable = "partialFilterExpression" in index or index.get("hidden")
+    return first == field and isinstance(keys, Mapping) and keys[first] in (1, -1) and not unusable

@@ -1,0 +1,74 @@
+"""The order of counters on a screen: the most urgent first, sorted anew only where something changed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from heapq import merge
+from operator import itemgetter
+
+from tallyglass.counters.follow.pacer import Pacer
+from tallyglass.counters.follow.tracker import Tracker
+from tallyglass.counters.snapshot import Counter
+from tallyglass.counters.verdict import Thresholds, grade
+
+Row = tuple[tuple[tuple[int, float, float], str], Counter, Tracker]
+"""How urgent, the view, and whose it is."""
+
+_FIRST = itemgetter(0)
+_CHUNK = 1_000
+_THRESHOLDS = Thresholds()
+
+
+def urgency(counter: Counter) -> tuple[int, float, float]:
+    """Smaller is more urgent: critical before warning, then the earliest possible end, then the most used."""
+    early = counter.forecast.early
+    return (
+        -grade(counter, _THRESHOLDS, datetime.now(UTC))[0],
+        early.timestamp() if early else float("inf"),
+        -(counter.used or 0.0),
+    )
+
+
+class Order:
+    """Keeps the views of all trackers in order of urgency."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._round = 0
+
+    async def update(self, trackers: list[Tracker], pacer: Pacer) -> list[Row]:
+        """All views with their trackers, the most urgent first, without holding the event loop for long."""
+        self._round += 1
+        runs, run = list[list[Row]](), list[Row]()
+        for tracker in trackers:
+            view = tracker.view()
+            tracker.listed_in = self._round
+            if tracker.placed is not view:
+                tracker.placed = view
+                run.append(((urgency(view), view.key), view, tracker))
+                if len(run) == _CHUNK:
+                    runs.append(sorted(run, key=_FIRST))
+                    run = []
+            await pacer.rest()
+        runs.append(sorted(run, key=_FIRST))
+        kept: list[Row] = []
+        for row in self._rows:
+            # Its view changed, or it went: then it stands elsewhere, or nowhere.
+            if row[2].placed is row[1] and row[2].listed_in == self._round:
+                kept.append(row)
+            elif row[2].listed_in != self._round:
+                row[2].placed = None
+            await pacer.rest()
+        self._rows = await _merged([kept, *runs], pacer)
+        return self._rows
+
+
+async def _merged(runs: list[list[Row]], pacer: Pacer) -> list[Row]:
+    runs = [run for run in runs if run]
+    if len(runs) < 2:
+        return runs[0] if runs else []
+    rows: list[Row] = []
+    for row in merge(*runs, key=_FIRST):
+        rows.append(row)
+        await pacer.rest()
+    return rows

@@ -1,0 +1,298 @@
+"""One counter as it is followed: its values so far, its flags, and the frozen view of it."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from tallyglass.counters.ceiling import CROSSING, ceiling_of
+from tallyglass.counters.follow.pools import Cell, outlook
+from tallyglass.counters.follow.view import view_of
+from tallyglass.counters.forecast.forecast import NO_HISTORY, forecasts
+from tallyglass.counters.forecast.series import Series
+from tallyglass.counters.history.oplog_samples import Past
+from tallyglass.counters.numbers import INT32_MAX, Number
+from tallyglass.counters.recognise.config import Target
+from tallyglass.counters.recognise.guess import LOOSE
+from tallyglass.counters.recognise.identity import Identity
+from tallyglass.counters.repair import max_command
+from tallyglass.counters.snapshot import Ceiling, Counter, Flag, Forecast, NumericType, Semantics
+from tallyglass.moment import from_seconds, iso
+from tallyglass.text import clean
+
+RECENT = 60
+"""Samples that the recent rates are kept of."""
+
+_LATELY = 30.0
+_SHORTEST = 0.04
+
+_EMPTY = Series()
+# Between values of two sources, whose clocks may differ.
+_MARGIN = 60.0
+_INSTANT = 0.001
+
+
+class Tracker:
+    """Follows one counter, or one pool as a whole. Pure: it is told values and times, and yields views.
+
+    ``placed`` and ``listed_in`` belong to :class:`tallyglass.counters.follow.order.Order`. ``is_counter`` turns false
+    for a mere guess whose value falls: something else is counted there.
+    """
+
+    __slots__ = (
+        "_view",
+        "burn",
+        "cells",
+        "changed_at",
+        "drift",
+        "drift_target",
+        "first_at",
+        "forecasts",
+        "foreseen_at",
+        "high",
+        "identity",
+        "is_counter",
+        "kind",
+        "last_at",
+        "listed_in",
+        "notes",
+        "placed",
+        "rate",
+        "repair",
+        "rewound",
+        "series",
+        "stale_forecast",
+        "type_note",
+        "value",
+        "window",
+    )  # fmt: skip
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+        self.value: Number = 0
+        self.kind = NumericType.INT64
+        self.series = _EMPTY
+        self.first_at: float | None = None
+        self.last_at = 0.0
+        self.is_counter = True
+        self.placed: Counter | None = None
+        self.listed_in = 0
+        self.changed_at: float | None = None
+        self.high: Number | None = None
+        self.rewound: tuple[Flag, str] | None = None
+        self.type_note = ""
+        self.rate: float | None = None
+        self.drift: int | None = None
+        self.burn: float | None = None
+        self.drift_target = ""
+        self.repair = ""
+        self.notes: tuple[str, ...] = ()
+        self.forecasts: tuple[Forecast, ...] = (NO_HISTORY,)
+        self.stale_forecast = False
+        self.foreseen_at = 0.0
+        self.window: deque[tuple[float, Number]] | None = None
+        self.cells: Sequence[Cell] = ()
+        self._view: Counter | None = None
+
+    def observe(self, number: Number, kind: NumericType, at: float) -> None:
+        """Take in the value read at a moment (seconds since 1970)."""
+        if self.first_at is None:
+            self.first_at = self.last_at = at
+            self.value, self.kind = number, kind
+            return
+        if kind is not self.kind:
+            self._type_changed(kind, at)
+        if number != self.value:
+            self._value_changed(number, at)
+        elif self.window is None:
+            self.last_at = at
+            return
+        self._take(number, at)
+        self._measure(at)
+
+    def observe_pool(self, cells: Sequence[Cell], kind: NumericType, at: float) -> None:
+        """Take in all documents of a pool; the value followed is the sum of the ids they issued."""
+        if self.cells and len(cells) != len(self.cells):
+            # Another set of documents is another pool: its sum says nothing about what the old one handed out.
+            self.series = _EMPTY
+            self.first_at, self.window, self.rate = None, None, None
+        if cells != self.cells:
+            self.cells, self._view = cells, None
+        self.observe(sum(cell.issued for cell in cells), kind, at)
+
+    def add_past(self, points: Iterable[Past], steps: int | None = None, *, holes_break: bool = False) -> None:
+        """Take in values from before those known: what they say of breaks, and where they belong to this life.
+
+        ``steps`` is how many changes they stand for, where that is not their own number. ``holes_break`` is for points
+        between which things may have happened unseen.
+        """
+        if self.first_at is None or self.series.broken_at is not None:
+            return
+        self._begin_series()
+        if not len(self.series):
+            return
+        first, value = self.series.times[0], self.series.values[0]
+        known = sorted(points, key=lambda past: past.at)
+        if first < self.first_at:
+            known = [past for past in known if past.at < first - _MARGIN]
+        if not known:
+            return
+        kept: list[tuple[float, float]] = []
+        after = [*known[1:], Past(first, value, self.kind)]
+        for past, following in zip(known, after, strict=True):
+            if math.isfinite(past.number):
+                # They are known to lie before the first look, whatever two clocks make of it.
+                kept.append((min(past.at, first - _INSTANT), float(past.number)))
+            if _family(following.kind) != _family(past.kind):
+                self.type_note = _turned(past.kind, following.kind, following.at)
+                kept.clear()
+            elif following.number < past.number and not self.cells:
+                self._went_back(past.number, following.number, following.at)
+            elif self.high is not None and following.number >= self.high:
+                self.high, self.rewound = None, None
+        self.series.extend_back(kept, steps, holes_break=holes_break)
+        self._measure(self.last_at)
+        self.stale_forecast, self.foreseen_at, self._view = True, 0.0, None
+
+    def compare(self, target: Target, largest: int, burn: float | None) -> None:
+        """Take in the largest id in the collection that this counter serves, read before the counter itself was.
+
+        ``burn`` is the share of ids without a document, None where that is not known.
+        """
+        issued = self.issued()
+        drift = None if issued is None else int(issued - largest)
+        text = clean(f"{target.ns}.{target.field}")
+        if (drift, text, burn) == (self.drift, self.drift_target, self.burn):
+            return
+        self.drift, self.drift_target, self.burn, self.repair, self._view = drift, text, burn, "", None
+        if drift is not None and drift < 0:
+            ahead = 1 if self.identity.semantics is Semantics.NEXT else 0
+            self.repair = max_command(self.identity.ns, self.identity.doc_id, self.identity.path, largest + ahead)
+
+    def settle(self, now: float) -> None:
+        """Bring what only the passing of time changes up to date, for a counter at rest."""
+        if not len(self.series):
+            if self.rate is None and self.first_at is not None and now - self.first_at >= _SHORTEST:
+                self.rate, self._view = 0.0, None
+            return
+        self._measure(now)
+        if self.last_at > self.series.times[-1]:
+            self.series.add(self.last_at, float(self.value))
+        self.foresee(now)
+
+    def _begin_series(self) -> None:
+        """Most counters of a large deployment never move while they are watched: a series is made when it is needed."""
+        if self.series is _EMPTY:
+            self.series = Series()
+            if self.first_at is not None and math.isfinite(self.value):
+                self.series.add(self.first_at, float(self.value))
+
+    def _type_changed(self, kind: NumericType, at: float) -> None:
+        if _family(kind) != _family(self.kind):
+            self._begin_series()
+            self.type_note = _turned(self.kind, kind, at)
+            self.series.break_off(at, f"the type changed to {kind}")
+            self.foreseen_at = 0.0
+        self.kind = kind
+        self.stale_forecast, self._view = True, None
+
+    def _value_changed(self, number: Number, at: float) -> None:
+        self._begin_series()
+        if self.window is None:
+            self.window = deque([(self.last_at, self.value)], maxlen=RECENT)
+        if math.isfinite(self.value) and (self.series.broken_at is None or self.last_at > self.series.broken_at):
+            self.series.add(self.last_at, float(self.value))
+        if number < self.value and self.identity.confidence <= LOOSE:
+            self.is_counter = False
+        elif number < self.value:
+            self._went_back(self.value, number, at)
+        elif self.high is not None and number >= self.high:
+            self.high, self.rewound = None, None
+        self.value, self.changed_at = number, at
+        self.stale_forecast, self._view = True, None
+
+    def _went_back(self, high: Number, number: Number, at: float) -> None:
+        """Remember that the value fell from ``high``: until it is there again, ids are handed out a second time."""
+        high = max(high, self.high if self.high is not None else high)
+        start = self.identity.start
+        flag = Flag.RESET if number - start <= 0.01 * (high - start) else Flag.REWOUND
+        self.high = high
+        self.rewound = (flag, f"Went back from {high} to {number} at {iso(from_seconds(round(at)))}.")
+        self.window = deque([(at, number)], maxlen=RECENT)
+        self.foreseen_at, self._view = 0.0, None
+
+    def _take(self, number: Number, at: float) -> None:
+        self.last_at = at
+        if math.isfinite(number) and self.series is not _EMPTY:
+            self.series.add(at, float(number))
+        if self.window is not None:
+            self.window.append((at, number))
+
+    def _measure(self, at: float) -> None:
+        """Bring the rate of now up to date: that of the last half minute, or of as much as is known."""
+        points = self.series
+        since = max(points.times[0], at - _LATELY) if len(points) else at
+        if self.cells and self.first_at is not None:
+            # Its past is estimated from a few of its documents, which is too coarse to tell the rate of now; and it
+            # goes on by batches, so that none within some seconds does not mean that it rests.
+            if self.changed_at is None and at - self.first_at < _LATELY:
+                return
+            since = max(since, self.first_at)
+        if at - since < _SHORTEST:
+            return
+        rate = max(0.0, (points.values[-1] - points.value_at(since)) / (at - since))
+        if rate != self.rate or rate:
+            self.rate, self._view = rate, None
+        if not rate and self.window is not None and len(self.window) == RECENT:
+            # Nothing for a whole window: stop keeping one until the value moves again.
+            self.window = None
+
+    @property
+    def ceiling(self) -> Ceiling:
+        """The ceiling that binds now."""
+        if self.cells:
+            return Ceiling(sum(cell.capacity for cell in self.cells), f"MAX_VALUE of {len(self.cells):,} documents")
+        known = self.identity
+        return ceiling_of(
+            self.kind, bound=known.bound, bound_name=known.bound_name, consumers=known.consumers, digits=known.digits
+        )
+
+    def is_due(self, now: float) -> bool:
+        """Whether the forecasts ought to be worked out anew: they age the slower the more history they stand on."""
+        return self.stale_forecast and now - self.foreseen_at >= min(self.series.span / 500, 30.0)
+
+    def foresee(self, now: float) -> None:
+        """Work the forecasts out anew: for the ceiling, for 2^31, and for a pool's three events."""
+        issued = self.issued()
+        if issued is None:
+            made: tuple[Forecast, ...] = (Forecast(note="Not a finite number."),)
+        elif self.cells:
+            ahead = outlook(self.cells)
+            made = forecasts(self.series, (ahead.empty, ahead.first_full, ahead.two_tries), now)
+        else:
+            limits = (self.ceiling, CROSSING) if issued < INT32_MAX else (self.ceiling,)
+            made = forecasts(self.series, [limit.value - issued for limit in limits], now)
+        self.forecasts, self.foreseen_at = made, now
+        self.stale_forecast, self._view = False, None
+
+    def issued(self) -> Number | None:
+        """The last id that was handed out; of a pool how many. None where that is not finite."""
+        if not math.isfinite(self.value):
+            return None
+        return self.value - (1 if self.identity.semantics is Semantics.NEXT and not self.cells else 0)
+
+    def view(self) -> Counter:
+        """The frozen view; the same object as long as nothing changed."""
+        if self._view is None:
+            self._view = view_of(self)
+        return self._view
+
+
+def _family(kind: NumericType) -> NumericType:
+    # The server promotes an int32 by itself: that is no change of kind.
+    return NumericType.INT64 if kind is NumericType.INT32 else kind
+
+
+def _turned(before: NumericType, after: NumericType, at: float) -> str:
+    return f"Turned from {before} into {after} at {iso(from_seconds(int(at)))}."

@@ -1,0 +1,109 @@
+"""From a counter as it is followed to the frozen view of it: its share used, its flags, its notes."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tallyglass.counters.forecast.forecast import NO_HISTORY
+from tallyglass.counters.numbers import INT32_MAX, Number, is_stalled
+from tallyglass.counters.snapshot import Ceiling, Counter, Flag, Forecast, NumericType, Pool
+from tallyglass.moment import from_seconds
+
+if TYPE_CHECKING:
+    from tallyglass.counters.follow.tracker import Tracker
+
+_GRAPH_POINTS = 240
+
+
+def view_of(tracker: Tracker) -> Counter:
+    """The frozen view of a counter as it is followed."""
+    known, ceiling = tracker.identity, tracker.ceiling
+    issued = tracker.issued()
+    span = ceiling.value - known.start
+    used = None if issued is None or span <= 0 else min(1.0, max(0.0, (issued - known.start) / span))
+    pool = _pool(tracker) if tracker.cells else None
+    return Counter(
+        key=known.key,
+        ns=known.ns_text,
+        id=known.id,
+        field=known.field,
+        shape=known.shape,
+        library=known.library,
+        value=tracker.value,
+        type=tracker.kind,
+        semantics=known.semantics,
+        start=known.start,
+        ceiling=ceiling,
+        used=used,
+        rate=tracker.rate,
+        forecast=tracker.forecasts[0],
+        crossing=_crossing(tracker, issued),
+        drift=tracker.drift,
+        target=tracker.drift_target,
+        repair=tracker.repair,
+        burn=tracker.burn,
+        flags=_flags(tracker, ceiling, issued, pool),
+        notes=_notes(tracker),
+        recent=_recent(tracker),
+        history=tracker.series.for_graph(_GRAPH_POINTS) if len(tracker.series) > 1 else (),
+        confidence=known.confidence,
+        pool=pool,
+        at=None if tracker.changed_at is None else from_seconds(tracker.changed_at),
+    )
+
+
+def _crossing(tracker: Tracker, issued: Number | None) -> Forecast | None:
+    if tracker.cells or issued is None or issued >= INT32_MAX:
+        return None
+    return tracker.forecasts[1] if len(tracker.forecasts) > 1 else NO_HISTORY
+
+
+def _flags(tracker: Tracker, ceiling: Ceiling, issued: Number | None, pool: Pool | None) -> tuple[Flag, ...]:
+    flags: list[Flag] = []
+    if not pool and is_stalled(tracker.value, tracker.kind):
+        flags.append(Flag.STALLED)
+    if issued is not None and issued >= ceiling.value:
+        flags.append(Flag.EMPTY if pool else Flag.FULL)
+    if tracker.drift is not None and tracker.drift < 0:
+        flags.append(Flag.BEHIND)
+    if tracker.rewound:
+        flags.append(tracker.rewound[0])
+    if tracker.kind is NumericType.DOUBLE:
+        flags.append(Flag.DOUBLE)
+    if pool and 0 < pool.full < pool.documents:
+        flags.append(Flag.FIRST_FULL)
+    if tracker.identity.confidence < 1:
+        flags.append(Flag.GUESS)
+    return tuple(flags)
+
+
+def _notes(tracker: Tracker) -> tuple[str, ...]:
+    notes = [tracker.type_note, tracker.rewound[1] if tracker.rewound else "", *tracker.notes]
+    if isinstance(tracker.value, float) and not tracker.cells:
+        notes.append("Not a whole number." if math.isfinite(tracker.value) else "Not a finite number.")
+    return tuple(note for note in notes if note)
+
+
+def _recent(tracker: Tracker) -> tuple[float, ...]:
+    if tracker.window is None:
+        return ()
+    points = list(tracker.window)
+    return tuple(max(0.0, (b[1] - a[1]) / (b[0] - a[0])) for a, b in pairwise(points) if b[0] > a[0])
+
+
+def _pool(tracker: Tracker) -> Pool:
+    cells = tracker.cells
+    events = tracker.forecasts if len(tracker.forecasts) == 3 else (NO_HISTORY,) * 3
+    return Pool(
+        documents=len(cells),
+        full=sum(cell.issued >= cell.capacity for cell in cells),
+        used=tuple(cell.used for cell in cells),
+        ids=tuple(cell.id for cell in cells),
+        values=tuple(cell.value for cell in cells),
+        maxima=tuple(cell.bound for cell in cells),
+        first_full=events[1],
+        two_tries=events[2],
+        empty=events[0],
+    )

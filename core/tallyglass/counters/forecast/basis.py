@@ -1,0 +1,182 @@
+"""What a forecast stands on: the rate over whole cycles, the shape of a cycle, how irregular it is, and a trend.
+
+Worked out once from the series of a counter; every question about that counter is then answered from it.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tallyglass.counters.forecast.cycle import irregularity, level_now, smooth_week, swing, unexplained, without_chance
+from tallyglass.counters.forecast.series import DAY, HOUR, WEEK, Series
+from tallyglass.counters.forecast.shift import at_new_level, belief, find_shifts, odd_days
+from tallyglass.counters.forecast.trend import USUAL_CHANGE, clear_trend, usual_change
+
+NEARLY = 0.01
+"""A span that lacks this share of a day or a week counts as a whole one."""
+
+_LARGEST = 1e100
+_PARTS_OF_A_SPAN = 12
+# Hours that a block may have, all of them parts of a day, of which three are needed.
+_BLOCKS = (1, 2, 3, 4, 6, 8)
+# Of the noise of 168 hours, a week that is smoothed to the totals of seven days and one shape keeps so much.
+_SMOOTHED = 30 / 168
+# A swing counts as far as its square exceeds that of chance so many times.
+_SURE = 3.0
+# One day of seven at the double level makes the days 0.24 odd, and the rate wrong by 0.56 as a logarithm.
+_ODD_DAYS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What the past of a counter says.
+
+    ``seconds`` is the span that the rate was taken over, ``total`` the ids handed out in it, at the level of its end.
+    ``cycle`` is a week, a day, or the span itself; ``profile`` the usual ids of each of its equal parts. ``irregular``
+    is the standard deviation of the ids of a block of ``block`` seconds over their mean, cycles left out. ``span`` and
+    ``steps`` are of the whole series.
+
+    ``level`` is the rate at the end over the mean, 1 for whole cycles, which say more. ``swing`` is how far the parts
+    of the cycle lie apart, ``sure_swing`` what of it is not chance. ``trend`` is by how much the logarithm of the
+    weekly total rises each week, 0 where that is not clear; ``change`` by how much it changes otherwise. ``shifted``
+    says how many seconds ago the level last changed, and to how many times; ``doubt`` is the standard deviation of the
+    logarithm that comes from a change that too few days have shown.
+    """
+
+    seconds: float
+    total: float
+    cycle: float
+    profile: tuple[float, ...]
+    block: float
+    irregular: float
+    span: float
+    steps: int
+    level: float = 1.0
+    swing: float = 0.0
+    sure_swing: float = 0.0
+    trend: float = 0.0
+    change: float = USUAL_CHANGE
+    shifted: tuple[float, float] | None = None
+    doubt: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Ids a second."""
+        return self.total / self.seconds
+
+
+def read_basis(series: Series) -> Basis | None:
+    """The rate is that over the largest whole number of weeks, else of days, else over all.
+
+    None without any span, and for numbers so large that their squares are not numbers any more.
+    """
+    span = series.span
+    if len(series) < 2 or span <= 0 or max(abs(series.values[0]), abs(series.values[-1])) > _LARGEST:
+        return None
+    for cycle, of_cycle in ((WEEK, _of_weeks), (DAY, _of_days)):
+        whole = int(span / cycle + NEARLY)
+        if whole:
+            return of_cycle(series, whole)
+    return _of_a_part(series)
+
+
+def _of_a_part(series: Series) -> Basis:
+    """Less than a day was seen: the level of its end says more about the next hours than the mean does."""
+    span = series.span
+    blocks = _rises(series, span, _PARTS_OF_A_SPAN)
+    return Basis(
+        seconds=span,
+        total=sum(blocks),
+        cycle=span,
+        profile=(sum(blocks),),
+        block=span / _PARTS_OF_A_SPAN,
+        irregular=irregularity(blocks),
+        span=span,
+        steps=series.steps,
+        level=level_now(blocks),
+    )
+
+
+def _of_days(series: Series, days: int) -> Basis:
+    hours, width = _rises(series, days * DAY, days * 24), _block_hours(series, days * DAY)
+    irregular = irregularity(_joined(hours, width))
+    profile = [sum(hours[hour::24]) / days for hour in range(24)]
+    noise, wide = irregular * math.sqrt(width / days), swing(profile)
+    return Basis(
+        seconds=days * DAY,
+        total=sum(hours),
+        cycle=DAY,
+        profile=tuple(without_chance(profile, noise)),
+        block=width * HOUR,
+        irregular=irregular,
+        span=series.span,
+        steps=series.steps,
+        swing=wide,
+        sure_swing=math.sqrt(max(0.0, wide**2 - _SURE * noise**2)),
+    )
+
+
+def _of_weeks(series: Series, weeks: int) -> Basis:
+    hours, width = _rises(series, weeks * WEEK, weeks * 168), _block_hours(series, weeks * WEEK)
+    count = weeks * 7
+    few = count / max(series.steps, 1)
+    shifts = find_shifts(_joined(hours, 24), few)
+    if shifts:
+        hours = at_new_level(hours, shifts)
+    days = _joined(hours, 24)
+    week = smooth_week([sum(hours[hour::168]) / weeks for hour in range(168)])
+    irregular = unexplained(_joined(hours, width), _joined(week, width))
+    chance_of_a_day = max(few, irregular**2 * width / 24)
+    if weeks > 1:
+        doubt = math.hypot(*(shift.size * (1 - belief(shift, count)) for shift in shifts))
+    else:
+        doubt = _ODD_DAYS * math.sqrt(max(0.0, odd_days(hours) ** 2 - chance_of_a_day))
+    last = max(shifts, key=lambda shift: shift.day, default=None)
+    return Basis(
+        seconds=weeks * WEEK,
+        total=sum(days),
+        cycle=WEEK,
+        profile=tuple(without_chance(week, irregular * math.sqrt(width / weeks * _SMOOTHED))),
+        block=width * HOUR,
+        irregular=irregular,
+        span=series.span,
+        steps=series.steps,
+        trend=clear_trend(days),
+        change=usual_change(_joined(days, 7), [shift.size for shift in shifts], chance_of_a_day / 7),
+        shifted=(last.age(count) * DAY, math.exp(last.size)) if last else None,
+        doubt=doubt,
+    )
+
+
+def _rises(series: Series, seconds: float, count: int) -> list[float]:
+    """The ids of equal parts of the last ``seconds``; between two points the value goes on a line."""
+    times, values = series.times, series.values
+    start, last = times[-1] - seconds, len(times) - 1
+    index, before, rises = 0, 0.0, []
+    for n in range(count + 1):
+        at = start + n * seconds / count
+        index = bisect_left(times, at, index)
+        if index == 0 or index > last:
+            value = values[min(index, last)]
+        else:
+            low, begun = values[index - 1], times[index - 1]
+            value = low + (values[index] - low) * (at - begun) / (times[index] - begun)
+        if n:
+            rises.append(value - before)
+        before = value
+    return rises
+
+
+def _joined(parts: Sequence[float], width: int) -> list[float]:
+    return [sum(parts[start : start + width]) for start in range(0, len(parts), width)] if width > 1 else [*parts]
+
+
+def _block_hours(series: Series, seconds: float) -> int:
+    """Hours that a block must have so that the older half of the past tells blocks apart."""
+    end = series.times[-1]
+    start, middle = (bisect_left(series.times, end - part) for part in (seconds, seconds / 2))
+    apart = seconds / 2 / max(1, middle - start) / HOUR
+    return next((hours for hours in _BLOCKS if hours >= apart), _BLOCKS[-1])

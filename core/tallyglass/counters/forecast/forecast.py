@@ -1,0 +1,97 @@
+"""When a counter runs out: early, likely and late, and the honest refusal where nobody can say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from tallyglass.counters.forecast.basis import Basis, read_basis
+from tallyglass.counters.forecast.estimate import Estimate, estimate
+from tallyglass.counters.forecast.series import DAY, HOUR, Series
+from tallyglass.counters.snapshot import Forecast
+from tallyglass.moment import from_seconds
+
+MIN_STEPS = 10
+MIN_SHARE = 0.05
+"""A date needs a history of at least this share of the time it lies ahead."""
+
+NO_HISTORY = Forecast(note="No history yet.")
+
+_YEAR_9999 = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+_MUCH_DOUBT = 0.2
+
+
+def forecast(series: Series, remaining: float, now: float) -> Forecast:
+    """When ``remaining`` more ids are gone, as seen at ``now`` (seconds since 1970)."""
+    return forecasts(series, [remaining], now)[0]
+
+
+def forecasts(series: Series, remaining: Sequence[float], now: float) -> tuple[Forecast, ...]:
+    """When so many more ids are gone, for several numbers at once."""
+    basis = read_basis(series)
+    if basis is None:
+        return (NO_HISTORY,) * len(remaining)
+    return tuple(_forecast(basis, ids, now) for ids in remaining)
+
+
+def _forecast(basis: Basis, remaining: float, now: float) -> Forecast:
+    base = Forecast(rate=basis.rate, basis=say_span(basis.seconds), history_seconds=basis.span, steps=basis.steps)
+    if basis.rate <= 0:
+        return replace(base, far=True, note=f"No allocation seen in {say_span(basis.span)}.")
+    if remaining <= 0:
+        moment = from_seconds(now)
+        return replace(base, early=moment, likely=moment, late=moment, spread=1.0, note="Already there.")
+    found = estimate(basis, remaining)
+    base = replace(base, spread=found.spread)
+    if now + found.early > _YEAR_9999:
+        return replace(base, far=True, note="Beyond the year 9999.")
+    too_little = why_too_little(basis, found)
+    if too_little:
+        return replace(base, note=too_little)
+    early, likely, late = (_date(now, seconds) for seconds in (found.early, found.ahead, found.late))
+    note = what_changed(basis) if late else "The late end lies beyond the year 9999."
+    return replace(base, early=early, likely=likely, late=late, far=likely is None, note=note)
+
+
+def why_too_little(basis: Basis, found: Estimate) -> str:
+    """Why no date may be given; empty where one may."""
+    width = f"the band would span {say_factor(found.spread)}"
+    if basis.steps < MIN_STEPS:
+        return f"Too early to say: {basis.steps} changes seen, {MIN_STEPS} needed; {width}."
+    least = max(MIN_SHARE * found.ahead, min(2 * HOUR, found.ahead / 4))
+    if basis.span < least:
+        return f"Too early to say: {say_span(basis.span)} seen, {say_span(least)} needed; {width}."
+    return ""
+
+
+def what_changed(basis: Basis) -> str:
+    """What makes the past differ from the present, in words; empty where nothing does."""
+    if basis.shifted is not None:
+        ago, factor = basis.shifted
+        sure = "changed" if basis.doubt < _MUCH_DOUBT else "seems to have changed"
+        return f"The load {sure} {say_span(ago)} ago, to {factor:.2g} times: older days count at the new level."
+    if basis.doubt >= _MUCH_DOUBT:
+        return "The days of the one week seen differ: a habit or a change of load, so the band is wider."
+    return ""
+
+
+def say_span(seconds: float) -> str:
+    """A length of time in one unit: ``40 s``, ``3 h``, ``7 days``, ``4 years``."""
+    if seconds >= 730 * DAY:
+        return f"{seconds / (365.25 * DAY):.0f} years"
+    for unit, name in ((DAY, "days"), (HOUR, "h"), (60.0, "min")):
+        if seconds >= unit * 0.995:
+            count = seconds / unit
+            text = f"{count:.0f}" if abs(count - round(count)) < 0.05 or count >= 10 else f"{count:.1f}"
+            return f"{text} {'day' if text == '1' and name == 'days' else name}"
+    return f"{seconds:.0f} s"
+
+
+def say_factor(factor: float) -> str:
+    """A factor as text: ``6x``; over a thousand no number helps."""
+    return f"{factor:.1f}x" if factor < 10 else f"{factor:.0f}x" if factor < 1000 else "more than 1,000x"
+
+
+def _date(now: float, ahead: float) -> datetime | None:
+    return from_seconds(now + ahead) if now + ahead < _YEAR_9999 else None

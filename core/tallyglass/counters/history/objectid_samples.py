@@ -1,0 +1,75 @@
+"""Weeks of past values from the collection that a counter serves: an ObjectId says when its document was made.
+
+Where the target's documents have ObjectIds and keep the number in an indexed field, a few dozen reads by index give
+``(time, value)`` points as far back as the documents go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from bson.objectid import ObjectId
+
+from tallyglass.counters.follow.drift import NUMBERS
+from tallyglass.counters.history.oplog_samples import Past
+from tallyglass.counters.numbers import as_number, numeric_type
+from tallyglass.counters.recognise.config import Target
+from tallyglass.counters.recognise.shapes import dig
+from tallyglass.counters.snapshot import NumericType
+from tallyglass.mongo.gateway import Gateway
+
+POINTS = 48
+_AT_ONCE = 4
+_READ_MS = 300
+
+
+async def read_dated(
+    gateway: Gateway, target: Target, largest: int, kind: NumericType, ahead: int, seconds: float
+) -> list[Past]:
+    """Past values of a counter whose ids are in ``target``, oldest first, as far as ``seconds`` reach.
+
+    ``largest`` is the largest id there; ``ahead`` is 1 where the counter stores the next id, else 0.
+    """
+    deadline = time.monotonic() + seconds
+    first = await _at_least(gateway, target, None)
+    if first is None or first[1] >= largest:
+        return []
+    found = {first}
+    wanted = _spread(first[1], largest)
+    while wanted and time.monotonic() < deadline:
+        batch, wanted = wanted[:_AT_ONCE], wanted[_AT_ONCE:]
+        found |= {row for row in await asyncio.gather(*(_at_least(gateway, target, at) for at in batch)) if row}
+    points: list[Past] = []
+    top: int | None = None
+    for at, number in sorted(found):
+        # A document may be written long after its id was taken: an older one has then shown more already.
+        if top is None or number > top:
+            points.append(Past(at, number + ahead, kind))
+            top = number
+    return points
+
+
+def _spread(low: int, high: int) -> list[int]:
+    """Values between two, half of them over the whole, half over the newest eighth, the most telling first."""
+    half = POINTS // 2
+    whole = [low + (high - low) * n // half for n in range(half, 0, -1)]
+    recent = low + (high - low) * 7 // 8
+    newest = [recent + (high - recent) * n // half for n in range(half - 1, 0, -1)]
+    return list(dict.fromkeys([*whole, *newest]))
+
+
+async def _at_least(gateway: Gateway, target: Target, least: int | None) -> tuple[float, int] | None:
+    condition = NUMBERS if least is None else {**NUMBERS, "$gte": least}
+    row = await gateway.find_one(
+        target.ns,
+        {target.field: condition},
+        projection={target.field: 1},
+        sort=[(target.field, 1)],
+        time_ms=_READ_MS,
+    )
+    if row is None or not isinstance(row.get("_id"), ObjectId):
+        return None
+    raw = dig(row, target.field)
+    number = as_number(raw) if numeric_type(raw) is not None else None
+    return (row["_id"].generation_time.timestamp(), number) if isinstance(number, int) else None

@@ -1,0 +1,214 @@
+"""Past values of counters, read from the oplog: a forecast from the first second.
+
+The work is bounded. The oplog is entered by ``ts``, which the server seeks without a scan, in narrow slices that
+are spread over its whole window, the spread getting finer as long as time is left. How narrow follows from how many
+entries an hour holds, so that the server looks at no more than a fixed number of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bson.timestamp import Timestamp
+
+from tallyglass.counters.follow.pacer import Pacer
+from tallyglass.counters.numbers import Number, as_number, numeric_type
+from tallyglass.counters.recognise.identity import document_key
+from tallyglass.counters.recognise.shapes import dig
+from tallyglass.counters.snapshot import NumericType
+from tallyglass.errors import ReadError
+from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
+
+SLICES = 64
+"""Slices that a window is cut into, at most."""
+
+DOCUMENTS = 1_000_000
+"""Oplog entries that the server looks through for all slices together, at most."""
+
+ENTRIES = 400
+"""Entries of counters that one slice yields, at most."""
+
+SLICE_MS = 250
+_AT_ONCE = 4
+_NARROWEST = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One value that a counter had: when (seconds since 1970), the number, and the type it was stored as."""
+
+    at: float
+    number: Number
+    kind: NumericType
+
+
+Values = dict[Namespace, dict[Hashable, dict[str, list[Past]]]]
+"""Past values by collection, document and path."""
+
+
+async def read_oplog(
+    gateway: Gateway, paths: Mapping[Namespace, Sequence[str]], until: Timestamp, seconds: float, pacer: Pacer
+) -> Values:
+    """Past values of the numbers at ``paths`` in the collections named, up to ``until``, as far as ``seconds`` reach.
+
+    Raises PrivilegeError where the oplog may not be read, ReadError where no server answers; a slice that takes the
+    server too long is left out. Empty where there is no oplog.
+    """
+    if not paths:
+        return {}
+    deadline = time.monotonic() + seconds
+    oldest = await oplog_end(gateway, 1)
+    if oldest is None:
+        return {}
+    first, last = oldest.time, until.time + 1
+    width = (last - first) / SLICES
+    entries = await gateway.estimate(OPLOG)
+    narrow = max(_NARROWEST, min(width, DOCUMENTS / SLICES / max(entries, 1) * (last - first)))
+    starts = [first + part * width for part in scattered(SLICES)]
+    found: Values = {}
+    while starts and time.monotonic() < deadline:
+        batch, starts = starts[:_AT_ONCE], starts[_AT_ONCE:]
+        slices = (_slice(gateway, [*paths], start, min(start + narrow, last)) for start in batch)
+        for rows in await asyncio.gather(*slices):
+            for row in rows:
+                if row["ts"] <= until:
+                    _collect(found, row, paths)
+                await pacer.rest()
+    return found
+
+
+async def oplog_end(gateway: Gateway, direction: int) -> Timestamp | None:
+    """The first (1) or last (-1) timestamp of the oplog; None where there is none."""
+    row = await gateway.find_one(OPLOG, {}, projection={"ts": 1}, sort=[("$natural", direction)])
+    return row["ts"] if row and isinstance(row.get("ts"), Timestamp) else None
+
+
+async def _slice(gateway: Gateway, spaces: Sequence[Namespace], start: float, end: float) -> list[Document]:
+    names = [str(ns) for ns in spaces]
+    span = {"$gte": Timestamp(int(start), 0), "$lt": Timestamp(math.ceil(end), 0)}
+    query = {
+        "ts": span,
+        "$or": [{"ns": {"$in": names}}, {"ns": "admin.$cmd", "o.applyOps.ns": {"$in": names}}],
+    }
+    try:
+        return [row async for row in gateway.find(OPLOG, query, limit=ENTRIES, batch_size=ENTRIES, time_ms=SLICE_MS)]
+    except ReadError as error:
+        if error.code is None:
+            raise
+        return []
+
+
+def scattered(count: int) -> list[int]:
+    """0..count-1 in an order whose every beginning is spread evenly: first, last, middle, quarters and so on."""
+    order, seen = [0, count - 1], {0, count - 1}
+    step = count
+    while len(seen) < count:
+        step = max(1, step // 2)
+        for place in range(0, count, step):
+            if place not in seen:
+                seen.add(place)
+                order.append(place)
+    return order[:count]
+
+
+def _collect(found: Values, entry: Document, paths: Mapping[Namespace, Sequence[str]]) -> None:
+    ts = entry["ts"]
+    # Entries of one second are kept apart by their ordinal.
+    at = ts.time + min(ts.inc, 999_999) / 1e6
+    for operation in _operations(entry):
+        ns = Namespace.parse(str(operation.get("ns", "")))
+        for path in paths.get(ns, ()):
+            raw = value_after(operation, path)
+            kind = numeric_type(raw)
+            if kind is None:
+                continue
+            identity = (operation.get("o2") or operation["o"]).get("_id")
+            points = found.setdefault(ns, {}).setdefault(document_key(identity), {}).setdefault(path, [])
+            points.append(Past(at, as_number(raw), kind))
+
+
+def _operations(entry: Document) -> Iterator[Document]:
+    body = entry.get("o")
+    inner = body.get("applyOps") if isinstance(body, Mapping) else None
+    if isinstance(inner, list):
+        for operation in inner:
+            if isinstance(operation, Mapping):
+                yield from _operations(operation)
+    else:
+        yield entry
+
+
+def value_after(operation: Document, path: str) -> Any:
+    """The raw number at ``path`` after an oplog operation, as far as the operation tells; None where it does not.
+
+    Reads inserts, replacements, ``$set`` and the delta form (``diff`` with ``u``, ``i`` and ``s<field>``).
+    """
+    body = operation.get("o")
+    if not isinstance(body, Mapping):
+        return None
+    if operation.get("op") == "i":
+        return dig(body, path)
+    if operation.get("op") != "u":
+        return None
+    diff = body.get("diff")
+    if isinstance(diff, Mapping):
+        return _in_delta(diff, path.split("."))
+    if "$set" in body:
+        changed = body["$set"]
+        return changed.get(path) if isinstance(changed, Mapping) else None
+    return dig(body, path)
+
+
+def _in_delta(diff: Mapping[str, Any], steps: list[str]) -> Any:
+    for section in ("u", "i"):
+        changed = diff.get(section)
+        if isinstance(changed, Mapping) and steps[0] in changed:
+            return dig(changed[steps[0]], ".".join(steps[1:])) if len(steps) > 1 else changed[steps[0]]
+    below = diff.get(f"s{steps[0]}")
+    return _in_delta(below, steps[1:]) if len(steps) > 1 and isinstance(below, Mapping) else None
+
+
+def pool_levels(
+    points: Mapping[Hashable, Iterable[Past]], now: Mapping[Hashable, int], total: int
+) -> list[tuple[float, float]]:
+    """How many ids a pool had issued at moments of the past, estimated from those of its documents that were seen.
+
+    ``points`` are values of single documents, ``now`` their present values, ``total`` the ids issued by now.
+    Batches go to documents at random, so that what the documents seen at a moment have issued since stands for all
+    of them.
+    """
+    rows = sorted((past.at, now[key] - past.number) for key, pasts in points.items() if key in now for past in pasts)
+    rows = [row for row in rows if row[1] >= 0]
+    size = max(_LEAST_GROUP, -(-len(rows) // _MOST_GROUPS))
+    levels: list[tuple[float, float, int]] = []
+    for start in range(0, len(rows) - _LEAST_GROUP + 1, size):
+        group = rows[start : start + size]
+        at = sum(row[0] for row in group) / len(group)
+        since = sum(row[1] for row in group) / len(group)
+        levels.append((at, max(0.0, total - since * len(now)), len(group)))
+    return _not_falling(levels)
+
+
+_LEAST_GROUP = 8
+_MOST_GROUPS = 32
+
+
+def _not_falling(levels: list[tuple[float, float, int]]) -> list[tuple[float, float]]:
+    """The nearest series that never falls: neighbours that do are averaged (pool adjacent violators)."""
+    merged: list[list[tuple[float, float, int]]] = []
+    means: list[float] = []
+    for level in levels:
+        merged.append([level])
+        means.append(level[1])
+        while len(means) > 1 and means[-2] > means[-1]:
+            fallen = merged.pop()
+            means.pop()
+            group = merged[-1]
+            group += fallen
+            means[-1] = sum(row[1] * row[2] for row in group) / sum(row[2] for row in group)
+    return [(row[0], mean) for group, mean in zip(merged, means, strict=True) for row in group]

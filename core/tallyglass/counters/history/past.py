@@ -1,0 +1,194 @@
+"""Where the past of counters comes from: the oplog, the samples of earlier runs, and the ids of documents themselves.
+
+The sources are taken in this order, each for what lies before the one before it, so that two clocks never argue
+about the same stretch of time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bson.timestamp import Timestamp
+
+from tallyglass.counters.follow.collection import Collection
+from tallyglass.counters.follow.drift import Largest
+from tallyglass.counters.follow.pacer import Pacer
+from tallyglass.counters.follow.tracker import Tracker
+from tallyglass.counters.forecast.series import WEEK
+from tallyglass.counters.history.objectid_samples import read_dated
+from tallyglass.counters.history.oplog_samples import Past, Values, oplog_end, read_oplog
+from tallyglass.counters.history.store import SAVE_SECONDS, SampleStore
+from tallyglass.counters.recognise.discovery import is_lost, trouble_of
+from tallyglass.counters.snapshot import Semantics, Trouble
+from tallyglass.errors import InputError, PrivilegeError, ReadError
+from tallyglass.mongo.gateway import OPLOG, Document, Gateway
+from tallyglass.text import clean
+
+MOST_SAVED = 5_000
+"""Counters whose samples are kept across runs: the most urgent."""
+
+MOST_DATED = 50
+"""Counters whose past is read from their targets."""
+
+_IDLE_SAVE_SECONDS = 3600.0
+_HISTORY = "history"
+
+
+class PastReader:
+    """Gives trackers their past, once each, and keeps their samples for the next run. ``troubles`` says what failed."""
+
+    def __init__(self, gateway: Gateway, history_path: Path | None, *, oplog: bool) -> None:
+        self._gateway = gateway
+        self._path = history_path
+        self._oplog = oplog
+        self._store: SampleStore | None = None
+        self._deployment = ""
+        self._stored: dict[str, list[Past]] = {}
+        self._saved: dict[str, tuple[float, float]] = {}
+        self._saved_at = 0.0
+        self._dated: set[str] = set()
+        self._opened = False
+        self._ahead = 0.0
+        self._until: Timestamp | None = None
+        self.troubles: dict[str, Trouble] = {}
+
+    async def mark(self, collections: Iterable[Collection]) -> None:
+        """Call this before new collections are read: what the oplog holds by now, their values are sure to contain."""
+        if all(collection.has_past for collection in collections):
+            return
+        if not self._opened:
+            await self._open()
+        if not self._oplog:
+            return
+        try:
+            self._until = await oplog_end(self._gateway, -1)
+        except (PrivilegeError, ReadError) as error:
+            if is_lost(error):
+                raise
+            self._no_oplog(error)
+
+    async def fill(self, collections: Sequence[Collection], seconds: float, pacer: Pacer) -> None:
+        """Give the counters of new collections what the oplog and earlier runs tell. Raises for a lost server."""
+        new = [collection for collection in collections if not collection.has_past]
+        if not new:
+            return
+        values = await self._read_oplog(new, self._until, seconds, pacer) if self._until else {}
+        for collection in new:
+            collection.has_past = True
+            collection.add_past(values.get(collection.place.ns, {}))
+            for tracker in collection.trackers:
+                tracker.add_past(self._stored.pop(tracker.identity.key, ()), holes_break=True)
+                await pacer.rest()
+
+    async def fill_dated(self, trackers: Iterable[Tracker], largest: Mapping[str, Largest], seconds: float) -> None:
+        """Give counters with less than a week behind them what the ObjectIds of their target tell."""
+        deadline = time.monotonic() + seconds
+        for tracker in trackers:
+            top = largest.get(tracker.identity.key)
+            if top is None or tracker.identity.key in self._dated or time.monotonic() > deadline:
+                continue
+            self._dated.add(tracker.identity.key)
+            if not top.dated or tracker.series.span >= WEEK or len(self._dated) > MOST_DATED:
+                continue
+            ahead = 1 if tracker.identity.semantics is Semantics.NEXT else 0
+            try:
+                pasts = await read_dated(
+                    self._gateway, top.target, top.number, tracker.kind, ahead, deadline - time.monotonic()
+                )
+            except (PrivilegeError, ReadError) as error:
+                if is_lost(error):
+                    raise
+                continue
+            # A document from beyond the first value is another life of the counter, or not its id at all.
+            low = tracker.series.values[0] if len(tracker.series) else float("inf")
+            tracker.add_past([past for past in pasts if past.number <= low])
+
+    async def save(self, trackers: Sequence[Tracker], now: float) -> None:
+        """Keep a sample of each counter that is due, every few minutes. ``trackers`` are the most urgent first."""
+        if self._store is None or now - self._saved_at < SAVE_SECONDS:
+            return
+        self._saved_at = now
+        rows: list[tuple[str, Past]] = []
+        for tracker in trackers[:MOST_SAVED]:
+            key, value = tracker.identity.key, float(tracker.value)
+            at, before = self._saved.get(key, (float("-inf"), float("nan")))
+            if now - at >= (_IDLE_SAVE_SECONDS if value == before else SAVE_SECONDS):
+                rows.append((key, Past(now, tracker.value, tracker.kind)))
+                self._saved[key] = (now, value)
+        if len(self._saved) > 4 * MOST_SAVED:
+            self._saved.clear()
+        try:
+            await asyncio.to_thread(self._store.save, self._deployment, rows, now)
+        except InputError as error:
+            self._give_up(error)
+
+    async def close(self) -> None:
+        """Close the file."""
+        if self._store:
+            await asyncio.to_thread(self._store.close)
+
+    async def _open(self) -> None:
+        hello = await self._gateway.command("hello")
+        clock = hello.get("localTime")
+        if clock is not None and hasattr(clock, "timestamp"):
+            self._ahead = clock.timestamp() - time.time()
+        self._oplog = self._oplog and bool(hello.get("setName")) and not hello.get("arbiterOnly")
+        self._deployment = await _identify(self._gateway, hello)
+        self._opened = True
+        if self._path is None or not self._deployment:
+            return
+        try:
+            self._store = await asyncio.to_thread(SampleStore, self._path)
+            self._stored = await asyncio.to_thread(self._store.load, self._deployment)
+            self._saved = {key: (pasts[-1].at, float(pasts[-1].number)) for key, pasts in self._stored.items()}
+        except InputError as error:
+            self._give_up(error)
+
+    async def _read_oplog(self, new: Sequence[Collection], until: Timestamp, seconds: float, pacer: Pacer) -> Values:
+        paths = {collection.place.ns: collection.paths() for collection in new if collection.trackers}
+        try:
+            values = await read_oplog(self._gateway, paths, until, seconds, pacer)
+        except (PrivilegeError, ReadError) as error:
+            if is_lost(error):
+                raise
+            self._no_oplog(error)
+            return {}
+        # The oplog is dated by the server's clock, a sample by this one's.
+        for by_key in values.values():
+            for by_path in by_key.values():
+                for path, pasts in by_path.items():
+                    by_path[path] = [Past(past.at - self._ahead, past.number, past.kind) for past in pasts]
+            await pacer.rest()
+        return values
+
+    def _no_oplog(self, error: PrivilegeError | ReadError) -> None:
+        self._oplog, self._until = False, None
+        self.troubles[str(OPLOG)] = replace(
+            trouble_of(str(OPLOG), error), title=f"The past of counters is not read. {clean(error.title)}"
+        )
+
+    def _give_up(self, error: InputError) -> None:
+        self._store = None
+        self.troubles[_HISTORY] = Trouble("", clean(error.title), clean(error.advice))
+
+
+async def _identify(gateway: Gateway, hello: Document) -> str:
+    """A name for this deployment that stays the same across runs; empty where there is none that is sure."""
+    try:
+        config = await gateway.command("replSetGetConfig")
+        identity = str(config["config"]["settings"]["replicaSetId"])
+    except (PrivilegeError, ReadError, KeyError, TypeError):
+        identity = ""
+    if not identity and hello.get("setName"):
+        identity = f"{hello['setName']}@{','.join(sorted(map(str, hello.get('hosts', ()))))}"
+    if not identity:
+        try:
+            identity = str((await gateway.command("serverStatus")).get("host", ""))
+        except (PrivilegeError, ReadError):
+            return ""
+    return hashlib.sha256(identity.encode()).hexdigest()[:16] if identity else ""

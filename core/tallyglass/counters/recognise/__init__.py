@@ -1,0 +1,1 @@
+"""Which documents are counters: library shapes, guesses, configuration, targets."""

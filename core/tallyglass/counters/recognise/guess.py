@@ -1,0 +1,112 @@
+"""Counters of no known library: found by the look of the document, and marked as a guess.
+
+A guess must not take an ordinary document for a counter: a page view, a shopping cart, a daily statistic. So the
+name of the number has to say what it is, or the name of the collection does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+
+from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, Kind, Match, Shape
+from tallyglass.counters.snapshot import Semantics
+from tallyglass.mongo.gateway import Document
+
+SURE, LOOSE = 0.6, 0.5
+"""How sure a guess is where the number's own name tells, and where only the collection's does."""
+
+SURE_NAMES = frozenset(
+    {
+        "COUNT", "autoIncrement", "auto_increment", "counter", "current_id", "lastId", "lastNumber", "lastValue",
+        "last_id", "last_number", "last_value", "next", "nextId", "nextNumber", "nextVal", "nextValue", "next_id",
+        "next_number", "next_val", "next_value", "nextval", "seq", "seqNo", "seqValue", "seq_no", "seq_value",
+        "sequence", "sequenceValue", "sequence_value",
+    }
+)  # fmt: skip
+"""Names of a number that say by themselves that it counts ids."""
+
+LOOSE_NAMES = frozenset(
+    {"Count", "c", "count", "current", "id", "index", "last", "n", "num", "number", "postTotal", "val", "value"}
+)
+"""Names of a number that count ids only where the collection's name says so."""
+
+_TELLING_COLLECTION = re.compile(
+    r"(?i)counter|sequence|autoinc|auto_inc|auto-inc|increment|idgen|id_gen|identit|serial|(^|[._-])(seqs?|ids)$|(?-i:Ids$|Seq$)"
+)
+_SURE_BOUNDS = frozenset({"MAX_VALUE", "max_value", "maxValue"})
+_NAME_KEYS = ("name", "id", "key", "_key", "model", "modelName", "collection", "collectionName", "type", "table")
+_IGNORED_NUMBERS = frozenset(
+    {"__v", "increment", "incrementBy", "step", "version", "_version", *MAX_FIELDS, *START_FIELDS}
+)
+_LIKE_A_DATE = re.compile(r"\d{4}[-/.]?\d\d|\d+\Z|[0-9a-fA-F]{24,}\Z")
+_NUMBERS = frozenset({int, Int64, float, Decimal128})
+_MOST_KEYS = 10
+_LONGEST_TEXT = 300
+
+
+Signature = tuple[tuple[str, type], ...]
+"""The keys of a document with the types of their values: most of a guess depends on nothing else."""
+
+
+def signature_of(document: Document) -> Signature:
+    """The signature of a document."""
+    return tuple([(key, type(value)) for key, value in document.items()])
+
+
+def guess(collection: str, document: Document) -> list[Match]:
+    """The counter in a document that no known library wrote; empty where it does not look like one."""
+    if len(document) > _MOST_KEYS:
+        return []
+    match = _by_signature(collection, signature_of(document))
+    if match is None or not _is_named(document, match.shape.label[0], any_id=bool(match.bound_key)):
+        return []
+    for key, value in document.items():
+        if type(value) is str and len(value) > _LONGEST_TEXT and key != "_id":
+            return []
+    return [match]
+
+
+@lru_cache(maxsize=2048)
+def _by_signature(collection: str, signature: Signature) -> Match | None:
+    kinds = dict(signature)
+    others = {key: kind for key, kind in kinds.items() if key != "_id"}
+    if any(issubclass(kind, (list, Mapping, bytes)) for kind in others.values()):
+        return None
+    numbers = [key for key, kind in others.items() if kind in _NUMBERS and key not in _IGNORED_NUMBERS]
+    if len(numbers) != 1:
+        return None
+    number = numbers[0]
+    bound = next((key for key in MAX_FIELDS if kinds.get(key) in _NUMBERS), "")
+    start = next((key for key in START_FIELDS if kinds.get(key) in _NUMBERS), "")
+    if number in SURE_NAMES:
+        confidence = SURE
+    elif number in LOOSE_NAMES and (bound in _SURE_BOUNDS or _TELLING_COLLECTION.search(collection[:255])):
+        confidence = LOOSE
+    else:
+        return None
+    label = "_id"
+    if kinds.get("_id") is ObjectId and not bound:
+        label = next((key for key in _NAME_KEYS if kinds.get(key) is str), "")
+    return Match(_shape(number, label), number, confidence, bound, start) if label else None
+
+
+def _is_named(document: Document, label: str, *, any_id: bool) -> bool:
+    """Whether what names the counter is a name: a text, a small document of texts, or in a pool any ``_id``."""
+    if any_id:
+        return True
+    name = document.get(label)
+    if isinstance(name, str):
+        return not _LIKE_A_DATE.match(name)
+    return isinstance(name, Mapping) and bool(name) and all(isinstance(value, str) for value in name.values())
+
+
+@lru_cache(maxsize=512)
+def _shape(number: str, id_path: str) -> Shape:
+    semantics = Semantics.NEXT if number.lower().startswith("next") or number == "COUNT" else Semantics.LAST
+    return Shape("guess", "by its shape", (), number, {id_path: Kind.ANY}, label=(id_path,), semantics=semantics)

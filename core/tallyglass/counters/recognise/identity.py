@@ -1,0 +1,100 @@
+"""What a counter is: where it stands, a stable key, and a text for its id that is safe to show."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import bson
+from bson import json_util
+from bson.objectid import ObjectId
+
+from tallyglass.counters.ceiling import Consumer
+from tallyglass.counters.recognise.config import Rule, Target
+from tallyglass.counters.recognise.shapes import Shape, dig
+from tallyglass.counters.snapshot import Semantics
+from tallyglass.mongo.gateway import Document, Namespace
+from tallyglass.text import clean, clean_name
+
+_ID_CHARACTERS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What does not change about a counter: where it is, what it is called, what is known of its library.
+
+    ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool.
+    """
+
+    key: str
+    ns: Namespace
+    ns_text: str
+    doc_id: Any
+    id: str
+    path: str
+    field: str
+    shape: str
+    library: str
+    semantics: Semantics
+    start: int = 0
+    bound: int | None = None
+    bound_name: str = "MAX_VALUE"
+    consumers: tuple[Consumer, ...] = ()
+    digits: int | None = None
+    confidence: float = 1.0
+    targets: tuple[Target, ...] = ()
+
+
+def document_key(identity: Any) -> Hashable:
+    """Something hashable that stands for an ``_id``, and only for it."""
+    if isinstance(identity, (str, ObjectId)):
+        return identity
+    return bson.encode({"": identity})
+
+
+def id_text(value: Any) -> str:
+    """An ``_id`` or a part of one as text, safe to show: names as they are, everything else as compact JSON."""
+    if isinstance(value, str):
+        return clean_name(value, _ID_CHARACTERS)
+    if isinstance(value, ObjectId):
+        return str(value)
+    if isinstance(value, Mapping) and set(value) == {"db", "coll"}:
+        return clean_name(f"{value['db']}.{value['coll']}", _ID_CHARACTERS)
+    options = json_util.RELAXED_JSON_OPTIONS
+    return clean(json_util.dumps(value, json_options=options, separators=(",", ":")), _ID_CHARACTERS)
+
+
+def label_of(shape: Shape, path: str, document: Document) -> str:
+    """What the counter in a document is called on the screen."""
+    spare = {key: value for key, value in document.items() if key not in ("_id", path) and key not in shape.keys}
+    named = ((spare or None) if where == "*" else dig(document, where) for where in shape.label)
+    parts = [id_text(part) for part in named if part is not None and part != ""]
+    if shape.number.endswith("*"):
+        parts.append(clean_name(path, _ID_CHARACTERS))
+    return ".".join(parts) or id_text(document.get("_id"))
+
+
+def counter_key(ns_text: str, identity: Any, path: str) -> str:
+    """A key for one number that stays the same across looks and runs, and that no other number has."""
+    text = id_text(identity)
+    if not isinstance(identity, ObjectId) and text != identity:
+        text += "#" + hashlib.sha256(bson.encode({"": identity})).hexdigest()[:12]
+    return f"{ns_text}/{text}/{clean_name(path, _ID_CHARACTERS)}"
+
+
+def apply_rule(identity: Identity, rule: Rule) -> Identity:
+    """The identity with what the user says about the counter laid over it."""
+    return replace(
+        identity,
+        id=rule.name or identity.id,
+        semantics=rule.semantics or identity.semantics,
+        start=identity.start if rule.start is None else rule.start,
+        bound=identity.bound if rule.max is None else rule.max,
+        bound_name=identity.bound_name if rule.max is None else "max (configured)",
+        digits=identity.digits if rule.digits is None else rule.digits,
+        consumers=identity.consumers if rule.consumer is None else (rule.consumer,),
+        targets=(rule.target,) if rule.target else identity.targets,
+        confidence=1.0,
+    )

@@ -1,0 +1,239 @@
+"""Which library wrote a counter document, and what its number means.
+
+One entry a library in :data:`SHAPES`; a document is matched on its collection's name *and* its own keys and types,
+since at least five libraries share the name ``counters``. docs/counters.md says which of the entries were checked
+against what the library really writes.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from tallyglass.counters.ceiling import Consumer
+from tallyglass.counters.recognise import targets
+from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, Kind, Match, Shape, bounded
+from tallyglass.counters.snapshot import Semantics
+from tallyglass.mongo.gateway import Document
+
+_STR_ID = MappingProxyType({"_id": Kind.STRING})
+_SPAN = frozenset({*MAX_FIELDS, *START_FIELDS, "NOTES", "NOTE", "notes", "note"})
+_NODE = (Consumer.JAVASCRIPT,)
+
+SHAPES: tuple[Shape, ...] = (
+    Shape("manual", "MongoDB manual", ("counters",), "seq", _STR_ID),
+    Shape(
+        "article",
+        "MongoDB article (COUNT)",
+        ("uniqueIdentifierCounter",),
+        "COUNT",
+        {"_id": Kind.SCALAR},
+        may=_SPAN,
+        semantics=Semantics.NEXT,
+        anywhere=True,
+        sure_keys=frozenset({"MAX_VALUE", "NOTES", "NOTE"}),
+    ),
+    Shape(
+        "mongoengine",
+        "MongoEngine SequenceField",
+        ("mongoengine.counters",),
+        "next",
+        _STR_ID,
+        target=targets.dotted_id,
+    ),
+    Shape("next", "counters {_id, next}", ("counters",), "next", _STR_ID, may=_SPAN),
+    Shape(
+        "mongoose-sequence",
+        "mongoose-sequence",
+        ("counters",),
+        "seq",
+        {"_id": Kind.OBJECT_ID, "id": Kind.STRING, "reference_value": Kind.ANY},
+        may=frozenset({"__v"}),
+        label=("id", "reference_value"),
+        consumers=_NODE,
+        anywhere=True,
+    ),
+    Shape(
+        "mongoose-auto-increment",
+        "mongoose-auto-increment",
+        ("identitycounters",),
+        "count",
+        {"_id": Kind.OBJECT_ID, "model": Kind.STRING, "field": Kind.STRING, "__v": Kind.NUMBER},
+        may=frozenset({"groupingField"}),
+        label=("model", "field", "groupingField"),
+        consumers=_NODE,
+        anywhere=True,
+        target=targets.mongoose_model,
+    ),
+    Shape(
+        "typegoose",
+        "@typegoose/auto-increment",
+        ("identitycounters",),
+        "count",
+        {"_id": Kind.OBJECT_ID, "model": Kind.STRING, "field": Kind.STRING},
+        label=("model", "field"),
+        consumers=_NODE,
+        anywhere=True,
+        target=targets.mongoose_model,
+    ),
+    Shape(
+        "typegoose",
+        "@typegoose/auto-increment",
+        ("identitycounters",),
+        "count",
+        {"_id": Kind.OBJECT_ID, "modelName": Kind.STRING, "field": Kind.STRING},
+        label=("modelName", "field"),
+        consumers=_NODE,
+        anywhere=True,
+        target=targets.mongoose_model,
+    ),
+    Shape(
+        "mongodb-autoincrement",
+        "mongodb-autoincrement",
+        ("counters",),
+        "seq",
+        {"_id": Kind.STRING, "field": Kind.STRING},
+        consumers=_NODE,
+        anywhere=True,
+        target=targets.id_and_field,
+    ),
+    Shape(
+        "mongo-autoincrement",
+        "mongo-autoincrement",
+        ("counters",),
+        "current",
+        {"collection": Kind.STRING, "field": Kind.STRING},
+        spare_keys=True,
+        label=("collection", "field", "*"),
+        consumers=_NODE,
+        anywhere=True,
+        target=targets.collection_and_field,
+    ),
+    Shape(
+        "spring",
+        "Spring Data sequence",
+        ("database_sequences", "sequence", "dbSequence", "database_sequence"),
+        "seq",
+        _STR_ID,
+        may=frozenset({"_class"}),
+        target=targets.before_sequence,
+    ),
+    Shape(
+        "hibernate",
+        "MongoDB Extension for Hibernate ORM",
+        ("hibernate_sequences",),
+        "next_value",
+        {"_id": Kind.STRING, "increment": Kind.NUMBER},
+        semantics=Semantics.NEXT,
+        anywhere=True,
+        target=targets.before_sequence,
+    ),
+    *(
+        Shape(
+            "hibernate-ogm",
+            "Hibernate OGM",
+            ("hibernate_sequences",),
+            number,
+            {"_id": Kind.ANY},
+            semantics=Semantics.NEXT,
+        )
+        for number in ("next_val", "sequence_value")
+    ),
+    Shape(
+        "doctrine",
+        "Doctrine ODM increment",
+        ("doctrine_increment_ids",),
+        "current_id",
+        _STR_ID,
+        anywhere=True,
+        target=targets.id_names_collection,
+    ),
+    Shape("mongoid-autoinc", "mongoid-autoinc", ("auto_increment_counters",), "c", _STR_ID, target=targets.model_field),
+    Shape("mongoid-sequence", "mongoid-sequence", ("__sequences",), "seq", _STR_ID, target=targets.model_field),
+    Shape("mongo_sequence", "mongo_sequence", ("sequences",), "current", _STR_ID),
+    Shape(
+        "djongo",
+        "djongo",
+        ("__schema__",),
+        "auto.seq",
+        {"name": Kind.STRING, "auto": Kind.DOCUMENT},
+        may=frozenset({"_id", "fields"}),
+        label=("name",),
+        target=targets.djongo,
+    ),
+    Shape("mongodb-entities", "MongoDB.Entities", ("[SEQUENCE_COUNTERS]",), "Count", _STR_ID),
+    Shape(
+        "int-id-generator",
+        "MongoDBIntIdGenerator",
+        ("IDs",),
+        "seq",
+        _STR_ID,
+        consumers=(Consumer.INT32,),
+        target=targets.id_names_collection,
+    ),
+    Shape(
+        "mgo-ai",
+        "mgo-ai",
+        ("counters", "autoincrement", "ai"),
+        "seq",
+        {"_id": Kind.OBJECT_ID, "id": Kind.STRING},
+        label=("id",),
+        anywhere=True,
+    ),
+    Shape(
+        "atlas-trigger",
+        "Atlas trigger tutorial",
+        ("counters",),
+        "seq_value",
+        {"_id": Kind.DOCUMENT},
+        consumers=_NODE,
+        anywhere=True,
+        target=targets.compound_id,
+    ),
+    Shape("tutorialspoint", "counters {_id, sequence_value}", ("counters",), "sequence_value", _STR_ID),
+    Shape(
+        "nodebb",
+        "NodeBB",
+        ("objects",),
+        "next*",
+        {"_key": Kind.STRING},
+        label=("_key",),
+        consumers=_NODE,
+        query={"_key": "global"},
+        query_key="_key",
+    ),
+    Shape("cached", "ids {_id, index}", ("ids",), "index", _STR_ID, may=_SPAN, consumers=_NODE),
+    Shape(
+        "morphia",
+        "Morphia LongIdEntity",
+        ("ids",),
+        "value",
+        _STR_ID,
+        may=frozenset({"_class", "className", "_t"}),
+        target=targets.id_names_collection,
+    ),
+)
+
+_BY_COLLECTION: dict[str, tuple[Shape, ...]] = {
+    name: tuple(shape for shape in SHAPES if name in shape.collections)
+    for name in {name for shape in SHAPES for name in shape.collections}
+}
+_ANYWHERE = tuple(shape for shape in SHAPES if shape.anywhere)
+
+KNOWN_COLLECTIONS = frozenset(_BY_COLLECTION)
+"""The default collection names of all shapes."""
+
+
+def selective(collection: str) -> Shape | None:
+    """The shape whose counters are a few documents among many in a collection of this name, if there is one."""
+    return next((shape for shape in _BY_COLLECTION.get(collection, ()) if shape.query), None)
+
+
+def recognise(collection: str, document: Document) -> list[Match]:
+    """The counters in one document of a collection, by the shapes of known libraries. Empty where there are none."""
+    for shapes, confidence in ((_BY_COLLECTION.get(collection, ()), 1.0), (_ANYWHERE, 0.8)):
+        for shape in shapes:
+            paths = shape.numbers(document)
+            if paths:
+                sure = 1.0 if any(key in document for key in shape.sure_keys) else confidence
+                return [bounded(Match(shape, path, sure), document) for path in paths]
+    return []

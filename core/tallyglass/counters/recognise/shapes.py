@@ -1,0 +1,135 @@
+"""What a shape is: the fingerprint of a counter document, and how a document is held against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from bson.objectid import ObjectId
+
+from tallyglass.counters.ceiling import Consumer
+from tallyglass.counters.numbers import numeric_type
+from tallyglass.counters.recognise import targets
+from tallyglass.counters.snapshot import Semantics
+from tallyglass.mongo.gateway import Document
+
+
+class Kind(StrEnum):
+    """What the value of a key must be for a document to fit a shape."""
+
+    STRING = "string"
+    OBJECT_ID = "ObjectId"
+    NUMBER = "number"
+    LIST = "list"
+    DOCUMENT = "document"
+    SCALAR = "scalar"
+    """Anything that can name a counter: a string, a number, an ObjectId, a UUID."""
+    ANY = "any"
+
+
+def _is_kind(value: object, kind: Kind) -> bool:
+    match kind:
+        case Kind.STRING:
+            return isinstance(value, str)
+        case Kind.OBJECT_ID:
+            return isinstance(value, ObjectId)
+        case Kind.NUMBER:
+            return numeric_type(value) is not None
+        case Kind.LIST:
+            return isinstance(value, list)
+        case Kind.DOCUMENT:
+            return isinstance(value, Mapping)
+        case Kind.SCALAR:
+            return value is not None and not isinstance(value, (Mapping, list))
+        case _:
+            return True
+
+
+MAX_FIELDS = ("MAX_VALUE", "max_value", "maxValue", "MAX", "max", "maximum", "limit", "upper", "end")
+"""Names under which the last id of a span stands beside a counter, the most telling first."""
+
+START_FIELDS = ("MIN_VALUE", "min_value", "minValue", "START_VALUE", "START", "MIN", "start", "min", "lower", "first")
+"""Names under which the first id of a span stands beside a counter."""
+
+_SPAN_KEYS = frozenset({*MAX_FIELDS, *START_FIELDS})
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The fingerprint of one library's counter document.
+
+    ``number`` is the dotted path of the number, or ends in ``*`` for several counters in one document.
+    ``keys`` must be there with these kinds; ``may`` may be there; ``spare_keys`` allows any others too.
+    ``label`` holds the paths of what names the counter, ``*`` for all keys that the shape does not know.
+    ``anywhere`` marks shapes that are telling enough to be known in a collection of any name, ``sure_keys`` those
+    any of which makes it certain there. ``query`` selects the counters among other documents of a collection, served
+    by an index on ``query_key``. ``target`` yields the ``(collection, field)`` pairs, likeliest first, whose ids the
+    counter hands out.
+    """
+
+    name: str
+    library: str
+    collections: tuple[str, ...]
+    number: str
+    keys: Mapping[str, Kind]
+    may: frozenset[str] = frozenset()
+    spare_keys: bool = False
+    label: tuple[str, ...] = ("_id",)
+    semantics: Semantics = Semantics.LAST
+    consumers: tuple[Consumer, ...] = ()
+    anywhere: bool = False
+    sure_keys: frozenset[str] = frozenset()
+    query: Mapping[str, str] | None = None
+    query_key: str = ""
+    target: Callable[[Document], list[tuple[str, str]]] = targets.none
+
+    def numbers(self, document: Document) -> list[str]:
+        """The dotted paths of the numbers in ``document`` if it has this shape, else an empty list."""
+        for key, kind in self.keys.items():
+            if key not in document or not _is_kind(document[key], kind):
+                return []
+        if self.number.endswith("*"):
+            prefix = self.number[:-1]
+            return [key for key, value in document.items() if key.startswith(prefix) and _is_kind(value, Kind.NUMBER)]
+        if not _is_kind(dig(document, self.number), Kind.NUMBER):
+            return []
+        top = self.number.partition(".")[0]
+        if not self.spare_keys and any(k != top and k not in self.keys and k not in self.may for k in document):
+            return []
+        return [self.number]
+
+
+def dig(document: Any, path: str) -> Any:
+    """The value at a dotted path of a document; None where there is none."""
+    if "." not in path:
+        return document.get(path) if isinstance(document, Mapping) else None
+    for step in path.split("."):
+        if not isinstance(document, Mapping):
+            return None
+        document = document.get(step)
+    return document
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One number found in a document: the shape it has, its path, and how sure that is (1 = name and shape).
+
+    ``bound_key`` and ``start_key`` are the keys beside it that bound its span; empty where there are none.
+    """
+
+    shape: Shape
+    path: str
+    confidence: float
+    bound_key: str = ""
+    start_key: str = ""
+
+
+def bounded(match: Match, document: Document) -> Match:
+    """The same match with the keys that bound the span of its document."""
+    if _SPAN_KEYS.isdisjoint(document):
+        return match
+    bound = next((key for key in MAX_FIELDS if numeric_type(document.get(key)) is not None), "")
+    start = next((key for key in START_FIELDS if numeric_type(document.get(key)) is not None), "")
+    return Match(match.shape, match.path, match.confidence, bound, start) if bound or start else match

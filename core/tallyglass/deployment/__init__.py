@@ -1,0 +1,1 @@
+"""What kind of deployment this is, and what this user may see of it."""

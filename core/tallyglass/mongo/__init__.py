@@ -1,0 +1,1 @@
+"""Reads from MongoDB: the gateway, its client, the codec, the driver's errors."""

@@ -1,0 +1,92 @@
+"""From a target to a gateway. The password is never shown, logged or put into an error.
+
+Deadlines, measured on a replica set (docs/security.md): a frozen member is noticed after connect timeout plus
+heartbeat interval, so both are short. The socket timeout is longer than any ``maxTimeMS``: it is for a server that
+answers heartbeats and nothing else.
+What the connection string says itself wins over every default here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymongo import AsyncMongoClient
+from pymongo.errors import ConfigurationError, PyMongoError
+
+from tallyglass.connection.secret import scrub
+from tallyglass.connection.target import Driver, Target
+from tallyglass.errors import ConnectError
+from tallyglass.mongo.client_certificate import ClientCertificate
+from tallyglass.mongo.mongo_gateway import MongoGateway, only_the_asked
+from tallyglass.mongo.unreachable import not_resolved
+from tallyglass.text import clean, clean_name
+
+__all__ = ["APP_NAME", "DEFAULTS", "Driver", "Target", "open_gateway"]
+
+APP_NAME = "tallyglass"
+
+DEFAULTS: dict[str, Any] = {
+    "appName": APP_NAME,
+    "connectTimeoutMS": 2_000,
+    "heartbeatFrequencyMS": 2_000,
+    "serverSelectionTimeoutMS": 5_000,
+    "socketTimeoutMS": 75_000,
+    "readPreference": "primaryPreferred",
+    "retryReads": True,
+}
+"""Client options that hold unless the connection string or the caller says otherwise."""
+
+
+def open_gateway(uri: str | Target, *, driver: Driver | None = None, **options: Any) -> MongoGateway:
+    """A gateway on the deployment that ``uri`` names; nothing is sent yet.
+
+    ``driver`` is that of the target unless given. ``options`` go to the client as they are.
+    Raises InputError for a text that is no connection string, ConnectError for one that cannot be used.
+    """
+    target = uri if isinstance(uri, Target) else Target.parse(uri)
+    said = target.options
+    settings = {name: value for name, value in DEFAULTS.items() if name.lower() not in said}
+    settings |= {"server_selector": only_the_asked}
+    settings |= {name: secret.reveal() for name, secret in target.secrets} | options
+    driver = driver or target.driver
+    try:
+        client = _client(driver, target.uri, settings)
+        return MongoGateway(client, _certificate(client, target, driver))
+    except (PyMongoError, ValueError, OSError) as error:
+        raise _refused(error, target) from None
+
+
+def _client(driver: Driver, uri: str, settings: dict[str, Any]) -> Any:
+    if driver is Driver.MOTOR:
+        try:
+            from motor.motor_asyncio import AsyncIOMotorClient
+        except ImportError:
+            raise ConnectError("Motor is not installed.", "Install it: pip install 'tallyglass[tui]'.") from None
+        return AsyncIOMotorClient(uri, **settings)
+    return AsyncMongoClient(uri, **settings)
+
+
+def _certificate(client: Any, target: Target, driver: Driver) -> ClientCertificate:
+    secrets = {name.lower(): secret for name, secret in target.secrets}
+    return ClientCertificate(
+        target.options.get("tlscertificatekeyfile", ""),
+        # The driver has no other way to it, and makes another one when it has found the hosts of a DNS seed list.
+        lambda: client.options.pool_options._ssl_context,
+        passphrase=secrets.get("tlscertificatekeyfilepassword"),
+        renewable=driver is Driver.PYMONGO,
+    )
+
+
+def _refused(error: Exception, target: Target) -> ConnectError:
+    said = clean(scrub(str(error)), 200)
+    if isinstance(error, ConfigurationError):
+        unresolved = not_resolved(said)
+        if unresolved:
+            return unresolved
+        if "password is required" in said.lower():
+            return ConnectError(
+                f"A password is needed for {clean_name(target.user)}.", "Give it at the prompt or with --password-file."
+            )
+    if isinstance(error, OSError):
+        return ConnectError(f"A file that the connection string names cannot be used: {said}.", "Check its path.")
+    return ConnectError(f"That connection string cannot be used: {said.rstrip('.')}.", "Check host, port and options.")

@@ -1,0 +1,131 @@
+"""The driver's errors as this package's: one sentence and advice, safe to show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
+from bson.errors import BSONError
+from pymongo.errors import (
+    ConfigurationError,
+    ConnectionFailure,
+    ExecutionTimeout,
+    InvalidName,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+)
+
+from tallyglass.connection.secret import scrub
+from tallyglass.errors import ConnectError, PrivilegeError, ReadError, TallyglassError
+from tallyglass.mongo.unreachable import not_resolved, unreachable
+from tallyglass.text import clean
+
+UNAUTHORIZED = 13
+NAMESPACE_NOT_FOUND = 26
+INVALID_NAMESPACE = 73
+AUTHENTICATION_FAILED = 18
+INVALID_BSON = 22
+ATLAS_ERROR = 8000
+
+# What the driver's text holds, the sentence, and the advice; the text itself where that is empty.
+_LOGINS = (
+    (
+        r"mechanism \S+ which is (?:unknown or )?not enabled|Unsupported mechanism",
+        "The server does not offer the kind of login that authMechanism names.",
+        "Ask who runs it which it offers; without authMechanism, SCRAM is used.",
+    ),
+    (
+        r"SASLprep",
+        "The password holds a character that SCRAM-SHA-256 does not allow.",
+        "Such as a control character: set another password, or log in with authMechanism=SCRAM-SHA-1.",
+    ),
+    (
+        r"must be installed to use|requires pymongo-auth-aws|requires pykerberos",
+        "This kind of login needs a Python package that is not installed here.",
+        "",
+    ),
+    (
+        r"^Could not find user .* for db .\$external",
+        "The server does not know the name in this client certificate.",
+        "",
+    ),
+    (r"access token|IMDS", "This machine's environment gives no token for the login with MONGODB-OIDC.", ""),
+)
+
+
+@contextmanager
+def family(what: str) -> Iterator[None]:
+    """Turn the driver's errors into this package's. ``what`` names the operation, and may hold server text."""
+    try:
+        yield
+    except TallyglassError:
+        raise
+    except PyMongoError as error:
+        raise translate(error, clean(what)) from error
+    except ValueError as error:
+        refused = _login_refused(str(error))
+        if refused is None:
+            raise
+        raise refused from error
+    except BSONError as error:
+        raise ReadError(
+            f"{clean(what)} gave data that cannot be read: {clean(str(error), 200)}.", code=INVALID_BSON
+        ) from error
+
+
+def translate(error: PyMongoError, what: str) -> TallyglassError:
+    """The error of this package for one of the driver's. The server's own text is made safe to show."""
+    code = error.code if isinstance(error, OperationFailure) else None
+    said = clean(scrub(_message(error)), 300)
+    if code == UNAUTHORIZED:
+        return PrivilegeError(
+            f"This user may not run {what}.", "tallyglass doctor names the role that would allow it.", privilege=what
+        )
+    if code == AUTHENTICATION_FAILED or (code == ATLAS_ERROR and "auth" in said):
+        return ConnectError("The server does not accept this user name and password.", "Check both, and authSource.")
+    refused = _login_refused(_message(error))
+    if refused is not None:
+        return refused
+    if isinstance(error, ExecutionTimeout):
+        return ReadError(
+            f"The server took too long over {what}.", "It may be overloaded; it is asked again.", code=code
+        )
+    if isinstance(error, ServerSelectionTimeoutError):
+        return unreachable(_message(error))
+    if isinstance(error, ConnectionFailure):
+        # A heartbeat that got no answer cancels what its server still owes: nothing was said by the server itself.
+        title = "The server stopped answering." if "cancelled" in said else "The connection to the server was lost."
+        return ReadError(title, said, code=_details_code(error))
+    if isinstance(error, (ConfigurationError, InvalidName)):
+        unresolved = not_resolved(said)
+        if unresolved:
+            return unresolved
+        # The driver refuses names that servers take, such as a..b. With a code, it is not taken for a lost server.
+        return ReadError(
+            f"{what} cannot be sent: {said}.", code=INVALID_NAMESPACE if isinstance(error, InvalidName) else None
+        )
+    return ReadError(f"The server refused {what}: {said}.", code=code)
+
+
+def _login_refused(said: str) -> ConnectError | None:
+    """The error of a login that cannot be tried at all; None where the text says something else."""
+    for pattern, title, advice in _LOGINS:
+        if re.search(pattern, said):
+            return ConnectError(title, advice or f"({clean(scrub(said), 200).rstrip('.')})")
+    return None
+
+
+def _message(error: PyMongoError) -> str:
+    details = getattr(error, "details", None)
+    if isinstance(details, dict) and isinstance(details.get("errmsg"), str):
+        return cast(str, details["errmsg"])
+    return str(error).split(", Timeout:")[0].split(" (configured timeouts")[0]
+
+
+def _details_code(error: PyMongoError) -> int | None:
+    details = getattr(error, "details", None)
+    code = details.get("code") if isinstance(details, dict) else None
+    return code if isinstance(code, int) else None

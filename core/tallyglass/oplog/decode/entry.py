@@ -1,0 +1,147 @@
+"""One oplog entry: raw BSON until someone looks at it. Any input is taken; what is broken is said to be."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from bson import json_util
+
+from tallyglass.moment import ZERO, Ts
+from tallyglass.mongo.gateway import Document
+from tallyglass.oplog.decode import describe, diff, render, walk
+from tallyglass.oplog.decode.head import ALL_SECRETS, NESTING_LIMIT, Head, command_of, inner_heads, read_head
+from tallyglass.oplog.decode.walk import Element, Malformed
+from tallyglass.oplog.snapshot import OplogRow, RowKind
+from tallyglass.text import clean
+
+_JSON = json_util.CANONICAL_JSON_OPTIONS
+
+
+def row(raw: bytes, majority: Ts | None = None) -> OplogRow:
+    """The entry as one line of the tail. ``majority`` is the majority point, where it is known."""
+    try:
+        head = read_head(raw)
+    except Malformed as error:
+        return unreadable(raw, ZERO, str(error))
+    try:
+        told = describe.tell(head)
+        found = head.document_id if head.op in "iud" else None
+        shown_id = render.id_text(raw, found) if found else ""
+    except Malformed as error:
+        return unreadable(raw, head.ts, str(error))
+    return OplogRow(
+        RowKind.ENTRY, head.ts, head.term, head.wall, clean(head.op, 8), told.ns, told.what, id=shown_id, size=len(raw),
+        documents=told.documents, destructive=told.destructive,
+        majority=None if majority is None else head.ts <= majority, raw=raw,
+    )  # fmt: skip
+
+
+def unreadable(raw: bytes, ts: Ts, why: str) -> OplogRow:
+    """A row for bytes that are no entry."""
+    return OplogRow(RowKind.ENTRY, ts, None, None, "?", "", f"not readable: {clean(why, 80)}", size=len(raw), raw=raw)
+
+
+def detail(raw: bytes) -> str:
+    """The whole entry as readable extended JSON over several lines, an update's changes first; safe, bounded."""
+    hidden: frozenset[bytes] = frozenset()
+    lines = []
+    try:
+        head = read_head(raw)
+        hidden = _hidden(head)
+        found = diff.changes(head) if head.op == "u" else None
+        lines = [] if found is None else [f"// {line}" for line in _change_lines(head, found)]
+    except Malformed:
+        pass
+    return "\n".join([*lines, render.block(raw, hidden=hidden)])
+
+
+def _hidden(head: Head) -> frozenset[bytes]:
+    """What this entry holds that must not be shown: in an applyOps, the secrets of any collection."""
+    return ALL_SECRETS if head.op == "c" and head.ns == "admin.$cmd" else head.secrets
+
+
+def _change_lines(head: Head, found: Iterator[diff.Change]) -> Iterator[str]:
+    for count, change in enumerate(found):
+        if count == 200:
+            yield "…"
+            return
+        yield diff.word(head, change)
+
+
+def to_json(raw: bytes) -> str:
+    """The whole entry as one line of canonical extended JSON, for saving; an object with ``$broken`` in hex where
+    it is not BSON. Every character outside ASCII is escaped, so the line is safe on a terminal as well; users'
+    credentials and signing keys are left out."""
+    try:
+        hidden = {name.decode() for name in _hidden(read_head(raw))}
+        document = walk.decode(raw, 0, len(raw))
+        text = json_util.dumps(_without(document, hidden) if hidden else document, json_options=_JSON)
+        return text.replace("\x7f", "\\u007f")
+    except (Malformed, RecursionError, ValueError, TypeError):
+        return json_util.dumps({"$broken": raw.hex()})
+
+
+def _without(value: Any, hidden: set[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: render.HIDDEN if key in hidden else _without(inner, hidden) for key, inner in value.items()}
+    return [_without(inner, hidden) for inner in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation, unfolded from its entry. ``ns`` is as stored, not safe to show.
+
+    ``ts`` is the entry's: an operation of a transaction takes effect with the transaction's last entry.
+    ``o`` and ``o2`` are decoded each time they are asked for, and empty where they are missing or broken.
+    """
+
+    ts: Ts
+    op: str
+    ns: str
+    ui: uuid.UUID | None = None
+    raw: bytes = field(default=b"", repr=False)
+    o_at: Element | None = field(default=None, repr=False)
+    o2_at: Element | None = field(default=None, repr=False)
+
+    @property
+    def o(self) -> Document:
+        """The document, the change, the key of a delete, or the command."""
+        return _decoded(self.raw, self.o_at)
+
+    @property
+    def o2(self) -> Document:
+        """What an update matched, or what a command says beside itself."""
+        return _decoded(self.raw, self.o2_at)
+
+
+def _decoded(raw: bytes, element: Element | None) -> Document:
+    if element is None or element.type != walk.DOCUMENT:
+        return {}
+    try:
+        return walk.decode(raw, element.start, element.end)
+    except Malformed:
+        return {}
+
+
+def operations(raw: bytes) -> Iterator[Operation]:
+    """The operations of an entry: itself, or what its applyOps holds, to any depth that a server writes.
+
+    Nothing for an entry that is not readable; what follows the broken place in an applyOps is left out.
+    """
+    try:
+        yield from _unfolded(read_head(raw), 0)
+    except Malformed:
+        return
+
+
+def _unfolded(head: Head, depth: int) -> Iterator[Operation]:
+    first = command_of(head) if head.op == "c" else None
+    if first is not None and first.name == b"applyOps" and depth < NESTING_LIMIT:
+        for inner in inner_heads(head):
+            yield from _unfolded(inner, depth + 1)
+        return
+    ui = uuid.UUID(bytes=head.ui) if len(head.ui) == 16 else None
+    yield Operation(head.ts, head.op, head.ns, ui, head.raw, head.o, head.o2)

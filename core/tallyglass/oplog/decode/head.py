@@ -1,0 +1,209 @@
+"""The envelope of an oplog entry: every field around the documents, and where the documents lie.
+
+Formats of MongoDB 4.4 to 8.x differ in the order of fields and in which there are; none is required here,
+and one that is not known is stepped over.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from tallyglass.moment import ZERO, Ts
+from tallyglass.oplog.decode import render, walk
+from tallyglass.oplog.decode.walk import Element, Malformed
+
+NESTING_LIMIT = 8
+"""How deep applyOps within applyOps is followed."""
+
+SECRETS = {
+    "admin.system.users": frozenset({b"credentials"}),
+    "admin.system.keys": frozenset({b"key"}),
+    "admin.system.backup_users": frozenset({b"credentials"}),
+}
+"""Elements of some collections that must never reach a screen or a file."""
+
+ALL_SECRETS: frozenset[bytes] = frozenset().union(*SECRETS.values()) - {b"key"}
+"""The same for an entry that may hold operations on any collection; ``key`` is too common a name to hide there."""
+
+_NONE: frozenset[bytes] = frozenset()
+
+VECTORED_INSERT = 1
+"""``multiOpType`` of an applyOps whose operations are independent of each other (8.0)."""
+
+
+@dataclass(slots=True)
+class Head:
+    """The envelope of one entry. Names as stored, not safe to show. ``o`` and ``o2`` say where the documents lie.
+
+    ``previous`` is the ``ts`` of the entry before it in the same transaction or retryable write, :data:`ZERO`
+    for the first of one, None where there is none. ``session`` is the raw ``lsid``, empty without a session.
+    """
+
+    raw: bytes
+    ts: Ts = ZERO
+    term: int | None = None
+    op: str = ""
+    ns: str = ""
+    wall_millis: int | None = None
+    o: Element | None = None
+    o2: Element | None = None
+    ui: bytes = b""
+    session: bytes = b""
+    txn: int | None = None
+    previous: Ts | None = None
+    multi: int = 0
+
+    @property
+    def wall(self) -> datetime | None:
+        """The server's own clock when it wrote the entry."""
+        return None if self.wall_millis is None else render.wall_time(self.wall_millis)
+
+    @property
+    def db(self) -> str:
+        """The database part of the namespace."""
+        return self.ns.partition(".")[0]
+
+    @property
+    def secrets(self) -> frozenset[bytes]:
+        """Names of elements that must not be shown: a user's credentials, the cluster's signing keys."""
+        return SECRETS.get(self.ns, _NONE)
+
+    @property
+    def document_id(self) -> Element | None:
+        """The ``_id`` of the document that an insert, update or delete touches."""
+        for holder in (self.o2, self.o) if self.op == "u" else (self.o,):
+            found = self.within(holder, b"_id")
+            if found is not None:
+                return found
+        return None
+
+    def within(self, holder: Element | None, name: bytes) -> Element | None:
+        """The element of that name at the top of ``o`` or ``o2``; None where there is none."""
+        if holder is None or holder.type not in (walk.DOCUMENT, walk.ARRAY):
+            return None
+        return walk.find(self.raw, name, holder.start, holder.end)
+
+    def fields(self, holder: Element | None) -> Iterator[Element]:
+        """The elements of ``o`` or ``o2``, or of any document within."""
+        if holder is not None and holder.type in (walk.DOCUMENT, walk.ARRAY):
+            yield from walk.elements(self.raw, holder.start, holder.end)
+
+    def flag(self, name: bytes) -> bool:
+        """Whether ``o`` holds this field with the value true."""
+        found = self.within(self.o, name)
+        return found is not None and found.type == walk.BOOL and bool(self.raw[found.start])
+
+
+def read_head(raw: bytes, start: int = 0, end: int | None = None) -> Head:
+    """Read the envelope of the entry between ``start`` and ``end``. Raises Malformed for broken BSON."""
+    head = Head(raw)
+    for element in walk.elements(raw, start, end):
+        reader = _READERS.get(element.name)
+        if reader is not None:
+            reader(head, raw, element)
+    return head
+
+
+def inner_heads(head: Head, limit: int | None = None) -> Iterator[Head]:
+    """The operations of an applyOps entry, as envelopes with its ``ts``. Raises Malformed."""
+    for count, element in enumerate(head.fields(head.within(head.o, b"applyOps"))):
+        if count == limit:
+            return
+        if element.type == walk.DOCUMENT:
+            inner = read_head(head.raw, element.start, element.end)
+            inner.ts, inner.term, inner.wall_millis = head.ts, head.term, head.wall_millis
+            yield inner
+
+
+def inner_count(head: Head) -> int:
+    """How many operations an applyOps entry holds. Raises Malformed."""
+    return sum(1 for _ in head.fields(head.within(head.o, b"applyOps")))
+
+
+def command_of(head: Head) -> Element | None:
+    """The first element of a command's ``o``: its name is the command, its value usually the collection."""
+    return next(head.fields(head.o), None)
+
+
+def target_of(head: Head) -> str:
+    """The namespace that a command acts on: the collection it names, or the database alone."""
+    command = command_of(head)
+    if command is None:
+        return head.ns
+    word = walk.text(head.raw, command)
+    if command.name == b"renameCollection":
+        return word
+    return f"{head.db}.{word}" if word else head.db
+
+
+def _ts(head: Head, raw: bytes, element: Element) -> None:
+    if element.type == walk.TIMESTAMP:
+        head.ts = timestamp(raw, element.start)
+
+
+def timestamp(raw: bytes, start: int) -> Ts:
+    """The BSON timestamp at ``start``."""
+    i, t = struct.unpack_from("<II", raw, start)
+    return Ts(t, i)
+
+
+def _term(head: Head, raw: bytes, element: Element) -> None:
+    head.term = walk.whole_number(raw, element)
+
+
+def _op(head: Head, raw: bytes, element: Element) -> None:
+    head.op = walk.text(raw, element)
+
+
+def _ns(head: Head, raw: bytes, element: Element) -> None:
+    head.ns = walk.text(raw, element)
+
+
+def _wall(head: Head, raw: bytes, element: Element) -> None:
+    if element.type == walk.DATE:
+        head.wall_millis = int(struct.unpack_from("<q", raw, element.start)[0])
+
+
+def _o(head: Head, raw: bytes, element: Element) -> None:
+    head.o = element
+
+
+def _o2(head: Head, raw: bytes, element: Element) -> None:
+    head.o2 = element
+
+
+def _ui(head: Head, raw: bytes, element: Element) -> None:
+    if element.type == walk.BINARY:
+        head.ui = raw[element.start + 5 : element.end]
+
+
+def _session(head: Head, raw: bytes, element: Element) -> None:
+    head.session = raw[element.start : element.end]
+
+
+def _txn(head: Head, raw: bytes, element: Element) -> None:
+    head.txn = walk.whole_number(raw, element)
+
+
+def _previous(head: Head, raw: bytes, element: Element) -> None:
+    if element.type != walk.DOCUMENT:
+        return
+    found = walk.find(raw, b"ts", element.start, element.end)
+    if found is not None and found.type == walk.TIMESTAMP:
+        head.previous = timestamp(raw, found.start)
+
+
+def _multi(head: Head, raw: bytes, element: Element) -> None:
+    head.multi = walk.whole_number(raw, element) or 0
+
+
+_READERS = {
+    b"ts": _ts, b"t": _term, b"op": _op, b"ns": _ns, b"wall": _wall, b"o": _o, b"o2": _o2, b"ui": _ui,
+    b"lsid": _session, b"txnNumber": _txn, b"prevOpTime": _previous, b"multiOpType": _multi,
+}  # fmt: skip
+
+
+__all__ = ["Head", "Malformed", "command_of", "inner_count", "inner_heads", "read_head", "target_of", "timestamp"]

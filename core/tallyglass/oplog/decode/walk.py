@@ -1,0 +1,140 @@
+"""Walk raw BSON by its length prefixes, without decoding what is stepped over.
+
+Every position is checked against the bounds of the document, so damaged bytes end in :class:`Malformed`,
+never in a read past the end. No recursion and no cost for a subdocument that nobody looks into.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import bson
+from bson.errors import BSONError
+
+from tallyglass.mongo.codec import CODEC
+
+DOUBLE, STRING, DOCUMENT, ARRAY, BINARY, OBJECT_ID, BOOL, DATE = 0x01, 0x02, 0x03, 0x04, 0x05, 0x07, 0x08, 0x09
+NULL, INT32, TIMESTAMP, INT64 = 0x0A, 0x10, 0x11, 0x12
+
+_MIN_DOCUMENT = 5
+_INT = struct.Struct("<i")
+_LONG = struct.Struct("<q")
+_FIXED: Final = {
+    0x01: 8, 0x06: 0, 0x07: 12, 0x08: 1, 0x09: 8, 0x0A: 0, 0x10: 4, 0x11: 8, 0x12: 8, 0x13: 16, 0x7F: 0, 0xFF: 0,
+}  # fmt: skip
+# What a length prefix does not count: itself, and the subtype byte or the ObjectId that follow it.
+_PREFIXED: Final = {0x02: 4, 0x03: 0, 0x04: 0, 0x05: 5, 0x0C: 16, 0x0D: 4, 0x0E: 4, 0x0F: 0}
+_REGEX = 0x0B
+
+
+class Malformed(ValueError):
+    """The bytes are not a BSON document."""
+
+
+class Element(NamedTuple):
+    """One element of a document: its BSON type, its name as stored, and where its value lies in the bytes."""
+
+    type: int
+    name: bytes
+    start: int
+    end: int
+
+
+def document_end(raw: bytes, start: int = 0, limit: int | None = None) -> int:
+    """The position after the document that begins at ``start``. Raises Malformed if it does not fit."""
+    limit = len(raw) if limit is None else limit
+    if start + _MIN_DOCUMENT > limit:
+        raise Malformed("a document is cut short")
+    size = int(_INT.unpack_from(raw, start)[0])
+    end = start + size
+    if size < _MIN_DOCUMENT or end > limit or raw[end - 1]:
+        raise Malformed("a document's length is wrong")
+    return end
+
+
+def split(batch: bytes) -> Iterator[tuple[int, int]]:
+    """Start and end of each document in a batch of whole documents. Raises Malformed at the first that is not."""
+    start, limit = 0, len(batch)
+    while start < limit:
+        end = document_end(batch, start, limit)
+        yield start, end
+        start = end
+
+
+def elements(raw: bytes, start: int = 0, end: int | None = None) -> Iterator[Element]:
+    """The elements of the document at ``start``, in order; subdocuments are stepped over. Raises Malformed."""
+    stop = document_end(raw, start, end) - 1
+    at = start + 4
+    while at < stop:
+        kind = raw[at]
+        name_end = raw.find(0, at + 1, stop)
+        if name_end < 0:
+            raise Malformed("a name has no end")
+        value = name_end + 1
+        value_end = _value_end(raw, kind, value, stop)
+        yield Element(kind, raw[at + 1 : name_end], value, value_end)
+        at = value_end
+
+
+def _value_end(raw: bytes, kind: int, start: int, stop: int) -> int:
+    fixed = _FIXED.get(kind)
+    if fixed is not None:
+        end = start + fixed
+    elif kind in _PREFIXED:
+        if start + 4 > stop:
+            raise Malformed("a length is cut short")
+        size = int(_INT.unpack_from(raw, start)[0])
+        if size < 0:
+            raise Malformed("a length is negative")
+        end = start + size + _PREFIXED[kind]
+    elif kind == _REGEX:
+        middle = raw.find(0, start, stop)
+        end = raw.find(0, middle + 1, stop) + 1 if middle >= 0 else 0
+    else:
+        raise Malformed(f"type {kind:#x} is unknown")
+    if not start <= end <= stop:
+        raise Malformed("a value passes the end of its document")
+    return end
+
+
+def find(raw: bytes, name: bytes, start: int = 0, end: int | None = None) -> Element | None:
+    """The first element with this name at the top level of the document at ``start``, or None. Raises Malformed."""
+    for element in elements(raw, start, end):
+        if element.name == name:
+            return element
+    return None
+
+
+def text(raw: bytes, element: Element) -> str:
+    """The text of a string element; empty for another type, broken UTF-8 replaced. Not yet safe to show."""
+    if element.type != STRING:
+        return ""
+    return raw[element.start + 4 : element.end - 1].decode("utf-8", "replace")
+
+
+def whole_number(raw: bytes, element: Element) -> int | None:
+    """The value of an int32, int64, or a double that is whole; None for anything else."""
+    if element.type == INT32:
+        return int(_INT.unpack_from(raw, element.start)[0])
+    if element.type == INT64:
+        return int(_LONG.unpack_from(raw, element.start)[0])
+    if element.type == DOUBLE:
+        number = float(struct.unpack_from("<d", raw, element.start)[0])
+        return int(number) if number.is_integer() else None
+    return None
+
+
+def decode(raw: bytes, start: int, end: int) -> dict[str, Any]:
+    """The document between ``start`` and ``end`` as a dict. Raises Malformed, also for absurd depth."""
+    try:
+        return bson.decode(raw[start:end], CODEC)
+    except (BSONError, RecursionError, ValueError, OverflowError) as error:
+        raise Malformed(str(error)) from None
+
+
+def value(raw: bytes, element: Element) -> Any:
+    """One element's value, decoded. Raises Malformed."""
+    body = bytes((element.type,)) + b"v\0" + raw[element.start : element.end]
+    return decode(_INT.pack(len(body) + 5) + body + b"\0", 0, len(body) + 5)["v"]

@@ -1,0 +1,1 @@
+"""Which entries are wanted: the filter and how it is matched."""

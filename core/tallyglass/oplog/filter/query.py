@@ -1,0 +1,238 @@
+"""Which entries are wanted: typed as words, sent to the server where it can judge, and judged here in the end.
+
+The server's part only ever leaves out what cannot match; :class:`tallyglass.oplog.filter.sieve.Sieve` decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bson import Regex
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts, parse_since
+from tallyglass.oplog.decode.identity import candidates
+from tallyglass.text import meant
+
+OPERATIONS = "iudcn"
+"""The operation letters that :meth:`OplogFilter.parse` knows: insert, update, delete, command, no-op."""
+
+TEXT_LIMIT = 200
+
+# Spaces and backslashes within double quotes belong to the word.
+_WORD = re.compile(r'(?:[^\s"]|"(?:\\.|[^"\\])*")+')
+_GLOB = re.compile(r"([*?])")
+# What a filter reads in its own way, in a name: quotes, lists, globs, an inverse, a quote that would be escaped.
+_SPECIAL = re.compile(r'[",*?]|^!|\\\Z')
+_SHORTEST_CUT = 100
+# Blanks between the parts of an _id in JSON, but not within its strings.
+_BLANK = re.compile(r'("(?:\\.|[^"\\])*")|\s+')
+
+
+@dataclass(frozen=True, slots=True)
+class OplogFilter:
+    """Which entries are wanted; all conditions must hold.
+
+    ``since`` is inclusive, ``until`` exclusive. ``namespaces`` are globs, any of which may match; one that begins
+    with ``!`` leaves out what it matches, and an escape, as names are shown, stands for its character. ``ops`` are
+    letters, ``!d`` the inverse. ``id`` is the text of an ``_id``, as :attr:`OplogRow.id` gives it. ``text`` is found
+    in keys and values without regard to case, is a regular expression when written ``/so/``, and means "not" when it
+    begins with ``!``. ``destructive`` keeps only what removes data or definitions. ``noops`` shows no-ops.
+    ``transaction`` is ``hex(lsid):txnNumber``.
+    """
+
+    since: Ts | None = None
+    until: Ts | None = None
+    namespaces: tuple[str, ...] = ()
+    ops: frozenset[str] = field(default_factory=frozenset)
+    id: str = ""
+    text: str = ""
+    destructive: bool = False
+    noops: bool = False
+    transaction: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> OplogFilter:
+        """Read what a person types: ``ns:shop.* ns:!*.tmp op:du id:42 since:now-5m destructive some text``.
+
+        Words without a key form the text. Double quotes keep spaces in a word; around an id they mean the string.
+        Raises InputError for a word that cannot be read.
+        """
+        if _WORD.sub("", text).strip():
+            raise InputError("A quote is not closed.", "Write the second quote, or leave both out.")
+        wanted = cls()
+        free: list[str] = []
+        for word in _WORD.findall(text):
+            wanted = _read_word(wanted, word, free)
+        found = replace(wanted, text=" ".join(free))
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """Raise InputError where the text is an expression that cannot be compiled, or too long."""
+        if len(self.text) > TEXT_LIMIT:
+            raise InputError(f"The text to look for is longer than {TEXT_LIMIT} characters.")
+        compile_text(self.text)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether it leaves anything out beside no-ops and times."""
+        return bool(self.namespaces or self.ops or self.id or self.text or self.destructive or self.transaction)
+
+    def on_server(self) -> Mapping[str, Any]:
+        """The part that a server can judge, without the times: empty where that is nothing."""
+        conditions = [
+            *_namespace_conditions(self.namespaces),
+            *_operation_conditions(self.ops),
+            *_document_conditions(self.id),
+        ]
+        if self.destructive:
+            conditions.append({"op": {"$in": ["d", "c"]}})
+        if self.transaction:
+            conditions.append({"txnNumber": _transaction_number(self.transaction)})
+        if not conditions:
+            return {}
+        return conditions[0] if len(conditions) == 1 else {"$and": conditions}
+
+
+def compile_text(text: str) -> re.Pattern[str] | None:
+    """The expression in ``/.../``; None for plain text. Raises InputError."""
+    body = text.removeprefix("!")
+    if len(body) < 3 or body[0] != "/" or body[-1] != "/":
+        return None
+    try:
+        return re.compile(body[1:-1], re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InputError(f"The expression {body[:60]!r} cannot be read: {error}.") from None
+
+
+def words_for(ns: str, identity: str = "") -> str:
+    """What to type to get the entries of a namespace, and of one ``_id`` in it, as an ``OplogRow`` shows them.
+
+    Raises InputError for an ``_id`` that is shown cut.
+    """
+    if "…" in identity and len(identity) > _SHORTEST_CUT:
+        raise InputError("The _id of this document is too long to look for.", "Look for a part of it as text.")
+    word = _SPECIAL.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", ns)
+    word = f'"{word}"' if any(char.isspace() for char in word) else word
+    return f"ns:{word}" + (f" id:{_BLANK.sub(lambda found: found[1] or '', identity)}" if identity else "")
+
+
+def glob_pattern(glob: str) -> str:
+    """A glob over a whole namespace as a regular expression that Python and the server read alike.
+
+    ``$`` also matches before a last line feed: on the server that lets one name too many through, here
+    ``fullmatch`` is used."""
+    body = "".join(
+        ".*" if part == "*" else "." if part == "?" else re.escape(meant(part)) for part in _GLOB.split(glob)
+    )
+    return f"^{body}$"
+
+
+def is_glob(name: str) -> bool:
+    """Whether a namespace is a pattern rather than one exact name."""
+    return "*" in name or "?" in name
+
+
+def _read_word(wanted: OplogFilter, word: str, free: list[str]) -> OplogFilter:
+    inverse = "!" if word.startswith("!") else ""
+    key, colon, value = word.removeprefix("!").partition(":")
+    if word == "destructive":
+        return replace(wanted, destructive=True)
+    if word == "noops":
+        return replace(wanted, noops=True)
+    if not colon or key not in _WORDS:
+        free.append(word.replace('"', ""))
+        return wanted
+    if value.startswith("!"):
+        inverse, value = "!", value[1:]
+    if not value:
+        raise InputError(f"{word!r} lacks a value.", "Write such as ns:shop.* or op:d.")
+    return _WORDS[key](wanted, inverse, value if key == "id" else value.replace('"', ""))
+
+
+def _read_ns(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
+    globs = tuple(inverse + glob for glob in value.split(",") if glob)
+    return replace(wanted, namespaces=wanted.namespaces + globs)
+
+
+def _read_op(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
+    unknown = set(value) - set(OPERATIONS)
+    if unknown:
+        raise InputError(
+            f"{''.join(sorted(unknown))!r} is not an operation.",
+            "i is an insert, u an update, d a delete, c a command, n a no-op.",
+        )
+    noops = wanted.noops or ("n" in value and not inverse)
+    return replace(wanted, ops=wanted.ops | {inverse + letter for letter in value}, noops=noops)
+
+
+def _read_id(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
+    if inverse:
+        raise InputError("An id cannot be left out.", "Write id:VALUE to see the history of one document.")
+    return replace(wanted, id=value)
+
+
+def _read_since(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
+    return replace(wanted, since=parse_since(value))
+
+
+def _read_until(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
+    return replace(wanted, until=parse_since(value))
+
+
+def _read_transaction(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
+    return replace(wanted, transaction=value)
+
+
+_WORDS = {
+    "ns": _read_ns, "op": _read_op, "id": _read_id, "since": _read_since, "until": _read_until,
+    "txn": _read_transaction,
+}  # fmt: skip
+
+
+def _namespace_conditions(namespaces: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Commands always pass, since theirs is the namespace ``db.$cmd``: what they act on is judged here."""
+    keep = [_on_server(name) for name in namespaces if not name.startswith("!")]
+    leave = [_on_server(name[1:]) for name in namespaces if name.startswith("!")]
+    conditions: list[dict[str, Any]] = []
+    if keep:
+        conditions.append({"$or": [{"ns": {"$in": keep}}, {"op": "c"}]})
+    if leave:
+        conditions.append({"$or": [{"ns": {"$nin": leave}}, {"op": "c"}]})
+    return conditions
+
+
+def _on_server(name: str) -> Any:
+    return Regex(glob_pattern(name), "s") if is_glob(name) else meant(name)
+
+
+def _operation_conditions(ops: frozenset[str]) -> list[dict[str, Any]]:
+    """Commands pass with i, u and d, since an applyOps may hold them."""
+    keep = {op for op in ops if not op.startswith("!")}
+    leave = {op[1:] for op in ops if op.startswith("!")} - {"c"}
+    conditions: list[dict[str, Any]] = []
+    if keep:
+        conditions.append({"op": {"$in": sorted(keep | {"c"})}})
+    if leave:
+        conditions.append({"op": {"$nin": sorted(leave)}})
+    return conditions
+
+
+def _document_conditions(text: str) -> list[dict[str, Any]]:
+    if not text:
+        return []
+    values = list(candidates(text))
+    return [
+        {"$or": [{"o._id": {"$in": values}}, {"o2._id": {"$in": values}}, {"op": "c", "o.applyOps": {"$exists": True}}]}
+    ]
+
+
+def _transaction_number(text: str) -> int:
+    _, _, number = text.partition(":")
+    if not number.isdigit():
+        raise InputError(f"{text[:60]!r} is not a transaction.", "Write it as session:number.")
+    return int(number)

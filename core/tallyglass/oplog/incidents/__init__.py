@@ -1,0 +1,1 @@
+"""What people did: runs of entries and single acts, grouped."""

@@ -1,0 +1,199 @@
+"""What one entry means for the list of incidents: a drop, a rename, a new user, or nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.decode import render, walk
+from tallyglass.oplog.decode.describe import drops_target
+from tallyglass.oplog.decode.head import Head, command_of, target_of
+from tallyglass.oplog.incidents.run import GAP_MILLIS, Run
+from tallyglass.oplog.snapshot import Harm
+from tallyglass.text import clean, clean_name
+
+USERS, ROLES, VERSION = "admin.system.users", "admin.system.roles", "admin.system.version"
+SYSTEM = frozenset({USERS, ROLES, VERSION})
+"""Collections whose every change is somebody's act."""
+
+INTERNAL = ("config.", "local.", "admin.system.")
+"""Namespaces whose deletes and updates are the server's own."""
+
+DEFINITIONS_LIMIT = 20_000
+
+_FCV = "featureCompatibilityVersion"
+_FCV_MILLIS = 600_000
+_OUT = re.compile(r"tmp\.(agg_out|mr)\.")
+_CONVERT = re.compile(r"tmp[A-Za-z0-9]{5}\.convertToCapped\.")
+_ACROSS = re.compile(r"tmp[A-Za-z0-9]{5}\.renameCollection\Z")
+_TEMPORARY = re.compile(
+    r"tmp\.(agg_out|mr)\.|tmp[A-Za-z0-9]{5}\.(convertToCapped\.|renameCollection\Z|rename\Z)|system\.drop\."
+)
+
+
+@dataclass(slots=True)
+class Act:
+    """One entry's meaning. Acts of the same ``key`` within ``reach`` milliseconds are one incident, which an act
+    with ``ends`` ends."""
+
+    kind: str
+    harm: Harm
+    title: str
+    ns: str
+    documents: int | None = None
+    key: tuple[str, ...] = ()
+    reach: int = GAP_MILLIS
+    ends: bool = False
+    note: str = ""
+
+    def run(self, head: Head) -> Run:
+        """An empty run that begins and ends at this entry."""
+        wall = head.wall_millis
+        return Run(self.kind, self.ns, self.harm, self.title, head.ts, head.ts, wall, wall, note=self.note)
+
+
+def command_act(head: Head) -> Act | None:
+    """What a command means; None where it is nobody's harm."""
+    first = command_of(head)
+    maker = _COMMANDS.get(first.name) if first is not None else None
+    return maker(head) if maker is not None else None
+
+
+def _collection(ns: str) -> str:
+    return ns.partition(".")[2]
+
+
+def _records(head: Head) -> int | None:
+    found = head.within(head.o2, b"numRecords")
+    return walk.whole_number(head.raw, found) if found is not None else None
+
+
+def _drop(head: Head) -> Act | None:
+    ns = target_of(head)
+    if _TEMPORARY.match(_collection(ns)) or ns.startswith(INTERNAL):
+        return None
+    return Act("drop", Harm.LOSS, f"drop {clean_name(ns, 255)}", ns, _records(head))
+
+
+def _rename(head: Head) -> Act:
+    source = target_of(head)
+    found = head.within(head.o, b"to")
+    to = walk.text(head.raw, found) if found is not None else ""
+    drops = drops_target(head)
+    harm = Harm.LOSS if drops else Harm.DEFINITION
+    records = _records(head) if drops else None
+    shown = clean_name(to, 255)
+    if _OUT.match(_collection(source)):
+        title = f"$out replaced {shown}" if drops else f"$out made {shown}"
+        return Act("out", harm, title, to, records, note="or mapReduce")
+    if _CONVERT.match(_collection(source)):
+        return Act("convertToCapped", harm, f"convertToCapped {shown}", to, records)
+    if _ACROSS.match(_collection(source)):
+        return Act("rename", harm, f"rename to {shown} from another database", to, records)
+    title = f"rename {clean_name(source, 255)} to {shown}" + (", dropping it" if drops else "")
+    return Act("rename", harm, title, source, records)
+
+
+def _coll_mod(head: Head) -> Act | None:
+    ns = target_of(head)
+    bare = sum(1 for _ in head.fields(head.o)) < 2
+    if ns.startswith(INTERNAL) or (bare and _collection(ns).startswith("system.buckets.")):
+        return None
+    return Act("collMod", Harm.DEFINITION, f"collMod on {clean_name(ns, 255)}", ns)
+
+
+def _drop_indexes(head: Head) -> Act | None:
+    ns = target_of(head)
+    if ns.startswith(INTERNAL):
+        return None
+    found = head.within(head.o, b"index")
+    name = clean_name(walk.text(head.raw, found), 120) if found is not None else ""
+    return Act("dropIndexes", Harm.DEFINITION, f"dropIndexes {name} on {clean_name(ns, 255)}", ns)
+
+
+def _emptied(head: Head) -> Act:
+    ns = target_of(head)
+    return Act("emptycapped", Harm.LOSS, f"emptycapped {clean_name(ns, 255)}", ns)
+
+
+def _converted(head: Head) -> Act:
+    ns = target_of(head)
+    return Act("convertToCapped", Harm.LOSS, f"convertToCapped {clean_name(ns, 255)}", ns)
+
+
+_COMMANDS: dict[bytes, Callable[[Head], Act | None]] = {
+    b"drop": _drop,
+    b"renameCollection": _rename,
+    b"collMod": _coll_mod,
+    b"dropIndexes": _drop_indexes,
+    b"dropIndex": _drop_indexes,
+    b"deleteIndexes": _drop_indexes,
+    b"deleteIndex": _drop_indexes,
+    b"emptycapped": _emptied,
+    b"convertToCapped": _converted,
+}
+
+
+def system_act(head: Head) -> Act | None:
+    """What a change of users, roles or the compatibility version means; None for any other document there."""
+    if head.ns == VERSION:
+        return _fcv_act(head)
+    found = head.document_id
+    if found is None:
+        return None
+    verb = {"i": "created", "u": "changed", "d": "removed"}.get(head.op, head.op)
+    what = "user" if head.ns == USERS else "role"
+    name = render.id_text(head.raw, found, 120)
+    return Act("users", Harm.DEFINITION, f"{what} {name} {verb}", head.ns, documents=1)
+
+
+def _fcv_act(head: Head) -> Act | None:
+    found = head.document_id
+    if head.op != "u" or found is None or walk.text(head.raw, found) != _FCV:
+        return None
+    target = head.within(head.o, b"targetVersion")
+    version = target or head.within(head.o, b"version")
+    if version is None:
+        return None
+    title = f"setFCV {clean(walk.text(head.raw, version), 20)}"
+    return Act("setFCV", Harm.DEFINITION, title, head.ns, key=("setFCV",), reach=_FCV_MILLIS, ends=target is None)
+
+
+@dataclass(slots=True)
+class Definitions:
+    """Which collections have a TTL index or are capped, and since when as far as the oplog shows.
+
+    What a server says today need not have held when an entry was written: ``since`` is the newest ``ts`` at which
+    a collection was made, renamed into place, or given a TTL index.
+    """
+
+    ttl: set[str] = field(default_factory=set)
+    capped: set[str] = field(default_factory=set)
+    since: dict[str, Ts] = field(default_factory=dict)
+
+    def learn(self, head: Head) -> None:
+        """Note what a command defines."""
+        first = command_of(head)
+        if first is None or len(self.since) >= DEFINITIONS_LIMIT:
+            return
+        ns = target_of(head)
+        if first.name == b"create":
+            if head.flag(b"capped"):
+                self.capped.add(ns)
+        elif first.name == b"renameCollection":
+            to = head.within(head.o, b"to")
+            ns = walk.text(head.raw, to) if to is not None else ns
+        elif first.name in (b"createIndexes", b"commitIndexBuild", b"collMod"):
+            specs = [head.o, head.within(head.o, b"index"), *head.fields(head.within(head.o, b"indexes"))]
+            if all(head.within(spec, b"expireAfterSeconds") is None for spec in specs):
+                return
+            self.ttl.add(ns)
+        else:
+            return
+        self.since[ns] = max(self.since.get(ns, head.ts), head.ts)
+
+    def held(self, ns: str, names: set[str], ts: Ts) -> bool:
+        """Whether ``ns`` is one of ``names``, and was by ``ts`` as far as is known."""
+        return ns in names and self.since.get(ns, ts) <= ts

@@ -1,0 +1,76 @@
+"""Which drops belong to a dropDatabase: the server logs one for each collection, and only then the dropDatabase."""
+
+from __future__ import annotations
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.decode.head import Head
+from tallyglass.oplog.incidents.acts import Act
+from tallyglass.oplog.incidents.run import GAP_MILLIS, Run
+from tallyglass.oplog.snapshot import Harm
+from tallyglass.text import clean_name
+
+DATABASE_MILLIS = 10_000
+"""How long a dropDatabase may wait for the majority between its last drop and itself."""
+
+CHAIN_LIMIT = 10_000
+
+
+class DatabaseDrops:
+    """Holds drops ready for the dropDatabase that follows them; newest first, a dropDatabase for its drops."""
+
+    def __init__(self) -> None:
+        self._drops: dict[str, list[Run]] = {}
+        self._databases: dict[str, Run] = {}
+
+    def take(self, act: Act, head: Head) -> Run | None:
+        """One drop as a run of its own; None where a dropDatabase took it in."""
+        database = self._databases.get(head.db)
+        if database is not None:
+            reach = DATABASE_MILLIS if database.ops == 1 else GAP_MILLIS
+            if database.distance(head.ts, head.wall_millis) <= reach:
+                database.add(head.ts, head.wall_millis, 1, act.documents)
+                database.samples.append(_collection(act.ns))
+                return None
+            del self._databases[head.db]
+        run = act.run(head)
+        run.add(head.ts, head.wall_millis, 1, act.documents)
+        self.hold(run)
+        return run
+
+    def hold(self, run: Run) -> None:
+        """Hold a drop ready."""
+        chain = self._drops.setdefault(run.ns.partition(".")[0], [])
+        if chain and chain[-1].distance(run.first, run.first_wall) > GAP_MILLIS:
+            chain.clear()
+        if len(chain) < CHAIN_LIMIT:
+            chain.append(run)
+
+    def take_database(self, head: Head, *, backward: bool) -> tuple[Run, list[Run]]:
+        """A dropDatabase with the drops before it, and those drops, which are no incidents of their own."""
+        run = Act("dropDatabase", Harm.LOSS, f"dropDatabase {clean_name(head.db, 120)}", head.db).run(head)
+        run.add(head.ts, head.wall_millis)
+        if backward:
+            self._databases[head.db] = run
+        chain = self._drops.pop(head.db, [])
+        if backward or not chain or chain[-1].distance(head.ts, head.wall_millis) > DATABASE_MILLIS:
+            return run, []
+        for drop in chain:
+            run.absorb(drop)
+            run.samples.append(_collection(drop.ns))
+        return run, chain
+
+    def forget(self, db: str) -> None:
+        """Another command on the database: what came before it does not belong to what comes after."""
+        self._drops.pop(db, None)
+        self._databases.pop(db, None)
+
+    def sweep(self, at: Ts, wall: int | None) -> None:
+        """Forget what is out of reach of an entry there."""
+        self._drops = {
+            db: chain for db, chain in self._drops.items() if chain[-1].distance(at, wall) <= DATABASE_MILLIS
+        }
+        self._databases = {db: run for db, run in self._databases.items() if run.distance(at, wall) <= DATABASE_MILLIS}
+
+
+def _collection(ns: str) -> str:
+    return clean_name(ns.partition(".")[2], 120)

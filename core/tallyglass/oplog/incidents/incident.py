@@ -1,0 +1,181 @@
+"""What people did: the incidents of the past, newest first, and those to come."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+from tallyglass.deployment.cluster import look_at
+from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError
+from tallyglass.moment import ZERO, Ts
+from tallyglass.mongo.gateway import Gateway, Namespace, closing
+from tallyglass.oplog.incidents.grouper import Grouper
+from tallyglass.oplog.read import notes
+from tallyglass.oplog.read.ends import end_of_oplog
+from tallyglass.oplog.read.past import backward, safe_end
+from tallyglass.oplog.read.stream import Arrived, Event, Gap, Opened, Place, Stream, TakenBack, Trouble
+from tallyglass.oplog.snapshot import IncidentScan
+from tallyglass.text import clean
+
+__all__ = ["MATCH", "Grouper", "scan", "watch"]
+
+MATCH: dict[str, Any] = {
+    "$or": [
+        {"op": "c"},
+        {"op": {"$in": ["d", "u"]}, "lsid": {"$exists": False}},
+        {"ns": {"$in": ["admin.system.users", "admin.system.roles", "admin.system.version"]}},
+    ]
+}
+"""What a server must send so that a :class:`Grouper` misses nothing."""
+
+PROGRESS_SECONDS = 0.5
+KEPT_BYTES = 500_000
+"""Bytes of entries that may be held because they could be taken back, before the majority is asked about."""
+
+_ASKED_LIMIT = 200
+_SECOND = 1.0
+
+
+async def scan(gateway: Gateway, since: Ts | None = None, *, until: Ts | None = None) -> AsyncIterator[IncidentScan]:
+    """Look through the past from its end back to ``since``, or to its beginning. Stop iterating to stop it.
+
+    Yields what is known about twice a second, worst first, and last of all with ``done``. Numbers count by time from
+    the oldest known, so they are final only then. Errors: those of the gateway, DeploymentError without an oplog.
+    """
+    looking = _Looking(gateway)
+    await looking.check()
+    async with closing(looking.past(since, until)) as looks:
+        async for found in looks:
+            yield found
+
+
+async def watch(gateway: Gateway, since: Ts | None = None) -> AsyncIterator[IncidentScan]:
+    """The same as :func:`scan`, and then what comes, for ever: an incident that goes on stays one.
+
+    After ``done`` it yields whenever something has changed, at most once a second. Where the oplog was interrupted
+    (``trouble`` says so) entries may be missing; after a rollback the past is scanned anew. Errors: as for
+    :func:`scan` while it begins, then PrivilegeError alone.
+    """
+    begun = False
+    while True:
+        looking = _Looking(gateway)
+        try:
+            await looking.check()
+            async with closing(looking.past(since, None)) as looks:
+                async for found in looks:
+                    yield found
+            begun = True
+            async with closing(looking.future()) as looks:
+                async for found in looks:
+                    yield found
+        except (ReadError, ConnectError) as error:
+            if not begun:
+                raise
+            yield IncidentScan((), 0, None, done=False, trouble=str(error))
+            await asyncio.sleep(_SECOND)
+
+
+class _Looking:
+    """One look at the incidents of a deployment, back through the past and then along with what comes."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._grouper = Grouper(backward=True)
+        self._asked: set[str] = set()
+        self._end = Place(ZERO)
+        self._goal = ZERO
+        self._trouble = ""
+        self._link = ""
+        self._refused = ""
+
+    async def check(self) -> None:
+        deployment = await look_at(self._gateway)
+        if not deployment.has_oplog:
+            raise DeploymentError(deployment.no_oplog_because())
+
+    async def past(self, since: Ts | None, until: Ts | None) -> AsyncIterator[IncidentScan]:
+        self._end = await safe_end(self._gateway)
+        end = self._end.ts
+        self._grouper.note_newest(end, None)
+        self._goal = max(since or ZERO, await end_of_oplog(self._gateway, 1) or ZERO)
+        stop = end.next if until is None or until > end else until
+        told = time.monotonic()
+        async with closing(backward(self._gateway, self._goal, stop, MATCH)) as slices:
+            async for batches, reached in slices:
+                for batch in batches:
+                    self._grouper.feed_batch(batch)
+                if time.monotonic() - told >= PROGRESS_SECONDS:
+                    yield await self._known(reached, done=False)
+                    told = time.monotonic()
+        yield await self._known(self._goal, done=True)
+
+    async def future(self) -> AsyncIterator[IncidentScan]:
+        """What comes after the end of the past; ends where that past was taken back."""
+        self._grouper.turn()
+        stream = Stream(self._gateway, self._end.ts, MATCH, anchor=self._end)
+        told, shown = time.monotonic(), await self._known(self._goal, done=True)
+        async with closing(stream.events()) as events:
+            async for event in events:
+                if isinstance(event, TakenBack):
+                    return
+                had = self._link
+                self._take(event)
+                if time.monotonic() - told < _SECOND and bool(had) == bool(self._link):
+                    continue
+                told, known = time.monotonic(), await self._known(self._goal, done=True)
+                await self._forget_settled(stream)
+                if (known.incidents, known.trouble) != (shown.incidents, shown.trouble):
+                    shown = known
+                    yield known
+
+    async def _forget_settled(self, stream: Stream) -> None:
+        """Let go of entries that a majority holds by now. Asked only where they are many: it costs a command."""
+        if stream.kept_bytes > KEPT_BYTES:
+            with suppress(ConnectError, PrivilegeError, ReadError):
+                stream.commit((await safe_end(self._gateway)).ts)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Gap(after, first):
+                self._trouble = f"Entries between {after} and {first} were not seen."
+            case Trouble(text):
+                self._link = text
+            case Opened():
+                self._link = ""
+            case Arrived(batch) if batch:
+                self._grouper.feed_batch(batch)
+                self._grouper.note_newest(notes.last_ts(batch), None)
+
+    async def _known(self, reached: Ts, *, done: bool) -> IncidentScan:
+        self._refused = await _ask_definitions(self._gateway, self._grouper, self._asked) or self._refused
+        grouper = self._grouper
+        left_out = f"{grouper.left_out:,} lesser incidents are left out." if grouper.left_out else ""
+        trouble = " ".join(filter(None, (self._link, self._trouble, left_out, self._refused)))
+        return IncidentScan(grouper.incidents(), grouper.fed, reached, done, trouble)
+
+
+async def _ask_definitions(gateway: Gateway, grouper: Grouper, asked: set[str]) -> str:
+    """Which collections with mass deletes have a TTL index or are capped. What may not be read stays unknown, and is
+    named by what is returned."""
+    refused = ""
+    for name in grouper.deleted_from() - asked:
+        if len(asked) >= _ASKED_LIMIT:
+            break
+        asked.add(name)
+        ns = Namespace.parse(name)
+        try:
+            if any("expireAfterSeconds" in index for index in await gateway.list_indexes(ns)):
+                grouper.known.ttl.add(name)
+            for row in await gateway.list_collections(ns.db):
+                if row.ns == ns and row.options is None:
+                    refused = f"Not known without listCollections on {clean(ns.db)}: whether {clean(name)} is capped."
+                elif row.ns == ns and row.options and row.options.get("capped"):
+                    grouper.known.capped.add(name)
+        except PrivilegeError:
+            refused = f"Not known without listIndexes on {clean(name)}: whether its documents expire by themselves."
+        except (ConnectError, ReadError):
+            continue
+    return refused

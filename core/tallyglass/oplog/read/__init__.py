@@ -1,0 +1,1 @@
+"""Read the oplog: the stream that resumes exactly, the tail, the past."""

@@ -1,0 +1,147 @@
+"""Between the stream and the screen: counts everything, keeps the newest rows that are wanted, within a bound."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tallyglass.moment import ZERO, Ts
+from tallyglass.oplog.decode import entry
+from tallyglass.oplog.decode.envelope import UNREADABLE, Envelope, Walker, last_start, position
+from tallyglass.oplog.decode.head import read_head
+from tallyglass.oplog.decode.transaction import Assembler, Parts, is_part
+from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.filter.sieve import Sieve
+from tallyglass.oplog.read.rates import BUCKET_SECONDS, Rates
+from tallyglass.oplog.snapshot import OplogRow
+
+# Verdicts on an envelope: not wanted; wanted; read the entry; read it if its bytes hold what is looked for.
+NO, YES, LOOK, GLANCE = 0, 1, 2, 4
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A wanted entry that is not yet a row: it becomes one only if it is still there when a screen asks."""
+
+    raw: bytes
+    parts: Parts | None = None
+
+
+class Collector:
+    """Takes batches, hands out rows. ``room`` is how many rows wait at most; older ones make way and are counted.
+
+    ``backlog`` more wait until rows are first handed out, so that what was there before takes no room from what comes.
+    """
+
+    def __init__(self, wanted: OplogFilter, room: int, backlog: int = 0) -> None:
+        self._sieve = Sieve(wanted)
+        self._walker = Walker(self._judge)
+        self._transactions = Assembler()
+        self._waiting: deque[_Waiting | OplogRow] = deque()
+        self._room = room
+        self._room_now = room + backlog
+        self.rates = Rates()
+        self.seen = 0
+        self.matched = 0
+        self.dropped = 0
+        self.last: Ts | None = None
+
+    def take(self, batch: bytes) -> None:
+        """Count a batch, and keep what is wanted of it."""
+        try:
+            counts, chosen = self._walker.tally(batch)
+        except Malformed as error:
+            self.put(entry.unreadable(batch, ZERO, str(error)))
+            return
+        if not counts:
+            return
+        self.seen += sum(counts.values())
+        self._rate(batch, counts)
+        for start, end, envelope in chosen:
+            if envelope.tag == YES:
+                self.matched += 1
+                self._wait(_Waiting(batch[start:end]))
+            elif envelope.tag == LOOK or self._sieve.may_want(batch, start, end):
+                self._look(batch[start:end])
+
+    def put(self, row: OplogRow) -> None:
+        """Put a row that is no entry in its place; it is never left out before an entry is."""
+        self._wait(row)
+
+    def break_here(self) -> None:
+        """Entries before and after this do not follow on each other: forget unfinished transactions."""
+        self._transactions.forget()
+
+    def rows(self, majority: Ts | None) -> tuple[tuple[OplogRow, ...], int]:
+        """The rows since the last call, oldest first, and how many wanted ones were left out."""
+        rows = tuple(_as_row(item, majority) for item in self._waiting)
+        dropped, self.dropped = self.dropped, 0
+        self._waiting.clear()
+        self._room_now = self._room
+        return rows, dropped
+
+    def _judge(self, op: str, ns: str, session: bool) -> int:
+        if op == UNREADABLE or op == "c" or op == "n":
+            return NO if op == "n" and not self._sieve.wanted.noops else LOOK
+        if not self._sieve.wants_envelope(op, ns):
+            return NO
+        return YES if self._sieve.by_envelope else GLANCE
+
+    def _look(self, raw: bytes) -> None:
+        try:
+            head = read_head(raw)
+            wanted = self._sieve.wants_head(head)
+            if is_part(head):
+                parts = self._transactions.take(head, wanted)
+                if parts is None or not parts.wanted:
+                    return
+                self.matched += 1
+                self._wait(_Waiting(raw, parts if parts.entries > 1 else None))
+                return
+        except Malformed:
+            wanted = True
+        if wanted:
+            self.matched += 1
+            self._wait(_Waiting(raw))
+
+    def _wait(self, item: _Waiting | OplogRow) -> None:
+        if len(self._waiting) >= self._room_now:
+            oldest_entry = next((n for n, held in enumerate(self._waiting) if isinstance(held, _Waiting)), 0)
+            del self._waiting[oldest_entry]
+            self.dropped += 1
+        self._waiting.append(item)
+
+    def _rate(self, batch: bytes, counts: Mapping[Envelope, int]) -> None:
+        start = last_start(batch)
+        last, _ = position(batch, start, len(batch))
+        first = last if start == 0 else position(batch, 0, len(batch))[0]
+        self.last = last if last != ZERO else self.last
+        if first.t // BUCKET_SECONDS == last.t // BUCKET_SECONDS or first == ZERO:
+            self.rates.add(last.t, counts)
+        else:
+            self._rate_one_by_one(batch)
+            self.rates.reach(first.t, last.t)
+
+    def _rate_one_by_one(self, batch: bytes) -> None:
+        """A batch that spans more than one bucket: entries of a quiet time, or of the past."""
+        by_bucket: dict[int, dict[Envelope, int]] = {}
+        _, everything = Walker(lambda op, ns, session: YES).tally(batch)
+        for start, end, envelope in everything:
+            ts, _ = position(batch, start, end)
+            counts = by_bucket.setdefault((ts.t // BUCKET_SECONDS + 1) * BUCKET_SECONDS - 1, {})
+            counts[envelope] = counts.get(envelope, 0) + 1
+        for seconds, counts in sorted(by_bucket.items()):
+            self.rates.add(seconds, counts)
+
+
+def _as_row(item: _Waiting | OplogRow, majority: Ts | None) -> OplogRow:
+    if isinstance(item, OplogRow):
+        return item
+    row = entry.row(item.raw, majority)
+    if item.parts is None:
+        return row
+    documents = item.parts.operations
+    entries = f"{item.parts.entries:,} entries" + ("" if item.parts.whole else ", begun before")
+    return replace(row, what=f"transaction of {documents:,} in {entries}", documents=documents)

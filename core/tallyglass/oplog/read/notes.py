@@ -1,0 +1,56 @@
+"""Rows that are no entry: where the oplog is not continuous, said in one line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tallyglass.moment import ZERO, Ts
+from tallyglass.oplog.decode.envelope import last_start, position
+from tallyglass.oplog.read.stream import Gap, TakenBack
+from tallyglass.oplog.snapshot import OplogRow, RowKind
+
+
+def gap(event: Gap) -> OplogRow:
+    """``GAP: 25 s of entries are missing``; its ``ts`` is the first entry after the hole."""
+    missing = max(event.first.t - event.after.t, 0)
+    what = f"gap: the oplog has rolled past {event.after}; up to {duration(missing)} are missing before {event.first}"
+    return _row(RowKind.GAP, event.first, what)
+
+
+def taken_back(event: TakenBack) -> OplogRow:
+    """``ROLLBACK: 26 entries taken back``; its ``ts`` is the last entry that still exists, or the first one gone."""
+    many = "an unknown number of" if event.count is None else f"{event.count:,}"
+    after = f"after {event.common}" if event.common else f"from {event.first}"
+    what = f"rollback: {many} entries {after} up to {event.last} no longer exist"
+    row = _row(RowKind.ROLLBACK, event.common or event.first, what)
+    return row if event.count is None else replace(row, documents=event.count)
+
+
+def begins_later(wanted: Ts, oldest: Ts) -> OplogRow:
+    """The past that was asked for is no longer there."""
+    return _row(
+        RowKind.NOTE, oldest, f"the oplog begins here, {duration(oldest.t - wanted.t)} after the time asked for"
+    )
+
+
+def not_further(seconds: float) -> OplogRow:
+    """Older entries may be there."""
+    return _row(RowKind.NOTE, ZERO, f"older entries may match: looking for them was ended after {seconds:.0f} s")
+
+
+def _row(kind: RowKind, ts: Ts, what: str) -> OplogRow:
+    return OplogRow(kind, ts, None, None, "", "", what, documents=0)
+
+
+def duration(seconds: int) -> str:
+    """``48 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``."""
+    for size, unit, below, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= size:
+            whole, rest = divmod(seconds, size)
+            return f"{whole} {unit}" + (f" {rest // below} {small}" if rest // below else "")
+    return f"{seconds} s"
+
+
+def last_ts(batch: bytes) -> Ts:
+    """The ``ts`` of the last entry of a batch. Raises Malformed."""
+    return position(batch, last_start(batch), len(batch))[0]

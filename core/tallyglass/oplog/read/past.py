@@ -1,0 +1,185 @@
+"""Read the oplog's past: its newest entries, a span of it, and how much of it there is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from bson import Timestamp
+
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.moment import ZERO, Ts
+from tallyglass.mongo.gateway import OPLOG, Document, Gateway, closing
+from tallyglass.oplog.decode.envelope import entries
+from tallyglass.oplog.decode.transaction import is_part_of_transaction
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.filter.sieve import Sieve
+from tallyglass.oplog.read import notes
+from tallyglass.oplog.read.ends import end_of_oplog, op_time
+from tallyglass.oplog.read.stream import BATCH_SIZE, Gap, Place
+from tallyglass.oplog.snapshot import OplogWindow
+
+BACKLOG_SECONDS = 3.0
+"""How long a tail looks for older entries to begin with."""
+
+ATTEMPTS = 5
+_PAST_MS = 60_000
+_SLICE_BYTES = 32_000_000
+
+
+async def safe_end(gateway: Gateway) -> Place:
+    """The newest entry before which nothing can appear any more: the majority point.
+
+    The newest entry by ``$natural: -1`` is not: an earlier one may still be in the making on a busy primary.
+    """
+    hello = await gateway.command("hello")
+    majority = hello.get("lastWrite", {}).get("majorityOpTime")
+    ts = op_time(majority)
+    if ts is None or ts == ZERO:
+        raise ReadError("This member does not know yet what the majority holds.", "It is asked again.")
+    term = majority.get("t")
+    # The entry that initiates a set has no term, and its optime says -1.
+    return Place(ts, int(term) if isinstance(term, int) and term >= 0 else None)
+
+
+async def newest(
+    gateway: Gateway, wanted: OplogFilter, until: Ts, count: int, *, seconds: float = BACKLOG_SECONDS
+) -> tuple[list[bytes], bool]:
+    """The ``count`` newest wanted entries before ``until``, oldest first, and whether all of the past was looked at
+    for them that is there. It was not where that takes longer than ``seconds``."""
+    if count <= 0:
+        return [], True
+    query: dict[str, Any] = {"ts": {"$lt": Timestamp(*until)}, **wanted.on_server()}
+    if not wanted.noops:
+        query = {"$and": [query, {"op": {"$ne": "n"}}]}
+    limit = 0 if wanted.narrow else count
+    sieve, found, matched = Sieve(wanted), list[bytes](), 0
+    ends = time.monotonic() + seconds
+    batches = gateway.find_raw(
+        OPLOG, query, sort=[("$natural", -1)], limit=limit, batch_size=1_000, time_ms=int(seconds * 1_000)
+    )
+    try:
+        async with closing(batches) as held:
+            async for batch in held:
+                for raw in entries(batch):
+                    wants = sieve.wants(raw)
+                    if wants or is_part_of_transaction(raw):
+                        found.append(raw)
+                    matched += wants
+                    if matched >= count:
+                        return found[::-1], True
+                if time.monotonic() > ends:
+                    return found[::-1], False
+    except ReadError:
+        return found[::-1], False
+    return found[::-1], True
+
+
+class Pace:
+    """How many seconds of oplog to ask for at once, so that an answer takes about a second, whatever the filter.
+
+    A server that looks for what is rare answers only when it has looked through everything it was asked for; a long
+    wait is not told from a dead link.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 30
+
+    def took(self, seconds: float) -> None:
+        """Adjust to how long the last slice took."""
+        if seconds < 0.5:
+            self.seconds = min(self.seconds * 2, 86_400)
+        elif seconds > 2.0:
+            self.slower()
+
+    def slower(self) -> None:
+        """The last slice was too much."""
+        self.seconds = max(self.seconds // 2, 1)
+
+
+async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = None) -> AsyncIterator[bytes | Gap]:
+    """Batches of entries from ``since`` up to before ``until``, oldest first, and every place where the oplog rolled
+    past the reader. Resumed where the link is lost. Errors: those of the gateway, after five attempts in vain."""
+    pace, failures = Pace(), 0
+    begin = max(since, await end_of_oplog(gateway, 1) or ZERO)
+    while begin < until:
+        end = min(Ts(begin.t + pace.seconds, 0), until)
+        began = time.monotonic()
+        try:
+            oldest = await end_of_oplog(gateway, 1) or ZERO
+            if oldest > begin:
+                yield Gap(begin, oldest)
+                begin = oldest
+                continue
+            query = {"ts": {"$gte": Timestamp(*begin), "$lt": Timestamp(*end)}, **(match or {})}
+            async with closing(gateway.find_raw(OPLOG, query, batch_size=BATCH_SIZE, time_ms=_PAST_MS)) as batches:
+                async for batch in batches:
+                    if batch:
+                        begin, failures = notes.last_ts(batch).next, 0
+                        yield batch
+            begin = end
+            pace.took(time.monotonic() - began)
+        except ReadError:
+            failures += 1
+            if failures >= ATTEMPTS:
+                raise
+            pace.slower()
+            await asyncio.sleep(0.5 * failures)
+
+
+async def backward(gateway: Gateway, since: Ts, until: Ts, match: Document) -> AsyncIterator[tuple[list[bytes], Ts]]:
+    """Slices of what matches, newest first: the batches of each, newest first as well, and where it begins.
+
+    Each slice is read forwards, since a server seeks the bounds of ``ts`` only in that direction, and turned round
+    here. Errors: as for :func:`past`.
+    """
+    pace, failures, end = Pace(), 0, until
+    while end > since:
+        begin = max(Ts(max(end.t - pace.seconds, 0), 0), since)
+        began = time.monotonic()
+        query = {"ts": {"$gte": Timestamp(*begin), "$lt": Timestamp(*end)}, **match}
+        held, size = list[bytes](), 0
+        try:
+            async with closing(gateway.find_raw(OPLOG, query, batch_size=BATCH_SIZE, time_ms=_PAST_MS)) as batches:
+                async for batch in batches:
+                    held.append(batch)
+                    size += len(batch)
+                    if size > _SLICE_BYTES and pace.seconds > 1:
+                        break
+        except ReadError:
+            failures += 1
+            if failures >= ATTEMPTS:
+                raise
+            pace.slower()
+            await asyncio.sleep(0.5 * failures)
+            continue
+        if size > _SLICE_BYTES and pace.seconds > 1:
+            pace.slower()
+            continue
+        failures = 0
+        pace.took(time.monotonic() - began)
+        yield [b"".join(list(entries(batch))[::-1]) for batch in reversed(held)], begin
+        end = begin
+
+
+async def window(gateway: Gateway) -> OplogWindow:
+    """First and last entry, size and growth. What may not be read is None. Errors: those of the gateway."""
+    first, last = await end_of_oplog(gateway, 1), await end_of_oplog(gateway, -1)
+    used, maximum, lacking = None, None, ""
+    try:
+        stats = await gateway.command("collStats", OPLOG.collection, db=OPLOG.db)
+        used, maximum = _number(stats.get("size")), _number(stats.get("maxSize"))
+    except PrivilegeError:
+        lacking = f"collStats on {OPLOG}"
+    except ReadError:
+        pass
+    growth = None
+    if used is not None and first is not None and last is not None and last.t > first.t:
+        growth = used / ((last.t - first.t) / 3600)
+    return OplogWindow(first, last, used, maximum, growth, lacking)
+
+
+def _number(value: Any) -> int | None:
+    return int(value) if isinstance(value, (int, float)) else None

@@ -1,0 +1,286 @@
+"""The oplog as a stream that resumes exactly: entries, and every place where they are not continuous.
+
+A driver ends a tailable cursor without an error when its place was lost, and a cursor opened again with
+``$gte`` skips the hole in silence. So each cursor begins at the last entry that was seen, and its first entry
+must be that one. Otherwise the oplog has rolled past it (a gap), or it was taken back (a rollback).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from bson import Timestamp
+
+from tallyglass.errors import ConnectError, ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import OPLOG, Gateway, closing
+from tallyglass.oplog.decode import walk
+from tallyglass.oplog.decode.envelope import last_start, position
+from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.oplog.read.batch_reader import BatchReader
+from tallyglass.oplog.read.ends import end_of_oplog
+
+SILENT_SECONDS = 30.0
+"""A cursor without an entry for so long is opened anew; a primary writes a no-op every 10 s."""
+
+BATCH_SIZE = 4_000
+_BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
+_KEPT_BYTES = 24_000_000
+_TRAIL = 4_096
+
+Match = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One entry's place in history: two entries with the same ``ts`` and another term are not the same."""
+
+    ts: Ts
+    term: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A batch of entries, whole and in order; empty where the server answered that there is nothing new."""
+
+    batch: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A cursor is open on this member."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The oplog has rolled past the place read up to: what lies between ``after`` and ``first`` is missing."""
+
+    after: Ts
+    first: Ts
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """Entries after ``common`` up to ``last`` no longer exist. ``count`` is None where they were too many to keep.
+
+    ``common`` is None where no entry that was seen is left.
+    """
+
+    common: Ts | None
+    first: Ts
+    last: Ts
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Entries do not flow, and why. Another attempt is on its way."""
+
+    text: str
+    since: datetime
+
+
+Event = Arrived | Opened | Gap | TakenBack | Trouble
+
+
+class Stream:
+    """Follows the oplog of one deployment for one reader.
+
+    ``start`` is the first ``ts`` wanted; ``anchor`` an entry that is known already, which then must come first and
+    is not yielded. ``match`` leaves entries out on the server. :meth:`commit` tells how far the majority has
+    come, so that entries that can no longer be taken back need not be kept.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        start: Ts,
+        match: Match | None = None,
+        *,
+        anchor: Place | None = None,
+        prefer_secondary: bool = True,
+    ) -> None:
+        self._gateway = gateway
+        self._match = dict(match or {})
+        self._start = start
+        self._prefer_secondary = prefer_secondary
+        self._anchor = anchor
+        self._trail: deque[Place] = deque([anchor] if anchor else (), maxlen=_TRAIL)
+        self._kept: deque[tuple[Place, bytes]] = deque()
+        self._kept_bytes = 0
+        self._lost_kept = False
+        self._member = ""
+        self._trouble_since: datetime | None = None
+
+    @property
+    def member(self) -> str:
+        """The member that carries the cursor, or carried the last one."""
+        return self._member
+
+    @property
+    def last(self) -> Place | None:
+        """The last entry that arrived."""
+        return self._anchor
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the entries that may still be taken back, as far as :meth:`commit` has told."""
+        return self._kept_bytes
+
+    def commit(self, majority: Ts) -> None:
+        """Forget the entries up to ``majority``: they cannot be taken back."""
+        while self._kept and self._kept[0][0].ts <= majority:
+            _, batch = self._kept.popleft()
+            self._kept_bytes -= len(batch)
+        if not self._kept:
+            self._lost_kept = False
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Everything, in order, for ever. Raises PrivilegeError; every other trouble is an event."""
+        failures = 0
+        while True:
+            try:
+                async with closing(self._one_cursor(unfiltered=failures > 1)) as events:
+                    async for event in events:
+                        yield event
+                        if isinstance(event, Arrived):
+                            failures = 0
+            except (ReadError, ConnectError) as error:
+                yield self._trouble(error.title if not error.advice else f"{error.title} {error.advice}")
+            except Malformed as error:
+                yield self._trouble(f"The server sent what is not BSON: {error}.")
+            await asyncio.sleep(_BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)])
+            failures += 1
+
+    def _trouble(self, text: str) -> Trouble:
+        if self._trouble_since is None:
+            self._trouble_since = datetime.now(UTC)
+        return Trouble(text, self._trouble_since)
+
+    async def _one_cursor(self, *, unfiltered: bool) -> AsyncIterator[Event]:
+        """One cursor until it ends, for whatever reason.
+
+        With ``unfiltered`` the server sends everything: one that looks for what is rare may take too long to answer.
+        """
+        self._member = ""
+        batches = BatchReader(self._open(unfiltered))
+        checked = self._anchor is None
+        last_entry = time.monotonic()
+        told = False
+        try:
+            while time.monotonic() - last_entry < SILENT_SECONDS:
+                batch = await batches.next(self._member)
+                if batch is None:
+                    return
+                if self._member and not told:
+                    told, self._trouble_since = True, None
+                    yield Opened(self._member)
+                if not batch:
+                    yield Arrived(b"")
+                    continue
+                last_entry = time.monotonic()
+                if not checked:
+                    checked = True
+                    first_end = walk.document_end(batch)
+                    broken = await self._continuity(batch, first_end)
+                    if broken is not None:
+                        yield broken
+                    if isinstance(broken, TakenBack):
+                        return
+                    if broken is None:
+                        batch = batch[first_end:]
+                        if not batch:
+                            continue
+                self._note(batch)
+                yield Arrived(batch)
+        finally:
+            await batches.close()
+
+    def _open(self, unfiltered: bool) -> AsyncIterator[bytes]:
+        begin = Timestamp(*(self._anchor.ts if self._anchor else self._start))
+        query: dict[str, Any] = {"ts": {"$gte": begin}}
+        if self._match and not unfiltered:
+            query["$or"] = [self._match, {"op": "n"}, {"ts": begin}]
+        return self._gateway.tail_raw(
+            OPLOG, query, batch_size=BATCH_SIZE, await_ms=1_000,
+            prefer_secondary=self._prefer_secondary, on_open=self._on_open,
+        )  # fmt: skip
+
+    def _on_open(self, member: str) -> None:
+        self._member = member
+
+    def _note(self, batch: bytes) -> None:
+        start = last_start(batch)
+        ts, term = position(batch, start, len(batch))
+        place = Place(ts, term)
+        self._anchor = place
+        self._trail.append(place)
+        self._kept.append((place, batch))
+        self._kept_bytes += len(batch)
+        while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
+            _, old = self._kept.popleft()
+            self._kept_bytes -= len(old)
+            self._lost_kept = True
+
+    async def _continuity(self, batch: bytes, first_end: int) -> Gap | TakenBack | None:
+        """Compare the first entry of a new cursor with the last one of the cursor before."""
+        assert self._anchor is not None
+        first = Place(*position(batch, 0, first_end))
+        if first == self._anchor:
+            return None
+        oldest = await end_of_oplog(self._gateway, 1, member=self._member)
+        if oldest is not None and oldest > self._anchor.ts:
+            gap = Gap(self._anchor.ts, first.ts)
+            self._trail.clear()
+            self._forget_kept()
+            return gap
+        return await self._taken_back()
+
+    async def _taken_back(self) -> TakenBack:
+        """Find the newest entry seen that still exists, and go on after it."""
+        assert self._anchor is not None
+        last = self._anchor.ts
+        exact = [Place(*position(batch, start, end)) for _, batch in self._kept for start, end in walk.split(batch)]
+        older = [place for place in self._trail if not exact or place.ts < exact[0].ts]
+        places = older + exact
+        common = await self._newest_existing(places)
+        gone = places[common + 1 :] or [self._anchor]
+        found = places[common] if common >= 0 else None
+        known = common >= len(older) - 1 and not (self._lost_kept and common < len(older))
+        if found is not None:
+            self._anchor = found
+        else:
+            self._start, self._anchor = gone[0].ts, None
+        self._trail = deque(places[: common + 1], maxlen=_TRAIL)
+        self._forget_kept()
+        return TakenBack(found.ts if found else None, gone[0].ts, last, len(gone) if known else None)
+
+    async def _newest_existing(self, places: list[Place]) -> int:
+        """The index of the newest place that is still in the oplog, by halving: after it none is. -1 for none."""
+        low, high = -1, len(places) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if await self._exists(places[middle]):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    async def _exists(self, place: Place) -> bool:
+        found = await self._gateway.find_one(
+            OPLOG, {"ts": Timestamp(*place.ts)}, projection={"ts": 1, "t": 1}, member=self._member
+        )
+        return found is not None and (place.term is None or found.get("t") == place.term)
+
+    def _forget_kept(self) -> None:
+        self._kept.clear()
+        self._kept_bytes = 0
+        self._lost_kept = False

@@ -1,0 +1,276 @@
+"""Follow the oplog, read its past, and look at its window: what a screen or the command line shows of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from tallyglass.deployment.cluster import look_at
+from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError
+from tallyglass.moment import ZERO, Ts
+from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.read import notes
+from tallyglass.oplog.read.collect import Collector
+from tallyglass.oplog.read.ends import end_of_oplog, op_time
+from tallyglass.oplog.read.past import newest, past, safe_end, window
+from tallyglass.oplog.read.stream import Arrived, Gap, Opened, Stream, TakenBack, Trouble
+from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, OplogWindow, RowKind
+from tallyglass.tasks import end
+
+ROOM = 500
+"""Rows of one update at most."""
+
+QUIET_SECONDS = 1.0
+"""An update comes at least so often, so that rates fall and ages grow on a quiet server."""
+
+_ATTEND_SECONDS = 0.5
+_WINDOW_SECONDS = 10.0
+_MUTE_SECONDS = 4.0
+
+__all__ = ["QUIET_SECONDS", "ROOM", "follow", "read", "window"]
+_LOOK_SECONDS = 30.0
+_UNBOUNDED = 10**9
+
+EVERYTHING = OplogFilter()
+
+
+async def follow(
+    gateway: Gateway,
+    wanted: OplogFilter = EVERYTHING,
+    *,
+    backlog: int = 500,
+    flush_seconds: float = 0.25,
+    prefer_secondary: bool = True,
+    room: int = ROOM,
+) -> AsyncIterator[OplogUpdate]:
+    """Follow the oplog from ``wanted.since``, or from now with the ``backlog`` newest wanted entries before it.
+
+    Reads on whether or not the caller keeps up: each update holds the newest ``room`` wanted rows at most (the first
+    one ``backlog`` more) and counts the rest. Goes on by itself through failover and lost cursors; whatever is missing
+    or was taken back stands among the rows. Raises DeploymentError where there is no oplog, PrivilegeError where it
+    may not be read.
+    """
+    tail = _Tail(gateway, wanted, prefer_secondary, room, backlog)
+    tasks = [asyncio.ensure_future(tail.run()), asyncio.ensure_future(tail.attend())]
+    try:
+        while True:
+            await tail.news(tasks[0])
+            yield tail.update()
+            await asyncio.sleep(flush_seconds)
+    finally:
+        await end(tasks)
+
+
+@dataclass(slots=True)
+class _Tail:
+    """One reader: its stream, what it collected, and what is known about the member that it reads."""
+
+    gateway: Gateway
+    wanted: OplogFilter
+    prefer_secondary: bool
+    room: int
+    backlog: int
+    collector: Collector = field(init=False)
+    stream: Stream | None = None
+    trouble: str = ""
+    since: datetime | None = None
+    majority: Ts | None = None
+    newest: Ts | None = None
+    window: OplogWindow | None = None
+    connected_to: str = ""
+    gaps: int = 0
+    rollbacks: int = 0
+    answered: float = field(default_factory=time.monotonic)
+    arrived: float = field(default_factory=time.monotonic)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=400))
+
+    def __post_init__(self) -> None:
+        self.wanted.check()
+        self.collector = Collector(self.wanted, self.room, self.backlog)
+
+    async def news(self, reader: asyncio.Future[None]) -> None:
+        """Wait until there is something to tell, or for a moment. Raises what ended the reader."""
+        waiter: asyncio.Future[bool] = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait((waiter, reader), timeout=QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiter.cancel()
+        self._changed.clear()
+        if reader.done():
+            reader.result()
+
+    async def run(self) -> None:
+        """Read for ever. Raises DeploymentError and PrivilegeError."""
+        while True:
+            try:
+                self.stream = await self._begin()
+                break
+            except (ReadError, ConnectError) as error:
+                self._set_trouble(str(error), None)
+                await asyncio.sleep(1.0)
+        async with closing(self.stream.events()) as events:
+            async for event in events:
+                self._handle(event)
+
+    async def _begin(self) -> Stream:
+        deployment = await look_at(self.gateway)
+        if not deployment.has_oplog:
+            raise DeploymentError(deployment.no_oplog_because())
+        anchor = await safe_end(self.gateway)
+        if self.wanted.since is not None:
+            await self._catch_up(self.wanted.since, anchor.ts)
+        else:
+            found, _ = await newest(self.gateway, self.wanted, anchor.ts.next, self.backlog)
+            for raw in found:
+                self.collector.take(raw)
+        return Stream(
+            self.gateway, anchor.ts, self.wanted.on_server(), anchor=anchor, prefer_secondary=self.prefer_secondary
+        )
+
+    async def _catch_up(self, since: Ts, end: Ts) -> None:
+        """The past from ``since`` up to and with ``end``."""
+        oldest = await end_of_oplog(self.gateway, 1)
+        if oldest is not None and oldest > since > ZERO:
+            self.collector.put(notes.begins_later(since, oldest))
+        async for found in past(self.gateway, since, end.next, self.wanted.on_server()):
+            if isinstance(found, Gap):
+                self._handle(found)
+            else:
+                self.collector.take(found)
+                self._changed.set()
+
+    def _handle(self, event: Arrived | Opened | Gap | TakenBack | Trouble) -> None:
+        now = time.monotonic()
+        match event:
+            case Arrived(batch):
+                self.answered = now
+                if not batch:
+                    return
+                self._set_trouble("", None)
+                before = self.collector.seen
+                self.collector.take(batch)
+                self.arrived = now
+                self._recent.append((now, self.collector.seen - before))
+            case Opened(member):
+                self.answered = now
+                self.connected_to = member
+                self._set_trouble("", None)
+            case Gap():
+                self.gaps += 1
+                self.collector.break_here()
+                self.collector.put(notes.gap(event))
+            case TakenBack():
+                self.rollbacks += 1
+                self.collector.break_here()
+                self.collector.put(notes.taken_back(event))
+            case Trouble(text, since):
+                self._set_trouble(text, since)
+        self._changed.set()
+
+    def _set_trouble(self, text: str, since: datetime | None) -> None:
+        if text:
+            self.since = since or self.since or datetime.now(UTC)
+        else:
+            self.since = None
+        if text != self.trouble:
+            self.trouble = text
+            self._changed.set()
+
+    async def attend(self) -> None:
+        """Ask the member that is read how far the majority is, and now and then for the window."""
+        looked = -_WINDOW_SECONDS
+        while True:
+            try:
+                await self._ask_majority()
+                if time.monotonic() - looked >= _WINDOW_SECONDS:
+                    looked = time.monotonic()
+                    self.window = await window(self.gateway)
+            except (ReadError, ConnectError, PrivilegeError):
+                self.majority = self.newest = None
+            await asyncio.sleep(_ATTEND_SECONDS)
+
+    async def _ask_majority(self) -> None:
+        if self.stream is None or not self.stream.member:
+            return
+        hello = await self.gateway.command("hello", member=self.stream.member)
+        last_write = hello.get("lastWrite", {})
+        self.majority = op_time(last_write.get("majorityOpTime"))
+        self.newest = op_time(last_write.get("opTime"))
+        if self.majority is not None:
+            self.stream.commit(self.majority)
+
+    def update(self) -> OplogUpdate:
+        """What is known now; the rows are handed out once."""
+        rows, dropped = self.collector.rows(self.majority)
+        collector, rates = self.collector, self.collector.rates
+        now = int(rates.newest + time.monotonic() - self.arrived)
+        trouble, since = self._trouble_now()
+        return OplogUpdate(
+            at=datetime.now(UTC), rows=rows, seen=collector.seen, matched=collector.matched, dropped=dropped,
+            last=collector.last, window=self.window, rates=rates.over(60, now), per_second=self._per_second(),
+            connected_to=self.connected_to, trouble=trouble, since=since, majority=self.majority,
+            rates_5m=rates.over(300, now), rates_all=rates.overall(),
+            partial=bool(self.wanted.on_server()), behind_seconds=self._behind(), gaps=self.gaps,
+            rollbacks=self.rollbacks,
+        )  # fmt: skip
+
+    def _trouble_now(self) -> tuple[str, datetime | None]:
+        mute = time.monotonic() - self.answered
+        if self.trouble or self.stream is None or mute < _MUTE_SECONDS:
+            return self.trouble, self.since
+        since = datetime.fromtimestamp(time.time() - mute, UTC)
+        return f"{self.connected_to or 'The server'} has not answered for {mute:.0f} s.", since
+
+    def _per_second(self) -> float:
+        """Entries a second over the last five seconds of this clock."""
+        now = time.monotonic()
+        return sum(count for at, count in self._recent if now - at <= 5.0) / 5.0
+
+    def _behind(self) -> float | None:
+        if self.newest is None or self.collector.last is None:
+            return None
+        return float(max(self.newest.t - self.collector.last.t, 0))
+
+
+async def read(gateway: Gateway, wanted: OplogFilter = EVERYTHING, *, limit: int = 0) -> AsyncIterator[OplogRow]:
+    """The wanted entries of the past, oldest first, then the end.
+
+    ``limit`` keeps the first so many from ``wanted.since``, or the newest so many where that is not given; 0 keeps
+    all. A gap row stands where the oplog rolled past the reader. Reads on after a failover. Errors: those of the
+    gateway, DeploymentError where there is no oplog.
+    """
+    wanted.check()
+    deployment = await look_at(gateway)
+    if not deployment.has_oplog:
+        raise DeploymentError(deployment.no_oplog_because())
+    end = (await safe_end(gateway)).ts
+    until = min(wanted.until, end.next) if wanted.until else end.next
+    if limit and wanted.since is None:
+        found, whole = await newest(gateway, wanted, until, limit, seconds=_LOOK_SECONDS)
+        if not whole:
+            yield notes.not_further(_LOOK_SECONDS)
+        for row in _rows(Collector(wanted, limit), found):
+            yield row
+        return
+    given = 0
+    collector = Collector(wanted, _UNBOUNDED)
+    async with closing(past(gateway, wanted.since or ZERO, until, wanted.on_server())) as batches:
+        async for batch in batches:
+            rows = (notes.gap(batch),) if isinstance(batch, Gap) else _rows(collector, [batch])
+            for row in rows:
+                yield row
+                given += row.kind is RowKind.ENTRY
+                if given == limit > 0:
+                    return
+
+
+def _rows(collector: Collector, batches: Iterable[bytes]) -> tuple[OplogRow, ...]:
+    for batch in batches:
+        collector.take(batch)
+    return collector.rows(None)[0]

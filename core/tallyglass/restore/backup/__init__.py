@@ -1,0 +1,1 @@
+"""Read a backup: dump directory, archive, BSON files, data files."""

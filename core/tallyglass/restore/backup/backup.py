@@ -1,0 +1,270 @@
+"""What a backup holds and from when, read from the backup itself and never written to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from bson import json_util
+from bson.json_util import JSONOptions
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts, parse_ts
+from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.restore.backup import archive
+from tallyglass.restore.backup.bson_file import BrokenFile, documents, entry_ts, is_gzip, read_plain
+from tallyglass.restore.model.plan import BUCKETS, Backup, stored_as
+from tallyglass.text import clean, clean_name
+
+DIRECTORY, ARCHIVE, DATA_FILES = "directory", "archive", "data files"
+SIDECAR = "pitr.json"
+LEFT_OUT = frozenset({"admin", "config", "local"})
+"""Databases that are not staged: the source's users must not land on the spare."""
+
+_CUT_OFF = 238
+"""Characters of a file name that mongodump cut off."""
+
+EXACT: JSONOptions = json_util.CANONICAL_JSON_OPTIONS.with_options(tz_aware=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCollection:
+    """One collection, view or time-series collection of a backup. ``data`` is None for a view."""
+
+    ns: str
+    kind: str
+    data: Path | None
+    options: dict[str, Any]
+    indexes: tuple[dict[str, Any], ...]
+    uuid: str = ""
+
+    @property
+    def stored_as(self) -> str:
+        """The namespace that its documents are in."""
+        return stored_as(self.ns, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A backup with its collections by namespace, and everything about it that is not as it should be."""
+
+    backup: Backup
+    collections: dict[str, StoredCollection] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    fcv: str = ""
+    set_name: str = ""
+    databases: tuple[str, ...] = ()
+    """Names of the top-level directories that are to be staged."""
+    users: bool = False
+
+
+def read_backup(path: Path, start: Ts | None = None) -> Contents:
+    """Read what ``path`` holds. ``start`` is an oplog position known to lie before the backup began.
+
+    Raises InputError for a path that is no backup, or may not be read. What is broken or missing inside stands in
+    ``problems``.
+    """
+    path = path.expanduser().absolute()
+    if not path.exists():
+        raise InputError(f"{clean(str(path))} does not exist.", "Name a mongodump directory, an archive or data files.")
+    try:
+        if path.is_dir():
+            found = _data_files(path) if (path / "WiredTiger").exists() else _directory(path)
+        else:
+            found = _archive(path)
+    except OSError as error:
+        raise InputError(f"{clean(str(error.filename or path))} cannot be read: {error.strerror}.") from None
+    found = _with_sidecar(found, path)
+    if start is not None:
+        found = replace(found, backup=replace(found.backup, start=start, source="given"))
+    return found
+
+
+def _directory(path: Path) -> Contents:
+    problems: list[str] = []
+    collections: dict[str, StoredCollection] = {}
+    databases = sorted(child.name for child in path.iterdir() if child.is_dir())
+    if not databases and not (path / "oplog.bson").exists():
+        raise InputError(f"{clean(str(path))} holds no mongodump backup.", "It has no database directories.")
+    for db in databases:
+        for stored in _collections_of(path / db, db, problems):
+            collections[stored.ns] = stored
+    links = [child for folder in (path, *map(path.joinpath, databases)) for child in folder.iterdir()]
+    problems += [f"{clean(link.name)} is a symbolic link" for link in links if link.is_symlink()]
+    files = [file for file in path.rglob("*") if file.is_file()]
+    data = [file for file in files if ".bson" in file.suffixes]
+    gzips = {is_gzip(file) for file in data if file.stat().st_size > 0}
+    if len(gzips) > 1:
+        problems.append("gzip and plain files are mixed")
+    start, end = _oplog_ends(path / "oplog.bson", problems)
+    prelude = _prelude(path)
+    backup = Backup(
+        path=path,
+        form=DIRECTORY,
+        gzip=gzips == {True},
+        start=start,
+        end=end,
+        source="oplog" if start else "file times",
+        server_version=clean(str(prelude.get("ServerVersion", ""))),
+        tool_version=clean(str(prelude.get("ToolVersion", ""))),
+        namespaces=tuple(sorted(collections)),
+        bytes=sum(file.stat().st_size for file in files),
+        has_oplog=(path / "oplog.bson").exists(),
+        taken_hint=_earliest(files),
+    )
+    return Contents(
+        backup,
+        collections,
+        tuple(problems),
+        databases=tuple(db for db in databases if db not in LEFT_OUT),
+        users="admin.system.users" in collections,
+    )
+
+
+def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[StoredCollection]:
+    data: dict[str, Path] = {}
+    metadata: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()):
+        name = file.name.removesuffix(".gz")
+        if name.endswith(".metadata.json"):
+            metadata[name.removesuffix(".metadata.json")] = file
+        elif name.endswith(".bson"):
+            data[name.removesuffix(".bson")] = file
+    for stem, file in metadata.items():
+        try:
+            said = json_util.loads(read_plain(file).decode("utf-8"), json_options=EXACT)
+        except (ValueError, OSError, EOFError) as error:
+            problems.append(f"{clean_name(db)}/{clean(file.name)} cannot be read: {clean(str(error), 80)}")
+            continue
+        options = said.get("options") or {}
+        kind = said.get("type") or ("view" if "viewOn" in options else "collection")
+        if "timeseries" in options:
+            kind = "timeseries"
+        bson = data.pop(f"{BUCKETS}{stem}" if kind == "timeseries" else stem, None)
+        if bson is None and kind != "view":
+            problems.append(f"{clean_name(db)}/{clean_name(stem)} has metadata but no documents file")
+        yield StoredCollection(
+            ns=f"{db}.{_full_name(stem, said.get('collectionName'))}",
+            kind=kind,
+            data=bson,
+            options=options,
+            indexes=tuple(said.get("indexes") or ()),
+            uuid=str(said.get("uuid") or ""),
+        )
+    for stem, file in data.items():
+        if db in LEFT_OUT or stem.startswith("system."):
+            continue
+        problems.append(f"{clean_name(db)}/{clean_name(stem)} has documents but no metadata")
+        yield StoredCollection(f"{db}.{unquote(stem)}", "collection", file, {}, ())
+
+
+def _full_name(stem: str, said: object) -> str:
+    """File names are percent-encoded and cut off when long; the metadata may hold the whole name, encoded or not."""
+    name = unquote(stem)
+    if not isinstance(said, str) or not said or unquote(said) == name:
+        return name
+    return unquote(said) if "%24" in stem and len(stem) == _CUT_OFF else said
+
+
+def _oplog_ends(path: Path, problems: list[str]) -> tuple[Ts | None, Ts | None]:
+    if not path.exists():
+        return None, None
+    first = last = None
+    try:
+        for raw in documents(path):
+            first = first or raw
+            last = raw
+    except BrokenFile as error:
+        problems.append(error.title)
+    if first is None or last is None:
+        return None, None
+    try:
+        return entry_ts(first), entry_ts(last)
+    except Malformed as error:
+        problems.append(f"{path.name} is no oplog: {error}")
+        return None, None
+
+
+def _prelude(path: Path) -> dict[str, Any]:
+    candidates = [path / "prelude.json", path / "prelude.json.gz", *path.glob("*/prelude.json*")]
+    for file in candidates:
+        if file.is_file():
+            try:
+                said = json.loads(read_plain(file))
+            except (ValueError, OSError, EOFError):
+                return {}
+            return said if isinstance(said, dict) else {}
+    return {}
+
+
+def _earliest(files: list[Path]) -> datetime | None:
+    stamps = [file.stat().st_mtime for file in files]
+    return datetime.fromtimestamp(int(min(stamps)), UTC) if stamps else None
+
+
+def _archive(path: Path) -> Contents:
+    said = archive.read(path)
+    collections = {
+        stored.ns: StoredCollection(stored.ns, stored.kind, None, stored.options, stored.indexes, stored.uuid)
+        for stored in said.collections
+    }
+    backup = Backup(
+        path=path,
+        form=ARCHIVE,
+        gzip=said.gzip,
+        start=said.first,
+        end=said.last,
+        source="oplog" if said.first else "file times",
+        server_version=said.server_version,
+        tool_version=said.tool_version,
+        namespaces=tuple(sorted(collections)),
+        bytes=path.stat().st_size,
+        has_oplog=said.first is not None,
+        taken_hint=_earliest([path]),
+    )
+    return Contents(backup, collections, said.problems, users="admin.system.users" in collections)
+
+
+def _data_files(path: Path) -> Contents:
+    files = [file for file in path.rglob("*") if file.is_file()]
+    problems = () if (path / "_mdb_catalog.wt").exists() else ("_mdb_catalog.wt is missing",)
+    backup = Backup(
+        path=path,
+        form=DATA_FILES,
+        gzip=False,
+        start=None,
+        end=None,
+        source="file times",
+        bytes=sum(file.stat().st_size for file in files),
+        taken_hint=_earliest(files),
+    )
+    return Contents(backup, problems=problems)
+
+
+def _with_sidecar(found: Contents, path: Path) -> Contents:
+    for file in (path / SIDECAR, path.with_name(f"{path.name}.{SIDECAR}")):
+        if file.is_file():
+            break
+    else:
+        return found
+    try:
+        said = json.loads(file.read_text())
+        start = parse_ts(said["before"])
+        end = parse_ts(said["after"]) if said.get("after") else found.backup.end
+    except (OSError, ValueError, KeyError, TypeError, InputError):
+        return replace(found, problems=(*found.problems, f"{SIDECAR} cannot be read"))
+    backup = replace(
+        found.backup,
+        start=start,
+        end=end,
+        source="sidecar",
+        server_version=found.backup.server_version or clean(str(said.get("server_version", ""))),
+    )
+    return replace(
+        found, backup=backup, fcv=clean(str(said.get("fcv", ""))), set_name=clean(str(said.get("set_name", "")))
+    )

@@ -1,0 +1,1 @@
+"""What a restore changes: loss, reissued ids, counters, what is brought back."""

@@ -1,0 +1,124 @@
+"""Indexes and validators that are other on the live set than at the point, and the commands that set them right.
+
+None of it runs by itself: an index takes its time on a live set, and someone may have meant what was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.impact.loss import Changed
+from tallyglass.restore.model.plan import Return, Strategy
+from tallyglass.restore.raw.indexes import buildable, canonical_index, is_id_index, same_numbers
+from tallyglass.restore.replay.catalog import Catalog
+from tallyglass.restore.tools import mongosh
+from tallyglass.text import clean, clean_name
+
+_BY_COLL_MOD = frozenset({"expireAfterSeconds", "hidden"})
+_VALIDATION = {"validator": {}, "validationLevel": "strict", "validationAction": "error"}
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """``statements`` for mongosh, and ``words`` about what no safe command can be given for."""
+
+    statements: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+async def find_definitions(
+    gateway: Gateway,
+    catalog: Catalog,
+    changed: Mapping[str, Changed],
+    live: frozenset[str],
+    incident: Incident | None,
+    returns: Sequence[Return],
+) -> Definitions:
+    """Compare every live collection whose definitions were changed after the point, by the incident if there is one."""
+    comes_anew = {row.ns for row in returns if row.strategy in (Strategy.WHOLE, Strategy.REPLACE)}
+    statements: list[str] = []
+    words: list[str] = []
+    for ns, item in sorted(catalog.collections.items()):
+        found = changed.get(ns)
+        if found is None or not found.commands or ns not in live or ns in comes_anew or item.kind != "collection":
+            continue
+        if incident is not None and (incident.kind not in ("dropIndexes", "collMod") or incident.ns != clean_name(ns)):
+            continue
+        db, _, name = ns.partition(".")
+        _compare_indexes(ns, item.indexes, await gateway.list_indexes(Namespace(db, name)), statements, words)
+        for info in await gateway.list_collections(db):
+            if str(info.ns) == ns and info.options is not None:
+                _compare_validation(ns, item.options, info.options, statements, words)
+    return Definitions(tuple(statements), tuple(words))
+
+
+def _compare_indexes(
+    ns: str,
+    wanted: Mapping[str, Mapping[str, Any]],
+    live: Sequence[Mapping[str, Any]],
+    out: list[str],
+    words: list[str],
+) -> None:
+    db, _, name = ns.partition(".")
+    by_name = {str(spec.get("name")): spec for spec in live}
+    for index, spec in wanted.items():
+        now = by_name.get(index)
+        if is_id_index(spec) or (now is not None and canonical_index(now) == canonical_index(spec)):
+            continue
+        said = f"{clean_name(ns)}, index {clean_name(index)}"
+        if now is not None:
+            changes = _coll_mod(spec, now)
+            if changes is None:
+                words.append(f"{said}: it is another one now; drop it and build it again as {_shown(spec)}")
+            else:
+                out.append(mongosh.must(db, {"collMod": name, "index": {"name": index} | changes}))
+        elif any(_key(one) == _key(spec) for one in live):
+            words.append(f"{said}: its keys have an index under another name now; at the point it was {_shown(spec)}")
+        elif not mongosh.has_literal(spec):
+            words.append(f"{said}: mongosh has no words for it; build it with a driver as {_shown(spec)}")
+        else:
+            out.append(mongosh.must(db, {"createIndexes": name, "indexes": [buildable(spec)]}))
+
+
+def _coll_mod(spec: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What ``collMod`` has to change of an index; None where it cannot."""
+    rest = [{field: value for field, value in one.items() if field not in _BY_COLL_MOD} for one in (spec, now)]
+    if canonical_index(rest[0]) != canonical_index(rest[1]):
+        return None
+    changes: dict[str, Any] = {}
+    if bool(spec.get("hidden")) != bool(now.get("hidden")):
+        changes["hidden"] = bool(spec.get("hidden"))
+    if same_numbers(spec.get("expireAfterSeconds")) != same_numbers(now.get("expireAfterSeconds")):
+        if "expireAfterSeconds" not in spec or "expireAfterSeconds" not in now:
+            return None
+        changes["expireAfterSeconds"] = spec["expireAfterSeconds"]
+    return changes
+
+
+def _compare_validation(
+    ns: str, wanted: Mapping[str, Any], live: Mapping[str, Any], out: list[str], words: list[str]
+) -> None:
+    at_point, now = (
+        {field: same_numbers(options.get(field, default)) for field, default in _VALIDATION.items()}
+        for options in (wanted, live)
+    )
+    if at_point == now:
+        return
+    db, _, name = ns.partition(".")
+    body = {"collMod": name} | {field: wanted.get(field, default) for field, default in _VALIDATION.items()}
+    if mongosh.has_literal(body["validator"]):
+        out.append(mongosh.must(db, body))
+    else:
+        words.append(f"{clean_name(ns)}: mongosh has no words for its validator; set it with a driver")
+
+
+def _key(spec: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return list(same_numbers(spec.get("key", {})).items())
+
+
+def _shown(spec: Mapping[str, Any]) -> str:
+    return clean(canonical_index(spec), 300)

@@ -1,0 +1,285 @@
+"""Counters that would hand out an id twice after the restore, and the fix.
+
+A counter's value at the point is its value in the backup, carried forward through the oplog up to the limit. What
+was issued since is the greatest value that the oplog shows after the point, or that stands there now. Where that is
+more, the restored counter goes over ids again that are in use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bson import ObjectId
+
+from tallyglass.counters.history.oplog_samples import value_after
+from tallyglass.counters.numbers import as_number, numeric_type
+from tallyglass.counters.recognise.identity import id_text
+from tallyglass.counters.recognise.libraries import recognise
+from tallyglass.counters.recognise.shapes import Match, dig
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Document, Gateway, Namespace
+from tallyglass.oplog.decode import walk
+from tallyglass.restore.backup.archive import small_collections
+from tallyglass.restore.backup.backup import StoredCollection
+from tallyglass.restore.backup.bson_file import BrokenFile, decode, documents, id_key
+from tallyglass.restore.impact.counter_fix import Fix
+from tallyglass.restore.impact.loss import Changed
+from tallyglass.restore.model.plan import Reissue
+from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.replay import coverage
+from tallyglass.restore.replay.unfold import Unfolder
+from tallyglass.restore.tools import mongosh
+from tallyglass.text import clean_name
+
+MOST_DOCUMENTS = 5_000
+"""A collection with more documents holds no counters: its backup file is not read for them."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """One number: its value at the point, None where it was not there yet, and the greatest one since."""
+
+    ns: str
+    id: Any
+    path: str
+    restored: Any = None
+    issued: Any = None
+    live: bool = False
+
+
+@dataclass(slots=True)
+class Found:
+    """What the search yields; ``unknown`` names what could not be told. ``paths`` are the numbers of all counters, by
+    the stored namespace."""
+
+    fixes: tuple[Fix, ...] = ()
+    unknown: tuple[str, ...] = ()
+    paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[Reissue, ...]:
+        """The fixes as they are shown."""
+        return tuple(fix.row for fix in self.fixes)
+
+
+@dataclass(slots=True)
+class Search:
+    """All numbers of the counter collections that changed after the point, by namespace, id and path."""
+
+    limit: Ts
+    seen: dict[tuple[str, bytes, str], Seen] = field(default_factory=dict)
+    paths: dict[str, set[str]] = field(default_factory=dict)
+
+    def note(self, ns: str, key: bytes, document: Document) -> list[Seen]:
+        """The numbers in a whole document, if it is a counter of a known library."""
+        found = []
+        for match in sure(ns, document):
+            self.paths.setdefault(ns, set()).add(match.path)
+            where = (ns, key, match.path)
+            found.append(self.seen.setdefault(where, Seen(ns, document.get("_id"), match.path)))
+        return found
+
+    def apply(self, operation: Entry, whole: Entry) -> None:
+        """Carry the values over one operation that takes effect with ``whole``."""
+        before = whole.ts < self.limit
+        if operation.op == "c":
+            if before and operation.command in ("drop", "dropDatabase"):
+                self._forget(operation)
+            return
+        key = operation.id_key
+        if operation.op == "i":
+            self.note(operation.ns, key, operation.o)
+        for path in self.paths.get(operation.ns, ()):
+            one = self.seen.get((operation.ns, key, path))
+            if one is None:
+                continue
+            if operation.op == "d":
+                one.restored = None if before else one.restored
+                continue
+            value = value_after({"op": operation.op, "o": operation.o}, path)
+            if numeric_type(value) is None:
+                continue
+            if before:
+                one.restored = value
+            else:
+                one.issued = greater(one.issued, value)
+
+    def _forget(self, command: Entry) -> None:
+        target = command.o.get(command.command)
+        for one in self.seen.values():
+            db, _, name = one.ns.partition(".")
+            if db == command.db and (command.command == "dropDatabase" or name == target):
+                one.restored = None
+
+
+def sure(ns: str, document: Document) -> list[Match]:
+    """The counters in a document by the shapes of known libraries. A mere guess is not acted upon."""
+    return recognise(ns.partition(".")[2], document)
+
+
+def greater(one: Any, other: Any) -> Any:
+    """The greater of two numbers of any BSON type; None is less than any."""
+    if one is None or (other is not None and as_number(other) > as_number(one)):
+        return other
+    return one
+
+
+async def find_reissues(
+    gateway: Gateway,
+    stored: Mapping[str, StoredCollection],
+    changed: Mapping[str, Changed],
+    start: Ts,
+    limit: Ts,
+    *,
+    archive: Path | None = None,
+    copy: Gateway | None = None,
+) -> Found:
+    """Look at every collection that changed after the point and holds counters.
+
+    The backup is ``stored`` in files, or in one ``archive``, or is the ``copy`` of data files that runs already.
+    """
+    search = Search(limit)
+    unknown: list[str] = []
+    namespaces = []
+    candidates = [ns for ns in sorted(changed) if _may_hold_counters(ns)]
+    packed: dict[str, list[bytes]] = {}
+    if archive is not None:
+        packed = await asyncio.to_thread(small_collections, archive, candidates, MOST_DOCUMENTS)
+    for ns in candidates:
+        if archive is not None:
+            by_key = _note_all(search, ns, packed.get(ns, []))
+        elif copy is not None:
+            by_key = await _from_copy(search, copy, ns, unknown)
+        else:
+            by_key = await asyncio.to_thread(_from_files, search, ns, stored.get(ns))
+        try:
+            now = await _from_server(gateway, ns)
+        except (PrivilegeError, ReadError) as error:
+            now = {}
+            if by_key:
+                unknown.append(f"{clean_name(ns)} cannot be read now: {error.title}")
+        if by_key or any(sure(ns, decode(raw)) for raw in now.values()) or changed[ns].inserts:
+            namespaces.append(ns)
+        for key, raw in now.items():
+            document = decode(raw)
+            for one in search.note(ns, key, document):
+                one.live = True
+                one.issued = greater(one.issued, dig(document, one.path))
+    if namespaces:
+        await _through_oplog(gateway, search, namespaces, start)
+    fixes = [
+        Fix(one.ns, row, one.restored is not None, one.live)
+        for one in search.seen.values()
+        if (row := _row(one, unknown)) is not None
+    ]
+    fixes.sort(key=lambda fix: (fix.row.ns, fix.row.id, fix.row.field))
+    paths = {ns: tuple(sorted(found)) for ns, found in search.paths.items()}
+    unknown += [
+        f"{clean_name(ns)} has a number under a name that no update can reach" for ns in paths if _odd(paths[ns])
+    ]
+    return Found(tuple(fixes), tuple(unknown), {ns: _even(found) for ns, found in paths.items()})
+
+
+def _even(paths: Iterable[str]) -> tuple[str, ...]:
+    """Those that mean the same in a pipeline: no step is empty or begins with a dollar."""
+    return tuple(path for path in paths if all(step and not step.startswith("$") for step in path.split(".")))
+
+
+def _odd(paths: Sequence[str]) -> bool:
+    return len(_even(paths)) < len(paths)
+
+
+def _may_hold_counters(ns: str) -> bool:
+    db, _, name = ns.partition(".")
+    return bool(name) and not name.startswith(("system.", "$")) and db not in ("admin", "config")
+
+
+def _from_files(search: Search, ns: str, stored: StoredCollection | None) -> bool:
+    """Take the values in the backup; whether it has counters under this name."""
+    if stored is None or stored.data is None:
+        return False
+    held: list[bytes] = []
+    try:
+        for raw in documents(stored.data):
+            if len(held) == MOST_DOCUMENTS:
+                return False
+            held.append(raw)
+    except BrokenFile:
+        return False
+    return _note_all(search, ns, held)
+
+
+async def _from_copy(search: Search, copy: Gateway, ns: str, unknown: list[str]) -> bool:
+    try:
+        return _note_all(search, ns, list((await _from_server(copy, ns)).values()))
+    except (PrivilegeError, ReadError) as error:
+        unknown.append(f"{clean_name(ns)} cannot be read on the spare: {error.title}")
+        return False
+
+
+def _note_all(search: Search, ns: str, held: list[bytes]) -> bool:
+    """Take the values in whole documents of the backup; whether there are counters among them."""
+    found = False
+    try:
+        for raw in held:
+            document = decode(raw)
+            for one in search.note(ns, id_key(raw), document):
+                one.restored = dig(document, one.path)
+                found = True
+    except walk.Malformed:
+        return found
+    return found
+
+
+async def _from_server(gateway: Gateway, ns: str) -> dict[bytes, bytes]:
+    """The documents there are now, by id; nothing for a collection that is too large to hold counters."""
+    held: dict[bytes, bytes] = {}
+    async for batch in gateway.find_raw(Namespace.parse(ns), {}, limit=MOST_DOCUMENTS + 1):
+        for at, after in walk.split(batch):
+            raw = batch[at:after]
+            held[id_key(raw)] = raw
+    return held if len(held) <= MOST_DOCUMENTS else {}
+
+
+async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str], start: Ts) -> None:
+    commands = sorted({f"{ns.partition('.')[0]}.$cmd" for ns in namespaces})
+    query: dict[str, object] = {
+        "ts": {"$gte": coverage.stamp(start)},
+        "ns": {"$in": [*namespaces, *commands, "admin.$cmd"]},
+    }
+    unfolder = Unfolder()
+    wanted = set(namespaces)
+    async for entry in coverage.read_all(gateway, query):
+        for operation, whole in unfolder.feed(entry):
+            if operation.op == "c" or operation.ns in wanted:
+                search.apply(operation, whole)
+
+
+def _row(one: Seen, unknown: list[str]) -> Reissue | None:
+    if one.issued is None or (one.restored is not None and as_number(one.issued) <= as_number(one.restored)):
+        return None
+    if one.restored is None and one.live:
+        return None
+    shown = f"{clean_name(one.ns)} {id_text(one.id)}"
+    if not mongosh.has_literal(one.id):
+        unknown.append(f"{shown} must be moved to {one.issued} by hand: mongosh has no words for its id")
+        return None
+    query, change = {"_id": one.id}, {"$max": {one.path: one.issued}}
+    made = one.restored is None and not one.live
+    if made and isinstance(one.id, ObjectId):
+        unknown.append(f"{shown} was made and removed after the point: if it comes again, begin it above {one.issued}")
+        return None
+    more = ({"upsert": True},) if made else ()
+    return Reissue(
+        ns=clean_name(one.ns),
+        id=id_text(one.id),
+        field=clean_name(one.path),
+        restored=None if one.restored is None else as_number(one.restored),
+        live=as_number(one.issued),
+        fix=mongosh.call(one.ns, "updateOne", query, change, *more),
+    )

@@ -1,0 +1,160 @@
+"""How each damaged namespace comes back to the live set: whole, merged beside, or in place of what is there now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.impact.loss import Changed
+from tallyglass.restore.model.plan import ExpectedNamespace, Return, Strategy, stored_as
+from tallyglass.restore.replay.catalog import TEMPORARY
+from tallyglass.restore.tools import mongosh
+from tallyglass.text import clean_name
+
+LONGEST_NAMESPACE = 255
+"""Bytes that the server allows in database and collection name together."""
+
+_UNLISTED = "Whether it is live cannot be told: its database may not be listed. Bring it back by hand."
+_MERGED = frozenset({"deleteMany", "updateMany", "transaction"})
+_REPLACED = frozenset({"out", "rename", "convertToCapped", "emptycapped"})
+_DEFINITIONS = frozenset({"collMod", "dropIndexes", "users", "setFCV"})
+
+
+def plan_returns(
+    expected: Sequence[ExpectedNamespace],
+    changed: Mapping[str, Changed],
+    live: frozenset[str],
+    incident: Incident | None,
+    stamp: str,
+    unknown: frozenset[str] = frozenset(),
+) -> tuple[Return, ...]:
+    """One row for every namespace of ``expected`` that was damaged. ``live`` holds the names there are now, ``unknown``
+    the databases whose names cannot be listed: there nothing is brought back without a person."""
+    if incident is not None and incident.kind in _DEFINITIONS:
+        return ()
+    rows = []
+    for item in expected:
+        if TEMPORARY.match(item.ns.partition(".")[2]):
+            continue
+        found = changed.get(stored_as(item.ns, item.kind))
+        if item.ns.partition(".")[0] in unknown:
+            if found is not None and _was_taken(item, found, incident):
+                rows.append(Return(item.ns, Strategy.BESIDE, "", note=_UNLISTED))
+        elif item.ns not in live and _was_taken(item, found, incident):
+            rows.append(_whole(item, _free_name(f"{item.ns}_pitr_{stamp}", live)))
+        elif item.ns in live and found is not None and _damaged(item, found, incident):
+            beside, away = (_free_name(f"{item.ns}_{word}_{stamp}", live) for word in ("pitr", "before_restore"))
+            rows.append(_beside(item, found, incident, beside, away))
+    return tuple(rows)
+
+
+def _free_name(wanted: str, live: frozenset[str]) -> str:
+    """A name beside the live collection that nothing has: what is put there replaces whatever is of that name."""
+    name, number = wanted, 2
+    while name in live:
+        name, number = f"{wanted}_{number}", number + 1
+    return name
+
+
+def _was_taken(item: ExpectedNamespace, found: Changed | None, incident: Incident | None) -> bool:
+    """Whether the incident removed it; what others dropped on purpose stays dropped."""
+    if incident is None or _names(item.ns, incident):
+        return True
+    if found is None:
+        return False
+    return bool(found.by_incident) or (incident.kind in _REPLACED and bool(found.commands))
+
+
+def _damaged(item: ExpectedNamespace, found: Changed, incident: Incident | None) -> bool:
+    if incident is None:
+        return bool(found.updates or found.deletes or found.dropped or found.commands)
+    replaced = incident.kind in _REPLACED and bool(found.commands)
+    return replaced or bool(found.by_incident) or _names(item.ns, incident)
+
+
+def _names(ns: str, incident: Incident) -> bool:
+    """Whether the incident is about this namespace. Its own name of it is one made safe to show."""
+    if incident.kind == "dropDatabase":
+        return clean_name(ns.partition(".")[0]) == incident.ns
+    return incident.ns == clean_name(ns)
+
+
+def _whole(item: ExpectedNamespace, beside: str) -> Return:
+    """First under another name, so that it appears whole; what cannot be renamed comes under its own at once."""
+    if "$" in item.ns:
+        return Return(item.ns, Strategy.BESIDE, "", note="mongorestore takes no $ in a name; bring it back by hand.")
+    renamed = item.kind == "collection" and len(beside.encode()) <= LONGEST_NAMESPACE
+    return Return(item.ns, Strategy.WHOLE, beside if renamed else "")
+
+
+def _beside(item: ExpectedNamespace, found: Changed, incident: Incident | None, beside: str, away: str) -> Return:
+    if item.kind != "collection":
+        return Return(item.ns, Strategy.BESIDE, "", note=f"A {item.kind} of this name is live; compare it by hand.")
+    replaced = incident is not None and incident.kind in _REPLACED
+    if len((away if replaced else beside).encode()) > LONGEST_NAMESPACE or "$" in item.ns:
+        return Return(item.ns, Strategy.BESIDE, "", note="Its name cannot be lengthened; bring it back by hand.")
+    if replaced:
+        note = "The live collection is renamed, not dropped."
+        return Return(item.ns, Strategy.REPLACE, beside, note=note, away=away)
+    if incident is None or incident.kind not in _MERGED:
+        return Return(item.ns, Strategy.MERGE, beside, note="What is live stays as it is; what is missing comes back.")
+    if found.replaced and incident.kind != "deleteMany":
+        note = "It was dropped, emptied or replaced after the point: compare and merge by hand."
+        return Return(item.ns, Strategy.BESIDE, beside, note=note)
+    if not mongosh.has_literal([*(found.newer or {}).values(), *(found.hit or {}).values()]):
+        note = "It has documents whose _id mongosh has no words for: compare and merge by hand."
+        return Return(item.ns, Strategy.BESIDE, beside, note=note)
+    if found.newer is None and incident.kind != "deleteMany":
+        note = "Others wrote too many of its documents since to keep each: compare and merge by hand."
+        return Return(item.ns, Strategy.BESIDE, beside, note=note)
+    if found.newer is None:
+        note = "Others wrote too many of its documents since: those that they deleted come back too."
+        return Return(item.ns, Strategy.MERGE, beside, note=note)
+    note = "Documents that the transaction inserted stay." if incident.kind == "transaction" else ""
+    return Return(item.ns, Strategy.MERGE, beside, len(found.newer), note)
+
+
+def merge_command(row: Return, found: Changed | None, incident: Incident | None) -> dict[str, Any]:
+    """The ``aggregate`` command that merges the copy beside into the live collection.
+
+    After a mass update or a transaction the documents that it hit, and nobody wrote since, are replaced; in every other
+    case what is live stays and only what is missing comes back. Documents that others deleted since stay deleted.
+    """
+    name = row.ns.partition(".")[2]
+    match: dict[str, Any] = {}
+    on_match = "keepExisting"
+    if incident is not None and incident.kind in _MERGED and found is not None:
+        newer = dict(found.newer or {})
+        if incident.kind != "deleteMany":
+            on_match = "replace"
+            if found.hit is not None:
+                match = {"_id": {"$in": [value for key, value in found.hit.items() if key not in newer]}}
+        if newer and not match:
+            match = {"_id": {"$nin": list(newer.values())}}
+    merge = {"into": name, "on": "_id", "whenMatched": on_match, "whenNotMatched": "insert"}
+    pipeline = [*([{"$match": match}] if match else []), {"$merge": merge}]
+    return {"aggregate": row.beside.partition(".")[2], "pipeline": pipeline, "cursor": {}}
+
+
+def merge_steps(
+    row: Return,
+    found: Changed | None,
+    incident: Incident | None,
+    seen: Ts,
+    count: int | None = None,
+    paths: Sequence[str] = (),
+) -> list[str]:
+    """The mongosh statements for one namespace that was put beside.
+
+    ``seen`` is the last entry of the oplog that was read for the plan: what is written after it is left alone too.
+    ``count`` documents must be beside, None where that was not computed; ``paths`` are the numbers of counters in it.
+    """
+    if row.strategy is Strategy.MERGE:
+        return [mongosh.merge_since(row.ns, row.beside, count, seen, merge_command(row, found, incident))]
+    if row.strategy is Strategy.WHOLE and row.beside:
+        return [mongosh.take_name(row.ns, row.beside, count)]
+    if row.strategy is Strategy.REPLACE:
+        return [mongosh.replace_by(row.ns, row.beside, row.away, count, paths)]
+    return []

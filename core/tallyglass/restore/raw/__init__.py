@@ -1,0 +1,1 @@
+"""Oplog entries and index specifications as raw BSON."""

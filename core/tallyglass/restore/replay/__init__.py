@@ -1,0 +1,1 @@
+"""What the replay will do to the backup, entry by entry."""

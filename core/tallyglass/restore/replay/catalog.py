@@ -1,0 +1,139 @@
+"""The collections of the spare as a replay changes them, and mongorestore's own list of indexes beside them.
+
+The two differ on purpose. mongorestore builds indexes at the very end, from a list that it keeps by name; a rename
+moves the collection but not its entry in that list, so the indexes are built under the old name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
+from tallyglass.restore.raw.indexes import is_id_index
+
+Index = dict[str, Any]
+
+TEMPORARY = re.compile(r"tmp.{5}\.(rename|convertToCapped)|tmp\.agg_out\.|tmp\.mr\.")
+"""Names that the server gives to collections on the way to something else."""
+
+
+@dataclass(slots=True)
+class Collection:
+    """One collection under the name it is stored by. ``base`` is what the backup holds of it; None when it was
+    created by the replay. ``touched`` maps an id's bytes to whether the document exists; None when not counted."""
+
+    kind: str
+    uuid: bytes
+    options: dict[str, Any]
+    indexes: dict[str, Index]
+    base: StoredCollection | None = None
+    touched: dict[bytes, bool] | None = field(default_factory=dict)
+    built: frozenset[str] = frozenset()
+    """Names of indexes that are there already: on a spare that runs on a copy of the data files."""
+    unborn: dict[bytes, list[int]] = field(default_factory=dict)
+    """Ids whose first operation was an update, with the places of these updates: right only if the backup has them."""
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether it removes documents by itself to make room."""
+        return bool(self.options.get("capped"))
+
+
+class Catalog:
+    """All collections by stored name, and mongorestore's index list by name."""
+
+    def __init__(self, stored: Mapping[str, StoredCollection], *, running: bool = False) -> None:
+        """``running`` means that the collections are on the spare already, with their indexes."""
+        self.collections: dict[str, Collection] = {}
+        self.listed: dict[str, dict[str, Index]] = {}
+        self.views: dict[str, dict[str, Any]] = {}
+        self.leftovers: list[str] = []
+        for item in stored.values():
+            if item.ns.partition(".")[0] in LEFT_OUT:
+                continue
+            if item.kind in ("view", "timeseries"):
+                self.views[item.ns] = item.options
+                self._open_views(item.ns.partition(".")[0])
+            if item.kind != "view":
+                indexes = {str(spec.get("name")): dict(spec) for spec in item.indexes}
+                self.collections[item.stored_as] = Collection(
+                    item.kind,
+                    bytes.fromhex(item.uuid) if item.kind != "timeseries" and _is_hex(item.uuid) else b"",
+                    dict(item.options),
+                    indexes,
+                    item,
+                    built=frozenset(indexes) if running else frozenset(),
+                )
+                if running:
+                    continue
+                self.listed[item.ns if item.kind == "timeseries" else item.stored_as] = {
+                    name: dict(spec) for name, spec in indexes.items() if not is_id_index(spec)
+                }
+
+    def _open_views(self, db: str) -> None:
+        self.collections.setdefault(f"{db}.system.views", Collection("views", b"", {}, {}))
+
+    def create(self, ns: str, uuid: bytes, options: dict[str, Any], id_index: Index | None) -> None:
+        """``create``: where the name exists already the server accepts it and changes nothing."""
+        if ns in self.collections:
+            return
+        kind = "timeseries" if "timeseries" in options else "collection"
+        indexes = {"_id_": dict(id_index)} if id_index else {}
+        self.collections[ns] = Collection(kind, uuid, options, indexes)
+
+    def drop(self, ns: str) -> None:
+        """``drop``: also from the index list. A missing collection is accepted."""
+        self.collections.pop(ns, None)
+        self.listed.pop(ns, None)
+
+    def drop_database(self, db: str) -> None:
+        """``dropDatabase``: everything of the database."""
+        for name in [name for name in self.collections if name.startswith(f"{db}.")]:
+            del self.collections[name]
+        for name in [name for name in self.listed if name.startswith(f"{db}.")]:
+            del self.listed[name]
+        for name in [name for name in self.views if name.startswith(f"{db}.")]:
+            del self.views[name]
+
+    def rename(self, source: str, target: str) -> bool:
+        """``renameCollection`` over whatever is at the target. False where the source is not there.
+
+        The server does not know the UUID of the target that is to be dropped, since mongorestore takes UUIDs out: it
+        renames that collection away and leaves it.
+        """
+        moving = self.collections.pop(source, None)
+        if moving is None:
+            return False
+        if target in self.collections:
+            self.leftovers.append(f"{target.partition('.')[0]}.tmp?????.rename")
+        self.collections[target] = moving
+        return True
+
+    def missing_indexes(self, ns: str) -> list[Index]:
+        """The indexes that the collection must have and that mongorestore does not build for it."""
+        listed, item = self.listed.get(ns, {}), self.collections[ns]
+        return [
+            spec
+            for name, spec in item.indexes.items()
+            if not is_id_index(spec) and name not in item.built and listed.get(name, {}).get("key") != spec.get("key")
+        ]
+
+    def surplus_indexes(self, ns: str) -> list[str]:
+        """The names of indexes that mongorestore builds on it and that it must not have."""
+        wanted = self.collections[ns].indexes
+        return [name for name in self.listed.get(ns, {}) if name not in wanted]
+
+    def phantoms(self) -> list[str]:
+        """Collections that only come to be because mongorestore builds indexes under a name that is gone."""
+        known = set(self.collections) | set(self.views)
+        return sorted(ns for ns, indexes in self.listed.items() if indexes and ns not in known)
+
+
+def _is_hex(text: str) -> bool:
+    try:
+        return bool(bytes.fromhex(text))
+    except ValueError:
+        return False

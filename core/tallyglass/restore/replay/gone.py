@@ -1,0 +1,41 @@
+"""Collections that the backup no longer saw under the name that an entry gives: renamed, replaced or dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tallyglass.moment import Ts
+from tallyglass.restore.raw.entries import Entry
+
+
+class Gone:
+    """What became of collections, by UUID. ``begun_after`` is a position at which the backup had not begun to read."""
+
+    def __init__(self, stored: Iterable[bytes], begun_after: Ts | None) -> None:
+        self._stored = frozenset(uuid for uuid in stored if uuid)
+        self._begun_after = begun_after
+        self._left: dict[bytes, Ts] = {}
+        self._dropped: dict[bytes, Ts] = {}
+
+    def note(self, entry: Entry) -> None:
+        """Take a command of the window."""
+        if entry.command == "drop":
+            self._dropped[entry.ui] = entry.ts
+        elif entry.command == "renameCollection":
+            self._left[entry.ui] = entry.ts
+            replaced = entry.o.get("dropTarget")
+            if isinstance(replaced, bytes):
+                self._dropped[bytes(replaced)] = entry.ts
+
+    def explains(self, uuid: bytes) -> bool:
+        """Whether something in the window, or another name in the backup, tells why the name is not there."""
+        return uuid in self._stored or (bool(uuid) and (uuid in self._left or uuid in self._dropped))
+
+    def dropped_before_backup(self, uuid: bytes) -> bool:
+        """Whether it was dropped or replaced before the backup began to read."""
+        dropped = self._dropped.get(uuid) if uuid else None
+        return dropped is not None and self._begun_after is not None and dropped <= self._begun_after
+
+    def left_before_backup(self, uuid: bytes) -> bool:
+        """Whether the backup saw it no more under the name that it had: it was dropped, or has another name there."""
+        return uuid in self._stored or self.dropped_before_backup(uuid)

@@ -1,0 +1,243 @@
+"""What mongorestore will do with a run of oplog entries, worked out beforehand: pure, fed one entry at a time.
+
+Follows ``mongorestore --oplogReplay`` (100.15 and newer) without ``--preserveUUID``: which entries it skips, applies or
+refuses, what counts in its line "applied N oplog entries", and which collections and indexes are there at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tallyglass.moment import Ts
+from tallyglass.restore.backup.backup import StoredCollection
+from tallyglass.restore.raw.entries import Entry, Txn
+from tallyglass.restore.replay.capped import Removals
+from tallyglass.restore.replay.catalog import Catalog
+from tallyglass.restore.replay.chains import Chain, Problem, is_left_out
+from tallyglass.restore.replay.command_effects import Commands
+from tallyglass.restore.replay.gone import Gone
+from tallyglass.restore.replay.tally import Tally
+from tallyglass.text import clean, clean_name
+
+KEPT_CONFIG = frozenset({"chunks", "collections", "databases", "settings", "shards", "tags", "version"})
+SKIPPED_OPS = frozenset({"n", "cd", "ci", "cu", "km"})
+SKIPPED_COMMANDS = frozenset({"startIndexBuild", "abortIndexBuild", "setMultikeyMetadata"})
+
+_USERS = ("system.users", "system.roles")
+
+
+class Replay:
+    """Feed entries in order with :meth:`feed`, then read what came of them."""
+
+    def __init__(
+        self,
+        stored: Mapping[str, StoredCollection],
+        *,
+        upserts: bool = True,
+        removals: Removals = Removals.REPLAYED,
+        running: bool = False,
+        without: frozenset[Ts] = frozenset(),
+        begun_after: Ts | None = None,
+    ) -> None:
+        self.catalog = Catalog(stored, running=running)
+        self.running = running
+        """Whether the spare runs on a copy of the data files: mongorestore then knows nothing of its indexes."""
+        self.upserts = upserts
+        """Whether an update of a missing document inserts it, as servers before 8.1 do while replaying."""
+        self.removals = removals
+        self.without = without
+        """Entries that are left out of the file: updates of documents that a later delete removes anyway, and groups
+        whose effect the backup holds."""
+        self.applied = 0
+        self.entries = 0
+        self.bytes = 0
+        self.first: Ts | None = None
+        self.last: Ts | None = None
+        self.problems: list[Problem] = []
+        self.kinds: set[str] = set()
+        """What occurs that deserves a word: rename, collMod, dropIndexes, views, timeseries, validator, users."""
+        self.dead: dict[Ts, tuple[str, bytes]] = {}
+        """Entries to leave out, with the namespace and collection UUID that is not there any more."""
+        self.made_room: list[Ts] = []
+        """Deletes on capped collections to leave out, where ``removals`` are refused."""
+        self.dead_groups: dict[Ts, tuple[str, bytes]] = {}
+        """The same for transactions and groups all of whose operations are on such collections. They were not applied;
+        go through the window again with :meth:`groups_to_leave_out` in ``without``."""
+        self.unlinked: dict[Ts, Ts] = {}
+        """Entries of a transaction whose beginning lies before the window: its last entry here and the link to it."""
+        self.unopened_views: set[str] = set()
+        """Databases where a view is written though nothing holds views there yet."""
+        self._gone = Gone((item.uuid for item in self.catalog.collections.values()), begun_after)
+        self._split: list[tuple[frozenset[Ts], frozenset[bytes]]] = []
+        self._commands = Commands(self.catalog, self._gone, self.kinds, self._problem, running=running)
+        self._open: dict[Txn, Chain] = {}
+        self._tally = Tally(self.catalog)
+        self._term = -1
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry of the window."""
+        if self.last is not None and entry.ts <= self.last:
+            self._problem("order", f"the oplog goes from {self.last} back to {entry.ts}", entry)
+        if entry.head.term is not None:
+            if entry.term < self._term:
+                self._problem("order", f"the term goes from {self._term} back to {entry.term} at {entry.ts}", entry)
+            self._term = entry.term
+        if is_left_out(entry.ns):
+            self._note_left_out(entry)
+            return
+        if entry.ts in self.without:
+            return
+        if entry.op not in SKIPPED_OPS and entry.command not in SKIPPED_COMMANDS:
+            if entry.txn is not None:
+                self._transaction(entry, entry.txn)
+            elif self._is_dead(entry):
+                self.dead[entry.ts] = (entry.ns, entry.ui)
+                return
+            elif self._makes_room(entry):
+                self.made_room.append(entry.ts)
+                self._document(entry, top=True)
+                return
+            elif entry.command == "applyOps" and self._all_dead([entry]):
+                return
+            else:
+                self._apply(entry, top=True)
+        self.entries += 1
+        self.bytes += entry.size
+        self.first = self.first or entry.ts
+        self.last = entry.ts
+
+    def open_transactions(self) -> list[Chain]:
+        """Transactions that have begun and have neither committed nor aborted so far."""
+        return list(self._open.values())
+
+    def finish(self) -> None:
+        """Take the end of the window: judge what was left open until then."""
+        self.problems += [
+            problem for problem, uuid in self._commands.overlaps if not self._gone.dropped_before_backup(uuid)
+        ]
+        for ts, ns in self.unexplained().items():
+            self.problems.append(
+                Problem("base-incomplete", f"{clean_name(ns)} is written at {ts} but is not in the backup", ts)
+            )
+
+    def unexplained(self) -> dict[Ts, str]:
+        """Entries on collections that are not there though nothing dropped or renamed them: the backup lacks them."""
+        dead = self.dead | self.dead_groups
+        return {ts: ns for ts, (ns, uuid) in dead.items() if not self._gone.explains(uuid)}
+
+    def groups_to_leave_out(self) -> frozenset[Ts]:
+        """Entries of the transactions and groups that cannot be applied and need not be.
+
+        Beside the dead groups these are the groups of which a part is on a collection that was gone before the backup
+        began: as the backup did not see that collection any more, it saw all else that the group did.
+        """
+        past = (places for places, uuids in self._split if all(map(self._gone.left_before_backup, uuids)))
+        return frozenset(self.dead_groups).union(*past)
+
+    # --- one entry -------------------------------------------------------------------------------------------
+
+    def _note_left_out(self, entry: Entry) -> None:
+        if entry.db != "admin":
+            return
+        if entry.document_id == "featureCompatibilityVersion" and entry.ns == "admin.system.version":
+            self._problem("fcv-change", f"the feature compatibility version is changed at {entry.ts}", entry)
+        elif entry.ns.partition(".")[2] in _USERS:
+            self.kinds.add("users")
+        elif not entry.ns.partition(".")[2].startswith("system."):
+            self.kinds.add("admin-collections")
+
+    def _transaction(self, entry: Entry, txn: Txn) -> None:
+        chain = self._open.setdefault(txn, Chain())
+        chain.entries.append(entry)
+        if entry.previous is not None and len(chain.entries) == 1:
+            self.unlinked[entry.ts] = entry.previous
+        if entry.aborts:
+            del self._open[txn]
+        elif entry.commits:
+            del self._open[txn]
+            if not chain.whole or self._all_dead(chain.entries):
+                return
+            for part in chain.entries:
+                for inner in part.inner:
+                    self._apply(inner, top=False)
+
+    def _all_dead(self, parts: Sequence[Entry]) -> bool:
+        """Whether all of a group is on collections that are not there; then all its entries can be left out."""
+        operations = [inner for part in parts for inner in part.inner if not _ignored(inner.ns)]
+        dead = [inner for inner in operations if self._is_dead(inner)]
+        if not dead:
+            return False
+        if len(dead) < len(operations):
+            self._split.append((frozenset(part.ts for part in parts), frozenset(inner.ui for inner in dead)))
+            return False
+        for part in parts:
+            self.dead_groups[part.ts] = (operations[0].ns, operations[0].ui)
+        return True
+
+    def _is_dead(self, entry: Entry) -> bool:
+        """An insert or update on a collection that is not there: it was dropped or renamed before the backup read
+        it."""
+        return (
+            entry.op in ("i", "u")
+            and entry.ns not in self.catalog.collections
+            and not entry.ns.endswith(".system.views")
+        )
+
+    def _makes_room(self, entry: Entry) -> bool:
+        found = self.catalog.collections.get(entry.ns)
+        return self.removals is Removals.REFUSED and entry.op == "d" and found is not None and found.is_capped
+
+    def _apply(self, entry: Entry, *, top: bool) -> None:
+        if _ignored(entry.ns) or entry.op in SKIPPED_OPS or entry.command in SKIPPED_COMMANDS:
+            return
+        self.applied += 1
+        if entry.op == "c":
+            self._command(entry)
+        elif entry.op in ("i", "u", "d"):
+            self._document(entry, top=top)
+        else:
+            self._problem("unknown-command", f"operation type {clean(entry.op)!r}", entry)
+
+    def _document(self, entry: Entry, *, top: bool) -> None:
+        if entry.ns.endswith(".system.views"):
+            self._view(entry)
+            return
+        found = self.catalog.collections.get(entry.ns)
+        if found is None:
+            if entry.op != "d":
+                self._problem(
+                    "dead-operation", f"{clean_name(entry.ns)} is written inside a group at {entry.ts}", entry
+                )
+            return
+        if ".system.buckets." in entry.ns:
+            self.kinds.add("timeseries")
+        if found.is_capped and self.removals is Removals.UNLOGGED:
+            self._tally.give_up(found)
+        self._tally.touch(found, entry, top=top)
+
+    def _view(self, entry: Entry) -> None:
+        name = str(entry.document_id)
+        self.kinds.add("views")
+        db = entry.db
+        if f"{db}.system.views" not in self.catalog.collections:
+            self.unopened_views.add(db)
+        if entry.op == "d":
+            self.catalog.views.pop(name, None)
+        else:
+            self.catalog.views[name] = {key: value for key, value in entry.o.items() if key != "_id"}
+
+    def _command(self, entry: Entry) -> None:
+        if entry.command != "applyOps":
+            self._commands.apply(entry)
+            return
+        for inner in entry.inner:
+            self._apply(inner, top=False)
+
+    def _problem(self, kind: str, text: str, entry: Entry) -> None:
+        self.problems.append(Problem(kind, text, entry.ts))
+
+
+def _ignored(ns: str) -> bool:
+    if ns.startswith("__mdb_internal"):
+        return True
+    return ns.startswith("config.") and ns.removeprefix("config.") not in KEPT_CONFIG

@@ -1,0 +1,1 @@
+"""The emitted commands and the script."""

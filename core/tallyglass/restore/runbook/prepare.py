@@ -1,0 +1,109 @@
+"""A provable backup next time: note where the oplog stands before it begins, and say the command that takes it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tallyglass.deployment.cluster import look_at
+from tallyglass.errors import DeploymentError, InputError, PrivilegeError, ReadError
+from tallyglass.moment import Ts, iso
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.backup.backup import SIDECAR
+from tallyglass.restore.model.plan import Command, Phase
+from tallyglass.restore.replay.coverage import majority
+from tallyglass.restore.spare.spare import feature_version
+from tallyglass.restore.tools.tool_uri import tool_uri
+from tallyglass.restore.tools.toolset import needed_for
+from tallyglass.text import clean, clean_name, shell_join
+
+FORMAT = 1
+"""The version of the sidecar's own form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """The sidecar's text and place, and the backup command that must follow it. ``before`` is the majority's newest
+    timestamp at this moment: a backup that begins later is covered from there on. ``words`` are said to the
+    operator."""
+
+    path: Path
+    text: str
+    before: Ts
+    command: Command
+    words: tuple[str, ...] = ()
+
+    def write(self) -> Path:
+        """Write the sidecar, readable by its owner alone; its path. Raises InputError where that cannot be done."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w") as out:
+                out.write(self.text)
+        except FileExistsError:
+            raise InputError(f"{clean(str(self.path))} exists already.", "Name a new place for the backup.") from None
+        except OSError as error:
+            raise InputError(f"{clean(str(self.path))} cannot be written: {error.strerror}.") from None
+        return self.path
+
+
+async def prepare(
+    gateway: Gateway, source_uri: str, out: Path, *, gzip: bool = False, archive: bool = False
+) -> Preparation:
+    """Note the oplog position for a backup into ``out``: a directory, or a file with ``archive``.
+
+    Raises DeploymentError where there is no oplog to replay, and the errors of the gateway.
+    """
+    deployment = await look_at(gateway)
+    if deployment.sharded:
+        raise DeploymentError("This is part of a sharded cluster: one oplog does not hold all of it.")
+    if not deployment.has_oplog:
+        raise DeploymentError("There is no oplog to replay here.", deployment.no_oplog_because())
+    before = await majority(gateway)
+    if before is None:
+        raise ReadError("The server does not say which entries a majority of the members has.")
+    hello = await gateway.command("hello")
+    uri = tool_uri(source_uri, deployment.set_name)
+    out = _absolute(out)
+    names, words = await _namespaces(gateway)
+    said = {
+        "format": FORMAT,
+        "before": str(before),
+        "fcv": await feature_version(gateway) or "",
+        "server_version": deployment.version,
+        "set_name": deployment.set_name,
+        "term": int(hello.get("lastWrite", {}).get("majorityOpTime", {}).get("t", 0)),
+        "made": iso(datetime.now(UTC).replace(microsecond=0)),
+        "namespaces": names,
+    }
+    where = f"--archive={out}" if archive else f"--out={out}"
+    argv = ("mongodump", f"--uri={uri.text}", "--oplog", *(["--gzip"] if gzip else []), where)
+    command = Command(
+        Phase.SECURE,
+        "Take the backup now",
+        argv,
+        shell_join(argv),
+        why=f"With --oplog it also says when it ended. Version {'.'.join(map(str, needed_for(deployment.version)))}+.",
+    )
+    path = out.with_name(f"{out.name}.{SIDECAR}") if archive else out / SIDECAR
+    return Preparation(
+        path, json.dumps(said, ensure_ascii=True, indent=1) + "\n", before, command, (*uri.words, *words)
+    )
+
+
+def _absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+async def _namespaces(gateway: Gateway) -> tuple[list[str], list[str]]:
+    names: list[str] = []
+    words: list[str] = []
+    for db in await gateway.list_databases():
+        try:
+            names += [str(info.ns) for info in await gateway.list_collections(db)]
+        except (PrivilegeError, ReadError) as error:
+            words.append(f"The collections of {clean_name(db)} could not be listed: {error.title}")
+    return sorted(names), words

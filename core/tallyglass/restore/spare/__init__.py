@@ -1,0 +1,1 @@
+"""The spare server: started, proven to be the spare, verified."""

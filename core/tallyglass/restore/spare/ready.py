@@ -1,0 +1,51 @@
+"""Right before the spare is written: is it still what it was when the plan was made? A plan may be run days later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.backup.backup import DATA_FILES
+from tallyglass.restore.model.plan import Check, Level, Plan
+from tallyglass.restore.spare.spare import VIEW_OPENER, Spare, look_at_spare
+from tallyglass.restore.spare.verify import Verification
+from tallyglass.restore.tools.toolset import version_pair
+from tallyglass.text import clean
+
+
+async def ready(plan: Plan, spare: Gateway) -> Verification:
+    """Whether the spare is no part of the source, and empty unless it runs on a copy of the data files; mongorestore
+    drops what it finds under the same names."""
+    found = await look_at_spare(spare, plan.spare)
+    full = [db for db in found.databases if not await _only_opened(spare, db)]
+    return judge_ready(plan, replace(found, databases=tuple(full)))
+
+
+async def _only_opened(spare: Gateway, db: str) -> bool:
+    """Whether a database holds nothing but what the commands themselves made there a step before."""
+    names = {info.ns.collection for info in await spare.list_collections(db)}
+    return names <= {VIEW_OPENER, "system.views"}
+
+
+def judge_ready(plan: Plan, found: Spare) -> Verification:
+    """The same from what is known of the spare."""
+    if found.trouble:
+        return _blocked("spare-unreachable", f"The spare does not answer: {clean(found.trouble)}")
+    if found.sharded or (found.set_name and found.set_name == plan.set_name):
+        return _blocked("spare-is-source", "The spare is part of the source or of a cluster.", "Name another server.")
+    if version_pair(found.version) != version_pair(plan.server_version):
+        return _blocked("spare-version", f"The spare runs MongoDB {clean(found.version)}, not {plan.server_version}.")
+    if found.databases and plan.backup.form != DATA_FILES:
+        shown = clean(", ".join(found.databases[:5]))
+        return _blocked(
+            "spare-not-empty",
+            f"The spare is not empty: it holds {shown}.",
+            "If that is what a stopped run left, drop these databases there and run again; else name another server.",
+        )
+    if found.ttl_monitor:
+        return _blocked("spare-ttl", "The spare's TTL monitor is on.", "Set ttlMonitorEnabled=false there.")
+    return Verification((Check("spare", Level.OK, "The spare is as the plan needs it."),))
+
+
+def _blocked(name: str, title: str, advice: str = "") -> Verification:
+    return Verification((Check(name, Level.BLOCK, title, advice),))

@@ -1,0 +1,1 @@
+"""The MongoDB Database Tools and mongosh: versions, URIs, quoting, helpers."""

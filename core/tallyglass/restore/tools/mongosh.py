@@ -1,0 +1,107 @@
+"""Programs for mongosh: database commands that have to succeed, and the connection they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from bson import Timestamp, json_util
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.mongosh import call, has_literal, literal
+
+__all__ = [
+    "call", "create_indexes", "drop_like", "gone", "has_literal", "literal", "merge_since", "moved", "must",
+    "must_be_absent", "must_be_allowed", "must_not_be_set", "program", "replace_by", "take_name",
+]  # fmt: skip
+
+
+def must(db: str, body: Mapping[str, Any]) -> str:
+    """One database command that has to succeed: see :func:`program`."""
+    return f"must(db.getSiblingDB({literal(db)}).runCommand({literal(body)}));"
+
+
+def gone(db: str, body: Mapping[str, Any]) -> str:
+    """One command that drops something; that it is not there any more is right too: see :func:`program`."""
+    return f"gone({literal(db)}, {literal(body)});"
+
+
+def must_be_absent(ns: str) -> str:
+    """Stop where there is something of this name."""
+    return f"mustBeAbsent({literal(ns)});"
+
+
+def must_not_be_set(name: str) -> str:
+    """Stop where the server is a member of the replica set of this name."""
+    return f"mustNotBeSet({literal(name)});"
+
+
+def must_be_allowed(needs: Sequence[tuple[str, str, Sequence[str]]]) -> str:
+    """Stop where the user may not do all of it: each a database, a collection or "" for all of it, and actions."""
+    return f"mustBeAllowed({literal(needs)});"
+
+
+def take_name(ns: str, beside: str, count: int | None) -> str:
+    """Rename ``beside``, which must hold ``count`` documents, to ``ns``, which must not be there; may be run again."""
+    return f"takeName({literal(ns)}, {literal(beside)}, {_plain(count)});"
+
+
+def merge_since(ns: str, beside: str, count: int | None, seen: Ts, body: Mapping[str, Any]) -> str:
+    """An ``aggregate`` command that merges ``beside`` into ``ns``, without the documents that the oplog shows written
+    after ``seen``, its last entry that was looked at. Nothing is written where ``beside`` does not hold ``count``
+    documents, or ``ns`` is gone: see :func:`program`."""
+    stamp = literal(Timestamp(seen.t, seen.i))
+    return f"mergeSince({literal(ns)}, {literal(beside)}, {_plain(count)}, {stamp}, {literal(body)});"
+
+
+def replace_by(ns: str, beside: str, kept: str, count: int | None, paths: Sequence[str] = ()) -> str:
+    """Rename ``ns`` to ``kept`` and ``beside`` to ``ns``; may be run again wherever it was stopped.
+
+    ``paths`` are the numbers of counters in it: each is moved to the greatest that it has at that moment, before and
+    after the change of names, so that an id that was handed out since the plan is not handed out again.
+    """
+    words = ", ".join(literal(one) for one in (ns, beside, kept))
+    return f"replaceBy({words}, {_plain(count)}, {literal(list(paths))});"
+
+
+def moved(update: str, missing: str = "") -> str:
+    """An ``updateOne`` that must find its document, else ``missing`` is said; without it, it need not."""
+    return f"moved({update}, {literal(missing)});" if missing else f"{update};"
+
+
+def _plain(count: int | None) -> str:
+    return "null" if count is None else str(count)
+
+
+def create_indexes(db: str, name: str, specs: Sequence[str]) -> str:
+    """Build indexes from their specifications, which are Extended JSON."""
+    indexes = [json_util.loads(spec, json_options=json_util.CANONICAL_JSON_OPTIONS) for spec in specs]
+    return must(db, {"createIndexes": name, "indexes": indexes})
+
+
+def drop_like(db: str, pattern: str) -> str:
+    """Drop the collections of ``db`` whose names match a regular expression: see :func:`program`."""
+    return f"dropLike({literal(db)}, {literal(pattern)});"
+
+
+_HELPERS = (files(__package__) / "helpers.js").read_text(encoding="ascii").rstrip("\n")
+"""Functions that the statements call; see there."""
+
+
+def program(statements: Sequence[str], uri: str, password_file: str = "") -> str:
+    """A whole file for ``mongosh --nodb --file``. The password is read from ``password_file`` where that exists, else
+    asked for; it is never in the text. ``uri`` is one made by :func:`tallyglass.restore.tools.tool_uri.tool_uri`."""
+    return "\n".join([*_connect(uri, password_file), _HELPERS, *statements, 'print("done");', ""])
+
+
+def _connect(uri: str, password_file: str) -> list[str]:
+    if not password_file:
+        return [f"db = connect({literal(uri)});"]
+    head, _, tail = uri.partition("@")
+    return [
+        'const fs = require("fs");',
+        f"const held = {literal(password_file)};",
+        'const password = fs.existsSync(held) ? fs.readFileSync(held, "utf8").split("\\n")[0] : passwordPrompt();',
+        f"db = connect({literal(head + ':')} + encodeURIComponent(password) + {literal('@' + tail)});",
+    ]

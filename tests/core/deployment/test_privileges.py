@@ -1,0 +1,55 @@
+"""Which privilege covers what, and that the page on privileges says what the code does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tallyglass.deployment.privileges import State, allows, create_role, fix, jobs, judge, readable
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+ANY = {"db": "", "collection": ""}
+
+
+@pytest.mark.parametrize("job", jobs(("shop",)), ids=lambda job: job.id)
+def test_the_page_has_the_exact_role_of_each_job(job: object) -> None:
+    assert create_role(job) in (DOCS / "privileges.md").read_text()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "covered"),
+    [
+        (ANY, {"db": "shop", "collection": "orders"}, True),
+        (ANY, {"db": "shop", "collection": ""}, True),
+        (ANY, {"db": "local", "collection": "oplog.rs"}, False),
+        (ANY, {"db": "shop", "collection": "system.js"}, False),
+        ({"db": "shop", "collection": ""}, ANY, False),
+        ({"db": "shop", "collection": ""}, {"db": "shop", "collection": "orders"}, True),
+        ({"db": "", "collection": "orders"}, {"db": "shop", "collection": "orders"}, True),
+        ({"db": "shop", "collection": "orders"}, {"db": "shop", "collection": ""}, False),
+        ({"cluster": True}, {"cluster": True}, True),
+        ({"cluster": True}, ANY, False),
+        ({"anyResource": True}, {"db": "local", "collection": "oplog.rs"}, True),
+        ({"system_buckets": ""}, ANY, False),
+    ],
+)
+def test_what_a_resource_covers(held: dict[str, object], wanted: dict[str, object], covered: bool) -> None:
+    assert allows([{"resource": held, "actions": ["find"]}], wanted, "find") is covered
+    assert allows([{"resource": held, "actions": ["anyAction"]}], wanted, "find") is covered
+    assert not allows([{"resource": held, "actions": ["insert"]}], wanted, "find")
+
+
+def test_the_databases_that_may_be_read_whole() -> None:
+    held = [{"resource": {"db": name, "collection": ""}, "actions": ["find"]} for name in ("shop", "local", "shop")]
+    held.append({"resource": {"db": "crm", "collection": "IDs"}, "actions": ["find"]})
+    assert readable(held) == ("shop",)
+    assert readable([*held, {"resource": ANY, "actions": ["find"]}]) == ()
+
+
+def test_a_fix_is_printable_whatever_the_names() -> None:
+    verdict = judge(jobs(('a"b\x1b\x7f',))[0], [])
+    assert verdict.state is State.DENIED
+    for text in fix(verdict, "u\x1b'\x7f\n", "admin"):
+        assert text.isascii()
+        assert text.isprintable()

@@ -1,0 +1,84 @@
+"""The client's certificate: its end, its renewal, and what a server that closes each connection may mean by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from certificates import Authority
+
+from programs import need
+from tallyglass.connection.secret import Secret
+from tallyglass.errors import ReadError
+from tallyglass.mongo.client_certificate import ClientCertificate, valid_until
+from tallyglass.mongo.unreachable import unreachable
+
+CLOSED = unreachable("db1:27017: connection closed")
+
+
+class Context:
+    """In place of a client's context: how often it was given a certificate."""
+
+    def __init__(self) -> None:
+        self.loads = 0
+
+    def load_cert_chain(self, *_: object) -> None:
+        self.loads += 1
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    need("openssl")
+    return Authority(tmp_path_factory.mktemp("certificates") / "ca")
+
+
+def explained(file: Path | str, error: ReadError = CLOSED, *, tls: bool = True, renewable: bool = True) -> str:
+    context = Context() if tls else None
+    return str(ClientCertificate(str(file), lambda: context, renewable=renewable).explain(error))
+
+
+@pytest.mark.parametrize("seconds", [-60, 3_600, 40 * 365 * 86_400])
+def test_the_end_of_a_certificate_is_read_in_both_its_forms(authority: Authority, tmp_path: Path, seconds: int) -> None:
+    assert valid_until(str(tmp_path / "own.pem")) is None
+    assert authority.issue(tmp_path / "own.pem", seconds) == valid_until(str(tmp_path / "own.pem"))
+    (tmp_path / "own.pem").write_text("-----BEGIN CERTIFICATE-----\nMDA=\n-----END CERTIFICATE-----\n")
+    assert valid_until(str(tmp_path / "own.pem")) is None
+
+
+def test_what_a_server_that_closes_each_connection_may_mean(authority: Authority, tmp_path: Path) -> None:
+    good, old = tmp_path / "good.pem", tmp_path / "old.pem"
+    authority.issue(good)
+    authority.issue(old, -60)
+    assert "add tls=true" in explained("", tls=False)
+    assert "It may want a TLS client certificate" in explained("")
+    assert f"It may not trust your TLS client certificate, {good}, or refuse" in explained(good)
+    assert explained(old).startswith(f"Your TLS client certificate has expired. Renew {old}; it is read again")
+    assert "start anew" in explained(old, renewable=False)
+    assert "(db1:27017: connection closed)" in explained(good)
+    refused = unreachable("db1:27017: Connection refused")
+    assert explained(old, refused) == str(refused)
+
+
+def test_it_is_read_again_once_it_is_whole(authority: Authority, tmp_path: Path) -> None:
+    own, context = tmp_path / "own.pem", Context()
+    authority.issue(own, -60, passphrase="words")
+    held = ClientCertificate(str(own), lambda: context, passphrase=Secret("words"))
+    fixed = ClientCertificate(str(own), lambda: context, renewable=False)
+    held.renew()
+    assert context.loads == 0
+
+    authority.issue(own, passphrase="words")
+    whole = own.read_text()
+    own.write_text(whole[:-200])
+    held.renew()
+    own.unlink()
+    held.renew()
+    assert context.loads == 0
+    assert "expired" in str(held.explain(CLOSED))
+
+    own.write_text(whole)
+    held.renew()
+    held.renew()
+    fixed.renew()
+    assert context.loads == 1
+    assert "expired" not in str(held.explain(CLOSED))

@@ -1,0 +1,93 @@
+"""``tallyglass check``: one line and an exit code for monitoring systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tallyglass.connection.secret import scrub
+from tallyglass.errors import InputError, TallyglassError
+from tallyglass.text import clean
+from tallyglass_tui.cli.counters import config_option, history_option, look_once
+from tallyglass_tui.cli.headless import tell
+from tallyglass_tui.cli.options import Given, connection_options
+from tallyglass_tui.cli.outermost import UNKNOWN, usage_words
+
+
+class Plugin(click.Command):
+    """A command whose every failure is "unknown" to a monitoring system, told on stdout: 2 would be an alarm."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Parse the arguments; wrong ones are the line of the answer too."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except click.UsageError as error:
+            _tell_unknown(usage_words(error))
+            raise click.exceptions.Exit(UNKNOWN) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run; whatever cannot be answered is the line of the answer."""
+        try:
+            return super().invoke(ctx)
+        except TallyglassError as error:
+            _tell_unknown(str(error))
+            return UNKNOWN
+
+
+def _tell_unknown(why: str) -> None:
+    tell(f"COUNTERS UNKNOWN - {clean(scrub(why), 400).replace('|', '/')}")
+
+
+def _share(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
+    text = value.strip()
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = -1.0
+    number = number / 100 if text.endswith("%") else number
+    if not 0 <= number <= 1:
+        raise click.BadParameter("Write a share, such as 0.75 or 75%.", ctx, parameter)
+    return number
+
+
+_days = click.FloatRange(min=0)
+
+
+@click.command(cls=Plugin)
+@connection_options()
+@config_option
+@history_option
+@click.option("--warn-used", callback=_share, default="75%", show_default=True, metavar="SHARE")
+@click.option("--crit-used", callback=_share, default="90%", show_default=True, metavar="SHARE")
+@click.option("--warn-days", type=_days, default=90.0, show_default=True, metavar="DAYS")
+@click.option("--crit-days", type=_days, default=30.0, show_default=True, metavar="DAYS")
+@click.option(
+    "--timeout", "seconds", type=click.FloatRange(min=0.1), default=30.0, show_default=True, metavar="SECONDS"
+)
+def command(
+    given: Given,
+    config: Path | None,
+    no_history: bool,
+    warn_used: float,
+    crit_used: float,
+    warn_days: float,
+    crit_days: float,
+    seconds: float,
+) -> int:
+    """One line with perfdata; exit 0 ok, 1 warning, 2 critical, 3 unknown.
+
+    A counter warns by the share of its range that is used, and by the days until it may run out.
+    """
+    from tallyglass.counters.verdict import Thresholds, judge
+
+    if warn_used > crit_used or warn_days < crit_days:
+        raise InputError(
+            "A warning has to come before the critical state.",
+            "Give a --warn-used below --crit-used, and a --warn-days above --crit-days.",
+        )
+    snapshot = look_once(given, config, seconds, history=not no_history)
+    verdict = judge(snapshot, Thresholds(warn_used, crit_used, warn_days, crit_days))
+    tell(clean(verdict.line, 16_000))
+    return int(verdict.level)

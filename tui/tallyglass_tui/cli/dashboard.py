@@ -1,0 +1,62 @@
+"""``tallyglass [URI]``: the dashboard."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tallyglass.errors import InputError, TallyglassError
+from tallyglass_tui.cli.counters import config_option, history_option, watch_settings
+from tallyglass_tui.cli.options import Given, connection_options, profile_of, target_of
+
+if TYPE_CHECKING:
+    from tallyglass.connection.target import Target
+    from tallyglass.counters.follow.watch import WatchSettings
+
+_INSTEAD = "The headless commands work anywhere: tallyglass counters, oplog, incidents, doctor (--json for scripts)."
+
+
+@click.command("tallyglass", context_settings={"help_option_names": ["-h", "--help"]})
+@connection_options()
+@click.option(
+    "--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup that the restore screen begins with."
+)
+@config_option
+@history_option
+def command(given: Given, backup: Path | None = None, config: Path | None = None, no_history: bool = False) -> int:
+    """Open the dashboard on a deployment."""
+    target = target_of(given)
+    missing = why_no_terminal()
+    if missing:
+        raise InputError(missing, _INSTEAD)
+    profile = profile_of(given)
+    if backup is None and profile:
+        backup = profile.backup
+    watch = watch_settings(given, config, history=not no_history)
+    return open_dashboard(target, backup, label=profile.name if profile else "", watch=watch)
+
+
+def open_dashboard(target: Target, backup: Path | None, *, label: str = "", watch: WatchSettings | None = None) -> int:
+    """Import the dashboard and run it; its exit code."""
+    try:
+        run = importlib.import_module("tallyglass_tui.shell.run")
+    except ModuleNotFoundError as error:
+        raise TallyglassError(
+            f"The dashboard cannot be opened: {error.name} is not installed.", "pip install 'tallyglass[tui]'"
+        ) from None
+    return int(run.run_dashboard(target, backup, label=label, watch=watch))
+
+
+def why_no_terminal() -> str:
+    """One sentence where the dashboard cannot be shown here; empty where it can."""
+    # Textual draws on stderr, and what a person reads afterwards goes to stdout.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        return "The dashboard needs a terminal for its input and its output."
+    if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
+        return "This terminal (TERM=dumb) cannot show the dashboard."
+    return ""

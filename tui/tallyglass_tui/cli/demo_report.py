@@ -1,0 +1,117 @@
+"""The demo where there is no terminal: one plain report of the four jobs, from the code of the other commands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tallyglass.errors import ReadError
+from tallyglass.moment import iso
+from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.objectid import decode, range_filter
+from tallyglass_tui import format as fmt
+from tallyglass_tui.cli import counters, incidents, oplog, restore_plan
+from tallyglass_tui.cli.headless import ask, tell
+
+if TYPE_CHECKING:
+    from tallyglass.demo.session import Demo
+    from tallyglass.oplog.snapshot import Incident
+
+_FIRST_ACCIDENT = 1.0
+_MISTAKE = "deleteMany"
+_PATIENCE = 60.0
+_ENTRIES = 10
+_AGAIN = 0.25
+
+
+def report(port: int | None, mongod: str | None) -> int:
+    """Start the demo, wait for an accident, print what each job says of it, and end it. The exit code."""
+    from tallyglass.connection.target import Target
+    from tallyglass.demo.session import Demo
+    from tallyglass.demo.workload import Pace
+
+    with Demo(port=port, mongod=mongod, pace=Pace(first=_FIRST_ACCIDENT)) as demo:
+        target = Target.parse(demo.uri)
+
+        async def work(gateway: Gateway) -> None:
+            async for text in _sections(gateway, demo):
+                tell(text)
+
+        ask(target, work)
+    return 0
+
+
+async def _sections(gateway: Gateway, demo: Demo) -> AsyncIterator[str]:
+    from tallyglass.deployment.cluster import look_at
+
+    deployment = await look_at(gateway)
+    yield f"Tallyglass demo: MongoDB {deployment.version}, {deployment.kind} {deployment.set_name}, under a workload."
+    found = await _accidents(gateway)
+    # The newest mass delete: the mistake that most people come with.
+    worst = next(incident for incident in reversed(found) if incident.kind == _MISTAKE)
+    yield _title("1 Counters: what runs out first, and when", "tallyglass counters")
+    yield await _counters(gateway)
+    yield _title("2 ObjectIds: when an id was made, and which ids a moment has", "tallyglass oid")
+    yield await _object_id(gateway)
+    yield _title("3 Oplog: who changed or deleted what, and when", "tallyglass oplog; tallyglass incidents")
+    yield await _oplog(gateway)
+    yield incidents.as_table(found)
+    yield _title(
+        "4 Restore: how to get back to the moment before it; nothing of this was run",
+        f"tallyglass restore plan --backup PATH --before {worst.limit}",
+    )
+    yield await _restore(gateway, demo, worst)
+
+
+def _title(text: str, command: str) -> str:
+    return f"\n== {text}\n   ({command})\n"
+
+
+async def _accidents(gateway: Gateway) -> list[Incident]:
+    """The incidents, oldest first, once there is a mass delete. The workload makes one within seconds."""
+    async with asyncio.timeout(_PATIENCE):
+        while True:
+            scan = await incidents.scan_all(gateway, None, _PATIENCE)
+            if any(incident.kind == _MISTAKE for incident in scan.incidents):
+                return sorted(scan.incidents, key=lambda incident: incident.number)
+            await asyncio.sleep(_AGAIN)
+
+
+async def _counters(gateway: Gateway) -> str:
+    from tallyglass.counters.follow.watch import look
+
+    return counters.as_table(await look(gateway))
+
+
+async def _object_id(gateway: Gateway) -> str:
+    row = await gateway.find_one(Namespace("shop", "orders"), {}, projection={"_id": 1}, sort=[("_id", -1)])
+    if row is None:
+        raise ReadError("The demo has no orders.")
+    parts, now = decode(str(row["_id"])), datetime.now(UTC)
+    return (
+        f"{parts.hex}  the newest order: {iso(parts.time)}, {fmt.ago(parts.time, now)}, {fmt.local(parts.time)} local\n"
+        f"{'':24}  random part {parts.random_hex} (before 2018: machine {parts.machine:06x}, pid {parts.pid}), "
+        f"counter {parts.counter:,}\n"
+        f"made in the hour before: {range_filter(parts.time - timedelta(hours=1), parts.time)}"
+    )
+
+
+async def _oplog(gateway: Gateway) -> str:
+    from tallyglass.oplog.read import tail
+
+    window = await tail.window(gateway)
+    lines = [
+        f"window {window.first} .. {window.last}, {fmt.duration((window.hours or 0) * 3600)}, "
+        f"{fmt.size(window.used_bytes)} of {fmt.size(window.max_bytes)}"
+    ]
+    rows = [row async for row in tail.read(gateway, limit=_ENTRIES)]
+    return "\n".join([*lines, *(oplog.line(row) for row in rows)]) + "\n"
+
+
+async def _restore(gateway: Gateway, demo: Demo, incident: Incident) -> str:
+    from tallyglass.restore.planner import RestoreRequest, plan_restore
+
+    request = RestoreRequest(demo.backup, demo.uri, incident=incident)
+    return "\n".join(restore_plan.as_lines(await plan_restore(gateway, request)))

@@ -1,0 +1,122 @@
+"""``tallyglass doctor``: what this user may see, what is missing, and the role that would fix it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tallyglass.errors import InputError
+from tallyglass.text import clean
+from tallyglass_tui.cli.headless import as_json, ask, table, tell, timeout_option
+from tallyglass_tui.cli.options import Given, connection_options
+
+if TYPE_CHECKING:
+    from tallyglass.deployment.doctor import Diagnosis, Finding
+
+_WORDS = {"allowed": "yes", "partly": "partly", "denied": "no"}
+
+
+@click.command()
+@connection_options()
+@click.option("--db", "databases", multiple=True, metavar="NAME", help="Where the counters are; may be repeated.")
+@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@timeout_option
+def command(given: Given, databases: tuple[str, ...], wants_json: bool, seconds: float) -> int:
+    """Say what this user may see, what is missing, and the exact role that would fix it.
+
+    Exit 0 when every job can be done in full, 1 when something is missing.
+    """
+    from tallyglass.deployment.doctor import diagnose
+
+    if "" in databases:
+        raise InputError("--db is empty.", "Name a database, such as shop.")
+    found = ask(given, lambda gateway: diagnose(gateway, databases), seconds)
+    if wants_json:
+        tell(as_json(_facts(found), indent=2))
+    else:
+        tell("\n".join(_lines(found)))
+    return 0 if all(finding.ok for finding in found.findings) else 1
+
+
+def _lines(found: Diagnosis) -> list[str]:
+    rows = [
+        ("server", _server(found)),
+        ("user", _user(found)),
+        ("databases", _databases(found)),
+        ("oplog", _window(found)),
+    ]
+    if found.scope:
+        rows.append(("judged for", f"{', '.join(found.scope)} alone; --db NAME asks about another"))
+    lines = [table(rows), "", *(line for finding in found.findings for line in _job(finding))]
+    for finding in found.findings:
+        if finding.commands:
+            lines += ["", f"For {finding.verdict.job.title}, an administrator runs in mongosh:"]
+            lines += [f"  {command}" for command in finding.commands]
+    if found.access_control and not found.user:
+        lines += ["", "Log in to see more: put a user into the connection string (mongodb://user@host/)."]
+    return lines
+
+
+def _server(found: Diagnosis) -> str:
+    it = found.deployment
+    members = ", ".join(f"{member.address} {member.state.lower()}".rstrip() for member in it.members)
+    return f"{it.kind} {it.set_name}".rstrip() + f", MongoDB {it.version}" + (f": {members}" if members else "")
+
+
+def _user(found: Diagnosis) -> str:
+    if not found.access_control:
+        return "none needed: access control is off, so anybody who reaches the server may do anything"
+    if not found.user:
+        return "not logged in"
+    return f"{found.user}, roles {', '.join(found.roles) or 'none'}"
+
+
+def _databases(found: Diagnosis) -> str:
+    shown = ", ".join(found.databases[:12]) or "none that this user may list"
+    return shown + (f" and {len(found.databases) - 12} more" if len(found.databases) > 12 else "")
+
+
+def _window(found: Diagnosis) -> str:
+    if found.first is None or found.last is None:
+        return "not readable"
+    return f"from {found.first} to {found.last}, {(found.last.t - found.first.t) / 3600:.1f} h"
+
+
+def _job(finding: Finding) -> list[str]:
+    """A line for the job, and one for each privilege that it lacks."""
+    verdict = finding.verdict
+    word = "no" if finding.impossible else _WORDS[verdict.state]
+    first = f"{verdict.job.id:<10} {word:<7} {finding.impossible or verdict.job.title}"
+    if finding.impossible:
+        return [first]
+    lacks = [f"needs {need.label}" for need in verdict.missing]
+    lacks += [f"lacks {need.label}: {need.purpose}" for need in verdict.missing_extras]
+    return [first, *(f"{'':<19}{clean(lack)}" for lack in lacks)]
+
+
+def _facts(found: Diagnosis) -> dict[str, Any]:
+    return {
+        "server": {
+            "kind": found.deployment.kind,
+            "set": found.deployment.set_name,
+            "version": found.deployment.version,
+        },
+        "access_control": found.access_control,
+        "user": found.user,
+        "roles": found.roles,
+        "databases": found.databases,
+        "judged_for": found.scope,
+        "oplog": {"first": found.first and str(found.first), "last": found.last and str(found.last)},
+        "jobs": [
+            {
+                "id": finding.verdict.job.id,
+                "state": "impossible" if finding.impossible else finding.verdict.state,
+                "reason": finding.impossible,
+                "missing": [clean(need.label) for need in finding.verdict.missing],
+                "missing_extras": [clean(need.label) for need in finding.verdict.missing_extras],
+                "commands": finding.commands,
+            }
+            for finding in found.findings
+        ],
+    }

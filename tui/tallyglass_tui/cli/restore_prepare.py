@@ -1,0 +1,48 @@
+"""``tallyglass restore prepare``: note where the oplog stands, and say the command of a backup that can be proven."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from tallyglass_tui.cli.headless import as_json, ask, tell, timeout_option
+from tallyglass_tui.cli.options import Given, connection_options, target_of
+from tallyglass_tui.cli.outermost import complain
+
+
+@click.command(short_help="Make the next backup provable.")
+@connection_options()
+@click.option("--out", type=click.Path(path_type=Path), metavar="PATH", help="Where the backup goes.")
+@click.option("--archive", is_flag=True, help="One archive file instead of a directory.")
+@click.option("--gzip", is_flag=True, help="Compressed.")
+@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@timeout_option
+def prepare(given: Given, out: Path | None, archive: bool, gzip: bool, wants_json: bool, seconds: float) -> None:
+    """Note the oplog's position beside the backup to come, and print the command that takes it.
+
+    With that note a later restore knows, and need not guess, from where the oplog must reach.
+    """
+    from tallyglass.restore.runbook.prepare import prepare as look
+
+    place = out or Path(f"tallyglass-backup-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+    target = target_of(given)
+    found = ask(target, lambda gateway: look(gateway, target.uri, place, gzip=gzip, archive=archive), seconds)
+    for word in found.words:
+        complain(word)
+    noted = found.write()
+    if wants_json:
+        tell(
+            as_json(
+                {
+                    "before": str(found.before),
+                    "noted": str(noted),
+                    "argv": found.command.argv,
+                    "shell": found.command.shell,
+                }
+            )
+        )
+        return
+    complain(f"the position {found.before} is noted in {noted}. Take the backup now:")
+    tell(found.command.shell)

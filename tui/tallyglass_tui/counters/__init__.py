@@ -1,0 +1,1 @@
+"""The Counters page: page, cells, facts and its own widgets."""

@@ -1,0 +1,146 @@
+"""Everything about one counter: the facts in words, then its graph, or for a pool its map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widget import Widget
+
+from tallyglass.counters.snapshot import Counter
+from tallyglass_tui.counters.facts import Line, facts
+from tallyglass_tui.counters.graph import Band, graph, legend
+from tallyglass_tui.counters.pool_map import PoolMap
+from tallyglass_tui.widgets.line_view import LineView, Piece
+
+_LEAST_GRAPH = 7
+
+
+class CounterText(LineView, can_focus=True):
+    """The facts, and below them the graph in the room that is left. Scrolls where the facts alone do not fit."""
+
+    DEFAULT_CSS = """
+    CounterText { height: 1fr; }
+    CounterText.-pool { height: auto; max-height: 60%; }
+    CounterText > .text--title { text-style: bold; }
+    CounterText > .text--muted { color: $text-muted; }
+    CounterText > .text--warn { color: $warning; }
+    CounterText > .text--bad { color: $error; text-style: bold; }
+    CounterText > .graph--axis { color: $text-muted; }
+    CounterText > .graph--past { color: $accent; }
+    CounterText > .graph--band { color: $warning; }
+    CounterText > .graph--likely { color: $warning; text-style: bold; }
+    CounterText > .graph--ceiling { color: $error; }
+    CounterText:ansi > .text--muted { color: ansi_default; text-style: dim; }
+    CounterText:ansi > .graph--axis { color: ansi_default; text-style: dim; }
+    """
+    COMPONENT_CLASSES = {  # noqa: RUF012
+        "text--title", "text--muted", "text--warn", "text--bad",
+        "graph--axis", "graph--past", "graph--band", "graph--likely", "graph--ceiling",
+    }  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "scroll_by(1)", "Down", show=False, id="counter.down", tooltip="Scroll down"),
+        Binding("up,k", "scroll_by(-1)", "Up", show=False, id="counter.up", tooltip="Scroll up"),
+        Binding("z", "zoom", "Zoom", id="counter.zoom", tooltip="Draw all of it, or what is near now"),
+    ]
+
+    def __init__(self, plain: bool) -> None:
+        super().__init__()
+        self._plain = plain
+        self._counter: Counter | None = None
+        self._now: datetime | None = None
+        self._whole = False
+        self._first = 0
+        self._built: list[Line] = []
+
+    def show(self, counter: Counter, now: datetime) -> None:
+        """Show this counter as it is at ``now``."""
+        if self._counter is None or self._counter.key != counter.key:
+            self._first = 0
+        self._counter, self._now = counter, now
+        self.set_class(counter.pool is not None, "-pool")
+        if counter.pool is not None:
+            lines = len(facts(counter, now, max(20, self.size.width or self.app.size.width), self._plain))
+            if self.styles.height is None or self.styles.height.value != lines:
+                self.styles.height = lines
+        else:
+            self.styles.height = None
+        self._rebuild()
+        self.show_changes()
+
+    def pieces(self, y: int, width: int) -> Iterable[Piece]:
+        """One line of what :meth:`show` built."""
+        if y == 0:
+            self._rebuild()
+        index = self._first + y
+        return self._built[index] if index < len(self._built) else ()
+
+    def action_scroll_by(self, lines: int) -> None:
+        """Scroll the text."""
+        most = max(0, len(self._built) - self.content_size.height)
+        self._first = max(0, min(self._first + lines, most))
+        self.show_changes()
+
+    def action_zoom(self) -> None:
+        """Draw all of the past and up to the late end, or what is near now."""
+        self._whole = not self._whole
+        self._rebuild()
+        self.show_changes()
+
+    def _rebuild(self) -> None:
+        width, height = self.content_size
+        counter, now = self._counter, self._now
+        if counter is None or now is None or not width:
+            return
+        lines = facts(counter, now, width, self._plain)
+        room = height - len(lines) - 1
+        if counter.pool is None:
+            drawn = self._graph(counter, now, width, max(room, _LEAST_GRAPH))
+            told = legend(band=bool(counter.forecast.early and counter.forecast.likely), plain=self._plain)
+            lines += [told, *drawn] if drawn else [[], [(" A graph needs two samples of the value.", "text--muted")]]
+        self._built = lines
+        self._first = max(0, min(self._first, len(lines) - height))
+
+    def _graph(self, counter: Counter, now: datetime, width: int, height: int) -> list[Line]:
+        forecast = counter.forecast
+        band = None
+        if forecast.early and forecast.likely:
+            late = forecast.late.timestamp() if forecast.late else forecast.likely.timestamp() * 2
+            band = Band(forecast.early.timestamp(), forecast.likely.timestamp(), late)
+        ceiling = float(counter.ceiling.value) if counter.ceiling else None
+        return graph(
+            counter.history, ceiling, band, now.timestamp(), (width, height), whole=self._whole, plain=self._plain
+        )
+
+
+class CounterDetail(Vertical):
+    """The text and, for a pool, the map."""
+
+    DEFAULT_CSS = """
+    CounterDetail { height: 1fr; display: none; }
+    CounterDetail PoolMap { display: none; }
+    CounterDetail.-pool PoolMap { display: block; }
+    """
+
+    def __init__(self, plain: bool = False) -> None:
+        super().__init__()
+        self._plain = plain
+
+    def compose(self) -> ComposeResult:
+        """Text above, map below."""
+        yield CounterText(self._plain)
+        yield PoolMap(plain=self._plain)
+
+    def show(self, counter: Counter, now: datetime) -> None:
+        """Show this counter."""
+        self.set_class(counter.pool is not None, "-pool")
+        self.query_one(CounterText).show(counter, now)
+        self.query_one(PoolMap).show(counter.pool)
+
+    def keys_for(self, counter: Counter) -> Widget:
+        """What takes the keys: the map where there is one."""
+        return self.query_one(PoolMap if counter.pool is not None else CounterText)

@@ -1,0 +1,130 @@
+"""One counter in words, line by line, as its detail view shows them: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from tallyglass.counters.snapshot import FLAG_HELP, Counter, Forecast, Semantics
+from tallyglass.counters.verdict import CRITICAL, WARNING
+from tallyglass_tui import format as fmt
+from tallyglass_tui.counters.cells import level, name, short_name
+from tallyglass_tui.widgets.cells import fit, wrap
+from tallyglass_tui.widgets.line_view import Piece
+
+_LABEL = 11
+_FIRST_NAME = 26
+Line = list[Piece]
+
+_LEVEL_WORDS = {CRITICAL: (" urgent ", "text--bad"), WARNING: (" soon ", "text--warn")}
+
+
+def facts(counter: Counter, now: datetime, width: int, plain: bool = False) -> list[Line]:
+    """All lines about a counter, without the graph or the map."""
+    return list(_lines(counter, now, width, plain))
+
+
+def _lines(counter: Counter, now: datetime, width: int, plain: bool) -> Iterator[Line]:
+    word, style = _LEVEL_WORDS.get(level(counter, now), ("", ""))
+    yield [(f" {name(counter)[: width - 12]}", "text--title"), ("  ", ""), (word, style)]
+    yield from _fact("kind", _kind(counter), width)
+    yield from _fact("value", _value(counter), width)
+    ceiling = f"{fmt.count(counter.ceiling.value)}: {counter.ceiling.reason}" if counter.ceiling else "none is known"
+    yield from _fact("ceiling", ceiling, width)
+    used = f"{fmt.bar(counter.used, 16, plain)} {fmt.share(counter.used)}"
+    yield from _fact("used", f"{used}   {fmt.count(counter.left)} left", width)
+    if counter.pool is None:
+        yield from _fact("runs out", ends(counter.forecast, now), width)
+    else:
+        yield from _pool(counter, now, width)
+    yield from _fact("rate", _rate(counter), width)
+    yield from _fact("history", _stands_on(counter.forecast), width)
+    if counter.crossing is not None:
+        yield from _fact("2^31", ends(counter.crossing, now), width)
+    if counter.drift is not None:
+        yield from _fact("drift", _drift(counter), width)
+    for flag in counter.flags:
+        yield from _fact(flag.value.lower(), FLAG_HELP.get(flag, ""), width, "text--warn")
+    for note in counter.notes:
+        yield from _fact("note", note, width)
+    if counter.repair:
+        yield from _fact("repair", counter.repair, width, "text--warn")
+        yield from _fact("", "(y copies it; Tallyglass does not run it)", width, "text--muted")
+
+
+def _fact(label: str, text: str, width: int, style: str = "") -> Iterator[Line]:
+    lines = wrap(text[:2000], max(10, width - _LABEL - 2), indent="")
+    for index, line in enumerate(lines):
+        yield [(f" {label if index == 0 else '':<{_LABEL}}", "text--muted"), (line.rstrip(), style)]
+
+
+def _kind(counter: Counter) -> str:
+    meaning = "the last id handed out" if counter.semantics is Semantics.LAST else "the next id to hand out"
+    sure = "" if counter.confidence >= 1 else f", {counter.confidence:.0%} sure"
+    return f"{counter.library or counter.shape}{sure}; field {counter.field} is {meaning}"
+
+
+def _value(counter: Counter) -> str:
+    return f"{fmt.count(counter.value)} ({counter.type.value}), from {fmt.count(counter.start)}"
+
+
+def ends(forecast: Forecast, now: datetime) -> str:
+    """When it ends: the early, likely and late date, or why there is none."""
+    if forecast.likely is None:
+        note = forecast.note or ("not within this age" if forecast.far else "too early to say")
+        return f"{note[0].lower()}{note[1:]}".rstrip(".")
+    if _is_there(forecast, now):
+        return "already there"
+    return (
+        f"in {fmt.time_left(forecast, now)}: likely {fmt.day(forecast.likely)}, "
+        f"from {fmt.day(forecast.early)} to {fmt.day(forecast.late)} (80%). {forecast.note}"
+    ).rstrip()
+
+
+def _is_there(forecast: Forecast, now: datetime) -> bool:
+    return forecast.late is not None and forecast.late <= now
+
+
+def first_out(counters: Sequence[Counter], now: datetime) -> str:
+    """Which counter runs out first and when, for the summary; or that it cannot be said yet."""
+    dated = [(counter.forecast.early, n) for n, counter in enumerate(counters) if counter.forecast.early]
+    if dated:
+        first = counters[min(dated)[1]]
+        called = short_name(first, _FIRST_NAME).strip()
+        if _is_there(first.forecast, now):
+            return f" · at its end: {called}"
+        return f" · first to run out: {called}, in {fmt.time_left(first.forecast, now)}"
+    early = any(counter.forecast.rate and not counter.forecast.far for counter in counters)
+    return " · too early to say what runs out first" if early else ""
+
+
+def _pool(counter: Counter, now: datetime, width: int) -> Iterator[Line]:
+    pool = counter.pool
+    assert pool is not None
+    yield from _fact("documents", f"{fmt.count(pool.documents)}, {fmt.count(pool.full)} full", width)
+    for label, forecast in (("first full", pool.first_full), ("two tries", pool.two_tries), ("empty", pool.empty)):
+        yield [(f" {label:<{_LABEL}}", "text--muted"), (fit(ends(forecast, now), max(10, width - _LABEL - 2)), "")]
+
+
+def _rate(counter: Counter) -> str:
+    parts = [f"{fmt.rate(counter.rate)} now"]
+    if counter.forecast.rate is not None:
+        parts.append(f"{fmt.rate(counter.forecast.rate)} over {counter.forecast.basis or 'all history'}")
+    if counter.burn is not None:
+        parts.append(f"{fmt.share(counter.burn)} without a document (never used, or deleted)")
+    return " · ".join(parts)
+
+
+def _stands_on(forecast: Forecast) -> str:
+    text = f"{fmt.duration(forecast.history_seconds)}, {fmt.plural(forecast.steps, 'step')} seen"
+    if forecast.spread is not None and forecast.spread > 1:
+        text += f"; the late end is {forecast.spread:.2g} times as far as the early one"
+    return text
+
+
+def _drift(counter: Counter) -> str:
+    drift = counter.drift or 0
+    where = f" in {counter.target}" if counter.target else ""
+    if drift < 0:
+        return f"{fmt.count(-drift)} behind the largest id{where}: the next insert collides"
+    return f"{fmt.count(drift)} ahead of the largest id{where}"

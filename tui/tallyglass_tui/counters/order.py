@@ -1,0 +1,90 @@
+"""Which counters are shown, and in which order: filtered, sorted, and calm. Pure; may run beside the screen."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tallyglass.counters.snapshot import Counter
+from tallyglass_tui.counters.cells import SORTS, level, name, sort_key
+
+_CALM_SECONDS = 10.0
+"""How long an order is kept while the same counters are there: rows that swap places each second cannot be read."""
+_RUN = 1_000
+"""Rows that are sorted in one go: nothing else can run meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The filter, the column sorted by, and the direction."""
+
+    by: str = SORTS[0]
+    descending: bool = False
+    words: tuple[str, ...] = ()
+
+    def wants(self, counter: Counter) -> bool:
+        """Whether every word is in its name, library or flags; a ``!word`` is not."""
+        if not self.words:
+            return True
+        text = f"{name(counter)} {counter.library} {counter.shape} {' '.join(counter.flags)}".lower()
+        return all((word[1:] not in text) if word.startswith("!") else (word in text) for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """The rows in an order, their keys, and when they were sorted."""
+
+    order: Order = Order()
+    rows: tuple[Counter, ...] = ()
+    keys: tuple[str, ...] = ()
+    sorted_at: datetime | None = None
+    ranks: Mapping[str, int] = field(default_factory=dict)
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a filter."""
+    return tuple(text.lower().split())
+
+
+def arrange(counters: Sequence[Counter], order: Order, before: Arranged, now: datetime) -> Arranged:
+    """Filter and order ``counters``, which come most urgent first; as ``before`` while that is fresh."""
+    shown = [counter for counter in counters if order.wants(counter)] if order.words else list(counters)
+    calm = before.sorted_at is not None and (now - before.sorted_at).total_seconds() < _CALM_SECONDS
+    kept = _in_places(shown, before.ranks) if calm and order == before.order else None
+    if kept is not None:
+        return Arranged(order, tuple(kept), before.keys, before.sorted_at, before.ranks)
+    rows = _by_urgency(shown, now) if order.by == SORTS[0] else _sorted(shown, sort_key(order.by, now))
+    if order.descending:
+        rows.reverse()
+    keys = tuple([counter.key for counter in rows])
+    return Arranged(order, tuple(rows), keys, now, {key: rank for rank, key in enumerate(keys)})
+
+
+def _in_places(shown: Sequence[Counter], ranks: Mapping[str, int]) -> list[Counter] | None:
+    """The same counters where they were; None where others are among them."""
+    if len(shown) != len(ranks):
+        return None
+    places = list(shown)
+    for counter in shown:
+        rank = ranks.get(counter.key)
+        if rank is None:
+            return None
+        places[rank] = counter
+    return places
+
+
+def _by_urgency(shown: Iterable[Counter], now: datetime) -> list[Counter]:
+    """By level; within a level as they come."""
+    levels: tuple[list[Counter], ...] = ([], [], [])
+    for counter in shown:
+        levels[level(counter, now)].append(counter)
+    return [*levels[2], *levels[1], *levels[0]]
+
+
+def _sorted(shown: Sequence[Counter], key: Callable[[Counter], tuple[bool, float | str]]) -> list[Counter]:
+    """As ``sorted``, run by run."""
+    at = [key(counter) for counter in shown].__getitem__
+    runs = [sorted(range(first, min(first + _RUN, len(shown))), key=at) for first in range(0, len(shown), _RUN)]
+    return [shown[place] for place in heapq.merge(*runs, key=at)]

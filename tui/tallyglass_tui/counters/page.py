@@ -1,0 +1,281 @@
+"""Counters: what runs out first, and when. A live table, and everything about one counter."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from tallyglass.counters.snapshot import FLAG_HELP, Counter, CountersSnapshot, Trouble
+from tallyglass.mongo.gateway import Gateway
+from tallyglass_tui import format as fmt
+from tallyglass_tui.counters.cells import COLUMNS, SORTS, cells, level, name
+from tallyglass_tui.counters.detail import CounterDetail
+from tallyglass_tui.counters.facts import ends, first_out
+from tallyglass_tui.counters.order import Arranged, Order, arrange, words_of
+from tallyglass_tui.shell.page import Page
+from tallyglass_tui.widgets.cells import whole_pieces
+from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.line_view import Piece
+from tallyglass_tui.widgets.live_table import Column, LiveTable
+from tallyglass_tui.widgets.row_list import RowList
+from tallyglass_tui.widgets.text_line import TextLines
+
+if TYPE_CHECKING:
+    from tallyglass.counters.follow.watch import WatchSettings
+
+_AT_ONCE = 1_000
+"""Counters that are filtered and sorted while the screen waits: some milliseconds."""
+_LOOKED_AT = 1_000
+"""Counters that the summary is made of: they come most urgent first."""
+_NONE_YET = "Looking for counters: one document a sequence, in any database that this user may read."
+_NONE = (
+    "No counter was found in the collections that this user may read.",
+    "A counter is a document whose number hands out ids, such as {_id: 'orders', seq: 41}. One that is not "
+    "recognised can be named in counters.toml; tallyglass doctor says what this user may not see.",
+)
+
+
+def _watch(gateway: Gateway, settings: WatchSettings | None) -> AsyncIterator[CountersSnapshot]:
+    """The feed; imported in the background thread, since the driver comes with it."""
+    from tallyglass.counters.follow.watch import WatchSettings, watch
+
+    return watch(gateway, settings or WatchSettings())
+
+
+class CountersPage(Page):
+    """The table of all counters, most urgent first, and the detail of one."""
+
+    TITLE = "Counters"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "sort", "Sort", id="counters.sort", tooltip="Sort by the next column"),
+        Binding("S", "reverse", "Reverse", show=False, id="counters.reverse", tooltip="Turn the order round"),
+        Binding("o", "oplog", "Oplog", show=False, id="counters.oplog", tooltip="See the oplog when it last changed"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._snapshot: CountersSnapshot | None = None
+        self._order = Order()
+        self._arranged = Arranged()
+        self._arranging = False
+        self._filter = ""
+        self._opened = ""
+
+    def compose_body(self) -> ComposeResult:
+        """A summary, the table or the detail, and the filter line."""
+        plain = self.dashboard.plain_glyphs
+        yield TextLines(id="summary")
+        yield LiveTable(COLUMNS, id="counters")
+        yield CounterDetail(plain)
+        yield FilterBox("Filter: words that must all be in name, library or flags; !word for not.", id="filter")
+
+    def start(self) -> None:
+        """Watch the counters."""
+        settings = self.dashboard.session.watch
+        self.subscribe(self.feeds.follow("counters", lambda gateway: _watch(gateway, settings)), self.show_snapshot)
+        self._show_table()
+
+    def show_snapshot(self, snapshot: CountersSnapshot) -> None:
+        """Show a new snapshot."""
+        self._snapshot = snapshot
+        self._arrange()
+        self._show_detail()
+
+    @property
+    def data_age(self) -> float | None:
+        """Seconds since the counters were last read."""
+        return (datetime.now(UTC) - self._snapshot.at).total_seconds() if self._snapshot else None
+
+    @property
+    def trouble(self) -> str:
+        """What could not be read."""
+        troubles = self._snapshot.troubles if self._snapshot else ()
+        if not troubles:
+            return ""
+        more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+        return _trouble_line(troubles[0]) + more
+
+    def help_notes(self) -> Sequence[str]:
+        """What the columns and flags mean."""
+        return (
+            "Time left is a band: with 80% certainty the counter ends between the early and the late date. Too early: "
+            "the history cannot carry a date yet. Idle: no id was handed out in it. !! is urgent (a flag, 90% used, or "
+            "under 30 days to the early date), ! is soon (75%, 90 days).",
+            *(f"{flag.value}: {text}" for flag, text in FLAG_HELP.items()),
+        )
+
+    def to_copy(self) -> tuple[str, str] | None:
+        """The repair where the opened counter has one, else its line in words."""
+        counter = self._opened_counter or self._selected
+        if counter is None:
+            return None
+        if self._opened and counter.repair:
+            return "the repair", counter.repair
+        now = datetime.now(UTC)
+        left = ends(counter.forecast, now)
+        return "the counter", f"{name(counter)}: {fmt.count(counter.value)}, {fmt.share(counter.used)} used, {left}"
+
+    @property
+    def can_go_back(self) -> bool:
+        """From the detail, and from a filter."""
+        return bool(self._opened or self._filter)
+
+    def back(self) -> None:
+        """From the detail to the table; then away with the filter."""
+        if self._opened:
+            self._open("")
+        else:
+            self._set_filter("")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Sorting is for the table."""
+        if action in ("sort", "reverse"):
+            return not self._opened
+        return super().check_action(action, parameters)
+
+    def action_filter(self) -> None:
+        """Open the filter line."""
+        self._open("")
+        self.query_one(FilterBox).open(self._filter)
+
+    @on(FilterBox.Taken)
+    def _filter_taken(self, message: FilterBox.Taken) -> None:
+        self._set_filter(message.text)
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self._order = replace(self._order, by=SORTS[(SORTS.index(self._order.by) + 1) % len(SORTS)])
+        self._arrange()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self._order = replace(self._order, descending=not self._order.descending)
+        self._arrange()
+
+    def action_oplog(self) -> None:
+        """Open the oplog at the moment when the value last changed."""
+        counter = self._opened_counter or self._selected
+        if counter is not None and counter.at is not None:
+            self.dashboard.open_oplog(counter.at)
+        else:
+            self.say("It has not changed since it is watched.")
+
+    @on(RowList.Chosen)
+    def _chosen(self, message: RowList.Chosen) -> None:
+        self._open(str(message.chosen))
+
+    @property
+    def _selected(self) -> Counter | None:
+        table = self.query_one(LiveTable)
+        rows = self._arranged.rows
+        return rows[table.cursor] if table.cursor < len(rows) else None
+
+    @property
+    def _opened_counter(self) -> Counter | None:
+        counters = self._snapshot.counters if self._snapshot and self._opened else ()
+        return next((counter for counter in counters if counter.key == self._opened), None)
+
+    def _set_filter(self, text: str) -> None:
+        self._filter = text
+        self._order = replace(self._order, words=words_of(text))
+        self._arrange()
+        self.give_keys(self.query_one(LiveTable))
+        self.refresh_bindings()
+
+    def _arrange(self) -> None:
+        """Filter and sort: a few at once, many beside the screen, which shows what it has until they are done."""
+        snapshot = self._snapshot
+        if snapshot is None or len(snapshot.counters) <= _AT_ONCE:
+            counters, now = (snapshot.counters, snapshot.at) if snapshot else ((), datetime.now(UTC))
+            self._arranged = arrange(counters, self._order, self._arranged, now)
+        elif not self._arranging:
+            self._arranging = True
+            self._arrange_beside()
+        self._show_table()
+
+    @work(group="counters-order")
+    async def _arrange_beside(self) -> None:
+        """Once more as long as a key or a snapshot came meanwhile."""
+        done: CountersSnapshot | None = None
+        try:
+            while self._snapshot and (done is not self._snapshot or self._arranged.order != self._order):
+                done, order, before = self._snapshot, self._order, self._arranged
+                self._arranged = await asyncio.to_thread(arrange, done.counters, order, before, done.at)
+                self._show_table()
+        finally:
+            self._arranging = False
+
+    def _open(self, key: str) -> None:
+        self._opened = key
+        opened = self._opened_counter
+        self.query_one(CounterDetail).display = opened is not None
+        self.query_one(LiveTable).display = opened is None
+        self.query_one("#summary").display = opened is None
+        if opened is None:
+            self._opened = ""
+            self.give_keys(self.query_one(LiveTable))
+            self._show_table()
+        else:
+            self._show_detail()
+            self.give_keys(self.query_one(CounterDetail).keys_for(opened))
+        self.refresh_bindings()
+
+    def _show_detail(self) -> None:
+        opened = self._opened_counter
+        if opened is not None and self._snapshot:
+            self.query_one(CounterDetail).show(opened, self._snapshot.at)
+
+    def _show_table(self) -> None:
+        table = self.query_one(LiveTable)
+        if not table.display:
+            return
+        rows, plain = self._arranged.rows, self.dashboard.plain_glyphs
+        now = self._snapshot.at if self._snapshot else datetime.now(UTC)
+
+        def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
+            return cells(rows[index], now, column, width, plain)
+
+        table.sorted_by, table.descending = self._arranged.order.by, self._arranged.order.descending
+        table.show(self._arranged.keys, cell, self._said())
+        self.query_one("#summary", TextLines).show(whole_pieces(self._summary(now), self.size.width))
+
+    def _said(self) -> tuple[str, ...]:
+        snapshot = self._snapshot
+        if snapshot is None or (snapshot.discovering and not snapshot.counters):
+            return (_NONE_YET,)
+        if self._filter and snapshot.counters:
+            return (f"None of {fmt.plural(len(snapshot.counters), 'counter')} matches the filter. Esc takes it away.",)
+        return _NONE
+
+    def _summary(self, now: datetime) -> list[Piece]:
+        snapshot, order, shown = self._snapshot, self._order, self._arranged
+        if snapshot is None:
+            return [(" Looking for counters ...", "text--muted")]
+        most_urgent = snapshot.counters[:_LOOKED_AT]
+        urgent = sum(level(counter, now) == 2 for counter in most_urgent)
+        pieces: list[Piece] = [(f" {fmt.plural(len(snapshot.counters), 'counter')}", "")]
+        if self._filter:
+            found = f"{len(shown.rows):,}" if shown.order == order else "..."
+            pieces.append((f", {found} with '{self._filter[:30]}'", "text--warn"))
+        if urgent:
+            pieces.append((f" · {urgent:,}{'+' * (urgent == _LOOKED_AT)} urgent", "text--bad"))
+        pieces.append((first_out(most_urgent, now), ""))
+        by = "most urgent first" if order.by == SORTS[0] else f"by {order.by}"
+        doing = "sorting " if shown.order != order else ""
+        pieces.append((f" · {doing}{by}{', reversed' if order.descending else ''}", "text--muted"))
+        pieces.append((f" · {fmt.plural(snapshot.collections_seen, 'collection')} looked at", "text--muted"))
+        if snapshot.discovering:
+            pieces.append((", still looking", "text--muted"))
+        return pieces
+
+
+def _trouble_line(trouble: Trouble) -> str:
+    where = f"{trouble.ns}: " if trouble.ns else ""
+    return f"{where}{trouble.title} {trouble.advice}".rstrip()

@@ -1,0 +1,251 @@
+"""ObjectIds: what an id says, and which ids a moment has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.events import Paste
+
+from tallyglass.errors import InputError
+from tallyglass.moment import FORMS, iso
+from tallyglass.objectid import ObjectIdParts, decode, find_all
+from tallyglass_tui import format as fmt
+from tallyglass_tui.objectids import cells as id_cells
+from tallyglass_tui.shell.messages import Tick
+from tallyglass_tui.shell.page import Page
+from tallyglass_tui.widgets.cells import wrap_words
+from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.line_view import Piece
+from tallyglass_tui.widgets.live_table import Column, LiveTable
+from tallyglass_tui.widgets.pick_list import Item, PickList
+from tallyglass_tui.widgets.row_list import RowList
+from tallyglass_tui.widgets.text_line import TextLines
+
+_MOST_IDS = 1_000
+_PASTE_LIMIT = 4_000_000
+_SAID = (
+    "Paste any text with ObjectIds in it, anywhere on this page: a log line, a document, a list.",
+    "i types ids. m types a moment, for the ids that it begins with.",
+)
+_START_MOMENT = "now-1d .. now"
+
+
+class PasteBox(FilterBox):
+    """The input line; a pasted text of several lines is taken whole at once."""
+
+    def _on_paste(self, event: Paste) -> None:
+        if len(event.text.splitlines()) > 1:
+            event.prevent_default()
+            event.stop()
+            self.close()
+            self.post_message(self.Taken(self, event.text))
+
+
+class ObjectIdsPage(Page):
+    """A table of the ids that were pasted, the parts of one, and a moment with its ids."""
+
+    TITLE = "ObjectIds"
+    DEFAULT_CSS = """
+    ObjectIdsPage LiveTable:blur > .table--here { background: $background; text-style: none; }
+    ObjectIdsPage LiveTable:ansi:blur > .table--here { background: ansi_default; text-style: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("i", "type_ids", "Type ids", id="objectids.type", tooltip="Type or paste ids"),
+        Binding("m", "type_moment", "Moment", id="objectids.moment", tooltip="Type a moment, or two with .. between"),
+        Binding("o", "oplog", "Oplog", id="objectids.oplog", tooltip="See the oplog when this id was made"),
+        Binding("c", "clear", "Clear", show=False, id="objectids.clear", tooltip="Forget the ids"),
+        Binding("tab", "other", "Other list", show=False, id="objectids.other", tooltip="From ids to moment and back"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ids: tuple[ObjectIdParts, ...] = ()
+        self._left_out = 0
+        self._asked_for = ""
+        self._span = id_cells.parse_span(_START_MOMENT)
+
+    def compose_body(self) -> ComposeResult:
+        """The table, the facts of one id, and the moment."""
+        yield TextLines(id="summary")
+        yield LiveTable(id_cells.COLUMNS, id="ids")
+        yield TextLines(id="facts")
+        yield TextLines(id="moment-title")
+        yield PickList(id="moment")
+        yield PasteBox(id="box")
+
+    def start(self) -> None:
+        """Nothing is read from the server here."""
+        self.query_one("#facts").styles.height = 3
+        self.query_one("#moment-title").styles.height = 2
+        self.query_one("#moment").styles.height = 4
+        self._show()
+        self._show_moment()
+        self.give_keys(self.query_one(LiveTable))
+
+    def help_notes(self) -> Sequence[str]:
+        """What the parts mean, and the forms of a moment."""
+        return (
+            "An ObjectId is 4 bytes of seconds since 1970, 5 random bytes of the process that made it, and a 3-byte "
+            "counter. Drivers before 2018 put a machine hash and a process id into the middle instead.",
+            f"A moment is {FORMS}. Two moments with .. between them make a range.",
+        )
+
+    def on_tick(self, _: Tick) -> None:
+        """Keep the ages true."""
+        self._show()
+
+    def to_copy(self) -> tuple[str, str] | None:
+        """The item of the moment, or the line of the id."""
+        moment = self.query_one("#moment", PickList)
+        if moment.has_focus and moment.selected:
+            return moment.selected.key, moment.selected.copy
+        parts = self._selected
+        return ("the id and its time", f"{parts.hex} {iso(parts.time)}") if parts else None
+
+    def on_paste(self, event: Paste) -> None:
+        """Take a text that was pasted anywhere on the page."""
+        self._take(event.text)
+
+    def action_type_ids(self) -> None:
+        """Open the line for ids."""
+        self._open_box("ids", "", "Ids: any text with ObjectIds in it")
+
+    def action_type_moment(self) -> None:
+        """Open the line for a moment."""
+        self._open_box("moment", self._span.text, f"Moment: {FORMS}; two with .. between")
+
+    def action_oplog(self) -> None:
+        """Open the oplog when the id was made."""
+        if self._selected:
+            self.dashboard.open_oplog(self._selected.time)
+        else:
+            self.say("No id is here yet.")
+
+    def action_clear(self) -> None:
+        """Forget the ids."""
+        self._ids, self._left_out = (), 0
+        self._show()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While something is typed, Tab stays in its line."""
+        if action == "other":
+            return not self.query_one(PasteBox).has_focus
+        return super().check_action(action, parameters)
+
+    def action_other(self) -> None:
+        """To the other list."""
+        table, moment = self.query_one(LiveTable), self.query_one("#moment", PickList)
+        self.give_keys(moment if table.has_focus else table)
+
+    @on(FilterBox.Taken)
+    def _typed(self, message: FilterBox.Taken) -> None:
+        self.give_keys(self.query_one(LiveTable))
+        if not message.text.strip():
+            return
+        read = self._set_moment if self._asked_for == "moment" else self._take
+        if not read(message.text):
+            message.box.refuse()
+
+    @on(RowList.Moved)
+    def _moved(self) -> None:
+        self._show_facts(datetime.now(UTC))
+
+    @on(RowList.Chosen)
+    def _chosen(self) -> None:
+        if self._selected:
+            self._set_moment(iso(self._selected.time))
+
+    @property
+    def _selected(self) -> ObjectIdParts | None:
+        cursor = self.query_one(LiveTable).cursor
+        return self._ids[cursor] if cursor < len(self._ids) else None
+
+    def _open_box(self, what: str, value: str, asks: str) -> None:
+        self._asked_for = what
+        self.query_one(PasteBox).open(value, asks)
+        self.refresh_bindings()
+
+    def _take(self, text: str) -> bool:
+        """Add the ids of a text before those that are here; without any it may be a moment. Whether it was read."""
+        found = find_all(text[:_PASTE_LIMIT])
+        if not found:
+            try:
+                self._span = id_cells.parse_span(text[:200])
+            except InputError:
+                self.say("There is no ObjectId in that text: 24 hexadecimal digits.")
+                return False
+            self._show_moment()
+            return True
+        self.say("")
+        known = [parts.hex for parts in self._ids]
+        every = [*found, *(digits for digits in known if digits not in set(found))]
+        self._left_out = max(0, len(every) - _MOST_IDS)
+        self._ids = tuple(decode(digits) for digits in every[:_MOST_IDS])
+        self._show()
+        self.query_one(LiveTable).action_go(0)
+        self.give_keys(self.query_one(LiveTable))
+        return True
+
+    def _set_moment(self, text: str) -> bool:
+        try:
+            self._span = id_cells.parse_span(text)
+        except InputError as error:
+            self.say(str(error))
+            return False
+        self._show_moment()
+        return True
+
+    def _show(self) -> None:
+        ids, now = self._ids, datetime.now(UTC)
+
+        def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
+            return id_cells.cell(ids[index], now, column, width)
+
+        self.query_one(LiveTable).show([parts.hex for parts in ids], cell, _SAID)
+        self.query_one("#summary", TextLines).show(self._summary())
+        self._show_facts(now)
+
+    def _summary(self) -> list[Piece]:
+        if not self._ids:
+            return [(" What an ObjectId says, and which ids a moment has", "text--muted")]
+        times = [parts.time for parts in self._ids]
+        processes = len({parts.random_hex for parts in self._ids})
+        pieces: list[Piece] = [(f" {fmt.plural(len(self._ids), 'ObjectId')}", "")]
+        if len(self._ids) > 1:
+            span = fmt.duration((max(times) - min(times)).total_seconds())
+            pieces.append((f" over {span}, of {fmt.plural(processes, 'process', 'processes')}", "text--muted"))
+        if self._left_out:
+            pieces.append((f" · {self._left_out:,} more left out", "text--warn"))
+        return pieces
+
+    def _show_facts(self, now: datetime) -> None:
+        parts = self._selected
+        same = sum(other.random_hex == parts.random_hex for other in self._ids) if parts else 0
+        self.query_one("#facts", TextLines).show(*(id_cells.facts(parts, now, same) if parts else []))
+
+    def _show_moment(self) -> None:
+        span = self._span
+        self.query_one("#moment-title", TextLines).show(*id_cells.span_lines(span))
+        self.query_one("#moment", PickList).show(
+            [
+                _item("the first id", "first id", f'ObjectId("{span.first}")'),
+                _item("the last id of its second", "last id", f'ObjectId("{span.last}")'),
+                _item("the filter", "filter", span.filter),
+            ]
+        )
+
+
+def _item(key: str, title: str, text: str) -> Item:
+    def lines(width: int) -> list[list[Piece]]:
+        label = f"{title:<8} "
+        return [
+            [(label if first else " " * len(label), "text--muted"), (line, "")]
+            for first, line in ((n == 0, line) for n, line in enumerate(wrap_words(text, max(1, width - len(label)))))
+        ]
+
+    return Item(key, lines, text)

@@ -1,0 +1,1 @@
+"""The Oplog page: tail, incidents, rates, and what is selected."""

@@ -1,0 +1,64 @@
+"""The incidents of a scan as a table: lost data first, the cursor stays on its incident while others come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Incident, IncidentScan
+from tallyglass_tui.oplog.rows import INCIDENT_COLUMNS, by_urgency, incident_cell
+from tallyglass_tui.widgets.line_view import Piece
+from tallyglass_tui.widgets.live_table import Column, LiveTable
+
+
+class IncidentList(LiveTable):
+    """The table. Its keys name incidents: :meth:`find` gives the incident of one."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(INCIDENT_COLUMNS, id=id)
+        self.scan: IncidentScan | None = None
+        self._ordered: list[Incident] = []
+
+    @property
+    def incidents(self) -> Sequence[Incident]:
+        """What is known so far, in the order of the rows."""
+        return self._ordered
+
+    @property
+    def selected(self) -> Incident | None:
+        """The one under the cursor."""
+        return self.incidents[self.cursor] if self.cursor < len(self.incidents) else None
+
+    @property
+    def newest(self) -> Incident | None:
+        """The one that began last."""
+        return max(self.incidents, key=lambda one: one.first, default=None)
+
+    def after(self, ts: Ts) -> Incident | None:
+        """The first one that began after a timestamp."""
+        later = [one for one in self.incidents if one.first > ts]
+        return min(later, key=lambda one: one.first, default=None)
+
+    def find(self, key: object) -> Incident | None:
+        """The incident of a key; None for one that is no longer there."""
+        return next((one for one in self.incidents if _key(one) == key), None)
+
+    def show_scan(self, scan: IncidentScan | None) -> None:
+        """Show what a scan knows; None before there is one."""
+        if scan is not self.scan:
+            self.scan, self._ordered = scan, by_urgency(scan.incidents) if scan else []
+        incidents, now = self._ordered, datetime.now(UTC)
+
+        def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
+            return incident_cell(incidents[index], now, column, width)
+
+        done = scan is not None and scan.done
+        said = (
+            "Nothing that a person did by mistake stands out in this oplog." if done else "Reading the oplog back ..."
+        )
+        self.show([_key(one) for one in incidents], cell, (said,))
+
+
+def _key(incident: Incident) -> str:
+    return f"{incident.first}/{incident.kind}/{incident.ns}"

@@ -1,0 +1,33 @@
+"""One entry or one incident of the oplog, opened: everything about it, to read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Incident, OplogRow
+from tallyglass_tui.oplog.rows import ENTRY_HEADING, entry_lines, incident_lines
+from tallyglass_tui.widgets.text_pane import TextPane
+
+
+class OpenedText(TextPane):
+    """The text, and what it is about: ``entry`` or ``incident``, the other one is None."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.entry: OplogRow | None = None
+        self.incident: Incident | None = None
+
+    def show_entry(self, row: OplogRow, majority: Ts | None) -> None:
+        """Show an entry. ``majority`` is the newest majority point, where known."""
+        from tallyglass.oplog.decode.entry import detail
+
+        self.entry, self.incident = row, None
+        lines = entry_lines(row, detail(row.raw) if row.raw else "", datetime.now(UTC), majority)
+        self.show(lines, prose=ENTRY_HEADING)
+
+    def show_incident(self, incident: Incident) -> None:
+        """Show an incident."""
+        self.entry, self.incident = None, incident
+        lines = incident_lines(incident, datetime.now(UTC))
+        self.show(lines, prose=len(lines))

@@ -1,0 +1,88 @@
+"""The feed and the one-off reads of the oplog page. Core is imported when they run, in the background thread."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
+from tallyglass_tui.oplog.row_ring import ROWS
+
+NO_END = math.inf
+"""Seconds that :func:`incidents` may say nothing: any number, while nothing happens. Core notices a mute server."""
+
+PAST_ROWS = 2_000
+"""Entries read for a jump to a moment in the past."""
+
+ROOM = 1_000
+"""Rows of one update: a second of 1,000 entries/s, though updates come four times a second while the machine keeps up.
+A row costs about 20 us to make, so that a faster oplog costs at most a twelfth of a core for rows."""
+
+
+def follow(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator[OplogUpdate]:
+    """The live tail."""
+    from tallyglass.oplog.read.tail import follow
+
+    return follow(gateway, wanted, room=ROOM)
+
+
+async def incidents(gateway: Gateway) -> AsyncIterator[IncidentScan]:
+    """All incidents that the oplog still holds, and those to come. What was known stays while it is read anew."""
+    from tallyglass.oplog.incidents.incident import watch
+
+    whole: IncidentScan | None = None
+    async with closing(watch(gateway)) as scans:
+        async for scan in scans:
+            if scan.done:
+                whole = scan
+            yield (
+                replace(whole, trouble=scan.trouble or "The oplog is read anew.")
+                if whole and whole is not scan
+                else scan
+            )
+
+
+async def read_from(gateway: Gateway, wanted: OplogFilter, since: Ts, limit: int = PAST_ROWS) -> list[OplogRow]:
+    """The first ``limit`` wanted entries from a moment on."""
+    from tallyglass.oplog.read.tail import read
+
+    return [row async for row in read(gateway, replace(wanted, since=since, until=None), limit=limit)]
+
+
+async def next_destructive(gateway: Gateway, wanted: OplogFilter, after: Ts) -> OplogRow | None:
+    """The first destructive entry after a timestamp, among those wanted."""
+    rows = await read_from(gateway, replace(wanted, destructive=True), after.next, 1)
+    return rows[0] if rows else None
+
+
+def merge(earlier: OplogUpdate, later: OplogUpdate) -> OplogUpdate:
+    """Two updates that the screen has not taken as one, with the newest rows that it could hold."""
+    rows = earlier.rows + later.rows
+    over = max(0, len(rows) - ROWS)
+    return replace(later, rows=rows[over:], dropped=earlier.dropped + later.dropped + over)
+
+
+def save(rows: list[OplogRow], folder: Path) -> Path:
+    """Write entries as canonical extended JSON, one a line, to a new file that only this user may read."""
+    from tallyglass.oplog.decode.entry import to_json
+
+    first = rows[0].ts
+    for number in range(1, 1000):
+        path = folder / f"oplog-{first.t}-{first.i}{'' if number == 1 else f'-{number}'}.jsonl"
+        try:
+            with open(path, "x", encoding="ascii", opener=_private) as file:
+                file.writelines(to_json(row.raw) + "\n" for row in rows if row.raw)
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(f"{folder} holds too many files of that name")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

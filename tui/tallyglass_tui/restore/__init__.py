@@ -1,0 +1,1 @@
+"""The Restore page: draft, feed, choices and the plan's items."""

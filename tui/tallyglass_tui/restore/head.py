@@ -1,0 +1,100 @@
+"""What stands above the parts of the restore page: point, what it keeps and undoes, backup, plan, head-room. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.text import clean
+from tallyglass_tui import format as fmt
+from tallyglass_tui.restore.draft import Draft
+from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.line_view import Piece
+
+LINES = 5
+_LONG_SECONDS = 5.0
+PARTS = ("incidents", "checks", "loss", "counters", "commands")
+
+
+def head_lines(draft: Draft, width: int, version: str = "") -> list[list[Piece]]:
+    """The :data:`LINES` lines above the parts. ``version`` is the server's now; empty where it is not known."""
+    room = max(10, width - 11)
+    return [*_point_lines(draft, room), _backup_line(draft), _plan_line(draft, version, room)]
+
+
+def parts_line(draft: Draft, incidents: int | None, here: str) -> list[Piece]:
+    """The parts with what each holds; ``here`` is the one that is shown."""
+    counts = {"incidents": incidents, **draft.count}
+    pieces: list[Piece] = []
+    for part in PARTS:
+        number = "" if counts[part] is None else f" {counts[part]}"
+        pieces += [(f" {part.capitalize()}{number} ", "text--here" if part == here else ""), (" ", "")]
+    return [*pieces, ("Tab goes on", "text--muted")]
+
+
+def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
+    limit, plan = draft.limit, draft.plan
+    if limit is None:
+        return [
+            [(" point    ", "text--muted"), ("none yet: Enter picks an incident, t types a timestamp or a time", "")],
+            [],
+            [],
+        ]
+    title = clean(draft.incident.title, 200) if draft.incident else ""
+    undone = ": ".join(part for part in (title, clean(plan.after) if plan else "") if part)
+    kept = clean(plan.before) if plan else "everything before it"
+    return [
+        [
+            (" point    ", "text--muted"),
+            (f"just before {limit}", "text--title"),
+            (f"  {fmt.moment(limit.time)}  {limit.time.astimezone():%H:%M:%S %z} local", ""),
+        ],
+        [(" keeps    ", "text--muted"), (fit(kept, width), "text--good")],
+        [(" undoes   ", "text--muted"), (fit(undone or "it, and everything after it", width), "text--warn")],
+    ]
+
+
+def _backup_line(draft: Draft) -> list[Piece]:
+    if not draft.backup:
+        return [(" backup   ", "text--muted"), ("none named yet: b names one", "text--warn")]
+    spare = draft.plan.spare if draft.plan else draft.spare
+    pieces: list[Piece] = [(" backup   ", "text--muted"), (clean(draft.backup, 60), "")]
+    return [*pieces, ("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else pieces
+
+
+def _plan_line(draft: Draft, version: str, width: int) -> list[Piece]:
+    label: Piece = (" plan     ", "text--muted")
+    if draft.planning:
+        waited = (datetime.now(UTC) - draft.since).total_seconds() if draft.since else 0.0
+        so_long = f"for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else "..."
+        return [label, (f"reading the oplog and the backup {so_long}", "")]
+    if draft.failure:
+        return [label, (fit(draft.failure, width), "text--bad")]
+    if draft.plan is None:
+        return [label, ("nothing is ever run from here; you take the commands along", "text--muted")]
+    made_for = draft.plan.server_version
+    if version and made_for and version != made_for:
+        # An oplog is replayed on data of its own version: what was ready may be blocked.
+        return [label, (f"for MongoDB {made_for}, and the server is {version} now: r plans anew", "text--bad")]
+    return [label, _verdict(draft.plan), *_room(draft, draft.plan)]
+
+
+def _verdict(plan: Plan) -> Piece:
+    warnings = sum(check.level is Level.WARN for check in plan.checks)
+    blocks = sum(check.level is Level.BLOCK for check in plan.checks)
+    if blocks:
+        return f"blocked by {fmt.plural(blocks, 'check')}", "text--bad"
+    return (f"ready, {fmt.plural(warnings, 'warning')}", "text--warn") if warnings else ("ready", "text--good")
+
+
+def _room(draft: Draft, plan: Plan) -> list[Piece]:
+    """How long the start stays in the oplog: as the plan found it, then as it is now."""
+    if plan.start is None:
+        return []
+    if draft.room and draft.room.gone:
+        return [(" · ", "text--muted"), ("the start has left the oplog: this plan is void", "text--bad")]
+    hours = draft.room.hours if draft.room else plan.hours_left
+    if hours is None:
+        return [(" · head-room unknown", "text--muted")]
+    style = "text--bad" if hours < 1 else "text--warn" if hours < 24 else "text--good"
+    return [(" · ", "text--muted"), (f"{fmt.duration(hours * 3600)} until its start leaves the oplog", style)]

@@ -1,0 +1,176 @@
+"""A restore as lines and items: incidents to pick from, checks, loss, counters, commands. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from rich.cells import cell_len
+
+from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.model.plan import Check, Command, Level, Loss, Plan, Reissue, Return
+from tallyglass.text import clean, clean_name
+from tallyglass_tui import format as fmt
+from tallyglass_tui.oplog.rows import by_urgency
+from tallyglass_tui.restore.draft import Draft
+from tallyglass_tui.widgets.cells import fit, fit_middle, wrap_cells, wrap_words
+from tallyglass_tui.widgets.line_view import Piece
+from tallyglass_tui.widgets.pick_list import Item, Lines
+
+_HARM = {Harm.LOSS: ("!!", "text--bad"), Harm.CHANGE: ("! ", "text--warn"), Harm.DEFINITION: ("  ", "text--muted")}
+_LEVEL = {Level.BLOCK: ("BLOCK", "text--bad"), Level.WARN: ("warn ", "text--warn"), Level.OK: ("ok   ", "text--good")}
+_INDENT = "      "
+_NS = 36
+"""The most cells of a namespace in the list of what is lost."""
+
+
+def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
+    """The items of a part of the plan, and what to say where there are none."""
+    plan = draft.plan
+    if plan is None:
+        return [], draft.failure or ("Planning ..." if draft.planning else "No plan yet: Enter on an incident.")
+    if part == "checks":
+        return check_items(plan.checks), ""
+    if part == "loss":
+        return loss_items(plan), "Nothing happened after the point."
+    if part == "counters":
+        return reissue_items(plan.reissue), "No counter would hand out an id twice."
+    return command_items(plan.commands), "A check blocks, so there are no commands."
+
+
+def incident_items(incidents: Sequence[Incident], now: datetime) -> list[Item]:
+    """What people did, in the order of urgency."""
+    return [Item(_key(one), _incident(one, now), str(one.limit)) for one in by_urgency(incidents)]
+
+
+def incident_at(incidents: Sequence[Incident], key: str) -> Incident | None:
+    """The incident that an item stands for."""
+    return next((one for one in incidents if _key(one) == key), None)
+
+
+def _key(incident: Incident) -> str:
+    return f"{incident.kind} {incident.ns} {incident.first}"
+
+
+def _incident(one: Incident, now: datetime) -> Callable[[int], Lines]:
+    mark, style = _HARM[one.harm]
+    when = one.first.time
+    ago = f"{fmt.brief((now - when).total_seconds())} ago"
+    going = " (going on)" if one.open else ""
+    documents = "" if one.documents is None else f"{fmt.short(one.documents)} docs"
+
+    def lines(width: int) -> Lines:
+        head = f"{when:%m-%d %H:%M:%S}Z {ago:>9} {documents:>10}  "
+        room = max(10, width - len(mark) - len(head) - 1)
+        return [[(f"{mark} ", style), (head, ""), (fit(clean(f"{one.title}{going}"), room), "")]]
+
+    return lines
+
+
+def check_items(checks: Sequence[Check]) -> list[Item]:
+    """What blocks, then what warns, then what is proven."""
+    order = list(_LEVEL)
+    ranked = sorted(checks, key=lambda check: order.index(check.level))
+    return [
+        Item(f"{n} {check.id}", _check(check), f"{check.title} {check.advice}".strip())
+        for n, check in enumerate(ranked)
+    ]
+
+
+def _check(check: Check) -> Callable[[int], Lines]:
+    word, style = _LEVEL[check.level]
+
+    def lines(width: int) -> Lines:
+        room = max(10, width - len(_INDENT))
+        first, *rest = wrap_words(clean(check.title, 600), room)
+        advice = wrap_words(clean(check.advice, 900), room) if check.advice else []
+        return [
+            [(f"{word} ", style), (first, "")],
+            *([(_INDENT, ""), (line, "")] for line in rest),
+            *([(_INDENT, ""), (line, "text--muted")] for line in advice),
+        ]
+
+    return lines
+
+
+def loss_items(plan: Plan) -> list[Item]:
+    """What happened after the point, per namespace, and how each comes back: what comes back first."""
+    returns = {clean_name(row.ns): row for row in plan.returns}
+    quiet = [Loss(ns, 0, 0, 0) for ns in returns if ns not in {row.ns for row in plan.loss}]
+    rows = sorted([*plan.loss, *quiet], key=lambda row: row.ns not in returns)
+    longest = max((cell_len(clean(row.ns)[:_NS]) for row in rows), default=0)
+    return [Item(row.ns, _loss(row, returns.get(row.ns), max(16, min(_NS, longest))), row.ns) for row in rows]
+
+
+def _loss(row: Loss, back: Return | None, ns: int) -> Callable[[int], Lines]:
+    numbers = [(row.inserts, "insert"), (row.updates, "update"), (row.deletes, "delete"), (row.commands, "command")]
+    said = ", ".join(fmt.plural(number, word) for number, word in numbers if number) or "nothing after the point"
+
+    def lines(width: int) -> Lines:
+        first, *more = wrap_words(said, max(10, width - ns - 1))
+        found: list[list[Piece]] = [
+            [(fit_middle(clean(row.ns), ns), ""), (f" {first}", "")],
+            *([(" " * (ns + 1), ""), (line, "")] for line in more),
+        ]
+        if back is not None:
+            beside = f" beside as {back.beside}" if back.beside else ""
+            kept = f"; {fmt.plural(back.kept, 'later document')} stay" if back.kept else ""
+            note = f". {back.note}" if back.note else ""
+            text = clean(f"comes back: {back.strategy.value}{beside}{kept}{note}", 600)
+            found += [[("  ", ""), (line, "text--muted")] for line in wrap_words(text, max(10, width - 2))]
+        return found
+
+    return lines
+
+
+def reissue_items(rows: Sequence[Reissue]) -> list[Item]:
+    """Counters that would hand out an id twice, each with the command that prevents it."""
+    return [Item(f"{row.ns} {row.id} {row.field}", _reissue(row), row.fix) for row in rows]
+
+
+def _reissue(row: Reissue) -> Callable[[int], Lines]:
+    restored = "missing" if row.restored is None else fmt.count(row.restored)
+    head = clean(f"{row.ns} {row.id} {row.field}".rstrip(), 600)
+
+    def lines(width: int) -> Lines:
+        return [
+            *([(line, "")] for line in wrap_words(head, width)),
+            [
+                ("  would go back to ", "text--muted"),
+                (restored, "text--warn"),
+                (f", is now {fmt.count(row.live)}; this keeps it ahead:", "text--muted"),
+            ],
+            *([("  ", ""), (line, "text--muted")] for line in wrap_cells(clean(row.fix, 2_000), max(10, width - 2))),
+        ]
+
+    return lines
+
+
+def command_items(commands: Sequence[Command]) -> list[Item]:
+    """The steps in order; the one under the cursor opens."""
+    return [
+        Item(str(n), _command(n, command, whole=True), command.shell, _command(n, command, whole=False))
+        for n, command in enumerate(commands, start=1)
+    ]
+
+
+def _command(number: int, command: Command, *, whole: bool) -> Callable[[int], Lines]:
+    def lines(width: int) -> Lines:
+        head: list[Piece] = [
+            (f"{number:>2} ", ""),
+            (fit(command.phase.value, 8), "text--muted"),
+            (fit(clean(command.title), max(10, width - 11)), ""),
+        ]
+        if not whole:
+            return [head]
+        room = max(10, width - 3)
+        why = wrap_words(clean(command.why, 600), room) if command.why else []
+        undo = wrap_words(clean(f"To undo: {command.undo}", 600), room) if command.undo else []
+        return [
+            head,
+            *([("   ", ""), (line, "text--muted")] for line in why),
+            *([("   ", ""), (line, "text--title")] for line in wrap_cells(clean(command.shell, 20_000), room)),
+            *([("   ", ""), (line, "text--muted")] for line in undo),
+        ]
+
+    return lines

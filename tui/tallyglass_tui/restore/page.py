@@ -1,0 +1,212 @@
+"""Restore: pick the moment before the mistake, see it proven, and take the commands along. Nothing is run here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.events import Resize
+
+from tallyglass.oplog.snapshot import IncidentScan
+from tallyglass.text import clean
+from tallyglass_tui.oplog import reads as oplog_reads
+from tallyglass_tui.restore import items
+from tallyglass_tui.restore.choices import RestoreChoices
+from tallyglass_tui.restore.draft import Draft, Planned, Room
+from tallyglass_tui.restore.feed import watch_room
+from tallyglass_tui.restore.head import LINES, PARTS, head_lines, parts_line
+from tallyglass_tui.shell.feed import Feed
+from tallyglass_tui.shell.messages import OplogRequested, RestoreRequested, Tick, Visit
+from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.pick_list import PickList
+from tallyglass_tui.widgets.text_line import TextLines
+
+
+class RestorePage(RestoreChoices):
+    """The point above; below it what people did, the checks, the loss, the counters and the commands."""
+
+    TITLE = "Restore"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab,right,l", "section(1)", "Next part", key_display="Tab", id="restore.next", tooltip="Next part"),
+        Binding("shift+tab,left,h", "section(-1)", "Part before", show=False, id="restore.previous"),
+        Binding("b", "ask('backup')", "Backup", id="restore.backup", tooltip="Name the backup to restore from"),
+        Binding("t", "ask('point')", "Point", show=False, id="restore.point", tooltip="Type the moment to return to"),
+        Binding("s", "ask('spare')", "Spare", show=False, id="restore.spare", tooltip="Name the server to rebuild on"),
+        Binding("w", "write", "Script", id="restore.write", tooltip="Write the commands as a script, mode 0700"),
+        Binding("Y", "copy_all", "Copy all", show=False, id="restore.copy_all", tooltip="Copy the whole script"),
+        Binding("r", "plan", "Plan anew", show=False, id="restore.plan", tooltip="Plan again with what is there now"),
+        Binding("o", "oplog", "Oplog", show=False, id="restore.oplog", tooltip="See the oplog at the point"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._part = PARTS[0]
+        self._scans: Feed[IncidentScan] | None = None
+        self._scan: IncidentScan | None = None
+        self._shown_for = ""
+
+    def compose_body(self) -> ComposeResult:
+        """Point, parts, the list of the part, and the line to type in."""
+        yield TextLines(id="head")
+        yield TextLines(id="parts")
+        yield PickList(id="part")
+        yield FilterBox(id="box")
+
+    def start(self) -> None:
+        """Follow the incidents."""
+        self.query_one("#head").styles.height = LINES
+        self._draft = Draft(backup=str(self.dashboard.session.backup or ""))
+        self._scans = self.feeds.share("incidents", oplog_reads.incidents, silence=oplog_reads.NO_END)
+        self.subscribe(self._scans, self.show_scan)
+        self.give_keys(self.query_one(PickList))
+        self.show_draft()
+
+    def visit(self, message: Visit) -> None:
+        """Take the point that another page names."""
+        if isinstance(message, RestoreRequested):
+            limit = message.before or (message.incident.limit if message.incident else None)
+            if limit is not None:
+                self._choose(limit, message.incident)
+
+    def show_scan(self, scan: IncidentScan) -> None:
+        """Show what people did."""
+        self._scan = scan
+        self.show_draft()
+
+    def show_planned(self, planned: Planned) -> None:
+        """Show a plan, or why there is none."""
+        plan = planned.plan
+        failure = clean(f"{planned.title} {planned.advice}".strip(), 600)
+        self._draft = replace(self._draft, plan=plan, failure=failure, planning=False, room=None)
+        if self._part == PARTS[0]:
+            self._part = PARTS[1]
+        if plan and plan.start:
+            start = plan.start
+            self.subscribe(
+                self.feeds.follow("restore room", lambda gateway: watch_room(gateway, start)), self.show_room
+            )
+        self.show_draft()
+        self.query_one(PickList).action_edge(0)
+
+    def show_room(self, room: Room) -> None:
+        """Show how long the start stays in the oplog."""
+        self._draft = replace(self._draft, room=room)
+        self.show_draft()
+
+    def on_tick(self, _: Tick) -> None:
+        """Keep the ages true, and tell what the server's version now makes of the plan."""
+        if self._draft.planning or self._version != self._shown_for:
+            self.show_draft()
+        elif self._part == "incidents":
+            self._show_part()
+
+    def on_resize(self, _: Resize) -> None:
+        """Fit the lines anew."""
+        self.call_after_refresh(self.show_draft)
+
+    @property
+    def data_age(self) -> float | None:
+        """A scan and a plan say themselves what they are from."""
+        return None
+
+    def help_notes(self) -> Sequence[str]:
+        """How it goes, and what is never done."""
+        return (
+            "Pick an incident with Enter, or come here with r from an entry of the oplog. The point is exclusive: "
+            "the entry at it, and everything after it, is undone. A plan proves that backup and oplog reach it, "
+            "whole; where one check blocks, there are no commands.",
+            "Tallyglass runs none of the commands and writes nothing to any server. y copies one, Y the script; w "
+            "writes it to a file that only you can read. The script asks before each step and checks after it.",
+        )
+
+    def to_copy(self) -> tuple[str, str] | None:
+        """What the cursor is on."""
+        selected = self.query_one(PickList).selected
+        words = {
+            "incidents": "the point",
+            "checks": "the check",
+            "loss": "the namespace",
+            "counters": "the fix",
+            "commands": "the command",
+        }
+        return (words[self._part], selected.copy) if selected and selected.copy else None
+
+    @property
+    def can_go_back(self) -> bool:
+        """From any other part to the incidents."""
+        return self._part != PARTS[0]
+
+    def back(self) -> None:
+        """To the incidents."""
+        self._open_part(PARTS[0])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While something is typed, Tab stays in its line."""
+        if action == "section":
+            return not self.query_one(FilterBox).has_focus
+        return super().check_action(action, parameters)
+
+    def action_section(self, by: int) -> None:
+        """To another part."""
+        self._open_part(PARTS[(PARTS.index(self._part) + by) % len(PARTS)])
+
+    def action_oplog(self) -> None:
+        """Open the oplog at the point."""
+        if self._draft.limit:
+            self.dashboard.visit(OplogRequested(self._draft.limit))
+        else:
+            self.say("Pick an incident first.")
+
+    @on(PickList.Picked)
+    def _picked(self, message: PickList.Picked) -> None:
+        if self._part == "incidents" and self._scan:
+            incident = items.incident_at(self._scan.incidents, message.item.key)
+            if incident:
+                self._choose(incident.limit, incident)
+
+    def _open_part(self, part: str) -> None:
+        self._part = part
+        self.show_draft()
+        self.give_keys(self.query_one(PickList))
+        self.refresh_bindings()
+
+    def show_draft(self) -> None:
+        incidents = len(self._scan.incidents) if self._scan else None
+        self._shown_for = self._version
+        self.query_one("#head", TextLines).show(*head_lines(self._draft, self.size.width, self._version))
+        self.query_one("#parts", TextLines).show(parts_line(self._draft, incidents, self._part))
+        self._show_part()
+
+    @property
+    def _version(self) -> str:
+        """The version of the server as it was last heard of."""
+        deployment = self.dashboard.deployment
+        return deployment.version if deployment else ""
+
+    def _show_part(self) -> None:
+        if self._part == PARTS[0]:
+            found = self._scan.incidents if self._scan else ()
+            shown, said = items.incident_items(found, datetime.now(UTC)), self._why_no_incidents()
+        else:
+            shown, said = items.part_items(self._part, self._draft)
+        listed = self.query_one(PickList)
+        listed.show(shown, said)
+        pickable = self._part == PARTS[0]
+        if listed.pickable != pickable:
+            listed.pickable = pickable
+            self.refresh_bindings()
+
+    def _why_no_incidents(self) -> str:
+        deployment, trouble = self.dashboard.deployment, self._scans.trouble if self._scans else None
+        if deployment and not deployment.has_oplog:
+            return deployment.no_oplog_because()
+        if trouble:
+            return f"{trouble.title} {trouble.advice}".rstrip()
+        if self._scan and self._scan.done:
+            return "Nobody dropped, renamed, or mass-deleted anything in the whole oplog."
+        return "Looking through the oplog for what people did ..."

@@ -1,0 +1,288 @@
+"""The dashboard: its pages, keys, theme, rate and feeds. What a page shows is the page's own affair."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual.app import App, ScreenStackError, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.events import AppBlur, AppFocus, Key
+from textual.filter import LineFilter, Monochrome, NoColor
+from textual.screen import Screen
+from textual.timer import Timer
+
+from tallyglass.connection.target import Target
+from tallyglass.deployment.cluster import Deployment, look_at
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass_tui import format as fmt
+from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.crash import crash_report
+from tallyglass_tui.shell.feed import Feed, Feeds
+from tallyglass_tui.shell.messages import OplogRequested, Tick, Visit
+from tallyglass_tui.shell.pace import SLOW_SECONDS, Pace, over_ssh
+from tallyglass_tui.shell.page import Page
+from tallyglass_tui.shell.status_line import status_pieces
+from tallyglass_tui.terminal.keys_first import Garbage
+from tallyglass_tui.terminal.theme import TALLYGLASS, choose_theme, needs_plain_glyphs
+from tallyglass_tui.widgets.filter_box import FilterBox
+
+if TYPE_CHECKING:
+    from tallyglass.counters.follow.watch import WatchSettings
+
+_LOOK_SECONDS = 5.0
+_LOOK_DEADLINE = 12.0
+_NO_COLOR = NoColor()
+_MOST_COPIED = 150_000
+"""Bytes that go through a terminal's clipboard: in base64 they still fit what may wait for it."""
+_BROKEN = 70
+"""Exit status after a defect of our own (EX_SOFTWARE)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What the dashboard was started with.
+
+    ``label`` is the name of a profile, such as PROD; ``watch`` says how counters are watched.
+    """
+
+    target: Target
+    backup: Path | None = None
+    label: str = ""
+    watch: WatchSettings | None = None
+
+
+async def watch_deployment(gateway: Gateway) -> AsyncIterator[Deployment]:
+    """What kind of deployment this is, asked anew every few seconds."""
+    while True:
+        yield await look_at(gateway)
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+class Dashboard(App[None]):
+    """The app. One page a mode; modes are switched by number keys and keep their state."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "Tallyglass"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(spec.key, f"page('{spec.mode}')", spec.title, id=f"page.{spec.mode}", show=False) for spec in PAGES),
+        Binding("p", "pause", "Pause", id="app.pause", tooltip="Hold the screen still; nothing is lost meanwhile"),
+        Binding(
+            "colon", "command_palette", "Palette", key_display=":", show=False, id="app.palette", tooltip="Find by name"
+        ),
+        Binding("question_mark", "help", "Help", key_display="?", id="app.help", tooltip="Keys and where to look"),
+        Binding("q", "quit", "Quit", id="app.quit", tooltip="Leave"),
+        Binding("ctrl+c", "quit", "Quit", show=False, id="app.interrupt"),
+    ]
+
+    def __init__(self, session: Session, feeds: Feeds, *, environ: dict[str, str] | None = None) -> None:
+        environ = dict(os.environ) if environ is None else environ
+        super().__init__()
+        self.session = session
+        self.feeds = feeds
+        self.pace = Pace(ssh=over_ssh(environ))
+        self.plain_glyphs = needs_plain_glyphs(environ)
+        self.deployment: Deployment | None = None
+        self.animation_level = "none"
+        self.register_theme(TALLYGLASS)
+        theme = choose_theme(environ, self.pace.ssh)
+        self.theme = theme if theme in self.available_themes else "ansi-dark"
+        for spec in PAGES:
+            self.add_mode(spec.mode, spec.make)
+        self._deployments: Feed[Deployment] | None = None
+        self._timer: Timer | None = None
+        self._due = 0.0
+        self._garbage = Garbage()
+        self._back: list[str] = []
+
+    def get_key_display(self, binding: Binding) -> str:
+        """As Textual names keys, but Enter by its name: not every font has the sign."""
+        return "Enter" if binding.key == "enter" and not binding.key_display else super().get_key_display(binding)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """With NO_COLOR and a theme of the terminal's own colours, none at all; Textual would map them to grey."""
+        filters = super().get_line_filters()
+        if self.no_color and self.native_ansi_color:
+            return [_NO_COLOR if isinstance(one, Monochrome) else one for one in filters]
+        return filters
+
+    def on_mount(self) -> None:
+        """Start the feeds and show the first page."""
+        self.feeds.start()
+        self._deployments = self.feeds.follow("deployment", watch_deployment, silence=_LOOK_DEADLINE)
+        self.switch_mode(PAGES[0].mode)
+        self._arm()
+
+    @property
+    def page(self) -> Page | None:
+        """The page that is shown; None while something else covers it, and while the app ends."""
+        try:
+            shown = self.screen
+        except ScreenStackError:
+            return None
+        return shown if isinstance(shown, Page) else None
+
+    def flush_now(self) -> None:
+        """Take what the feeds left, now."""
+        page = self.page
+        if self.feeds.fatal:
+            self.exit(return_code=2)
+            return
+        if page is None or not page.is_mounted:
+            return
+        if self._deployments:
+            self.deployment = self._deployments.take() or self.deployment
+        page.post_message(Tick())
+
+    def visit(self, message: Visit) -> None:
+        """Switch to another page and hand it ``message``; Esc comes back."""
+        self._back.append(self.current_mode)
+        self.switch_mode(message.mode)
+        page = self.page
+        if page:
+            page.call_after_refresh(page.visit, message)
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether another page sent the user here."""
+        return bool(self._back)
+
+    def go_back(self) -> None:
+        """To the page that the user was sent from."""
+        if self._back:
+            self.switch_mode(self._back.pop())
+
+    def copy(self, what: str, text: str) -> None:
+        """Copy through the terminal, and say so. What is longer than terminals take is not copied."""
+        if len(text.encode("utf-8", "replace")) > _MOST_COPIED:
+            self.say(f"Too long to copy ({fmt.plural(len(text), 'character')}): save it to a file.")
+            return
+        self.copy_to_clipboard(text)
+        self.say(f"Copied {what}: {fmt.plural(len(text), 'character')}.")
+
+    def say(self, text: str) -> None:
+        """Say something once on the line of keys."""
+        if self.page:
+            self.page.say(text)
+
+    def open_oplog(self, moment: datetime) -> None:
+        """Open the oplog page at a moment."""
+        self.visit(OplogRequested(Ts(int(moment.timestamp()), 0)))
+
+    def on_visit(self, message: Visit) -> None:
+        """A page asks for another."""
+        self.visit(message)
+
+    def action_page(self, mode: str) -> None:
+        """Show a page."""
+        self._back.clear()
+        if self.page:
+            self.switch_mode(mode)
+
+    def action_pause(self) -> None:
+        """Stop or start taking news."""
+        self.pace.paused = not self.pace.paused
+        self._arm()
+        if self.page:
+            self.show_state(self.page)
+        if not self.pace.paused:
+            self.flush_now()
+
+    def go_on(self) -> None:
+        """End a pause."""
+        if self.pace.paused:
+            self.pace.paused = False
+            self._arm()
+
+    def action_help(self) -> None:
+        """Open the help for the page that is shown."""
+        from tallyglass_tui.shell.help import HelpScreen
+
+        page = self.page
+        if page:
+            bindings = [(self.get_key_display(one.binding), one) for one in page.active_bindings.values()]
+            self.push_screen(HelpScreen(page.TITLE or "", bindings, page.help_notes(), plain=self.plain_glyphs))
+
+    def action_command_palette(self) -> None:
+        """Open the palette."""
+        from tallyglass_tui.shell.palette import Palette
+
+        if self.page:
+            self.push_screen(Palette(id="--command-palette"))
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """The pages, then every key of this page, then the themes."""
+        from tallyglass_tui.shell.palette import commands
+
+        return commands(self, screen)
+
+    async def _on_key(self, event: Key) -> None:
+        """A key that was typed ahead, before the line that it is meant for was open, goes there."""
+        box = self.focused
+        if isinstance(box, FilterBox) and box.hand_over(event):
+            event.prevent_default()
+            event.stop()
+
+    def on_app_blur(self, _: AppBlur) -> None:
+        """Slow down: nobody looks."""
+        self.pace.focused = False
+        self._arm()
+
+    def on_app_focus(self, _: AppFocus) -> None:
+        """Back to full rate."""
+        self.pace.focused = True
+        self._arm()
+        self.flush_now()
+
+    def _arm(self) -> None:
+        """Set the timer for the next tick, in place of any other."""
+        if self._timer:
+            self._timer.stop()
+        interval = self.pace.interval
+        if interval is None:
+            self._timer = None
+            return
+        self._due = time.monotonic() + interval
+        self._timer = self.set_timer(interval, self._on_time)
+
+    def _on_time(self) -> None:
+        # The driver never waits for a slow terminal, so that its backlog is the sign of one, not a late tick.
+        congested = bool(getattr(self._driver, "congested", False))
+        self.pace.lag(SLOW_SECONDS if congested else time.monotonic() - self._due)
+        if not congested:
+            self.flush_now()
+        self._garbage.collect_if_due()
+        self._arm()
+
+    def show_state(self, page: Page) -> None:
+        """Bring the status and the banner of a page up to date."""
+        lost = [trouble for trouble in self.feeds.troubles if trouble.lost]
+        worst = next(iter([*lost, *page.feed_troubles]), None)
+        text = worst.line if worst else page.trouble
+        status = status_pieces(self.session.label, self.deployment, page.data_age, self.pace, self.size.width)
+        page.show_state(status, text, lost=worst.lost if worst else False)
+
+    def _set_pointer_shape(self, shape: str) -> None:
+        """The pointer is left alone: the mouse belongs to the terminal, and old ones print what they do not know."""
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Report a defect; but what fails after the user has left, fails on pages that are half taken down."""
+        if not self._exit:
+            super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        """Leave after a defect of our own, with a trace that holds no values. Textual's would print locals."""
+        error = self._exception or sys.exc_info()[1]
+        self._return_code = _BROKEN
+        text = crash_report(error) if error else "Tallyglass stopped."
+        self._exit_renderables.append(Text(text))
+        self._close_messages_no_wait()

@@ -1,0 +1,259 @@
+"""Core feeds in one background thread with an event loop of its own.
+
+A stalled terminal does not stall a feed, and a slow server does not stall a key. What a feed yields waits in
+a mailbox until the screen takes it: of snapshots the latest wins, rows are merged into a bounded whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+
+from tallyglass.errors import ConnectError, ReadError, TallyglassError
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.text import clean
+from tallyglass_tui.terminal.unjoined import Unjoined
+
+T = TypeVar("T")
+
+_FIRST_DELAY = 0.5
+_LONGEST_DELAY = 5.0
+_LETTING_GO = 0.5
+"""Seconds for the feeds, and for the client, to say goodbye to a server that may hang."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTrouble:
+    """Why a feed has nothing new, and since when. ``lost`` means that the server may come back by itself."""
+
+    title: str
+    advice: str
+    since: datetime
+    lost: bool
+
+    @property
+    def line(self) -> str:
+        """One line for the banner."""
+        since = f" Since {self.since:%H:%M:%S}Z, trying again." if self.lost else ""
+        return f"{self.title}{since} {self.advice}".rstrip()
+
+
+class Feed(Generic[T]):
+    """One running feed as the screen sees it. Safe to use from both threads."""
+
+    def __init__(self, name: str, merge: Callable[[T, T], T] | None, silence: float) -> None:
+        self.name = name
+        self.silence = silence
+        self.ended = False
+        self.stopped = False
+        self._merge = merge
+        self._lock = threading.Lock()
+        self._value: T | None = None
+        self._trouble: FeedTrouble | None = None
+        self._heard: float | None = None
+        self._readers: list[Feed[T]] = []
+        self._future: concurrent.futures.Future[None] | None = None
+
+    def take(self) -> T | None:
+        """What arrived since the last call, or None."""
+        with self._lock:
+            value, self._value = self._value, None
+        return value
+
+    @property
+    def trouble(self) -> FeedTrouble | None:
+        """What is wrong now; None while it delivers."""
+        return self._trouble
+
+    @property
+    def silent_seconds(self) -> float | None:
+        """Seconds since it last delivered; None before the first time."""
+        return None if self._heard is None else time.monotonic() - self._heard
+
+    def put(self, value: T) -> None:
+        """Leave a value for the screen."""
+        with self._lock:
+            self._value = value if self._merge is None or self._value is None else self._merge(self._value, value)
+            readers = tuple(self._readers)
+        self._heard = time.monotonic()
+        self._trouble = None
+        for reader in readers:
+            reader.put(value)
+
+    def fail(self, error: TallyglassError) -> None:
+        """Record why nothing comes; the time of the first failure stays."""
+        since = self._trouble.since if self._trouble else datetime.now(UTC)
+        lost = isinstance(error, (ReadError, ConnectError))
+        self._trouble = FeedTrouble(error.title, error.advice, since, lost)
+        for reader in tuple(self._readers):
+            reader._trouble = self._trouble
+
+    def reader(self) -> Feed[T]:
+        """Another mailbox for what this one gets; what lies here now lies there too."""
+        other = Feed(self.name, self._merge, self.silence)
+        with self._lock:
+            other._value, other._heard, other._trouble = self._value, self._heard, self._trouble
+            self._readers.append(other)
+        return other
+
+    def stop(self) -> None:
+        """End it. What was left in the mailbox stays there."""
+        # Said too: the driver may lose the cancellation (see tallyglass.tasks).
+        self.stopped = True
+        if self._future:
+            self._future.cancel()
+
+
+class Feeds:
+    """The background thread, the gateway in it, and the feeds that run there."""
+
+    def __init__(self, open_gateway: Callable[[], Gateway]) -> None:
+        self._open = open_gateway
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(Unjoined())
+        self._gateway: asyncio.Future[Gateway] = self._loop.create_future()
+        self._feeds: dict[str, Feed[Any]] = {}
+        self._thread = threading.Thread(target=self._run, name="tallyglass-feeds", daemon=True)
+        self._closing = False
+        self.fatal: TallyglassError | None = None
+        """Set when no gateway could be made at all: a connection string that cannot be read."""
+
+    def start(self) -> None:
+        """Start the thread; the driver is imported and the gateway made there."""
+        self._thread.start()
+
+    def follow(
+        self,
+        name: str,
+        make: Callable[[Gateway], AsyncIterator[T]],
+        *,
+        merge: Callable[[T, T], T] | None = None,
+        silence: float = 60.0,
+        once: bool = False,
+    ) -> Feed[T]:
+        """Run ``make`` and start it again whenever it fails, ends, or says nothing for ``silence`` seconds.
+
+        ``once`` lets it end. A feed that already runs under ``name`` is stopped.
+        """
+        feed: Feed[T] = Feed(name, merge, silence)
+        before = self._feeds.get(name)
+        if before:
+            before.stop()
+        self._feeds[name] = feed
+        feed._future = self._submit(self._keep_running(feed, make, once))
+        return feed
+
+    def share(self, name: str, make: Callable[[Gateway], AsyncIterator[T]], *, silence: float = 60.0) -> Feed[T]:
+        """As :meth:`follow`, but one run for all who ask under ``name``: each gets a mailbox, with the latest in it."""
+        # Nobody takes from the one that runs: so it holds the latest.
+        running = self._feeds.get(name) or self.follow(name, make, silence=silence)
+        return running.reader()
+
+    async def ask(self, make: Callable[[Gateway], Awaitable[T]], seconds: float = 30.0) -> T:
+        """Run one read in the background thread and wait for it here. Raises TallyglassError."""
+
+        async def bounded() -> T:
+            gateway = await self._gateway
+            return await asyncio.wait_for(make(gateway), seconds)
+
+        try:
+            return await asyncio.wrap_future(self._submit(bounded()))
+        except TimeoutError:
+            raise ReadError(f"No answer within {seconds:.0f} s.") from None
+
+    @property
+    def troubles(self) -> tuple[FeedTrouble, ...]:
+        """What is wrong with any feed now, each sentence once, the longest standing first."""
+        found = {feed.trouble.title: feed.trouble for feed in self._feeds.values() if feed.trouble}
+        return tuple(sorted(found.values(), key=lambda trouble: trouble.since))
+
+    def close(self, seconds: float = 1.2) -> None:
+        """Stop all feeds and the thread; wait at most ``seconds``, since a frozen server may not let go."""
+        if not self._thread.is_alive():
+            return
+        if not self._closing:
+            self._closing = True
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(seconds)
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.call_soon(self._make_gateway)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.run_until_complete(self._wind_up())
+            self._loop.close()
+
+    def _make_gateway(self) -> None:
+        try:
+            self._gateway.set_result(self._open())
+        except TallyglassError as error:
+            self.fatal = error
+            self._gateway.cancel()
+
+    async def _wind_up(self) -> None:
+        # What does not let go in time is left behind; asyncio's word about it would land on the user's terminal.
+        self._loop.set_exception_handler(lambda *_: None)
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_LETTING_GO)
+        if self._gateway.done() and not self._gateway.cancelled():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._gateway.result().close(), _LETTING_GO)
+        await self._loop.shutdown_asyncgens()
+
+    async def _keep_running(self, feed: Feed[T], make: Callable[[Gateway], AsyncIterator[T]], once: bool) -> None:
+        gateway = await asyncio.shield(self._gateway)
+        delay = _FIRST_DELAY
+        while not feed.stopped:
+            values = make(gateway)
+            try:
+                while not feed.stopped:
+                    async with asyncio.timeout(feed.silence):
+                        value = await anext(values)
+                    feed.put(value)
+                    delay = _FIRST_DELAY
+            except StopAsyncIteration:
+                if once:
+                    feed.ended = True
+                    return
+            except TimeoutError:
+                feed.fail(ReadError(f"Nothing heard for {feed.silence:.0f} s.", "Asking anew."))
+            except TallyglassError as error:
+                feed.fail(error)
+            except Exception as error:  # noqa: BLE001 - the outermost guard of a feed: it reports and starts anew
+                feed.fail(_unexpected(feed.name, error))
+            finally:
+                await _close(values)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_DELAY)
+
+
+def _unexpected(name: str, error: Exception) -> ReadError:
+    place = error.__traceback__
+    while place and place.tb_next:
+        place = place.tb_next
+    where = f"{place.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{place.tb_lineno}" if place else "?"
+    return ReadError(
+        f"The {name} feed stopped: {type(error).__name__} at {where}.", f"{clean(str(error), 120)} It is started anew."
+    )
+
+
+async def _close(values: AsyncIterator[T]) -> None:
+    close = getattr(values, "aclose", None)
+    if close:
+        await close()

@@ -1,0 +1,95 @@
+"""The help, made from the keys that work on the page it was opened from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from tallyglass_tui.pages import PAGES
+
+_CLIPBOARD = (
+    "Copying goes through the terminal (OSC 52), so it works over SSH. Inside tmux it needs `set -g set-clipboard on`. "
+    "Nothing is lost without it: all that can be copied is also on the screen."
+)
+_COLOURS = (
+    "Colours: Theme, in the palette. TALLYGLASS_THEME=ansi-light, or ansi-dark, chooses one where the terminal "
+    "does not say which it is, as inside tmux; NO_COLOR=1 leaves them out, TALLYGLASS_ASCII=1 draws in ASCII."
+)
+_SELECTING = "Your terminal's own selection works as ever: the mouse is left to it."
+_LAST = ("list", "map", "text", "counter", "tail", "page", "app")
+"""The ids of keys that many pages have begin with these: they come after what only this page can do."""
+
+
+def _rank(binding: Binding) -> tuple[int, bool]:
+    group = (binding.id or "").partition(".")[0]
+    own = group not in _LAST or (binding.show and group not in ("page", "app"))
+    return (-1 if own else _LAST.index(group), not binding.show)
+
+
+class HelpScreen(ModalScreen[None]):
+    """Answers, keys and notes. Any of Esc, q, ? closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark", "dismiss", "Close", id="help.close"),
+        Binding("down,j", "scroll(1)", "Down", show=False),
+        Binding("up,k", "scroll(-1)", "Up", show=False),
+        Binding("pagedown,space", "scroll(10)", "Page down", show=False),
+        Binding("pageup", "scroll(-10)", "Page up", show=False),
+    ]
+
+    def __init__(
+        self,
+        title: str,
+        bindings: Sequence[tuple[str, ActiveBinding]],
+        notes: Sequence[str] = (),
+        *,
+        plain: bool = False,
+    ) -> None:
+        super().__init__()
+        self._plain = plain
+        self._title = title
+        self._keys_of_page = bindings
+        self._notes = notes
+
+    def compose(self) -> ComposeResult:
+        """One scrolling text."""
+        with VerticalScroll(id="help"):
+            yield Static(self._content(), markup=False)
+
+    def on_mount(self) -> None:
+        """Say how to read on and how to leave."""
+        box = self.query_one("#help")
+        box.border_subtitle = "Down reads on, Esc closes"
+        if self._plain:
+            box.styles.border = ("ascii", box.styles.border_top[1])
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll by some lines."""
+        self.query_one("#help", VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def _content(self) -> Content:
+        parts: list[Content] = [Content.styled("Where to look", "bold")]
+        parts += [Content(f"  {spec.key}  {spec.title:<9}  {spec.answers}: {spec.how}") for spec in PAGES]
+        parts += [Content(""), Content.styled(f"Keys on {self._title}", "bold")]
+        parts += [Content(f"  {keys:<14} {text}") for keys, text in self._keys()]
+        for note in (*self._notes, _CLIPBOARD, _SELECTING, _COLOURS):
+            parts += [Content(""), Content(note)]
+        return Content("\n").join(parts)
+
+    def _keys(self) -> list[tuple[str, str]]:
+        rows: dict[str, tuple[list[str], str]] = {}
+        for display, active in sorted(self._keys_of_page, key=lambda row: _rank(row[1].binding)):
+            binding = active.binding
+            if binding.id is None or not active.enabled or binding.action.startswith("page('"):
+                continue
+            keys, _ = rows.setdefault(binding.action, ([], binding.tooltip or binding.description))
+            if display not in keys:
+                keys.append(display)
+        return [(" ".join(keys), text) for keys, text in rows.values()]

@@ -1,0 +1,224 @@
+"""The base of every page: the line of pages, the banner, a body, the line of keys, and the ticks.
+
+How a page is written::
+
+    class ThingsPage(Page):
+        TITLE = "Things"                                  # as in its PageSpec
+        BINDINGS = [Binding("e", "explain", "Explain", id="things.explain", tooltip="Say why")]
+
+        def compose_body(self) -> ComposeResult:          # the widgets between banner and keys
+            yield LiveTable(COLUMNS)
+
+        def start(self) -> None:                          # once, when first shown
+            self.subscribe(self.feeds.follow("things", watch_things), self.show_things)
+
+        def show_things(self, things: Things) -> None:    # at each tick that has something new
+            ...
+
+        def visit(self, message: Visit) -> None: ...      # another page sent the user here
+
+- A feed runs in the background thread (:mod:`tallyglass_tui.shell.feed`); what it left is taken at the rate of the
+  badge, and only while the page is shown. ``show_things`` does no I/O. One-off reads:
+  ``await self.feeds.ask(read)`` in a worker.
+- Data is shown by :class:`~tallyglass_tui.widgets.line_view.LineView` widgets, or as ``Content``/``Text`` with
+  ``markup=False``; never as a plain ``str`` that Textual would read as markup.
+- ``Escape`` goes back one step: override :attr:`Page.can_go_back` and :meth:`Page.back` for steps within the page,
+  and call ``refresh_bindings()`` when that changes, so that the line of keys follows.
+- ``y`` copies :meth:`Page.to_copy`; ``/`` calls :meth:`Page.action_filter`, hidden unless overridden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.bars import Banner, KeysLine, NavLine
+from tallyglass_tui.shell.feed import Feed, Feeds, FeedTrouble
+from tallyglass_tui.shell.messages import Tick, Visit
+from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.line_view import Piece
+
+if TYPE_CHECKING:
+    from tallyglass_tui.shell.app import Dashboard
+
+T = TypeVar("T")
+
+SMALLEST = (60, 15)
+"""Columns and rows below which a page shows one sentence instead."""
+
+
+@dataclass(slots=True)
+class _Subscription(Generic[T]):
+    feed: Feed[T]
+    show: Callable[[T], None]
+
+    def flush(self) -> None:
+        value = self.feed.take()
+        if value is not None:
+            self.show(value)
+
+
+class Page(Screen[None]):
+    """A numbered page of the dashboard."""
+
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Textual declares it
+        (0, "-narrow"),
+        (SMALLEST[0], "-normal"),
+        (100, "-wide"),
+        (140, "-very-wide"),
+    ]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (SMALLEST[1], "-high")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", key_display="/", id="page.filter", tooltip="Show only what matches"),
+        Binding("y", "copy", "Copy", id="page.copy", tooltip="Copy what is selected (OSC 52, also over SSH)"),
+        Binding("escape", "back", "Back", key_display="Esc", id="page.back", tooltip="Go back one step"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._subscriptions: list[_Subscription[Any]] = []
+
+    @property
+    def dashboard(self) -> Dashboard:
+        """The app, by its own type."""
+        return cast("Dashboard", self.app)
+
+    @property
+    def feeds(self) -> Feeds:
+        """Where feeds run."""
+        return self.dashboard.feeds
+
+    def compose(self) -> ComposeResult:
+        """The shell around :meth:`compose_body`."""
+        yield NavLine([(spec.key, spec.title) for spec in PAGES], self.TITLE or "")
+        yield Banner()
+        with Vertical(id="body"):
+            yield from self.compose_body()
+        yield KeysLine()
+        columns, rows = SMALLEST
+        yield Static(
+            Content(f"Tallyglass needs at least {columns}x{rows} cells; 80x24 shows all. Enlarge the window, or q."),
+            id="too-small",
+            markup=False,
+        )
+
+    def compose_body(self) -> ComposeResult:
+        """The widgets of the page."""
+        yield from ()
+
+    def start(self) -> None:
+        """Start feeds; called once, when the page is first shown."""
+
+    def visit(self, message: Visit) -> None:
+        """Another page sent the user here with ``message``."""
+
+    @property
+    def feed_troubles(self) -> list[FeedTrouble]:
+        """What is wrong with the feeds that this page shows."""
+        return [one.feed.trouble for one in self._subscriptions if one.feed.trouble]
+
+    @property
+    def trouble(self) -> str:
+        """One sentence for the banner about what this page cannot show; empty for none."""
+        return ""
+
+    def help_notes(self) -> Sequence[str]:
+        """Paragraphs that the help of this page ends with."""
+        return ()
+
+    def say(self, text: str) -> None:
+        """Say something once, on the line of keys."""
+        self.query_one(KeysLine).say(text)
+
+    def to_copy(self) -> tuple[str, str] | None:
+        """What ``y`` copies: a word or two that name it, and the text. None for nothing."""
+        return None
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether there is a step back within the page: override together with :meth:`back`."""
+        return False
+
+    def back(self) -> None:
+        """Go back one step within the page."""
+
+    def subscribe(self, feed: Feed[T], show: Callable[[T], None]) -> Feed[T]:
+        """Have ``show`` called with what ``feed`` left, at each tick while this page is shown. Ends a pause: who asks
+        for something new wants to see it come."""
+        self.dashboard.go_on()
+        self._subscriptions = [one for one in self._subscriptions if one.feed.name != feed.name]
+        self._subscriptions.append(_Subscription(feed, show))
+        return feed
+
+    def on_mount(self) -> None:
+        """Start once."""
+        self.start()
+
+    def on_screen_resume(self) -> None:
+        """Show what came while another page was on the screen."""
+        self.dashboard.flush_now()
+
+    def on_tick(self, message: Tick) -> None:
+        """Take what the feeds left, then say how things stand."""
+        message.stop()
+        for subscription in tuple(self._subscriptions):
+            subscription.flush()
+        self.dashboard.show_state(self)
+
+    def show_state(self, right: tuple[Piece, ...], trouble: str, *, lost: bool) -> None:
+        """Set the status on the line of pages, and the banner."""
+        self.query_one(NavLine).show(right)
+        self.query_one(Banner).show(trouble, lost=lost)
+
+    @property
+    def data_age(self) -> float | None:
+        """Seconds since the slowest feed of this page delivered; None before the first time."""
+        ages = [one.feed.silent_seconds for one in self._subscriptions if not one.feed.ended]
+        known = [age for age in ages if age is not None]
+        return max(known) if known else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide the filter key on pages that have none, and Esc where there is nothing to go back to."""
+        if action == "filter":
+            return type(self).action_filter is not Page.action_filter and not isinstance(self.focused, Input)
+        if action == "back":
+            return self.can_go_back or self.dashboard.can_go_back
+        return super().check_action(action, parameters)
+
+    def give_keys(self, widget: Widget) -> None:
+        """Let a widget take the keys, unless a line is being typed.
+
+        At once: ``Widget.focus`` acts only after all that waits, and so takes them from a line opened meanwhile.
+        """
+        box = self.focused
+        if not (isinstance(box, FilterBox) and box.is_open):
+            self.set_focus(widget)
+
+    def action_filter(self) -> None:
+        """Open the filter of the page."""
+
+    def action_copy(self) -> None:
+        """Copy what the page offers."""
+        offered = self.to_copy()
+        if offered is None:
+            self.say("Nothing is selected here.")
+        else:
+            self.dashboard.copy(*offered)
+
+    def action_back(self) -> None:
+        """One step back within the page, else to the page that sent the user here."""
+        if self.can_go_back:
+            self.back()
+            self.refresh_bindings()
+        else:
+            self.dashboard.go_back()

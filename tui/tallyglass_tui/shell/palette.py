@@ -1,0 +1,45 @@
+"""The command palette: what it offers, and its line without a blinking cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any
+
+from textual.app import App, SystemCommand
+from textual.command import CommandPalette, SearchIcon
+from textual.dom import DOMNode
+from textual.screen import Screen
+from textual.widgets import Input
+
+from tallyglass_tui.pages import PAGES
+
+_MOVES = ("list", "map", "text")
+"""The ids of keys that move a cursor begin with these: nobody looks for them by name."""
+
+
+class Palette(CommandPalette):
+    """Textual's palette, still."""
+
+    def on_mount(self) -> None:
+        """Stop the cursor from blinking: each blink would be sent over the link. Not every font has Textual's sign."""
+        self.query_one(Input).cursor_blink = False
+        self.query_one(SearchIcon).icon = ":"
+
+
+def commands(app: App[None], screen: Screen[Any]) -> Iterator[SystemCommand]:
+    """The pages, then every key of the screen but those that move a cursor, then the themes."""
+
+    def runner(action: str, node: DOMNode) -> Callable[[], Awaitable[bool]]:
+        return partial(app.run_action, action, node)
+
+    for spec in PAGES:
+        yield SystemCommand(f"{spec.title} ({spec.key})", spec.answers, runner(f"page('{spec.mode}')", app))
+    seen = {f"page('{spec.mode}')" for spec in PAGES}
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        moves = not binding.show and (binding.id or "").partition(".")[0] in _MOVES
+        if binding.id and active.enabled and binding.action not in seen and not moves:
+            seen.add(binding.action)
+            yield SystemCommand(binding.description, binding.tooltip or "", runner(binding.action, active.node))
+    yield SystemCommand("Theme", "Change the colours", app.action_change_theme)
