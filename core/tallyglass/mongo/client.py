@@ -70,11 +70,18 @@ def _certificate(client: Any, target: Target, driver: Driver) -> ClientCertifica
     secrets = {name.lower(): secret for name, secret in target.secrets}
     return ClientCertificate(
         target.options.get("tlscertificatekeyfile", ""),
-        # The driver has no other way to it, and makes another one when it has found the hosts of a DNS seed list.
-        lambda: client.options.pool_options._ssl_context,
+        lambda: tls_context(client),
         passphrase=secrets.get("tlscertificatekeyfilepassword"),
         renewable=driver is Driver.PYMONGO,
     )
+
+
+def tls_context(client: Any) -> Any:
+    """The ``ssl.SSLContext`` of a client; None without TLS, and where this PyMongo keeps it under another name.
+
+    PyMongo has no public way to it. It makes another one once it has resolved a DNS seed list: ask each time.
+    """
+    return getattr(client.options.pool_options, "_ssl_context", None)
 
 
 def _refused(error: Exception, target: Target) -> ConnectError:

@@ -27,8 +27,9 @@ _VALIDITY = re.compile(rb"\x30.(?:\x17\x0d\d{12}|\x18\x0f\d{14})Z(?:\x17\x0d(\d{
 class ClientCertificate:
     """The file that ``tlsCertificateKeyFile`` names; ``file`` is empty without one.
 
-    ``context`` gives the client's ``ssl.SSLContext``, None without TLS. ``renewable``: whether another certificate may
-    be put into it while it is in use, as it may where one thread opens all connections.
+    ``context`` gives the client's ``ssl.SSLContext``, None without TLS or where it cannot be had: then the certificate
+    is not renewed. ``renewable``: whether another certificate may be put into it while it is in use, as it may where
+    one thread opens all connections.
     """
 
     def __init__(
@@ -44,24 +45,28 @@ class ClientCertificate:
     def renew(self) -> None:
         """Read the file again where it was replaced: for connections from now on."""
         stamp = self._look() if self._renewable else None
-        if stamp is None or stamp == self._stamp:
+        context = self._context()
+        if context is None or stamp is None or stamp == self._stamp:
             return
         # Who renews it may still be writing: a file that cannot be used yet is tried again.
         with contextlib.suppress(OSError):
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-            self._load(self._context())
+            self._load(context)
             self._until = valid_until(self._file)
             self._stamp = stamp
 
     def explain(self, error: ReadError) -> ReadError:
         """The error, or a better one where a server that closes each connection may mean this certificate."""
-        if error.title != CLOSED or self._context() is None:
+        context = self._context()
+        # A certificate implies TLS, also where the context cannot be had.
+        if error.title != CLOSED or (context is None and not self._file):
             return error
         if not self._file:
             return _instead(error, "It may want a TLS client certificate (tlsCertificateKeyFile=/path/client.pem)")
         name = clean_name(self._file)
         if self._until and self._until <= datetime.now(UTC):
-            again = "it is read again by itself" if self._renewable else "then start anew: Motor reads it only once"
+            renewed = self._renewable and context is not None
+            again = "it is read again by itself" if renewed else "then restart: the driver reads it only once"
             return ReadError("Your TLS client certificate has expired.", f"Renew {name}; {again}.")
         return _instead(error, f"It may not trust your TLS client certificate, {name}")
 

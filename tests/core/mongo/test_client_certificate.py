@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from certificates import Authority
+from pymongo import AsyncMongoClient
 
 from programs import need
 from tallyglass.connection.secret import Secret
 from tallyglass.errors import ReadError
+from tallyglass.mongo.client import tls_context
 from tallyglass.mongo.client_certificate import ClientCertificate, valid_until
 from tallyglass.mongo.unreachable import unreachable
 
@@ -53,7 +57,7 @@ def test_what_a_server_that_closes_each_connection_may_mean(authority: Authority
     assert "It may want a TLS client certificate" in explained("")
     assert f"It may not trust your TLS client certificate, {good}, or refuse" in explained(good)
     assert explained(old).startswith(f"Your TLS client certificate has expired. Renew {old}; it is read again")
-    assert "start anew" in explained(old, renewable=False)
+    assert "then restart" in explained(old, renewable=False)
     assert "(db1:27017: connection closed)" in explained(good)
     refused = unreachable("db1:27017: Connection refused")
     assert explained(old, refused) == str(refused)
@@ -82,3 +86,23 @@ def test_it_is_read_again_once_it_is_whole(authority: Authority, tmp_path: Path)
     fixed.renew()
     assert context.loads == 1
     assert "expired" not in str(held.explain(CLOSED))
+
+
+async def test_the_context_is_where_this_pymongo_keeps_it() -> None:
+    async with AsyncMongoClient("mongodb://db1/?tls=true", connect=False) as client:
+        assert isinstance(tls_context(client), ssl.SSLContext)
+    async with AsyncMongoClient("mongodb://db1", connect=False) as client:
+        assert tls_context(client) is None
+
+
+def test_without_the_private_name_a_certificate_is_not_renewed_and_says_so(
+    authority: Authority, tmp_path: Path
+) -> None:
+    client = SimpleNamespace(options=SimpleNamespace(pool_options=SimpleNamespace()))
+    own = tmp_path / "own.pem"
+    authority.issue(own, -60)
+    held = ClientCertificate(str(own), lambda: tls_context(client))
+    authority.issue(own)
+    held.renew()
+    assert "has expired. Renew " in str(held.explain(CLOSED))
+    assert "then restart" in str(held.explain(CLOSED))
