@@ -144,10 +144,11 @@ def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "") -> int
     from tallyglass_tui.shell.feed import Feeds
     from tallyglass_tui.shell.run import open_target
     from tallyglass_tui.terminal.driver import BastionDriver
-    from tallyglass_tui.terminal.keys_first import put_keys_first
+    from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
 
     target = Target.parse(uri or "mongodb://bench/")
-    app = Dashboard(Session(target), Feeds(lambda: open_target(target) if uri else MadeUpGateway(rate, step)))  # type: ignore[arg-type,return-value]
+    session = Session(target, garbage=Garbage())
+    app = Dashboard(session, Feeds(lambda: open_target(target) if uri else MadeUpGateway(rate, step)))  # type: ignore[arg-type,return-value]
     app.driver_class = BastionDriver
     put_keys_first()
     if page != "counters":
@@ -166,13 +167,14 @@ def memory(ticks: int) -> int:
     from tallyglass_tui.oplog.page import OplogPage
     from tallyglass_tui.shell.app import Dashboard, Session
     from tallyglass_tui.shell.feed import Feeds
-    from tallyglass_tui.terminal.keys_first import put_keys_first
+    from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
 
     gateway = MadeUpGateway(0.0, 7)
     put_keys_first()
 
     async def day() -> list[float]:
-        app = Dashboard(Session(Target.parse("mongodb://bench/")), Feeds(lambda: gateway))  # type: ignore[arg-type,return-value]
+        session = Session(Target.parse("mongodb://bench/"), garbage=Garbage())
+        app = Dashboard(session, Feeds(lambda: gateway))  # type: ignore[arg-type,return-value]
         sizes: list[float] = []
         async with app.run_test(size=(80, 24)) as pilot:
             while not (isinstance(app.screen, CountersPage) and app.screen.data_age is not None):

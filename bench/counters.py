@@ -30,7 +30,7 @@ from tallyglass_tui.counters.cells import SORTS
 from tallyglass_tui.counters.page import CountersPage
 from tallyglass_tui.shell.app import Dashboard, Session
 from tallyglass_tui.shell.feed import Feeds
-from tallyglass_tui.terminal.keys_first import put_keys_first
+from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
 
 DB = "bench"
 _TICK = 0.001
@@ -121,7 +121,7 @@ async def measure(uri: str, refreshes: int, touch: Any) -> list[Refresh]:
     holds = Holds()
     rows: list[Refresh] = []
     began = time.perf_counter()
-    async with closing(watch(gateway, WatchSettings(refresh_seconds=1.0))) as snapshots:
+    async with closing(watch(gateway, WatchSettings(refresh_seconds=1.0, garbage=Garbage()))) as snapshots:
         async for snapshot in snapshots:
             seconds = time.perf_counter() - began
             finds = commands.finds.values()
@@ -141,7 +141,7 @@ async def press_keys(uri: str, total: int) -> list[Key]:
     """Sort the counters page by every column, reverse and filter it, while its feed goes on."""
     target = Target.parse(uri)
     feeds = Feeds(lambda: open_gateway(target))
-    app = Dashboard(Session(target), feeds)
+    app = Dashboard(Session(target, garbage=Garbage()), feeds)
     rows: list[Key] = []
     async with app.run_test(size=(120, 40)) as pilot:
         page = app.screen

@@ -28,7 +28,7 @@ from tallyglass_tui.widgets.row_list import RowList
 from tallyglass_tui.widgets.text_line import TextLines
 
 if TYPE_CHECKING:
-    from tallyglass.counters.follow.watch import WatchSettings
+    from tallyglass_tui.shell.app import Session
 
 _AT_ONCE = 1_000
 """Counters that are filtered and sorted while the screen waits: some milliseconds."""
@@ -42,11 +42,11 @@ _NONE = (
 )
 
 
-def _watch(gateway: Gateway, settings: WatchSettings | None) -> AsyncIterator[CountersSnapshot]:
+def _watch(gateway: Gateway, session: Session) -> AsyncIterator[CountersSnapshot]:
     """The feed; imported in the background thread, since the driver comes with it."""
     from tallyglass.counters.follow.watch import WatchSettings, watch
 
-    return watch(gateway, settings or WatchSettings())
+    return watch(gateway, replace(session.watch or WatchSettings(), garbage=session.garbage))
 
 
 class CountersPage(Page):
@@ -78,8 +78,8 @@ class CountersPage(Page):
 
     def start(self) -> None:
         """Watch the counters."""
-        settings = self.dashboard.session.watch
-        self.subscribe(self.feeds.follow("counters", lambda gateway: _watch(gateway, settings)), self.show_snapshot)
+        session = self.dashboard.session
+        self.subscribe(self.feeds.follow("counters", lambda gateway: _watch(gateway, session)), self.show_snapshot)
         self._show_table()
 
     def show_snapshot(self, snapshot: CountersSnapshot) -> None:

@@ -21,6 +21,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from tallyglass.connection.target import Target
+from tallyglass.counters.follow.garbage import LEAVE_ALONE, GarbagePolicy
 from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
@@ -52,13 +53,15 @@ _BROKEN = 70
 class Session:
     """What the dashboard was started with.
 
-    ``label`` is the name of a profile, such as PROD; ``watch`` says how counters are watched.
+    ``label`` is the name of a profile, such as PROD; ``watch`` says how counters are watched; ``garbage`` is what the
+    process may do about its garbage collector meanwhile: nothing where the app is only a part of it.
     """
 
     target: Target
     backup: Path | None = None
     label: str = ""
     watch: WatchSettings | None = None
+    garbage: GarbagePolicy = LEAVE_ALONE
 
 
 async def watch_deployment(gateway: Gateway) -> AsyncIterator[Deployment]:

@@ -10,7 +10,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass_tui.shell.app import Dashboard, Session
 from tallyglass_tui.shell.feed import Feeds
 from tallyglass_tui.terminal.driver import BastionDriver
-from tallyglass_tui.terminal.keys_first import put_keys_first
+from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.watch import WatchSettings
@@ -23,7 +23,7 @@ def run_dashboard(
 
     Raises ConnectError for a target that cannot be used. stdin and stderr must be the terminal.
     """
-    session = Session(target, backup, label, watch)
+    session = Session(target, backup, label, watch, Garbage())
     app = Dashboard(session, Feeds(lambda: open_target(target)))
     app.driver_class = BastionDriver
     put_keys_first()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 SLICE_SECONDS = 0.008
 """Pure work between two turns of the event loop."""
@@ -33,25 +30,3 @@ class Pacer:
         self._since = time.perf_counter()
         self._waiting = False
         self._turn.set()
-
-
-@contextmanager
-def many_objects() -> Iterator[None]:
-    """For building tens of thousands of objects that will live long.
-
-    The cyclic garbage collector would walk all of them again and again while they grow, and hold the loop for
-    longer each time. It rests meanwhile; what there is afterwards is set aside for good, as long-lived.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            set_aside()
-            gc.enable()
-
-
-def set_aside() -> None:
-    """Take all objects there are for long-lived: the cyclic garbage collector will not walk them any more."""
-    gc.freeze()

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from tallyglass.counters.follow.collection import Collection
 from tallyglass.counters.follow.drift import DriftCheck
+from tallyglass.counters.follow.garbage import LEAVE_ALONE, GarbagePolicy
 from tallyglass.counters.follow.order import Order
-from tallyglass.counters.follow.pacer import Pacer, many_objects, set_aside
+from tallyglass.counters.follow.pacer import Pacer
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.past import MOST_SAVED, PastReader
 from tallyglass.counters.recognise.config import CountersConfig
@@ -42,13 +43,15 @@ _SETTLED_AT_ONCE = 2_000
 class WatchSettings:
     """How counters are watched. ``history_path`` is the file that keeps samples across runs; None keeps none.
 
-    ``oplog_history`` lets the past be read from the oplog.
+    ``oplog_history`` lets the past be read from the oplog. ``garbage`` is what this process does about its garbage
+    collector while many counters are followed.
     """
 
     refresh_seconds: float = 1.0
     config: CountersConfig | None = None
     history_path: Path | None = None
     oplog_history: bool = True
+    garbage: GarbagePolicy = LEAVE_ALONE
 
 
 async def look(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> CountersSnapshot:
@@ -99,7 +102,8 @@ class Watcher:
         self._collections: dict[Namespace, Collection] = {}
         self._order = Order()
         self._settled = 0
-        self._set_aside = False
+        self._garbage = settings.garbage
+        self._said_built = False
         self._targeted: list[Tracker] = []
         self._last: CountersSnapshot | None = None
         self._drift = DriftCheck(gateway)
@@ -110,7 +114,7 @@ class Watcher:
         await self._discovery.advance(seconds)
         self._follow_places()
         new = sum(not collection.found for collection in self._collections.values())
-        with many_objects() if new >= _MANY_COLLECTIONS else nullcontext():
+        with self._garbage.building() if new >= _MANY_COLLECTIONS else nullcontext():
             return await self._look()
 
     async def _look(self) -> CountersSnapshot:
@@ -202,9 +206,9 @@ class Watcher:
 
     def _all_settled(self, count: int) -> None:
         # By now every view was made anew once, and most will not be again.
-        if count >= _MANY_COUNTERS and not self._set_aside:
-            self._set_aside = True
-            set_aside()
+        if count >= _MANY_COUNTERS and not self._said_built:
+            self._said_built = True
+            self._garbage.built()
 
     async def _foresee(self, trackers: list[Tracker], now: float, pacer: Pacer) -> None:
         """Work out the forecasts of what moved, then let some counters at rest age, for a bounded time."""

@@ -1,0 +1,83 @@
+"""The garbage collector belongs to the program that imports the library: only a policy handed in may touch it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import tallyglass
+from tallyglass.counters.follow.garbage import LEAVE_ALONE, GarbagePolicy
+from tallyglass.counters.follow.watch import Watcher, WatchSettings
+from tallyglass.mongo.gateway import CollectionInfo, Namespace
+
+COLLECTIONS = 9
+
+
+class ManyCounters:
+    """A gateway on one database of many collections with a counter each."""
+
+    async def command(self, name: str, value: object = 1, **_: object) -> dict[str, Any]:
+        return {}
+
+    async def list_databases(self) -> list[str]:
+        return ["shop"]
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        return [CollectionInfo(Namespace(db, f"tenant_{n}_counters")) for n in range(COLLECTIONS)]
+
+    async def list_indexes(self, ns: Namespace) -> list[dict[str, Any]]:
+        return []
+
+    async def estimate(self, ns: Namespace) -> int:
+        return 1
+
+    async def find_one(self, ns: Namespace, query: object, **_: object) -> None:
+        return None
+
+    async def find(self, ns: Namespace, query: object, **_: object) -> AsyncIterator[dict[str, Any]]:
+        yield {"_id": "orders", "seq": 41}
+
+
+class Recorded:
+    """A policy that records what it was told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        self.said.append("begin")
+        yield
+        self.said.append("end")
+
+    def built(self) -> None:
+        self.said.append("built")
+
+
+def test_no_module_of_the_library_imports_gc() -> None:
+    for file in Path(tallyglass.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [node.module] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert "gc" not in names, file
+
+
+async def test_a_watch_of_many_new_collections_says_so_to_the_policy_once() -> None:
+    policy = Recorded()
+    watcher = Watcher(ManyCounters(), WatchSettings(garbage=policy))  # type: ignore[arg-type]
+    assert len((await watcher.refresh(5.0)).counters) == COLLECTIONS
+    assert policy.said == ["begin", "end"]
+    await watcher.refresh(5.0)
+    assert policy.said == ["begin", "end"]
+    await watcher.close()
+
+
+def test_without_a_policy_the_collector_is_left_alone() -> None:
+    policy: GarbagePolicy = WatchSettings().garbage
+    assert policy is LEAVE_ALONE
+    building: AbstractContextManager[object] = policy.building()
+    with building:
+        policy.built()
