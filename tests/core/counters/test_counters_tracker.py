@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from tallyglass.counters.follow.collection import Collection
 from tallyglass.counters.follow.pacer import Pacer
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import Past, pool_levels, scattered, value_after
+from tallyglass.counters.history.past import PastReader
 from tallyglass.counters.history.store import SampleStore
 from tallyglass.counters.recognise.discovery import Place
 from tallyglass.counters.snapshot import Counter, Flag, NumericType
@@ -230,10 +232,64 @@ def test_store_keeps_thins_and_is_private(tmp_path: Path) -> None:
     store.close()
 
 
-def test_store_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
+    """All connections that the store makes."""
+    made: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def recorded(*args: Any, **options: Any) -> sqlite3.Connection:
+        made.append(connect(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", recorded)
+    return made
+
+
+def assert_closed(connections: list[sqlite3.Connection]) -> None:
+    for connection in connections:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+
+
+def test_store_says_what_is_wrong_with_a_file(tmp_path: Path, connections: list[sqlite3.Connection]) -> None:
     path = tmp_path / "counters.sqlite"
     path.write_bytes(b"not a database" * 100)
+    store = SampleStore(path)
     with pytest.raises(InputError, match="cannot be used") as caught:
-        SampleStore(path)
+        store.load("here")
+    assert len(connections) == 1
+    assert_closed(connections)
     assert "--no-history" in caught.value.advice
     assert isinstance(caught.value.__cause__, sqlite3.Error)
+
+
+class ReplicaSetGateway:
+    """A gateway on a replica set that is known by its name."""
+
+    async def command(self, name: str, value: object = 1, **_: object) -> dict[str, Any]:
+        return {"setName": "rs0", "hosts": ["db1:27017"]}
+
+
+def test_history_that_fails_is_closed_and_reported(tmp_path: Path, connections: list[sqlite3.Connection]) -> None:
+    path = tmp_path / "counters.sqlite"
+    past = PastReader(ReplicaSetGateway(), path, oplog=False)  # type: ignore[arg-type]
+    asyncio.run(past.mark([Shop().collection]))
+    assert not past.troubles
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("DROP TABLE sample")
+    shop = Shop()
+    shop.look(T0, {"_id": "a", "seq": 1})
+    asyncio.run(past.save([shop.tracker()], T0))
+    (trouble,) = past.troubles.values()
+    assert "cannot be used" in trouble.title
+    assert_closed(connections)
+    asyncio.run(past.close())
+
+
+def test_a_store_that_is_closed_opens_no_file(tmp_path: Path, connections: list[sqlite3.Connection]) -> None:
+    store = SampleStore(tmp_path / "counters.sqlite")
+    store.close()
+    with pytest.raises(InputError, match="closed"):
+        store.load("here")
+    assert not connections

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -58,11 +58,10 @@ class Recorded:
 
 
 def test_no_module_of_the_library_imports_gc() -> None:
-    for file in Path(tallyglass.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            names = [node.module] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            assert "gc" not in names, file
+    imports_gc = re.compile(r"^\s*(import|from) gc\b", re.MULTILINE)
+    files = list(Path(tallyglass.__file__).parent.rglob("*.py"))
+    assert files
+    assert [file for file in files if imports_gc.search(file.read_text("utf-8"))] == []
 
 
 async def test_a_watch_of_many_new_collections_says_so_to_the_policy_once() -> None:

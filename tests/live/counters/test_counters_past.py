@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -122,7 +124,8 @@ async def test_samples_of_earlier_runs_reach_beyond_the_oplog(one_member: Replic
         client.shop.counters.insert_one({"_id": "orders", "seq": 10_000})
     await look_at(one_member, settings)
     store = SampleStore(path)
-    (deployment,) = {row[0] for row in store._base.execute("SELECT deployment FROM sample")}
+    with closing(sqlite3.connect(path)) as connection:
+        (deployment,) = {row[0] for row in connection.execute("SELECT deployment FROM sample")}
     now = time.time()
     key = "shop.counters/orders/seq"
     hours = [(key, Past(now - n * 3600, 10_000 - n * 10, NumericType.INT32)) for n in range(2, 24 * 15)]

@@ -125,7 +125,7 @@ class PastReader:
         try:
             await asyncio.to_thread(self._store.save, self._deployment, rows, now)
         except InputError as error:
-            self._give_up(error)
+            await self._give_up(error)
 
     async def close(self) -> None:
         """Close the file."""
@@ -143,11 +143,11 @@ class PastReader:
         if self._path is None or not self._deployment:
             return
         try:
-            self._store = await asyncio.to_thread(SampleStore, self._path)
+            self._store = SampleStore(self._path)
             self._stored = await asyncio.to_thread(self._store.load, self._deployment)
             self._saved = {key: (pasts[-1].at, float(pasts[-1].number)) for key, pasts in self._stored.items()}
         except InputError as error:
-            self._give_up(error)
+            await self._give_up(error)
 
     async def _read_oplog(self, new: Sequence[Collection], until: Timestamp, seconds: float, pacer: Pacer) -> Values:
         paths = {collection.place.ns: collection.paths() for collection in new if collection.trackers}
@@ -172,7 +172,8 @@ class PastReader:
             trouble_of(str(OPLOG), error), title=f"The past of counters is not read. {clean(error.title)}"
         )
 
-    def _give_up(self, error: InputError) -> None:
+    async def _give_up(self, error: InputError) -> None:
+        await self.close()
         self._store = None
         self.troubles[_HISTORY] = Trouble("", clean(error.title), clean(error.advice))
 
