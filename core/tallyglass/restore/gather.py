@@ -1,11 +1,10 @@
-"""Find out everything that one plan needs to know, in the order in which one answer allows the next question."""
+"""Read everything that a plan rests on, stage by stage, in the order in which one answer allows the next question."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tallyglass.deployment.cluster import look_at
@@ -14,19 +13,20 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, read_backup
+from tallyglass.restore.assess import assess
+from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, Contents, read_backup
 from tallyglass.restore.backup.data_files import read_running
-from tallyglass.restore.facts import Facts
-from tallyglass.restore.impact.loss import LossCount
-from tallyglass.restore.impact.reissue import Found as CounterFacts
-from tallyglass.restore.impact.reissue import find_reissues
-from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.model.plan import Slice
+from tallyglass.restore.raw.oplog import edge, stamp, window
 from tallyglass.restore.replay import coverage
-from tallyglass.restore.replay.base import read_base
+from tallyglass.restore.replay.base import BaseFacts, read_base
 from tallyglass.restore.replay.capped import removals
+from tallyglass.restore.replay.coverage import Start
+from tallyglass.restore.replay.expectation import expect
 from tallyglass.restore.replay.replay import Replay
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.spare import feature_version, look_at_spare
+from tallyglass.restore.stages import Assessed, Covered, Findings, Inputs, Located, Replayed
 from tallyglass.restore.tools import toolset
 from tallyglass.restore.tools.tool_uri import tool_uri
 from tallyglass.restore.tools.toolset import version_pair
@@ -65,164 +65,171 @@ class RestoreRequest:
             return self.incident.limit
         raise InputError("A restore needs a point.", "Name the moment to return to, or an incident.")
 
+    @property
+    def full_spare_uri(self) -> str:
+        """The URI of the spare that was named."""
+        return self.spare_uri or f"mongodb://{self.spare}/?directConnection=true"
 
-async def gather(gateway: Gateway, request: RestoreRequest) -> Facts:
-    """All facts for the plan. Raises the errors of the gateway, and InputError for what cannot be read."""
+
+async def gather(gateway: Gateway, request: RestoreRequest) -> Findings:
+    """Go as far through the stages as the facts allow. Raises the errors of the gateway, and InputError for what cannot
+    be read."""
+    inputs = await _inputs(gateway, request)
+    if inputs.deployment.sharded or not inputs.deployment.has_oplog:
+        return Findings(inputs)
+    try:
+        located = await _locate(gateway, inputs)
+    except PrivilegeError as error:
+        return Findings(inputs, unreadable=error.title)
+    return Findings(inputs, await _prove(gateway, request, located))
+
+
+async def _inputs(gateway: Gateway, request: RestoreRequest) -> Inputs:
     limit = request.limit
     deployment = await look_at(gateway)
     contents = await asyncio.to_thread(read_backup, request.backup, request.backup_start)
-    facts = Facts(limit, deployment, contents, request.incident)
-    facts.tools = await asyncio.to_thread(toolset.installed)
+    inputs = Inputs(
+        limit,
+        deployment,
+        contents,
+        request.incident,
+        tools=await asyncio.to_thread(toolset.installed),
+        free_bytes=_free_bytes(request.work_dir),
+    )
     if deployment.sharded or not deployment.has_oplog:
-        return facts
-    _name_servers(facts, request)
-    await _look_at_spare(facts, request)
-    try:
-        await _look_at_oplog(gateway, facts)
-    except PrivilegeError as error:
-        facts.unreadable = error.title
-        return facts
-    await _look_at_window(gateway, facts, request)
-    facts.free_bytes = _free_bytes(request.work_dir)
-    return facts
+        return inputs
+    return await _look_at_spare(_with_uris(inputs, request), request)
 
 
-def _name_servers(facts: Facts, request: RestoreRequest) -> None:
+def _with_uris(inputs: Inputs, request: RestoreRequest) -> Inputs:
     try:
-        facts.source_uri = tool_uri(request.source_uri, facts.deployment.set_name)
-        if request.spare or request.spare_uri:
-            facts.spare_uri = tool_uri(request.spare_uri or f"mongodb://{request.spare}/")
-        elif facts.contents.backup.form != DATA_FILES:
-            facts.own_spare = request.own_spare_port
-            facts.spare_uri = tool_uri(own_spare.uri(request.own_spare_port))
+        source = tool_uri(request.source_uri, inputs.deployment.set_name)
     except InputError as error:
-        facts.uri_trouble = str(error)
-
-
-async def _look_at_oplog(gateway: Gateway, facts: Facts) -> None:
-    facts.fcv = await feature_version(gateway)
-    facts.majority = await coverage.majority(gateway)
-    known = facts.contents.backup.start
-    if known is None or facts.limit.t == 0:
-        return
-    exact = facts.contents.backup.source == "sidecar" or facts.contents.backup.form == DATA_FILES
-    back_off = 0 if exact else coverage.BACK_OFF_SECONDS
-    facts.start = await coverage.choose_start(gateway, known, back_off)
-    facts.at_limit = await coverage.edge(gateway, 1, {"ts": {"$gte": coverage.stamp(facts.limit)}})
-
-
-async def _look_at_window(gateway: Gateway, facts: Facts, request: RestoreRequest) -> None:
-    start, spare = facts.start, facts.spare
-    if start is None or start.ts is None or start.newest is None or facts.limit <= start.ts:
-        return
-    if facts.contents.backup.form == DATA_FILES and (spare is None or spare.trouble):
-        return  # only the spare that runs on them says what they hold
-    archive = facts.contents.backup.path if facts.contents.backup.form == ARCHIVE else None
-    replay = await _replay(gateway, facts, frozenset())
-    facts.base = await asyncio.to_thread(read_base, facts.contents.collections, replay.catalog, archive)
-    without = replay.groups_to_leave_out() | (frozenset() if replay.upserts else frozenset(facts.base.dead_updates))
-    if without and not replay.unexplained():
-        replay = await _replay(gateway, facts, without)
-        facts.base = await asyncio.to_thread(read_base, facts.contents.collections, replay.catalog, archive)
-    replay.finish()
-    facts.replay = replay
-    facts.open_at_limit = replay.open_transactions()
-    facts.cut_off_in_group = _same_group(facts.before_limit, facts.at_limit)
-    facts.loss = await _count_loss(gateway, facts)
-    first = facts.start.ts if facts.start else None
-    if first is None:
-        return
-    facts.counters = await _look_at_counters(gateway, facts, request, first, archive)
-    facts.start = await coverage.still_covered(gateway, facts.start or start)
-    if start.oldest is not None:
-        facts.hours_left = await coverage.hours_left(gateway, first, start.oldest, start.newest)
-
-
-async def _look_at_counters(
-    gateway: Gateway, facts: Facts, request: RestoreRequest, first: Ts, archive: Path | None
-) -> CounterFacts:
-    assert facts.loss is not None
-    look = functools.partial(find_reissues, gateway, facts.contents.collections, facts.loss.changed, first, facts.limit)
-    if facts.contents.backup.form != DATA_FILES:
-        return await look(archive=archive)
-    copy = open_gateway(_spare_uri(request))
+        return replace(inputs, uri_trouble=str(error))
+    inputs = replace(inputs, source_uri=source)
     try:
-        return await look(copy=copy)
-    finally:
-        await copy.close()
+        if request.spare or request.spare_uri:
+            return replace(inputs, spare_uri=tool_uri(request.spare_uri or f"mongodb://{request.spare}/"))
+        if inputs.contents.backup.form != DATA_FILES:
+            port = request.own_spare_port
+            return replace(inputs, spare_uri=tool_uri(own_spare.uri(port)), own_spare=port)
+    except InputError as error:
+        return replace(inputs, uri_trouble=str(error))
+    return inputs
 
 
-async def _replay(gateway: Gateway, facts: Facts, without: frozenset[Ts]) -> Replay:
-    """Go through the window, from further back where a transaction in it begins before."""
-    version = version_pair(facts.deployment.version)
-    running = facts.contents.backup.form == DATA_FILES
-    assert facts.start is not None
-    assert facts.start.ts is not None
-    while True:
-        at = facts.start.ts
-        replay = Replay(
-            facts.contents.collections,
-            upserts=version is None or version < NO_UPSERT_SINCE,
-            removals=removals(version),
-            running=running,
-            without=without,
-            begun_after=facts.contents.backup.start,
-        )
-        async for entry in coverage.window(gateway, at, facts.limit):
-            replay.feed(entry)
-            facts.before_limit = entry if entry.op != "n" else facts.before_limit
-        if not replay.unlinked:
-            return replay
-        beginnings = [await coverage.chain_beginning(gateway, link) for link in replay.unlinked.values()]
-        earliest = min((ts for ts in beginnings if ts is not None), default=None)
-        if None in beginnings or earliest is None or earliest >= at:
-            facts.lost_beginning = min(replay.unlinked.values())
-            return replay
-        facts.start, facts.moved_for_transaction = coverage.moved(facts.start, earliest), True
-
-
-async def _count_loss(gateway: Gateway, facts: Facts) -> LossCount:
-    loss = LossCount(facts.incident)
-    for chain in facts.open_at_limit:
-        if chain.entries[0].txn is not None:
-            loss.begin(chain.entries[0].txn, chain.entries)
-    async for entry in coverage.window(gateway, facts.limit):
-        loss.feed(entry)
-    return loss
-
-
-def _same_group(before: Entry | None, at_limit: Entry | None) -> bool:
-    """Whether the entry before the point belongs to the same act as the one at it."""
-    if before is None or at_limit is None:
-        return False
-    if at_limit.command == "dropDatabase":
-        return before.command == "drop" and before.db == at_limit.db
-    same = (before.op, before.ns) == (at_limit.op, at_limit.ns) and at_limit.op in ("u", "d")
-    return same and not before.linked and not at_limit.linked and at_limit.ts.t - before.ts.t <= 1
-
-
-async def _look_at_spare(facts: Facts, request: RestoreRequest) -> None:
-    if facts.own_spare or facts.spare_uri is None:
-        return
-    address = request.spare or facts.spare_uri.hosts[0]
-    uri = _spare_uri(request)
+async def _look_at_spare(inputs: Inputs, request: RestoreRequest) -> Inputs:
+    if inputs.own_spare or inputs.spare_uri is None:
+        return inputs
+    address = request.spare or inputs.spare_uri.hosts[0]
+    uri = request.full_spare_uri
+    contents = inputs.contents
     try:
         gateway = open_gateway(uri, serverSelectionTimeoutMS=5_000)
     except TallyglassError as error:
-        facts.uri_trouble = str(error)
-        return
+        return replace(inputs, uri_trouble=str(error))
     try:
-        facts.spare = await look_at_spare(gateway, address)
-        if facts.contents.backup.form == DATA_FILES and not facts.spare.trouble:
-            facts.contents = await read_running(gateway, facts.contents)
+        spare = await look_at_spare(gateway, address)
+        if contents.backup.form == DATA_FILES and not spare.trouble:
+            contents = await read_running(gateway, contents)
     finally:
         await gateway.close()
-    if facts.spare.set_name:
-        facts.spare_uri = tool_uri(uri, facts.spare.set_name)
+    spare_uri = tool_uri(uri, spare.set_name) if spare.set_name else inputs.spare_uri
+    return replace(inputs, spare=spare, contents=contents, spare_uri=spare_uri)
 
 
-def _spare_uri(request: RestoreRequest) -> str:
-    return request.spare_uri or f"mongodb://{request.spare}/?directConnection=true"
+async def _locate(gateway: Gateway, inputs: Inputs) -> Located:
+    located = Located(inputs, await feature_version(gateway), await coverage.majority(gateway))
+    backup = inputs.contents.backup
+    if backup.start is None or inputs.limit.t == 0:
+        return located
+    exact = backup.source == "sidecar" or backup.form == DATA_FILES
+    start = await coverage.choose_start(gateway, backup.start, 0 if exact else coverage.BACK_OFF_SECONDS)
+    at_limit = await edge(gateway, 1, {"ts": {"$gte": stamp(inputs.limit)}})
+    return replace(located, start=start, at_limit=at_limit)
+
+
+async def _prove(
+    gateway: Gateway, request: RestoreRequest, located: Located
+) -> Located | Covered | Replayed | Assessed:
+    inputs, start = located.inputs, located.start
+    backup, spare = inputs.contents.backup, inputs.spare
+    if not isinstance(start, Start) or inputs.limit <= start.ts:
+        return located
+    if backup.form == DATA_FILES and (spare is None or spare.trouble):
+        return located  # only the spare that runs on them says what they hold
+    replayed = await _replay(gateway, located, start)
+    copy = open_gateway(request.full_spare_uri) if backup.form == DATA_FILES else None
+    try:
+        return await assess(gateway, replayed, copy)
+    finally:
+        if copy is not None:
+            await copy.close()
+
+
+async def _replay(gateway: Gateway, located: Located, start: Start) -> Replayed:
+    """Read the window and the backup; both once more where entries have to be left out of the replay."""
+    contents = located.inputs.contents
+    covered = await _cover(gateway, located, start, frozenset())
+    base = await _read_base(contents, covered.replay)
+    replay = covered.replay
+    without = replay.groups_to_leave_out() | (frozenset() if replay.upserts else frozenset(base.dead_updates))
+    if without and not replay.unexplained():
+        covered = await _cover(gateway, located, covered.start, without)
+        base = await _read_base(contents, covered.replay)
+    covered.replay.finish()
+    return Replayed(covered, base, expect(covered.replay.catalog, base), _slice(covered))
+
+
+async def _read_base(contents: Contents, replay: Replay) -> BaseFacts:
+    archive = contents.backup.path if contents.backup.form == ARCHIVE else None
+    return await asyncio.to_thread(read_base, contents.collections, replay.catalog, archive)
+
+
+async def _cover(gateway: Gateway, located: Located, start: Start, without: frozenset[Ts]) -> Covered:
+    """Go through the window, from further back where a transaction in it begins before."""
+    inputs = located.inputs
+    version = version_pair(inputs.deployment.version)
+    while True:
+        replay = Replay(
+            inputs.contents.collections,
+            upserts=version is None or version < NO_UPSERT_SINCE,
+            removals=removals(version),
+            running=inputs.contents.backup.form == DATA_FILES,
+            without=without,
+            begun_after=inputs.contents.backup.start,
+        )
+        before_limit = None
+        async for entry in window(gateway, start.ts, inputs.limit):
+            replay.feed(entry)
+            before_limit = entry if entry.op != "n" else before_limit
+        beginnings = [await coverage.chain_beginning(gateway, link) for link in replay.unlinked.values()]
+        earliest = min((ts for ts in beginnings if ts is not None), default=None)
+        torn = None in beginnings or (earliest is not None and earliest >= start.ts)
+        if torn or earliest is None:
+            return Covered(
+                located,
+                start,
+                replay,
+                before_limit,
+                lost_beginning=min(replay.unlinked.values()) if torn else None,
+                open_at_limit=tuple(replay.open_transactions()),
+                hours_left=await coverage.hours_left(gateway, start.ts, start.oldest, start.newest),
+            )
+        start = coverage.moved(start, earliest)
+
+
+def _slice(covered: Covered) -> Slice | None:
+    """What the replay file will hold: the window, and the entry at the limit, which proves that it reaches it."""
+    replay, at = covered.replay, covered.located.at_limit
+    found = None
+    if replay.first is not None and replay.last is not None:
+        found = Slice(replay.entries, replay.first, replay.last, replay.bytes)
+    if at is None or at.ts != covered.inputs.limit or covered.located.limit_is_left_out:
+        return found
+    if found is None:
+        return Slice(1, at.ts, at.ts, at.size)
+    return Slice(found.entries + 1, found.first, at.ts, found.bytes + at.size)
 
 
 def _free_bytes(work_dir: str) -> int | None:

@@ -13,12 +13,14 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import Contents, StoredCollection, read_backup
 from tallyglass.restore.backup.bson_file import id_key
-from tallyglass.restore.checks.checks_window import meaning
-from tallyglass.restore.facts import Facts
+from tallyglass.restore.checks.checks_live import live_data
 from tallyglass.restore.impact.loss import Changed, LossCount
 from tallyglass.restore.model.plan import Backup, Return, Strategy
 from tallyglass.restore.replay.base import BaseFacts, read_base
 from tallyglass.restore.replay.catalog import Catalog, Collection
+from tallyglass.restore.replay.coverage import Start
+from tallyglass.restore.replay.replay import Replay
+from tallyglass.restore.stages import Assessed, Covered, Findings, Inputs, Located, Replayed
 
 
 def test_an_update_of_a_user_is_no_lack_of_the_backup() -> None:
@@ -75,10 +77,13 @@ def test_ids_that_no_counter_handed_out(
     strategy: Strategy, numbers: tuple[int, int] | None, largest: dict[str, int | None], said: str
 ) -> None:
     backup = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog")
-    facts = Facts(Ts(9, 1), Deployment(Kind.REPLICA_SET, version="6.0.5", set_name="rs"), Contents(backup))
-    facts.loss, facts.base = LossCount(), BaseFacts(largest=largest)
-    facts.loss.changed["s.c"] = Changed(inserts=2, numbers=numbers)
-    facts.returns = (Return("s.c", strategy, "s.c_pitr"),)
-    titles = [check.title for check in meaning(facts) if check.id == "ids"]
+    inputs = Inputs(Ts(9, 1), Deployment(Kind.REPLICA_SET, version="6.0.5", set_name="rs"), Contents(backup))
+    start = Start(Ts(5, 1), 0, Ts(1, 1), Ts(9, 1))
+    covered = Covered(Located(inputs, "6.0", Ts(9, 1), start), start, Replay({}))
+    loss = LossCount()
+    loss.changed["s.c"] = Changed(inserts=2, numbers=numbers)
+    returns = (Return("s.c", strategy, "s.c_pitr"),)
+    assessed = Assessed(Replayed(covered, BaseFacts(largest=largest)), loss, Ts(9, 1), returns=returns)
+    titles = [check.title for check in live_data(Findings(inputs, assessed)) if check.id == "ids"]
     assert len(titles) == (1 if said else 0)
     assert all("1001 to 1042" in title and said in title for title in titles)

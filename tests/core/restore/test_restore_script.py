@@ -35,9 +35,9 @@ from tallyglass.restore.model.plan import (
     Strategy,
 )
 from tallyglass.restore.replay.oplog_query import oplog_query
-from tallyglass.restore.runbook.commands import Order, commands
-from tallyglass.restore.runbook.order import escape_pattern
+from tallyglass.restore.runbook.commands import commands
 from tallyglass.restore.runbook.runbook import script
+from tallyglass.restore.runbook.spec import RunbookSpec, escape_pattern
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import WorkDir
 from tallyglass.restore.tools.tool_uri import tool_uri
@@ -46,10 +46,10 @@ LIMIT = Ts(1_795_197_974, 14)
 NAME = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
-def order(work: str = "/w", db: str = "shop", name: str = "orders") -> Order:
+def spec(work: str = "/w", db: str = "shop", name: str = "orders") -> RunbookSpec:
     ns = f"{db}.{name}"
     backup = Backup(Path("/backups/to day"), "directory", False, Ts(5, 1), Ts(6, 1), "oplog")
-    return Order(
+    return RunbookSpec(
         work=WorkDir(work),
         source=tool_uri("mongodb://h:1/", "rs"),
         spare=tool_uri("mongodb://s:2/"),
@@ -73,7 +73,7 @@ def plan(*steps: Command) -> Plan:
 @settings(max_examples=25, deadline=None)
 @given(db=NAME, name=NAME)
 def test_every_argument_arrives_byte_for_byte(db: str, name: str) -> None:
-    made = [step for step in commands(order("/tmp/a b", db, name)) if step.argv]
+    made = [step for step in commands(spec("/tmp/a b", db, name)) if step.argv]
     lines = [step.shell for step in made]
     assert all(line.isascii() and line.isprintable() for line in lines), "one line of printable ASCII"
     # Each tool becomes a function that prints what it was given.
@@ -86,11 +86,11 @@ def test_every_argument_arrives_byte_for_byte(db: str, name: str) -> None:
 
 def test_patterns_and_limits() -> None:
     assert escape_pattern("a*b\\c") == "a\\*b\\\\c"
-    restore = next(step for step in commands(order()) if "--oplogReplay" in step.argv)
+    restore = next(step for step in commands(spec()) if "--oplogReplay" in step.argv)
     assert f"--oplogLimit={LIMIT}" in restore.argv
     assert {"--drop", "--stopOnError", "--bypassDocumentValidation"} <= set(restore.argv)
     assert "--preserveUUID" not in restore.argv
-    spare = next(step for step in commands(replace(order(), set_name="rs")) if "counters-spare.js" in step.shell)
+    spare = next(step for step in commands(replace(spec(), set_name="rs")) if "counters-spare.js" in step.shell)
     assert spare.shell.index('mustNotBeSet("rs")') < spare.shell.index("updateOne(")
     query = json.loads(oplog_query(Ts(5, 1), LIMIT, (Ts(7, 2),)))
     assert query["ts"]["$lte"] == {"$timestamp": {"t": LIMIT.t, "i": LIMIT.i}}
@@ -203,7 +203,7 @@ def test_only_what_is_needed_is_asked_for(tmp_path: Path) -> None:
 
 def test_mongod_is_needed_where_a_spare_is_started_and_not_for_what_a_folder_is_called() -> None:
     assert "USES_MONGOD=0" in script(plan(step("cp -a '/backups/mongod 6.0' /w")))
-    assert "USES_MONGOD=1" in script(plan(*commands(replace(order(), own_spare=27117))))
+    assert "USES_MONGOD=1" in script(plan(*commands(replace(spec(), own_spare=27117))))
 
 
 def test_two_runs_of_one_script_do_not_meet(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def wait_for(path: Path) -> None:
 
 
 def test_an_oplog_copy_that_changed_is_not_replayed(tmp_path: Path) -> None:
-    steps = commands(order(str(tmp_path)))
+    steps = commands(spec(str(tmp_path)))
     (apart,) = [made for made in steps if "manifest" in made.shell and not made.argv]
     (replay,) = [made for made in steps if "--oplogReplay" in made.argv]
     check = replay.shell.partition(" && ")[0]
@@ -262,7 +262,7 @@ def test_an_oplog_copy_that_changed_is_not_replayed(tmp_path: Path) -> None:
 
 
 def test_data_files_are_replayed_on_once(tmp_path: Path) -> None:
-    held = order(str(tmp_path))
+    held = spec(str(tmp_path))
     held = replace(held, contents=Contents(replace(held.contents.backup, form=DATA_FILES)))
     (replay,) = [made for made in commands(held) if "--oplogReplay" in made.argv]
     whole, looked, once = replay.shell.rpartition(" && mongorestore")[0].split(" && ", 2)
@@ -274,7 +274,7 @@ def test_data_files_are_replayed_on_once(tmp_path: Path) -> None:
 
 
 def test_a_plan_survives_json(tmp_path: Path) -> None:
-    made = with_work(tmp_path, *commands(order()))
+    made = with_work(tmp_path, *commands(spec()))
     assert from_json(to_json(made)) == made
     assert to_json(made).isascii()
     for other in ("[]", "5", '"plan"', to_json(made).replace('"checks": []', '"checks": ["x"]'), "{}", "no JSON"):

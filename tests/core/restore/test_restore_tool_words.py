@@ -6,11 +6,11 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from test_restore_script import order, plan, rehearse, step, with_work
+from test_restore_script import plan, rehearse, spec, step, with_work
 
 from tallyglass.restore.model.plan import ExpectedNamespace, Level, Phase
 from tallyglass.restore.runbook.commands import commands
-from tallyglass.restore.runbook.order import logged
+from tallyglass.restore.runbook.spec import logged
 from tallyglass.restore.spare.verify import _read_log
 
 STAMP = "2026-11-20T18:15:44.000+0000"
@@ -19,7 +19,7 @@ FINE = f"\n{STAMP}\t2 document(s) restored successfully. 0 document(s) failed to
 
 
 def test_a_name_does_not_pass_for_what_the_tool_says_at_its_end(tmp_path: Path) -> None:
-    (replay,) = [made for made in commands(order(str(tmp_path))) if "--oplogReplay" in made.argv]
+    (replay,) = [made for made in commands(spec(str(tmp_path))) if "--oplogReplay" in made.argv]
     applied, failed = f"{STAMP}\tapplied 2 oplog entries", f"{STAMP}\t5 document(s) restored successfully. "
     for said, right in (
         (f"{applied}\n{failed}0 document(s) failed to restore.", True),
@@ -55,7 +55,7 @@ def test_a_step_does_not_go_on_by_itself_where_the_script_is_killed(tmp_path: Pa
 
 
 def test_what_came_back_is_counted_before_it_is_merged(tmp_path: Path) -> None:
-    held = replace(order(str(tmp_path)), expected=(ExpectedNamespace("shop.orders", "collection", 951),))
+    held = replace(spec(str(tmp_path)), expected=(ExpectedNamespace("shop.orders", "collection", 951),))
     (back,) = [made for made in commands(held) if "back-1.log" in made.proof]
     assert back.shell.endswith(f"2>&1 | tee {tmp_path}/back-1.log | cat -v")
     log = tmp_path / "back-1.log"

@@ -11,9 +11,10 @@ import bson
 from bson import Timestamp
 
 from tallyglass.moment import Ts
-from tallyglass.restore.checks.checks import judge
+from tallyglass.restore.checks.checks import run_checks
 from tallyglass.restore.gather import RestoreRequest, gather
-from tallyglass.restore.replay import coverage
+from tallyglass.restore.raw import oplog
+from tallyglass.restore.replay.coverage import Start
 
 
 class OneBatch:
@@ -35,7 +36,7 @@ async def test_others_have_their_turn_within_a_batch() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(others())
-    seen = [entry.ts async for entry in coverage.window(OneBatch(), Ts(1, 1))]  # type: ignore[arg-type]
+    seen = [entry.ts async for entry in oplog.window(OneBatch(), Ts(1, 1))]  # type: ignore[arg-type]
     task.cancel()
     assert len(seen) == 2_000
     assert turns >= 10
@@ -58,6 +59,7 @@ async def test_data_files_that_no_spare_runs_on_are_only_asked_for(tmp_path: Pat
     for name in ("WiredTiger", "_mdb_catalog.wt"):
         (tmp_path / name).touch()
     request = RestoreRequest(tmp_path, "mongodb://h:1/", before=Ts(30, 1), backup_start=Ts(20, 1))
-    facts = await gather(Source(), request)  # type: ignore[arg-type]
-    assert facts.start is not None
-    assert "data-files-not-running" in {check.id for check in judge(facts)}
+    found = await gather(Source(), request)  # type: ignore[arg-type]
+    assert found.located is not None
+    assert isinstance(found.located.start, Start)
+    assert "data-files-not-running" in {check.id for check in run_checks(found)}

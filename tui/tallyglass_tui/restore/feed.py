@@ -46,7 +46,8 @@ def _request(draft: Draft, source_uri: str) -> RestoreRequest:
 
 async def watch_room(gateway: Gateway, start: Ts) -> AsyncIterator[Room]:
     """The head-room of a start, again and again."""
-    from tallyglass.restore.replay.coverage import edge, hours_left
+    from tallyglass.restore.raw.oplog import edge
+    from tallyglass.restore.replay.coverage import hours_left
 
     while True:
         oldest, newest = await edge(gateway, 1), await edge(gateway, -1)

@@ -9,7 +9,7 @@ from tallyglass.oplog.decode import walk
 from tallyglass.restore.backup.backup import LEFT_OUT, Contents, StoredCollection
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.raw import entries
-from tallyglass.restore.replay import coverage
+from tallyglass.restore.raw.oplog import edge
 from tallyglass.text import clean_name, shell_quote
 
 LOOKED_AT = 200
@@ -32,7 +32,7 @@ async def read_running(spare: Gateway, contents: Contents) -> Contents:
 
     A copy that was not recovered to that end is named among the problems: its newest documents are not there.
     """
-    end = await coverage.edge(spare, -1)
+    end = await edge(spare, -1)
     if end is None:
         return replace(contents, problems=(*contents.problems, "the copy holds no oplog"))
     missing = await _missing(spare)

@@ -30,8 +30,8 @@ from tallyglass.restore.backup.bson_file import BrokenFile, decode, documents, i
 from tallyglass.restore.impact.counter_fix import Fix
 from tallyglass.restore.impact.loss import Changed
 from tallyglass.restore.model.plan import Reissue
+from tallyglass.restore.raw import oplog
 from tallyglass.restore.raw.entries import Entry
-from tallyglass.restore.replay import coverage
 from tallyglass.restore.replay.unfold import Unfolder
 from tallyglass.restore.tools import mongosh
 from tallyglass.text import clean_name
@@ -249,12 +249,12 @@ async def _from_server(gateway: Gateway, ns: str) -> dict[bytes, bytes]:
 async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str], start: Ts) -> None:
     commands = sorted({f"{ns.partition('.')[0]}.$cmd" for ns in namespaces})
     query: dict[str, object] = {
-        "ts": {"$gte": coverage.stamp(start)},
+        "ts": {"$gte": oplog.stamp(start)},
         "ns": {"$in": [*namespaces, *commands, "admin.$cmd"]},
     }
     unfolder = Unfolder()
     wanted = set(namespaces)
-    async for entry in coverage.read_all(gateway, query):
+    async for entry in oplog.read_all(gateway, query):
         for operation, whole in unfolder.feed(entry):
             if operation.op == "c" or operation.ns in wanted:
                 search.apply(operation, whole)

@@ -8,7 +8,7 @@ from typing import Any
 from tallyglass.restore.raw.entries import Entry
 from tallyglass.restore.replay.catalog import Catalog
 from tallyglass.restore.replay.chains import Problem
-from tallyglass.restore.replay.gone import Gone
+from tallyglass.restore.replay.removed import RemovedCollections
 from tallyglass.text import clean, clean_name
 
 KNOWN_COMMANDS = frozenset(
@@ -21,13 +21,13 @@ KNOWN_COMMANDS = frozenset(
 
 
 class Commands:
-    """Feed commands with :meth:`apply`: they change ``catalog`` and ``gone``, add a word to ``kinds`` where one is
+    """Feed commands with :meth:`apply`: they change ``catalog`` and ``removed``, add a word to ``kinds`` where one is
     deserved, and tell ``problem`` its kind, text and entry."""
 
     def __init__(
         self,
         catalog: Catalog,
-        gone: Gone,
+        removed: RemovedCollections,
         kinds: set[str],
         problem: Callable[[str, str, Entry], None],
         *,
@@ -39,7 +39,7 @@ class Commands:
         self.problem = problem
         self.overlaps: list[tuple[Problem, bytes]] = []
         """Renames while the backup was taken, with the collection's UUID: judged at the end of the window."""
-        self._gone = gone
+        self._removed = removed
 
     def apply(self, entry: Entry) -> None:
         """Take one command; what an applyOps holds is taken one by one elsewhere."""
@@ -49,7 +49,7 @@ class Commands:
             return
         target = entry.o.get(name)
         ns = f"{entry.db}.{target}" if isinstance(target, str) else entry.ns
-        self._gone.note(entry)
+        self._removed.note(entry)
         if name == "create":
             self._create(ns, entry)
         elif name == "drop":

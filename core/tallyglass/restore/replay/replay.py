@@ -15,7 +15,7 @@ from tallyglass.restore.replay.capped import Removals
 from tallyglass.restore.replay.catalog import Catalog
 from tallyglass.restore.replay.chains import Chain, Problem, is_left_out
 from tallyglass.restore.replay.command_effects import Commands
-from tallyglass.restore.replay.gone import Gone
+from tallyglass.restore.replay.removed import RemovedCollections
 from tallyglass.restore.replay.tally import Tally
 from tallyglass.text import clean, clean_name
 
@@ -67,9 +67,9 @@ class Replay:
         """Entries of a transaction whose beginning lies before the window: its last entry here and the link to it."""
         self.unopened_views: set[str] = set()
         """Databases where a view is written though nothing holds views there yet."""
-        self._gone = Gone((item.uuid for item in self.catalog.collections.values()), begun_after)
+        self._removed = RemovedCollections((item.uuid for item in self.catalog.collections.values()), begun_after)
         self._split: list[tuple[frozenset[Ts], frozenset[bytes]]] = []
-        self._commands = Commands(self.catalog, self._gone, self.kinds, self._problem, running=running)
+        self._commands = Commands(self.catalog, self._removed, self.kinds, self._problem, running=running)
         self._open: dict[Txn, Chain] = {}
         self._tally = Tally(self.catalog)
         self._term = -1
@@ -113,7 +113,7 @@ class Replay:
     def finish(self) -> None:
         """Take the end of the window: judge what was left open until then."""
         self.problems += [
-            problem for problem, uuid in self._commands.overlaps if not self._gone.dropped_before_backup(uuid)
+            problem for problem, uuid in self._commands.overlaps if not self._removed.dropped_before_backup(uuid)
         ]
         for ts, ns in self.unexplained().items():
             self.problems.append(
@@ -123,7 +123,7 @@ class Replay:
     def unexplained(self) -> dict[Ts, str]:
         """Entries on collections that are not there though nothing dropped or renamed them: the backup lacks them."""
         dead = self.dead | self.dead_groups
-        return {ts: ns for ts, (ns, uuid) in dead.items() if not self._gone.explains(uuid)}
+        return {ts: ns for ts, (ns, uuid) in dead.items() if not self._removed.explains(uuid)}
 
     def groups_to_leave_out(self) -> frozenset[Ts]:
         """Entries of the transactions and groups that cannot be applied and need not be.
@@ -131,7 +131,7 @@ class Replay:
         Beside the dead groups these are the groups of which a part is on a collection that was gone before the backup
         began: as the backup did not see that collection any more, it saw all else that the group did.
         """
-        past = (places for places, uuids in self._split if all(map(self._gone.left_before_backup, uuids)))
+        past = (places for places, uuids in self._split if all(map(self._removed.left_before_backup, uuids)))
         return frozenset(self.dead_groups).union(*past)
 
     # --- one entry -------------------------------------------------------------------------------------------

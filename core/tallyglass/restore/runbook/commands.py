@@ -1,27 +1,25 @@
-"""The exact commands of one restore, in order. One list for screen, clipboard, script and JSON; no secret in any."""
+"""The exact commands of one restore, in spec. One list for screen, clipboard, script and JSON; no secret in any."""
 
 from __future__ import annotations
 
 from tallyglass.restore.model.plan import Command, Phase, Slice
 from tallyglass.restore.replay.oplog_query import oplog_query
-from tallyglass.restore.runbook.order import Order, run, text, tool, verification
 from tallyglass.restore.runbook.restore_steps import restore_steps
 from tallyglass.restore.runbook.return_steps import clean_steps, return_steps
+from tallyglass.restore.runbook.spec import RunbookSpec, run, text, tool, verification
 from tallyglass.restore.tools.files import chain, config_text, write
 from tallyglass.text import shell_join, shell_quote
 
-__all__ = ["Order", "commands"]
 
-
-def commands(order: Order) -> tuple[Command, ...]:
+def commands(spec: RunbookSpec) -> tuple[Command, ...]:
     """All steps, by phase."""
-    return (*_secure(order), *restore_steps(order), *_verify(order), *return_steps(order), *clean_steps(order))
+    return (*_secure(spec), *restore_steps(spec), *_verify(spec), *return_steps(spec), *clean_steps(spec))
 
 
-def _secure(order: Order) -> list[Command]:
-    work = order.work
-    query = oplog_query(order.start, order.limit, order.without)
-    part = order.slice
+def _secure(spec: RunbookSpec) -> list[Command]:
+    work = spec.work
+    query = oplog_query(spec.start, spec.limit, spec.without)
+    part = spec.slice
     return [
         text(
             Phase.SECURE,
@@ -29,8 +27,8 @@ def _secure(order: Order) -> list[Command]:
             chain(
                 "umask 077",
                 shell_join(("mkdir", "-p", work.path)),
-                write(work.config("source"), config_text(order.source.text)),
-                write(work.config("spare"), config_text(order.spare.text)),
+                write(work.config("source"), config_text(spec.source.text)),
+                write(work.config("spare"), config_text(spec.spare.text)),
                 write(work.at("query.json"), query),
             ),
             why="Only you can read it; the tools ask for passwords themselves.",
@@ -71,12 +69,12 @@ def _slice_proof(path: str, part: Slice) -> str:
     return f"{shell_join(('bsondump', '--quiet', path))} | {awk}"
 
 
-def _verify(order: Order) -> list[Command]:
+def _verify(spec: RunbookSpec) -> list[Command]:
     return [
         run(
             Phase.VERIFY,
             "Compare the spare with the plan",
-            verification(order, f"--log={order.work.log}"),
+            verification(spec, f"--log={spec.work.log}"),
             why="Documents, indexes and options per namespace; nothing that was not computed.",
         )
     ]

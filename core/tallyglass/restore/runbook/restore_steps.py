@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT
 from tallyglass.restore.model.plan import Command, Phase
-from tallyglass.restore.runbook.order import Order, logged, run_mongosh, said_at_the_end, text, tool, verification
+from tallyglass.restore.runbook.spec import RunbookSpec, logged, run_mongosh, said_at_the_end, text, tool, verification
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.spare import VIEW_OPENER
 from tallyglass.restore.tools import mongosh
@@ -16,15 +16,15 @@ from tallyglass.restore.tools.files import chain
 from tallyglass.text import shell_join, shell_quote
 
 
-def restore_steps(order: Order) -> list[Command]:
+def restore_steps(spec: RunbookSpec) -> list[Command]:
     """Onto the spare: stage or unpack the backup, replay, mend."""
-    steps = [*_start_spare(order)]
-    if order.contents.backup.form == ARCHIVE:
-        steps += _unpack_archive(order)
-    elif order.contents.backup.form != DATA_FILES:
-        steps.append(_stage(order))
-    if order.gzip:
-        oplog, packed = shell_quote(order.work.oplog), shell_quote(_replayed(order))
+    steps = [*_start_spare(spec)]
+    if spec.contents.backup.form == ARCHIVE:
+        steps += _unpack_archive(spec)
+    elif spec.contents.backup.form != DATA_FILES:
+        steps.append(_stage(spec))
+    if spec.gzip:
+        oplog, packed = shell_quote(spec.work.oplog), shell_quote(_replayed(spec))
         steps.append(
             text(
                 Phase.RESTORE,
@@ -34,10 +34,10 @@ def restore_steps(order: Order) -> list[Command]:
                 proof=f"gzip -dc {packed} | cmp -s - {oplog}",
             )
         )
-    if order.open_views:
+    if spec.open_views:
         statements = [
             line
-            for db in order.open_views
+            for db in spec.open_views
             for line in (
                 mongosh.gone(db, {"drop": VIEW_OPENER}),
                 mongosh.must(db, {"create": VIEW_OPENER, "viewOn": "none", "pipeline": []}),
@@ -45,36 +45,36 @@ def restore_steps(order: Order) -> list[Command]:
         ]
         steps.append(
             run_mongosh(
-                order, Phase.RESTORE, "views.js", "Open the list of views", statements, "spare",
+                spec, Phase.RESTORE, "views.js", "Open the list of views", statements, "spare",
                 why="The oplog holds views but not the collection that they are kept in.",
             )
         )  # fmt: skip
-    steps.append(_replay(order))
-    steps += _repair(order)
+    steps.append(_replay(spec))
+    steps += _repair(spec)
     return steps
 
 
-def _start_spare(order: Order) -> list[Command]:
-    if not order.own_spare:
+def _start_spare(spec: RunbookSpec) -> list[Command]:
+    if not spec.own_spare:
         return []
     return [
         Command(
             Phase.RESTORE,
             "Start an empty spare",
             (),
-            own_spare.start(order.work, order.own_spare, order.spare.text),
+            own_spare.start(spec.work, spec.own_spare, spec.spare.text),
             why="None was named. It is new, so it is empty, and its TTL monitor is off, so nothing restored expires. "
             "Only who can read the key in the work directory can log in.",
-            undo=shell_join(("bash", order.work.at("spare.sh"), "stop")),
+            undo=shell_join(("bash", spec.work.at("spare.sh"), "stop")),
             again=True,
         )
     ]
 
 
-def _stage(order: Order) -> Command:
-    backup, base = order.contents.backup, order.work.base
+def _stage(spec: RunbookSpec) -> Command:
+    backup, base = spec.contents.backup, spec.work.base
     parts = [shell_join(("rm", "-rf", base)), shell_join(("mkdir", "-p", base))]
-    for db in order.contents.databases:
+    for db in spec.contents.databases:
         source, target = str(backup.path / db), f"{base}/{db}"
         linked, copied = (shell_join(("cp", how, source, f"{base}/")) for how in ("-al", "-a"))
         parts.append(f"{{ {linked} 2>/dev/null || {{ {shell_join(('rm', '-rf', target))} && {copied}; }}; }}")
@@ -89,8 +89,8 @@ def _stage(order: Order) -> Command:
     )
 
 
-def _unpack_archive(order: Order) -> list[Command]:
-    backup, work = order.contents.backup, order.work
+def _unpack_archive(spec: RunbookSpec) -> list[Command]:
+    backup, work = spec.contents.backup, spec.work
     options = [f"--config={work.config('spare')}", "--drop", "--stopOnError", "--bypassDocumentValidation"]
     options.append(f"--archive={backup.path}")
     options += ["--gzip"] if backup.gzip else []
@@ -106,7 +106,7 @@ def _unpack_archive(order: Order) -> list[Command]:
             Phase.RESTORE,
             "Unpack the archive on the spare",
             unpack,
-            chain(_still_empty(order), shell_join(unpack)),
+            chain(_still_empty(spec), shell_join(unpack)),
             why="mongorestore takes no other oplog together with an archive, so it becomes a directory first.",
         ),
         text(
@@ -115,21 +115,21 @@ def _unpack_archive(order: Order) -> list[Command]:
             chain(shell_join(("rm", "-rf", work.base)), shell_join(("mkdir", "-p", work.base)), *dumps),
             why="It is restored again from there, together with the oplog, onto an empty spare.",
         ),
-        *([] if order.own_spare else [_empty_again(order, databases)]),
+        *([] if spec.own_spare else [_empty_again(spec, databases)]),
     ]
 
 
-def _empty_again(order: Order, databases: list[str]) -> Command:
+def _empty_again(spec: RunbookSpec, databases: list[str]) -> Command:
     """A spare that was named, and was empty before the archive was unpacked; one of the commands' own is replaced."""
     statements = [mongosh.must(db, {"dropDatabase": 1}) for db in databases]
     return run_mongosh(
-        order, Phase.RESTORE, "empty.js", "Empty the spare again", statements, "spare",
+        spec, Phase.RESTORE, "empty.js", "Empty the spare again", statements, "spare",
         why="All that is there came out of the archive; replayed over it, renames would go another way.",
     )  # fmt: skip
 
 
-def _replay(order: Order) -> Command:
-    work, backup = order.work, order.contents.backup
+def _replay(spec: RunbookSpec) -> Command:
+    work, backup = spec.work, spec.contents.backup
     classic = backup.form == DATA_FILES
     argv = tool(
         "mongorestore",
@@ -138,72 +138,72 @@ def _replay(order: Order) -> Command:
         "--stopOnError",
         "--bypassDocumentValidation",
         "--oplogReplay",
-        *([] if classic else [f"--oplogFile={_replayed(order)}"]),
-        f"--oplogLimit={order.limit}",
-        *(["--gzip"] if order.gzip else []),
+        *([] if classic else [f"--oplogFile={_replayed(spec)}"]),
+        f"--oplogLimit={spec.limit}",
+        *(["--gzip"] if spec.gzip else []),
         f"--dir={work.at('oplog') if classic else work.base}",
     )
     log = shell_quote(work.log)
     # Data files are on the spare already; a second replay over a part of the first would not be the same.
-    ready = chain(shell_join(verification(order, "--empty")), _only_once(order)) if classic else _still_empty(order)
+    ready = chain(shell_join(verification(spec, "--empty")), _only_once(spec)) if classic else _still_empty(spec)
     whole = shell_join(("sha256sum", "--check", "--quiet", work.at("manifest.sha256")))
     return Command(
         Phase.RESTORE,
         "Replay the oplog" if classic else "Restore and replay in one run",
         argv,
         chain(whole, ready, logged(argv, work.log)),
-        why=f"Everything before {order.limit} and nothing from it on."
+        why=f"Everything before {spec.limit} and nothing from it on."
         + ("" if classic else " One run: indexes come last, from one list."),
         undo="The spare alone is changed: empty it, or start another.",
         proof=chain(
-            f"grep -qE {shell_quote(f'^[^[:space:]]+[[:space:]]applied {order.applied} oplog entries$')} {log}",
+            f"grep -qE {shell_quote(f'^[^[:space:]]+[[:space:]]applied {spec.applied} oplog entries$')} {log}",
             said_at_the_end("[0-9]+", work.log),
         ),
     )
 
 
-def _replayed(order: Order) -> str:
+def _replayed(spec: RunbookSpec) -> str:
     """The oplog file that mongorestore reads."""
-    return f"{order.work.oplog}.gz" if order.gzip else order.work.oplog
+    return f"{spec.work.oplog}.gz" if spec.gzip else spec.work.oplog
 
 
-def _still_empty(order: Order) -> str:
+def _still_empty(spec: RunbookSpec) -> str:
     """Looked at again in the same step: the plan may be old, or the step may have been stopped half-way before.
 
     A spare of the commands' own that a stopped run began to write on is replaced before.
     """
-    empty = shell_join(verification(order, "--empty"))
-    return chain(own_spare.renew(order.work), empty, own_spare.mark(order.work)) if order.own_spare else empty
+    empty = shell_join(verification(spec, "--empty"))
+    return chain(own_spare.renew(spec.work), empty, own_spare.mark(spec.work)) if spec.own_spare else empty
 
 
-def _only_once(order: Order) -> str:
-    begun = shell_quote(order.work.at("replay.begun"))
+def _only_once(spec: RunbookSpec) -> str:
+    begun = shell_quote(spec.work.at("replay.begun"))
     said = shell_quote(
         "The replay was stopped half-way before: put a fresh copy of the data files there, and plan again."
     )
     return f"{{ [ ! -e {begun} ] || {{ echo {said} >&2; false; }}; }} && touch {begun}"
 
 
-def _repair(order: Order) -> list[Command]:
+def _repair(spec: RunbookSpec) -> list[Command]:
     statements = []
-    for item in order.expected:
+    for item in spec.expected:
         db, _, name = item.ns.partition(".")
-        surplus = order.surplus.get(item.ns, [])
+        surplus = spec.surplus.get(item.ns, [])
         statements += [mongosh.gone(db, {"dropIndexes": name, "index": index}) for index in surplus]
         if item.repair:
             statements.append(mongosh.create_indexes(db, name, item.repair))
-    for ns in order.phantoms:
+    for ns in spec.phantoms:
         db, _, name = ns.partition(".")
         statements.append(mongosh.gone(db, {"drop": name}))
-    for ns in order.leftovers:
+    for ns in spec.leftovers:
         statements.append(mongosh.drop_like(ns.partition(".")[0], r"^tmp.{5}\.rename$"))
-    for db in order.open_views:
+    for db in spec.open_views:
         statements.append(mongosh.gone(db, {"drop": VIEW_OPENER}))
     if not statements:
         return []
     return [
         run_mongosh(
-            order, Phase.RESTORE, "repair.js", "Mend what renames leave", list(dict.fromkeys(statements)), "spare",
+            spec, Phase.RESTORE, "repair.js", "Mend what renames leave", list(dict.fromkeys(statements)), "spare",
             why="mongorestore does not move its list of indexes with a renamed collection.",
         )
     ]  # fmt: skip

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tallyglass.restore.impact.return_needs import needs
 from tallyglass.restore.model.plan import Command, Phase, Return, Strategy
-from tallyglass.restore.runbook.order import (
-    Order,
+from tallyglass.restore.runbook.spec import (
+    RunbookSpec,
     escape_pattern,
     logged,
     run,
@@ -22,45 +22,45 @@ from tallyglass.restore.tools.files import chain
 from tallyglass.text import clean_name, shell_join
 
 
-def return_steps(order: Order) -> list[Command]:
+def return_steps(spec: RunbookSpec) -> list[Command]:
     """From the spare to the live set, each damaged namespace; counters before and after."""
     steps: list[Command] = []
-    wanted = needs(order.returns, order.moved)
+    wanted = needs(spec.returns, spec.moved)
     if wanted:
         steps.append(
             run_mongosh(
-                order, Phase.RETURN, "allowed.js", "See that this user may write", [mongosh.must_be_allowed(wanted)],
+                spec, Phase.RETURN, "allowed.js", "See that this user may write", [mongosh.must_be_allowed(wanted)],
                 "source", why="So that nothing stops half way.",
             )
         )  # fmt: skip
-    if order.fixes:
+    if spec.fixes:
         steps.append(
             run_mongosh(
-                order, Phase.RETURN, "counters-spare.js", "Move counters forward on the spare", order.fixes, "spare",
+                spec, Phase.RETURN, "counters-spare.js", "Move counters forward on the spare", spec.fixes, "spare",
                 why="What comes back then cannot hand out an id that was handed out after the point.",
             )
         )  # fmt: skip
-    for number, row in enumerate(order.returns, start=1):
+    for number, row in enumerate(spec.returns, start=1):
         if row.strategy is Strategy.WHOLE or row.beside:
-            steps += _bring_back(order, row, number)
-    if order.live_fixes:
+            steps += _bring_back(spec, row, number)
+    if spec.live_fixes:
         steps.append(
             run_mongosh(
-                order, Phase.RETURN, "counters.js", "Move counters forward on the live set", order.live_fixes, "source",
+                spec, Phase.RETURN, "counters.js", "Move counters forward on the live set", spec.live_fixes, "source",
                 why="$max never lowers one: ids that were handed out after the point are not handed out again.",
             )
         )  # fmt: skip
-    if order.definitions:
+    if spec.definitions:
         step = run_mongosh(
-            order, Phase.RETURN, "definitions.js", "Set indexes and validators right", order.definitions, "source",
+            spec, Phase.RETURN, "definitions.js", "Set indexes and validators right", spec.definitions, "source",
             why="They are other than at the point. Building an index takes its time; leave it out if that was meant.",
         )  # fmt: skip
         steps.append(replace(step, by_hand=True))
     return steps
 
 
-def _bring_back(order: Order, row: Return, number: int) -> list[Command]:
-    work = order.work
+def _bring_back(spec: RunbookSpec, row: Return, number: int) -> list[Command]:
+    work = spec.work
     db, _, name = row.ns.partition(".")
     folder = work.at(f"back/{number}")
     shown = clean_name(row.ns, 80)
@@ -79,7 +79,7 @@ def _bring_back(order: Order, row: Return, number: int) -> list[Command]:
     if not row.beside:
         steps.append(
             run_mongosh(
-                order, Phase.RETURN, f"absent-{number}.js", f"See that {shown} is not live",
+                spec, Phase.RETURN, f"absent-{number}.js", f"See that {shown} is not live",
                 [mongosh.must_be_absent(row.ns)], "source", why="What was made since is not to be mixed with what was.",
             )
         )  # fmt: skip
@@ -91,14 +91,14 @@ def _bring_back(order: Order, row: Return, number: int) -> list[Command]:
             logged(back, log),
             why="Nothing live is touched yet." if row.beside else "There is no live collection of this name.",
             undo=f"Drop {into} on the live set.",
-            proof=said_at_the_end(_came(order, row.ns), log),
+            proof=said_at_the_end(_came(spec, row.ns), log),
         )
     )
-    statements = order.merges.get(row.ns, [])
+    statements = spec.merges.get(row.ns, [])
     if statements:
         title, why, undo = _last_words(row, shown)
         file = f"merge-{number}.js"
-        steps.append(run_mongosh(order, Phase.RETURN, file, title, statements, "source", why=why, undo=undo))
+        steps.append(run_mongosh(spec, Phase.RETURN, file, title, statements, "source", why=why, undo=undo))
     return steps
 
 
@@ -112,31 +112,31 @@ def _last_words(row: Return, shown: str) -> tuple[str, str, str]:
     return f"Merge it into {shown}", why, "Keep the oplog copy: it holds every later change."
 
 
-def _came(order: Order, ns: str) -> str:
+def _came(spec: RunbookSpec, ns: str) -> str:
     """How many documents came: some, where there were some; a merge of a collection that is not there succeeds too."""
-    some = any(item.ns == ns and item.documents for item in order.expected)
+    some = any(item.ns == ns and item.documents for item in spec.expected)
     return "[1-9][0-9]*" if some else "[0-9]+"
 
 
-def clean_steps(order: Order) -> list[Command]:
+def clean_steps(spec: RunbookSpec) -> list[Command]:
     """What was only needed on the way."""
     steps = []
     drops = [
         mongosh.gone(row.beside.partition(".")[0], {"drop": row.beside.partition(".")[2]})
-        for row in order.returns
+        for row in spec.returns
         if row.beside and row.strategy is Strategy.MERGE
     ]
     if drops:
         steps.append(
             run_mongosh(
-                order, Phase.CLEAN, "clean.js", "Drop the copies beside", drops, "source",
+                spec, Phase.CLEAN, "clean.js", "Drop the copies beside", drops, "source",
                 why="They were merged. Leave this out while anyone still compares.",
             )
         )  # fmt: skip
-    work = order.work
+    work = spec.work
     gone = [work.base, work.at("back"), work.at("slice")]
     stop = kept = ""
-    if order.own_spare:
+    if spec.own_spare:
         stop = own_spare.stop(work)
         kept = " The stopped spare's data stay in spare-data: remove them when nobody needs them any more."
     steps.append(

@@ -15,7 +15,7 @@ from tallyglass.text import shell_join, shell_quote
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RunbookSpec:
     """Everything that the commands are made from. All of it was proven before.
 
     ``own_spare`` is a port: the commands start a spare of their own there; 0 where one was named. ``fixes`` and
@@ -75,16 +75,23 @@ def text(phase: Phase, title: str, shell: str, *, why: str = "", undo: str = "",
 
 
 def run_mongosh(
-    order: Order, phase: Phase, file: str, title: str, statements: Sequence[str], role: str, why: str, undo: str = ""
+    spec: RunbookSpec,
+    phase: Phase,
+    file: str,
+    title: str,
+    statements: Sequence[str],
+    role: str,
+    why: str,
+    undo: str = "",
 ) -> Command:
     """A step that writes a file for mongosh and runs it. ``role`` is source or spare."""
-    uri = order.source if role == "source" else order.spare
-    path = order.work.at(file)
-    password = order.password(role) if uri.asks else ""
+    uri = spec.source if role == "source" else spec.spare
+    path = spec.work.at(file)
+    password = spec.password(role) if uri.asks else ""
     argv = tool("mongosh", "--nodb", "--norc", "--quiet", f"--file={path}")
     if role == "spare":
         # Its address may lead elsewhere by now: a tunnel that was opened again, a name that moved.
-        statements = [mongosh.must_not_be_set(order.set_name), *statements]
+        statements = [mongosh.must_not_be_set(spec.set_name), *statements]
     lines = mongosh.program(statements, uri.text, password)
     return Command(phase, title, argv, chain(write(path, lines), shell_join(argv)), why, undo)
 
@@ -104,11 +111,11 @@ def said_at_the_end(restored: str, log: str) -> str:
     return f"tail -n 1 {shell_quote(log)} | grep -qE {shell_quote(line)}"
 
 
-def verification(order: Order, *options: str) -> tuple[str, ...]:
+def verification(spec: RunbookSpec, *options: str) -> tuple[str, ...]:
     """``tallyglass restore verify`` of the spare against the plan in the work directory."""
-    words = [order.work.plan, f"--spare={order.spare.text}", *options]
-    if order.spare.asks:
-        words.append(f"--password-file={order.password('spare')}")
+    words = [spec.work.plan, f"--spare={spec.spare.text}", *options]
+    if spec.spare.asks:
+        words.append(f"--password-file={spec.password('spare')}")
     return tool("tallyglass", "restore", "verify", *words)
 
 

@@ -8,7 +8,7 @@ from tallyglass.moment import Ts
 from tallyglass.restore.raw.entries import Entry
 
 
-class Gone:
+class RemovedCollections:
     """What became of collections, by UUID. ``begun_after`` is a position at which the backup had not begun to read."""
 
     def __init__(self, stored: Iterable[bytes], begun_after: Ts | None) -> None:

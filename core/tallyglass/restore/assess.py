@@ -1,0 +1,70 @@
+"""What a restore means for the live data: what came after the point, which counters it touches, what is brought
+back."""
+
+from __future__ import annotations
+
+import functools
+
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.backup.backup import ARCHIVE
+from tallyglass.restore.impact.definitions import find_definitions
+from tallyglass.restore.impact.loss import LossCount
+from tallyglass.restore.impact.reissue import Found as CounterFacts
+from tallyglass.restore.impact.reissue import find_reissues
+from tallyglass.restore.impact.returns import plan_returns
+from tallyglass.restore.raw.oplog import window
+from tallyglass.restore.replay import coverage
+from tallyglass.restore.stages import Assessed, Covered, Replayed
+
+
+async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = None) -> Assessed:
+    """Read the oplog from the point on and compare with what is live. ``copy`` is the spare that runs on data files."""
+    covered = replayed.covered
+    inputs = covered.inputs
+    loss = await _count_loss(gateway, covered)
+    live, unknown = await live_names(gateway, {item.ns.partition(".")[0] for item in replayed.expected})
+    stamp = inputs.limit.time.strftime("%Y%m%dT%H%M%S")
+    returns = plan_returns(replayed.expected, loss.changed, live, inputs.incident, stamp, unknown)
+    catalog = covered.replay.catalog
+    return Assessed(
+        replayed,
+        loss,
+        seen=loss.last or covered.start.newest,
+        counters=await _find_counters(gateway, covered, loss, copy),
+        returns=returns,
+        definitions=await find_definitions(gateway, catalog, loss.changed, live, inputs.incident, returns),
+        overwritten=await coverage.overwritten(gateway, covered.start),
+    )
+
+
+async def live_names(gateway: Gateway, databases: set[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The collections and views that exist now in these databases, and the databases where that cannot be told."""
+    names: set[str] = set()
+    unknown: set[str] = set()
+    for db in sorted(databases):
+        try:
+            names |= {str(item.ns) for item in await gateway.list_collections(db)}
+        except (PrivilegeError, ReadError):
+            unknown.add(db)
+    return frozenset(names), frozenset(unknown)
+
+
+async def _count_loss(gateway: Gateway, covered: Covered) -> LossCount:
+    loss = LossCount(covered.inputs.incident)
+    for chain in covered.open_at_limit:
+        if chain.entries[0].txn is not None:
+            loss.begin(chain.entries[0].txn, chain.entries)
+    async for entry in window(gateway, covered.inputs.limit):
+        loss.feed(entry)
+    return loss
+
+
+async def _find_counters(gateway: Gateway, covered: Covered, loss: LossCount, copy: Gateway | None) -> CounterFacts:
+    inputs = covered.inputs
+    look = functools.partial(
+        find_reissues, gateway, inputs.contents.collections, loss.changed, covered.start.ts, inputs.limit
+    )
+    if copy is not None:
+        return await look(copy=copy)
+    return await look(archive=inputs.contents.backup.path if inputs.contents.backup.form == ARCHIVE else None)

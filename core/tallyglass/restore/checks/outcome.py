@@ -1,0 +1,25 @@
+"""The three outcomes of a check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tallyglass.restore.model.plan import Check, Level
+
+Checks = Iterator[Check]
+"""What one question yields."""
+
+
+def ok(name: str, title: str) -> Check:
+    """A check that passed."""
+    return Check(name, Level.OK, title)
+
+
+def warn(name: str, title: str, advice: str = "") -> Check:
+    """A doubt that does not stop the restore."""
+    return Check(name, Level.WARN, title, advice)
+
+
+def block(name: str, title: str, advice: str = "") -> Check:
+    """Why there are no commands."""
+    return Check(name, Level.BLOCK, title, advice)

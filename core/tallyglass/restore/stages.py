@@ -1,0 +1,173 @@
+"""What is known of one restore, stage by stage: each stage holds what was proven there, and the stage before it.
+
+:class:`Inputs` (what was named) -> :class:`Located` (the oplog was found and its ends read) -> :class:`Covered` (the
+window was read whole) -> :class:`Replayed` (the backup was read too: what the spare will hold) -> :class:`Assessed`
+(what the restore means for the live data). :class:`Findings` holds the last stage that was reached; a check reads the
+stage that it needs and has nothing to say before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tallyglass.deployment.cluster import Deployment
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.backup.backup import Contents
+from tallyglass.restore.impact.definitions import Definitions
+from tallyglass.restore.impact.loss import LossCount
+from tallyglass.restore.impact.reissue import Found as CounterFacts
+from tallyglass.restore.model.plan import ExpectedNamespace, Return, Slice
+from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.replay.base import BaseFacts
+from tallyglass.restore.replay.chains import Chain, is_left_out
+from tallyglass.restore.replay.coverage import NoStart, Start
+from tallyglass.restore.replay.replay import Replay
+from tallyglass.restore.spare.spare import Spare
+from tallyglass.restore.tools.tool_uri import ToolUri
+from tallyglass.restore.tools.toolset import Tools
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUris:
+    """The URIs that the emitted commands use. ``own_spare`` is the port where they start a spare of their own, else
+    0."""
+
+    source: ToolUri
+    spare: ToolUri
+    own_spare: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The point, the source, the backup and the spare, before the oplog is looked at.
+
+    ``spare`` is what a named spare says of itself. ``uri_trouble`` says why a URI cannot be used; ``free_bytes`` are
+    those of the work directory, None where that is not known.
+    """
+
+    limit: Ts
+    deployment: Deployment
+    contents: Contents
+    incident: Incident | None = None
+    tools: Tools | None = None
+    source_uri: ToolUri | None = None
+    spare_uri: ToolUri | None = None
+    own_spare: int = 0
+    spare: Spare | None = None
+    uri_trouble: str = ""
+    free_bytes: int | None = None
+
+    @property
+    def uris(self) -> ToolUris | None:
+        """Both URIs; None while one is missing."""
+        if self.source_uri is None or self.spare_uri is None:
+            return None
+        return ToolUris(self.source_uri, self.spare_uri, self.own_spare)
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The oplog was found. ``start`` is where the replay begins or why it cannot; None if the backup does not say when
+    it was begun. ``at_limit`` is the first entry at or after the point."""
+
+    inputs: Inputs
+    fcv: str | None
+    majority: Ts | None
+    start: Start | NoStart | None = None
+    at_limit: Entry | None = None
+
+    @property
+    def limit_is_left_out(self) -> bool:
+        """Whether the query of the oplog dump leaves out the very entry at the limit."""
+        return self.at_limit is not None and is_left_out(self.at_limit.ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Every entry from ``start`` to the point was read. ``start`` may lie further back than located: at the beginning
+    of a transaction. ``lost_beginning`` is an entry of a transaction that the oplog does not hold any more."""
+
+    located: Located
+    start: Start
+    replay: Replay
+    before_limit: Entry | None = None
+    lost_beginning: Ts | None = None
+    open_at_limit: tuple[Chain, ...] = ()
+    hours_left: float | None = None
+
+    @property
+    def inputs(self) -> Inputs:
+        """The first stage."""
+        return self.located.inputs
+
+    @property
+    def moved_for_transaction(self) -> bool:
+        """Whether the start lies further back than located."""
+        return self.start != self.located.start
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The backup was read to its end: what the spare will hold, and what the replay file must hold."""
+
+    covered: Covered
+    base: BaseFacts
+    expected: tuple[ExpectedNamespace, ...] = ()
+    slice: Slice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assessed:
+    """What the restore means for the live data. ``seen`` is the last entry that was read. ``overwritten`` says why the
+    oplog no longer holds the start, empty where it does."""
+
+    replayed: Replayed
+    loss: LossCount
+    seen: Ts
+    counters: CounterFacts = field(default_factory=CounterFacts)
+    returns: tuple[Return, ...] = ()
+    definitions: Definitions = field(default_factory=Definitions)
+    overwritten: str = ""
+
+    @property
+    def covered(self) -> Covered:
+        """The stage of the window."""
+        return self.replayed.covered
+
+    @property
+    def inputs(self) -> Inputs:
+        """The first stage."""
+        return self.covered.inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """How far the proof came. ``unreadable`` says why the oplog may not be read; empty where it may."""
+
+    inputs: Inputs
+    reached: Located | Covered | Replayed | Assessed | None = None
+    unreadable: str = ""
+
+    @property
+    def assessed(self) -> Assessed | None:
+        """The last stage, if it was reached."""
+        return self.reached if isinstance(self.reached, Assessed) else None
+
+    @property
+    def replayed(self) -> Replayed | None:
+        """The stage of the backup's documents, if it was reached."""
+        reached = self.reached
+        return reached.replayed if isinstance(reached, Assessed) else reached if isinstance(reached, Replayed) else None
+
+    @property
+    def covered(self) -> Covered | None:
+        """The stage of the window, if it was reached."""
+        replayed = self.replayed
+        return replayed.covered if replayed else self.reached if isinstance(self.reached, Covered) else None
+
+    @property
+    def located(self) -> Located | None:
+        """The stage of the oplog's ends, if it was reached."""
+        covered = self.covered
+        return covered.located if covered else self.reached if isinstance(self.reached, Located) else None
