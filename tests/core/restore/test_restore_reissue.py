@@ -11,11 +11,11 @@ from tallyglass.restore.impact.reissue import Seen, _even, _row
 
 def test_only_what_was_there_at_the_point_or_is_gone_is_moved() -> None:
     unknown: list[str] = []
-    assert _row(Seen("s.counters", "orders", "seq", issued=7, live=True), unknown) is None, "begun after the point"
+    assert _row(Seen("s.counters", "orders", "seq", issued=7, now=7, live=True), unknown) is None, "made later"
     made = _row(Seen("s.counters", "orders", "seq", issued=7), unknown)
     assert made is not None
     assert "upsert" in made.fix
-    moved = _row(Seen("s.counters", "orders", "seq", restored=5, issued=7, live=True), unknown)
+    moved = _row(Seen("s.counters", "orders", "seq", restored=5, issued=7, now=7, live=True), unknown)
     assert moved is not None
     assert '{"$max": {"seq": NumberInt(7)}}' in moved.fix
     assert "upsert" not in moved.fix
@@ -41,13 +41,32 @@ def test_a_counter_that_must_be_there_and_is_not_stops_the_script(
     assert fix.on_spare().startswith("moved(") is spare_stops
     on_source = fix.on_source(comes_back=comes_back)
     assert (on_source == "") is (source == "nothing")
-    assert ("seq at 7 or more" in on_source) is (source == "stops")
+    assert ("with seq at 7 or more" in on_source) is (source == "stops")
+
+
+@pytest.mark.parametrize(
+    ("restored", "issued", "now", "least"),
+    [
+        (1005, 3, 3, 1005),
+        (1005, 1010, 3, 1010),
+        (1005, None, None, 1005),
+        (None, 50, 3, 50),
+        (1005, 1010, 1010, 1010),
+        (1005, 1005, 1005, None),
+    ],
+)
+def test_a_counter_goes_to_the_greatest_of_restored_issued_and_live(
+    restored: int | None, issued: int | None, now: int | None, least: int | None
+) -> None:
+    seen = Seen("s.counters", "orders", "seq", restored, issued, now, live=now is not None)
+    row = _row(seen, [])
+    assert (row.live if row else None) == least
 
 
 def test_a_counter_without_a_name_is_not_made_anew() -> None:
     unknown: list[str] = []
     assert _row(Seen("s.counters", ObjectId(), "seq", issued=7), unknown) is None
-    assert "begin it above 7" in unknown[0]
+    assert "start it above 7" in unknown[0]
 
 
 def test_a_path_that_would_mean_something_else_is_not_emitted() -> None:

@@ -1,4 +1,4 @@
-"""One counter that is moved forward: the statements for the spare and for the live set, and when each must find it."""
+"""One counter that is raised: the statements for the spare and for the live set, and when each must find it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from tallyglass.restore.tools import mongosh
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """One counter that is moved forward, for the commands: ``row`` as it is shown, ``ns`` as it is stored.
+    """One counter that is raised, for the commands: ``row`` as it is shown, ``ns`` as it is stored.
 
     ``restored`` tells whether it is known to be on the spare after the replay, ``live`` whether it was there when the
-    plan was made; where it is neither, the update makes it.
+    plan was made; where it is neither, the update makes it. ``needed`` is False for a counter that is right once it is
+    back: it is raised all the same, since the application may start it again at 1 before the return.
     """
 
     ns: str
     row: Reissue
     restored: bool
     live: bool
+    needed: bool = True
 
     @property
     def makes(self) -> bool:
@@ -28,18 +30,19 @@ class Fix:
 
     def on_spare(self) -> str:
         """The statement for the spare."""
-        said = f"The counter {self._shown} is not on the spare, though backup and oplog have it: plan again."
-        return mongosh.moved(self.row.fix, said if self.restored else "")
+        missing = f"The counter {self._shown} is no number on the spare; backup and oplog have one: plan again."
+        return mongosh.moved(self.row.fix, missing if self.restored else "")
 
     def on_source(self, *, comes_back: bool) -> str:
         """The statement for the live set; empty where the counter was gone and its collection does not come back."""
         if not (comes_back or self.live):
             return ""
-        said = (
-            f"The counter {self._shown} is not on the live set. Insert it with {self.row.field} at {self.row.live} or "
-            "more and run the script again; if it was deleted on purpose, plan again."
+        missing = (
+            f"The counter {self._shown} is not on the live set, or {self.row.field} is not a number there. Insert it "
+            f"with {self.row.field} at {self.row.live} or more and run the script again; if it was deleted on purpose, "
+            "plan again."
         )
-        return mongosh.moved(self.row.fix, said)
+        return mongosh.moved(self.row.fix, missing)
 
     @property
     def _shown(self) -> str:

@@ -1,13 +1,15 @@
 """Counters that would hand out an id twice after the restore, and the fix.
 
 A counter's value at the point is its value in the backup, carried forward through the oplog up to the limit. What
-was issued since is the greatest value that the oplog shows after the point, or that stands there now. Where that is
-more, the restored counter goes over ids again that are in use.
+was issued since is the greatest value that the oplog shows after the point, or the live value. After the return the
+live counter must not be below any of the three: a counter that was dropped or set back, and that the application
+started again at 1, would hand out every id a second time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +19,7 @@ from bson import ObjectId
 
 from tallyglass.counters.history.oplog_samples import value_after
 from tallyglass.counters.numbers import as_number, numeric_type
-from tallyglass.counters.recognise.identity import id_text
+from tallyglass.counters.recognise.identity import id_text, label_of
 from tallyglass.counters.recognise.libraries import recognise
 from tallyglass.counters.recognise.shapes import Match, dig
 from tallyglass.errors import PrivilegeError, ReadError
@@ -42,14 +44,32 @@ MOST_DOCUMENTS = 5_000
 
 @dataclass(slots=True)
 class Seen:
-    """One number: its value at the point, None where it was not there yet, and the greatest one since."""
+    """One number: ``restored`` is its value at the point, ``issued`` the greatest one since, ``now`` the live one.
+
+    Each is None where there is none. ``label`` names the counter in its collection: documents of libraries that keep
+    the name in a field, under an ObjectId, are the same counter where it is the same.
+    """
 
     ns: str
     id: Any
     path: str
     restored: Any = None
     issued: Any = None
+    now: Any = None
     live: bool = False
+    label: str = ""
+
+    @property
+    def least(self) -> Any:
+        """What the counter must not be below afterwards; None where nothing is known of it."""
+        return greater(self.restored, self.issued)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the copy on the spare or the live counter is below that. A counter that is missing in one of them is
+        not, unless it is missing in both: the return brings it back with its value."""
+        held = [value for value in (self.restored, self.now) if value is not None]
+        return not held or any(as_number(value) < as_number(self.least) for value in held)
 
 
 @dataclass(slots=True)
@@ -63,8 +83,8 @@ class Found:
 
     @property
     def rows(self) -> tuple[Reissue, ...]:
-        """The fixes as they are shown."""
-        return tuple(fix.row for fix in self.fixes)
+        """Those that are known to hand out ids again, as they are shown."""
+        return tuple(fix.row for fix in self.fixes if fix.needed)
 
 
 @dataclass(slots=True)
@@ -81,7 +101,8 @@ class Search:
         for match in sure(ns, document):
             self.paths.setdefault(ns, set()).add(match.path)
             where = (ns, key, match.path)
-            found.append(self.seen.setdefault(where, Seen(ns, document.get("_id"), match.path)))
+            label = label_of(match.shape, match.path, document)
+            found.append(self.seen.setdefault(where, Seen(ns, document.get("_id"), match.path, label=label)))
         return found
 
     def apply(self, operation: Entry, whole: Entry) -> None:
@@ -168,12 +189,13 @@ async def find_reissues(
         for key, raw in now.items():
             document = decode(raw)
             for one in search.note(ns, key, document):
-                one.live = True
-                one.issued = greater(one.issued, dig(document, one.path))
+                one.live, one.now = True, dig(document, one.path)
+                one.issued = greater(one.issued, one.now)
     if namespaces:
         await _through_oplog(gateway, search, namespaces, start)
+    unknown += _raise_namesakes(search.seen.values())
     fixes = [
-        Fix(one.ns, row, one.restored is not None, one.live)
+        Fix(one.ns, row, one.restored is not None, one.live, one.is_behind)
         for one in search.seen.values()
         if (row := _row(one, unknown)) is not None
     ]
@@ -260,19 +282,40 @@ async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str]
                 search.apply(operation, whole)
 
 
+def _raise_namesakes(seen: Iterable[Seen]) -> list[str]:
+    """Let documents that are one counter under several ObjectIds know the greatest value of them all."""
+    groups: dict[tuple[str, str, str], list[Seen]] = {}
+    for one in seen:
+        if one.label and isinstance(one.id, ObjectId):
+            groups.setdefault((one.ns, one.path, one.label), []).append(one)
+    words = []
+    for (ns, _, label), same in groups.items():
+        if len(same) < 2:
+            continue
+        most = functools.reduce(greater, (one.least for one in same))
+        for one in same:
+            one.issued = most
+        if any(one.restored is not None and not one.live for one in same) and any(one.live for one in same):
+            words.append(
+                f"{clean_name(ns)} has another document for {clean_name(label)} now; if both are there "
+                "after the return, remove the older one"
+            )
+    return words
+
+
 def _row(one: Seen, unknown: list[str]) -> Reissue | None:
-    if one.issued is None or (one.restored is not None and as_number(one.issued) <= as_number(one.restored)):
-        return None
-    if one.restored is None and one.live:
+    least = one.least
+    made = one.restored is None and not one.live
+    if least is None or (one.live and not one.is_behind):
         return None
     shown = f"{clean_name(one.ns)} {id_text(one.id)}"
     if not mongosh.has_literal(one.id):
-        unknown.append(f"{shown} must be moved to {one.issued} by hand: mongosh has no words for its id")
+        unknown.append(f"{shown} must be raised to {least} by hand: mongosh has no literal for its id")
         return None
-    query, change = {"_id": one.id}, {"$max": {one.path: one.issued}}
-    made = one.restored is None and not one.live
+    query = {"_id": one.id, "$or": [{one.path: {"$type": "number"}}, {one.path: None}]}
+    change = {"$max": {one.path: least}}
     if made and isinstance(one.id, ObjectId):
-        unknown.append(f"{shown} was made and removed after the point: if it comes again, begin it above {one.issued}")
+        unknown.append(f"{shown} was made and removed after the point: if it comes again, start it above {least}")
         return None
     more = ({"upsert": True},) if made else ()
     return Reissue(
@@ -280,6 +323,6 @@ def _row(one: Seen, unknown: list[str]) -> Reissue | None:
         id=id_text(one.id),
         field=clean_name(one.path),
         restored=None if one.restored is None else as_number(one.restored),
-        live=as_number(one.issued),
+        live=as_number(least),
         fix=mongosh.call(one.ns, "updateOne", query, change, *more),
     )
