@@ -76,7 +76,7 @@ def tallyglass(case: Case) -> Band | None:
     """This package."""
     series = Series()
     for at, value in case.points:
-        series.add(at, value)
+        series.add(at, round(value))
     basis = read_basis(series)
     if basis is None or basis.rate <= 0:
         return None

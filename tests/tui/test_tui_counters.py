@@ -10,14 +10,14 @@ import pytest
 
 from tallyglass.counters.snapshot import (
     Ceiling,
-    Counter,
     CountersSnapshot,
+    CounterTrouble,
+    CounterView,
     Flag,
     Forecast,
     NumericType,
-    Pool,
+    PoolView,
     Semantics,
-    Trouble,
 )
 from tallyglass_tui.counters import order as counter_order
 from tallyglass_tui.counters import page as counters
@@ -26,8 +26,8 @@ from tallyglass_tui.counters.facts import ends, first_out
 NOW = datetime.now(UTC)
 
 
-def counter(n: int, **changes: Any) -> Counter:
-    base = Counter(
+def counter(n: int, **changes: Any) -> CounterView:
+    base = CounterView(
         key=f"k{n}", ns="shop.counters", id=f"orders{n}", field="seq", shape="mongoose", library="mongoose-sequence",
         value=1_000_000 + n, type=NumericType.INT32, semantics=Semantics.LAST, start=0,
         ceiling=Ceiling(2_147_483_647, "int32 consumer"), used=0.0005, rate=7.0,
@@ -37,7 +37,7 @@ def counter(n: int, **changes: Any) -> Counter:
     return replace(base, **changes)
 
 
-def snapshot(*counters: Counter, later: float = 0.0, **more: Any) -> CountersSnapshot:
+def snapshot(*counters: CounterView, later: float = 0.0, **more: Any) -> CountersSnapshot:
     return CountersSnapshot(datetime.now(UTC) + timedelta(seconds=later), counters, collections_seen=3, **more)
 
 
@@ -47,7 +47,7 @@ URGENT = counter(
     forecast=Forecast(NOW + timedelta(days=3), NOW + timedelta(days=4), NOW + timedelta(days=5), rate=7.0),
 )  # fmt: skip
 POOL = counter(
-    5, id="pool", pool=Pool(1000, 1, (1.0, *(n / 1000 for n in range(1, 1000))), tuple(map(str, range(1000))),
+    5, id="pool", pool=PoolView(1000, 1, (1.0, *(n / 1000 for n in range(1, 1000))), tuple(map(str, range(1000))),
                             tuple(range(1000)), (1000,) * 1000),
 )  # fmt: skip
 
@@ -151,7 +151,7 @@ async def test_filter_sort_and_back(screen_at: Any) -> None:
 
 async def test_what_cannot_be_read_is_named(screen_at: Any) -> None:
     async with screen_at() as screen:
-        trouble = Trouble("app.counters", "This user may not run find.", "tallyglass doctor names the role.")
+        trouble = CounterTrouble("app.counters", "This user may not run find.", "tallyglass doctor names the role.")
         await screen.put("counters", snapshot(troubles=(trouble,)))
         assert "app.counters: This user may not run find." in screen.text
         assert "No counter was found" in screen.text
@@ -170,7 +170,7 @@ async def test_texts_from_the_server_are_only_text(screen_at: Any, text: str, si
     async with screen_at(size) as screen:
         bad = counter(1, ns=text, id=text, library=text, notes=(text,), target=text, drift=3,
                       ceiling=Ceiling(9, text), forecast=Forecast(note=text, basis=text))  # fmt: skip
-        await screen.put("counters", snapshot(bad, troubles=(Trouble(text, text, text),)))
+        await screen.put("counters", snapshot(bad, troubles=(CounterTrouble(text, text, text),)))
         assert text[:4] in screen.text
         await screen.press("enter", "y", "question_mark", "escape", "escape")
         assert screen.app.is_running

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from bson.decimal128 import Decimal128
@@ -18,6 +20,9 @@ INT64_MAX = 2**63 - 1
 DECIMAL_STALL = 10**34
 
 Number = int | float
+
+ANY_NUMBER: Mapping[str, object] = MappingProxyType({"$gte": float("-inf"), "$lte": float("inf")})
+"""A condition that only numbers meet, in the bounds of an index: other types sort above them."""
 
 _KINDS = {
     int: NumericType.INT32,

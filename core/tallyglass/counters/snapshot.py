@@ -84,7 +84,7 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PoolView:
     """Counter documents that share one id space. ``used`` has one share of range per document, by ``ids``."""
 
     documents: int
@@ -99,7 +99,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class CounterView:
     """One counter, or one pool, at one moment.
 
     ``key`` is stable across snapshots. ``value`` is as stored (a pool's: ids handed out). ``used`` is 0..1 of
@@ -137,7 +137,7 @@ class Counter:
     recent: tuple[float, ...] = ()
     history: tuple[tuple[float, float], ...] = ()
     confidence: float = 1.0
-    pool: Pool | None = None
+    pool: PoolView | None = None
     at: datetime | None = None
 
     @property
@@ -150,7 +150,7 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class CounterTrouble:
     """A namespace that could not be read, and what would help. ``partial``: the counters are known all the same."""
 
     ns: str
@@ -164,7 +164,7 @@ class CountersSnapshot:
     """All counters at one moment, most urgent first; what could not be read; what is still being looked for."""
 
     at: datetime
-    counters: tuple[Counter, ...]
-    troubles: tuple[Trouble, ...] = ()
+    counters: tuple[CounterView, ...]
+    troubles: tuple[CounterTrouble, ...] = ()
     discovering: bool = False
     collections_seen: int = 0

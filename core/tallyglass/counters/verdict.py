@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from tallyglass.counters.snapshot import Counter, CountersSnapshot, Flag
+from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag
 from tallyglass.text import clean
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
@@ -28,14 +28,14 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """``level`` is the exit code: 0 ok, 1 warning, 2 critical, 3 unknown. ``line`` is the output with perfdata."""
 
     level: int
     line: str
 
 
-def judge(snapshot: CountersSnapshot, thresholds: Thresholds = Thresholds()) -> Verdict:
+def judge(snapshot: CountersSnapshot, thresholds: Thresholds = Thresholds()) -> CheckResult:
     """The worst that the counters say. Without a counter, or with one that could not be read, "ok" is unknown."""
     graded = [(*grade(counter, thresholds, snapshot.at), counter) for counter in snapshot.counters]
     level = max((level for level, _, _ in graded), default=OK)
@@ -53,10 +53,10 @@ def judge(snapshot: CountersSnapshot, thresholds: Thresholds = Thresholds()) -> 
     perfdata = " ".join(
         _perfdata((row[2] for row in [*bad, *(row for row in graded if row[0] == OK)]), thresholds, snapshot.at)
     )
-    return Verdict(level, f"COUNTERS {_WORDS[level]} - {'; '.join(parts)}" + (f" | {perfdata}" if perfdata else ""))
+    return CheckResult(level, f"COUNTERS {_WORDS[level]} - {'; '.join(parts)}" + (f" | {perfdata}" if perfdata else ""))
 
 
-def grade(counter: Counter, thresholds: Thresholds, now: datetime) -> tuple[int, str]:
+def grade(counter: CounterView, thresholds: Thresholds, now: datetime) -> tuple[int, str]:
     """The level of one counter and the reason in a few words."""
     reasons: list[tuple[int, str]] = []
     for flag in counter.flags:
@@ -98,13 +98,13 @@ def _share(used: float) -> str:
     return ">99.9%" if 0.9995 <= used < 1 else f"{used:.1%}"
 
 
-def days_left(counter: Counter, now: datetime) -> float | None:
+def days_left(counter: CounterView, now: datetime) -> float | None:
     """Days until the early end of the band; None where there is no date."""
     early = counter.forecast.early
     return None if early is None else max(0.0, (early - now).total_seconds() / 86_400)
 
 
-def _name(counter: Counter) -> str:
+def _name(counter: CounterView) -> str:
     return _plain(f"{counter.ns} {counter.id}" if counter.id else counter.ns)
 
 
@@ -118,7 +118,7 @@ def _label(text: str) -> str:
     return "'" + _plain(text).replace("'", "''").replace("=", ":") + "'"
 
 
-def _perfdata(counters: Iterable[Counter], limits: Thresholds, now: datetime) -> Iterable[str]:
+def _perfdata(counters: Iterable[CounterView], limits: Thresholds, now: datetime) -> Iterable[str]:
     for number, counter in enumerate(counters):
         if number >= _MOST_PERFDATA:
             return

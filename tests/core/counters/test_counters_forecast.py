@@ -14,7 +14,7 @@ from bench.forecast import HORIZONS, Score, backtest
 from tallyglass.counters.forecast.basis import read_basis
 from tallyglass.counters.forecast.estimate import estimate
 from tallyglass.counters.forecast.forecast import forecast
-from tallyglass.counters.forecast.series import DAY, GAP_SECONDS, HOUR, WEEK, Series
+from tallyglass.counters.forecast.series import DAY, HOLE_SECONDS, HOUR, WEEK, Series
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
 
@@ -129,9 +129,9 @@ def test_few_steps_make_no_change_of_level() -> None:
         series, at = Series(), NOW - MONTH
         # An id now and then: in some of these, chance puts many more of them in the last weeks.
         while at <= NOW:
-            series.add(at, len(series), holes_break=False)
+            series.add(at, len(series))
             at += rng.expovariate(steps / MONTH)
-        series.add(NOW, series.values[-1], holes_break=False)
+        series.add(NOW, series.last)
         basis = read_basis(series)
         assert basis is None or basis.shifted is None
 
@@ -169,18 +169,28 @@ def test_a_day_that_swings_stands_for_less_of_a_week_than_a_flat_one() -> None:
     assert estimate(flat, 1e6).ahead == pytest.approx(1e6 / flat.rate, rel=0.01)
 
 
-def test_numbers_beyond_measure_are_no_basis() -> None:
+def test_a_rise_beyond_64_bits_breaks_the_series() -> None:
     series = Series()
     for n in range(20):
-        series.add(NOW + n * HOUR, n * 1e300)
-    assert forecast(series, 10, NOW).note == "No history yet."
+        series.add(NOW + n * HOUR, n * 10**33)
+    assert (len(series), series.last, "64 bits" in series.broken_by) == (1, 19 * 10**33, True)
+
+
+@pytest.mark.parametrize("start", [2**53 + 1, 10**18 + 20, 10**33])
+def test_values_above_what_a_double_holds_are_exact(start: int) -> None:
+    series = Series()
+    for n in range(41):
+        series.add(NOW + n, start + n)
+    assert (series.values, series.broken_by) == ([start + n for n in range(41)], "")
+    series.extend_back([(NOW - 2, start - 2), (NOW - 1, start - 1)])
+    assert (series.first, series.last, series.steps, series.rise_since(NOW - 1)) == (start - 2, start + 40, 42, 41)
 
 
 def steady(span: float, rate: float = 1.0, step: float = 300.0, end: float = NOW) -> Series:
     series = Series()
     count = int(span / step)
     for n in range(count + 1):
-        series.add(end - span + n * step, n * step * rate)
+        series.add(end - span + n * step, round(n * step * rate))
     return series
 
 
@@ -201,7 +211,7 @@ def test_never_over_part_of_a_cycle() -> None:
     for n in range(13 * 24 + 1):
         at = NOW - 13 * DAY + n * HOUR
         # Nothing in the older part: a whole week ends now, and only it counts.
-        series.add(at, max(0.0, at - (NOW - WEEK)))
+        series.add(at, max(0, round(at - (NOW - WEEK))))
     assert forecast(series, 10_000, NOW).rate == pytest.approx(1.0)
     assert forecast(series, 10_000, NOW).basis == "7 days"
 
@@ -232,13 +242,13 @@ def test_a_short_horizon_needs_no_hours() -> None:
     assert abs(found.likely.timestamp() - NOW - 600) < 5
 
 
-def test_reset_rewind_and_gap_break_the_series() -> None:
+def test_a_lower_value_breaks_the_series_and_a_hole_does_not() -> None:
     series = steady(WEEK)
-    series.add(NOW + 300, 5.0)
+    series.add(NOW + 300, 5)
     assert (len(series), series.steps, series.broken_by) == (1, 0, "the value went back")
     series = steady(WEEK)
-    series.add(NOW + GAP_SECONDS + 1, 1e9)
-    assert (len(series), series.broken_by) == (1, "nothing was seen for 3 days")
+    series.add(NOW + HOLE_SECONDS + 1, 10**9)
+    assert (series.broken_by, series.holes()) == ("", [(NOW, NOW + HOLE_SECONDS + 1)])
 
 
 def test_older_points_are_put_before_and_never_across_a_break() -> None:
@@ -246,16 +256,16 @@ def test_older_points_are_put_before_and_never_across_a_break() -> None:
     start = NOW - HOUR
     series.extend_back([(start - n * 60, -n) for n in range(1, 61)])
     assert (series.span, series.steps) == (2 * HOUR, 72)
-    assert series.value_at(start - 90) == pytest.approx(-1.5)
+    assert series.base + series.offset_at(start - 90) == pytest.approx(-1.5)
     broken = steady(HOUR)
-    broken.extend_back([(start - 60, 99.0), (start - 120, 1.0)])
+    broken.extend_back([(start - 60, 9999), (start - 120, 1)])
     assert (broken.span, broken.broken_at) == (HOUR, start)
 
 
 def test_memory_is_bounded_and_the_rate_survives_thinning() -> None:
     series = Series()
     for n in range(400_000):
-        series.add(NOW + n, float(n))
+        series.add(NOW + n, n)
     assert len(series) <= 1_500
     found = forecast(series, 1e6, NOW + 400_000)
     assert found.rate == pytest.approx(1.0, rel=0.01)

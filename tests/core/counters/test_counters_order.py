@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from tallyglass.counters.follow.order import urgency
-from tallyglass.counters.snapshot import Counter, Flag, Forecast, NumericType, Semantics
+from tallyglass.counters.snapshot import CounterView, Flag, Forecast, NumericType, Semantics
 
 
-def _counter(key: str, used: float, days: float | None = None, *flags: Flag) -> Counter:
+def _counter(key: str, used: float, days: float | None = None, *flags: Flag) -> CounterView:
     early = None if days is None else datetime.now(UTC) + timedelta(days=days)
-    return Counter(
+    return CounterView(
         key=key,
         ns="a.b",
         id=key,

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from tallyglass.counters.follow import pacer as module
-from tallyglass.counters.follow.pacer import SLICE_SECONDS, Pacer
+from tallyglass.counters import pacer as module
+from tallyglass.counters.pacer import SLICE_SECONDS, Pacer
 
 
 async def test_one_slice_a_turn_however_many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

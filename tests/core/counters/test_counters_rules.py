@@ -15,19 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyglass.counters.ceiling import Consumer, ceiling_of
-from tallyglass.counters.follow.pools import Span, as_pool, outlook
+from tallyglass.counters.follow.pools import PoolSpan, as_pool, outlook
 from tallyglass.counters.numbers import as_number, is_stalled
 from tallyglass.counters.recognise.config import CountersConfig, load_config, parse_config
 from tallyglass.counters.repair import max_command
 from tallyglass.counters.snapshot import (
     Ceiling,
-    Counter,
     CountersSnapshot,
+    CounterTrouble,
+    CounterView,
     Flag,
     Forecast,
     NumericType,
     Semantics,
-    Trouble,
 )
 from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, judge
 from tallyglass.errors import InputError
@@ -73,10 +73,10 @@ def test_where_one_more_changes_nothing(raw: Any, kind: NumericType, number: flo
     assert is_stalled(as_number(raw), kind) is stalled
 
 
-def spans(count: int, width: int, *, used: int = 0, first: int = 0, beyond: int = 0) -> list[Span]:
+def spans(count: int, width: int, *, used: int = 0, first: int = 0, beyond: int = 0) -> list[PoolSpan]:
     lasts = [first + (n + 1) * width - 1 + beyond for n in range(count)]
     return [
-        Span(n, str(n), last - width + 1 - beyond + used, last - width + 1 - beyond + used, last)
+        PoolSpan(n, str(n), last - width + 1 - beyond + used, last - width + 1 - beyond + used, last)
         for n, last in enumerate(lasts)
     ]
 
@@ -84,7 +84,7 @@ def spans(count: int, width: int, *, used: int = 0, first: int = 0, beyond: int 
 @pytest.mark.parametrize(("first", "beyond"), [(0, 0), (1, 0), (0, 1), (10**9, 0)])
 def test_a_pool_is_documents_that_share_out_one_space(first: int, beyond: int) -> None:
     rows = spans(10, 1_000, first=first, beyond=beyond)
-    rows[4] = Span(4, "4", rows[4].value + 250, rows[4].next + 250, rows[4].last)
+    rows[4] = PoolSpan(4, "4", rows[4].value + 250, rows[4].next + 250, rows[4].last)
     random.Random(1).shuffle(rows)
     cells = as_pool(rows)
     assert cells is not None
@@ -97,12 +97,12 @@ def test_a_pool_is_documents_that_share_out_one_space(first: int, beyond: int) -
     "rows",
     [
         spans(2, 1_000),
-        [Span(n, str(n), 5, 5, 1_000) for n in range(5)],
-        [Span(n, str(n), 5, 5, last) for n, last in enumerate((1_000, 2_500, 9_000))],
-        [Span(n, str(n), 5, 5, (n + 1) * 1_000) for n in range(5)],
+        [PoolSpan(n, str(n), 5, 5, 1_000) for n in range(5)],
+        [PoolSpan(n, str(n), 5, 5, last) for n, last in enumerate((1_000, 2_500, 9_000))],
+        [PoolSpan(n, str(n), 5, 5, (n + 1) * 1_000) for n in range(5)],
     ],
 )
-def test_separate_counters_are_no_pool(rows: list[Span]) -> None:
+def test_separate_counters_are_no_pool(rows: list[PoolSpan]) -> None:
     assert as_pool(rows) is None
 
 
@@ -140,7 +140,7 @@ def test_the_three_dates_agree_with_a_simulation() -> None:
                 first = first or given
         firsts.append(first)
         halves.append(given)
-    cells = as_pool([Span(n, str(n), n * 50, n * 50, n * 50 + 49, n * 50) for n in range(documents)])
+    cells = as_pool([PoolSpan(n, str(n), n * 50, n * 50, n * 50 + 49, n * 50) for n in range(documents)])
     assert cells is not None
     ahead = outlook(cells)
     assert ahead.first_full == pytest.approx(sum(firsts) / 20, rel=0.05)
@@ -179,13 +179,13 @@ def test_a_repair_keeps_the_type_of_an_id() -> None:
     assert max_command(ns, "x", "seq", 2**63) == ""
 
 
-def counter(key: str = "a", **fields: Any) -> Counter:
+def counter(key: str = "a", **fields: Any) -> CounterView:
     known: dict[str, Any] = {
         "key": key, "ns": "shop.counters", "id": key, "field": "seq", "shape": "manual", "library": "", "value": 5,
         "type": INT64, "semantics": Semantics.LAST, "start": 0, "ceiling": Ceiling(100, "MAX_VALUE"), "used": 0.05,
         "rate": 1.0, "forecast": Forecast(),
     }  # fmt: skip
-    return Counter(**(known | fields))
+    return CounterView(**(known | fields))
 
 
 def ends_in(days: float) -> Forecast:
@@ -209,7 +209,7 @@ def ends_in(days: float) -> Forecast:
         ([], UNKNOWN, "no counters found"),
     ],
 )
-def test_verdict(counters: list[Counter], level: int, words: str) -> None:
+def test_verdict(counters: list[CounterView], level: int, words: str) -> None:
     verdict = judge(CountersSnapshot(NOW, tuple(counters)))
     assert verdict.level == level
     assert words in verdict.line
@@ -226,10 +226,10 @@ def test_verdict_has_perfdata_and_its_own_thresholds() -> None:
 
 
 def test_verdict_is_unknown_where_something_could_not_be_read() -> None:
-    trouble = Trouble("hr.counters", "This user may not run find on hr.counters.")
+    trouble = CounterTrouble("hr.counters", "This user may not run find on hr.counters.")
     assert judge(CountersSnapshot(NOW, (counter(),), (trouble,))).level == UNKNOWN
     assert judge(CountersSnapshot(NOW, (counter(used=0.95),), (trouble,))).level == CRITICAL
-    partial = Trouble("hr.people", "Whether its counter is behind is not known.", partial=True)
+    partial = CounterTrouble("hr.people", "Whether its counter is behind is not known.", partial=True)
     assert judge(CountersSnapshot(NOW, (counter(),), (partial,))).level == OK
 
 

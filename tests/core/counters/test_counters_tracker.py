@@ -14,14 +14,14 @@ from bson import Int64, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyglass.counters.follow.collection import Collection
-from tallyglass.counters.follow.pacer import Pacer
+from tallyglass.counters.follow.collection import CounterCollection
+from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import Past, pool_levels, scattered, value_after
-from tallyglass.counters.history.past import PastReader
 from tallyglass.counters.history.store import SampleStore
-from tallyglass.counters.recognise.discovery import Place
-from tallyglass.counters.snapshot import Counter, Flag, NumericType
+from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.recognise.discovery import CounterPlace
+from tallyglass.counters.snapshot import CounterView, Flag, NumericType
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
@@ -34,9 +34,9 @@ class Shop:
     """A collection fed with documents by hand."""
 
     def __init__(self, name: str = "counters") -> None:
-        self.collection = Collection(Place(Namespace("shop", name)))
+        self.collection = CounterCollection(CounterPlace(Namespace("shop", name)))
 
-    def look(self, at: float, *documents: dict[str, Any]) -> list[Counter]:
+    def look(self, at: float, *documents: dict[str, Any]) -> list[CounterView]:
         async def rows() -> AsyncIterator[dict[str, Any]]:
             for document in documents:
                 yield document
@@ -159,7 +159,7 @@ def test_past_from_the_oplog_continues_the_series() -> None:
     tracker = shop.tracker()
     assert (tracker.series.span, tracker.series.steps) == (50, 50)
     assert tracker.view().rate == pytest.approx(1.0)
-    tracker.add_past([Past(T0 - 3600, 10, INT32)], holes_break=True)
+    tracker.add_past([Past(T0 - 3600, 10, INT32)])
     assert tracker.series.span == 3600
 
 

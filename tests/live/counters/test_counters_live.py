@@ -15,7 +15,7 @@ from pymongo import MongoClient
 
 from tallyglass.counters.follow.watch import WatchSettings, look, watch
 from tallyglass.counters.recognise.config import parse_config
-from tallyglass.counters.snapshot import Counter, CountersSnapshot, Flag, NumericType
+from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, NumericType
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import Driver, open_gateway
 from tallyglass.mongo.mongo_gateway import MongoGateway
@@ -43,14 +43,14 @@ async def gateway(replica_set: ReplicaSet) -> AsyncIterator[MongoGateway]:
     await gateway.close()
 
 
-def ours(snapshot: CountersSnapshot) -> dict[str, Counter]:
+def ours(snapshot: CountersSnapshot) -> dict[str, CounterView]:
     """The counters of this module's database by their id."""
     return {counter.id: counter for counter in snapshot.counters if counter.ns.startswith(f"{DB}.")}
 
 
 async def until(
-    gateway: MongoGateway, steps: list[Callable[[], object]], done: Callable[[dict[str, Counter]], bool]
-) -> tuple[dict[str, Counter], int]:
+    gateway: MongoGateway, steps: list[Callable[[], object]], done: Callable[[dict[str, CounterView]], bool]
+) -> tuple[dict[str, CounterView], int]:
     """Watch, doing a step after each of the first snapshots.
 
     The first snapshot after them all that is ``done``, and how many snapshots after the last step it came.

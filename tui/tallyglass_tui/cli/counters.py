@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tallyglass.counters.follow.watch import WatchSettings
-    from tallyglass.counters.snapshot import Counter, CountersSnapshot
+    from tallyglass.counters.snapshot import CountersSnapshot, CounterView
 
 config_option = click.option(
     "--config", metavar="FILE", type=click.Path(path_type=Path), help="Definitions of counters and ceilings (TOML)."
@@ -102,7 +102,7 @@ def as_table(snapshot: CountersSnapshot) -> str:
     return table(rows, right=frozenset({2, 3, 4}))
 
 
-def _facts(counter: Counter) -> dict[str, Any]:
+def _facts(counter: CounterView) -> dict[str, Any]:
     forecast = counter.forecast
     return {
         "ns": counter.ns,

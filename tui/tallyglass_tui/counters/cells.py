@@ -7,7 +7,7 @@ from datetime import datetime
 
 from rich.cells import cell_len
 
-from tallyglass.counters.snapshot import Counter
+from tallyglass.counters.snapshot import CounterView
 from tallyglass.counters.verdict import CRITICAL, WARNING, Thresholds, grade
 from tallyglass_tui import format as fmt
 from tallyglass_tui.widgets.cells import fit, fit_middle
@@ -47,17 +47,17 @@ _PERCENT = 7
 _LEAST_NAMESPACE = 4
 
 
-def level(counter: Counter, now: datetime) -> int:
+def level(counter: CounterView, now: datetime) -> int:
     """0 ok, 1 warning, 2 critical."""
     return grade(counter, _LIMITS, now)[0]
 
 
-def name(counter: Counter) -> str:
+def name(counter: CounterView) -> str:
     """Namespace and id in one."""
     return f"{counter.ns} {counter.id}" if counter.id else counter.ns
 
 
-def short_name(counter: Counter, width: int) -> str:
+def short_name(counter: CounterView, width: int) -> str:
     """Namespace and id in one where they fit; else the namespace gives way first, since ids tell counters apart."""
     whole = name(counter)
     room = width - cell_len(counter.id[:width]) - 1
@@ -66,7 +66,7 @@ def short_name(counter: Counter, width: int) -> str:
     return f"{fit(counter.ns, room)} {counter.id}"
 
 
-def cells(counter: Counter, now: datetime, column: Column, width: int, plain: bool = False) -> Sequence[Piece]:
+def cells(counter: CounterView, now: datetime, column: Column, width: int, plain: bool = False) -> Sequence[Piece]:
     """The pieces of one cell, ``width`` cells in all. ``plain`` keeps to ASCII."""
     if column.key == "mark":
         text, style = _MARKS.get(level(counter, now), ("  ", ""))
@@ -81,17 +81,17 @@ def cells(counter: Counter, now: datetime, column: Column, width: int, plain: bo
     return ((fit(text, width, right=column.right), style),)
 
 
-def _value(counter: Counter, _: datetime, width: int, __: bool) -> tuple[str, str]:
+def _value(counter: CounterView, _: datetime, width: int, __: bool) -> tuple[str, str]:
     text = fmt.count(counter.value)
     return (text if len(text) <= width else fmt.short(counter.value)), ""
 
 
-def _left(counter: Counter, now: datetime, _: int, __: bool) -> tuple[str, str]:
+def _left(counter: CounterView, now: datetime, _: int, __: bool) -> tuple[str, str]:
     text = fmt.time_left(counter.forecast, now)
     return text, "" if counter.forecast.early else "table--muted"
 
 
-def _flags(counter: Counter, _: datetime, width: int, __: bool) -> tuple[str, str]:
+def _flags(counter: CounterView, _: datetime, width: int, __: bool) -> tuple[str, str]:
     words = [flag.value for flag in counter.flags]
     text = " ".join(words)
     if len(text) > width and len(words) > 1:
@@ -99,7 +99,7 @@ def _flags(counter: Counter, _: datetime, width: int, __: bool) -> tuple[str, st
     return text, "table--warn"
 
 
-_TEXTS: dict[str, Callable[[Counter, datetime, int, bool], tuple[str, str]]] = {
+_TEXTS: dict[str, Callable[[CounterView, datetime, int, bool], tuple[str, str]]] = {
     "name": lambda counter, _, width, __: (short_name(counter, width), ""),
     "ns": lambda counter, _, width, __: (fit_middle(counter.ns, width), ""),
     "id": lambda counter, _, width, __: (fit_middle(counter.id, width), ""),
@@ -112,13 +112,13 @@ _TEXTS: dict[str, Callable[[Counter, datetime, int, bool], tuple[str, str]]] = {
 }
 
 
-def sort_key(by: str, now: datetime) -> Callable[[Counter], tuple[bool, float | str]]:
+def sort_key(by: str, now: datetime) -> Callable[[CounterView], tuple[bool, float | str]]:
     """The key that sorts counters by a column; unknown comes last in ascending order."""
 
     def number(value: float | None) -> tuple[bool, float | str]:
         return (value is None, value if value is not None else 0.0)
 
-    def left(counter: Counter) -> tuple[bool, float | str]:
+    def left(counter: CounterView) -> tuple[bool, float | str]:
         early = counter.forecast.early
         return number((early - now).total_seconds() if early else None)
 

@@ -11,10 +11,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from tallyglass.counters.snapshot import Counter
+from tallyglass.counters.snapshot import CounterView
 from tallyglass_tui.counters.facts import Line, facts
 from tallyglass_tui.counters.graph import Band, graph, legend
-from tallyglass_tui.counters.pool_map import PoolMap
+from tallyglass_tui.counters.pool_map import PoolMapWidget
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 _LEAST_GRAPH = 7
@@ -51,13 +51,13 @@ class CounterText(LineView, can_focus=True):
     def __init__(self, plain: bool) -> None:
         super().__init__()
         self._plain = plain
-        self._counter: Counter | None = None
+        self._counter: CounterView | None = None
         self._now: datetime | None = None
         self._whole = False
         self._first = 0
         self._built: list[Line] = []
 
-    def show(self, counter: Counter, now: datetime) -> None:
+    def show(self, counter: CounterView, now: datetime) -> None:
         """Show this counter as it is at ``now``."""
         if self._counter is None or self._counter.key != counter.key:
             self._first = 0
@@ -105,7 +105,7 @@ class CounterText(LineView, can_focus=True):
         self._built = lines
         self._first = max(0, min(self._first, len(lines) - height))
 
-    def _graph(self, counter: Counter, now: datetime, width: int, height: int) -> list[Line]:
+    def _graph(self, counter: CounterView, now: datetime, width: int, height: int) -> list[Line]:
         forecast = counter.forecast
         band = None
         if forecast.early and forecast.likely:
@@ -122,8 +122,8 @@ class CounterDetail(Vertical):
 
     DEFAULT_CSS = """
     CounterDetail { height: 1fr; display: none; }
-    CounterDetail PoolMap { display: none; }
-    CounterDetail.-pool PoolMap { display: block; }
+    CounterDetail PoolMapWidget { display: none; }
+    CounterDetail.-pool PoolMapWidget { display: block; }
     """
 
     def __init__(self, plain: bool = False) -> None:
@@ -133,14 +133,14 @@ class CounterDetail(Vertical):
     def compose(self) -> ComposeResult:
         """Text above, map below."""
         yield CounterText(self._plain)
-        yield PoolMap(plain=self._plain)
+        yield PoolMapWidget(plain=self._plain)
 
-    def show(self, counter: Counter, now: datetime) -> None:
+    def show(self, counter: CounterView, now: datetime) -> None:
         """Show this counter."""
         self.set_class(counter.pool is not None, "-pool")
         self.query_one(CounterText).show(counter, now)
-        self.query_one(PoolMap).show(counter.pool)
+        self.query_one(PoolMapWidget).show(counter.pool)
 
-    def keys_for(self, counter: Counter) -> Widget:
+    def keys_for(self, counter: CounterView) -> Widget:
         """What takes the keys: the map where there is one."""
-        return self.query_one(PoolMap if counter.pool is not None else CounterText)
+        return self.query_one(PoolMapWidget if counter.pool is not None else CounterText)

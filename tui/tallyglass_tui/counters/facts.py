@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from tallyglass.counters.snapshot import FLAG_HELP, Counter, Forecast, Semantics
+from tallyglass.counters.snapshot import FLAG_HELP, CounterView, Forecast, Semantics
 from tallyglass.counters.verdict import CRITICAL, WARNING
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import level, name, short_name
@@ -19,12 +19,12 @@ Line = list[Piece]
 _LEVEL_WORDS = {CRITICAL: (" urgent ", "text--bad"), WARNING: (" soon ", "text--warn")}
 
 
-def facts(counter: Counter, now: datetime, width: int, plain: bool = False) -> list[Line]:
+def facts(counter: CounterView, now: datetime, width: int, plain: bool = False) -> list[Line]:
     """All lines about a counter, without the graph or the map."""
     return list(_lines(counter, now, width, plain))
 
 
-def _lines(counter: Counter, now: datetime, width: int, plain: bool) -> Iterator[Line]:
+def _lines(counter: CounterView, now: datetime, width: int, plain: bool) -> Iterator[Line]:
     word, style = _LEVEL_WORDS.get(level(counter, now), ("", ""))
     yield [(f" {name(counter)[: width - 12]}", "text--title"), ("  ", ""), (word, style)]
     yield from _fact("kind", _kind(counter), width)
@@ -58,13 +58,13 @@ def _fact(label: str, text: str, width: int, style: str = "") -> Iterator[Line]:
         yield [(f" {label if index == 0 else '':<{_LABEL}}", "text--muted"), (line.rstrip(), style)]
 
 
-def _kind(counter: Counter) -> str:
+def _kind(counter: CounterView) -> str:
     meaning = "the last id handed out" if counter.semantics is Semantics.LAST else "the next id to hand out"
     sure = "" if counter.confidence >= 1 else f", {counter.confidence:.0%} sure"
     return f"{counter.library or counter.shape}{sure}; field {counter.field} is {meaning}"
 
 
-def _value(counter: Counter) -> str:
+def _value(counter: CounterView) -> str:
     return f"{fmt.count(counter.value)} ({counter.type.value}), from {fmt.count(counter.start)}"
 
 
@@ -85,7 +85,7 @@ def _is_there(forecast: Forecast, now: datetime) -> bool:
     return forecast.late is not None and forecast.late <= now
 
 
-def first_out(counters: Sequence[Counter], now: datetime) -> str:
+def first_out(counters: Sequence[CounterView], now: datetime) -> str:
     """Which counter runs out first and when, for the summary; or that it cannot be said yet."""
     dated = [(counter.forecast.early, n) for n, counter in enumerate(counters) if counter.forecast.early]
     if dated:
@@ -98,7 +98,7 @@ def first_out(counters: Sequence[Counter], now: datetime) -> str:
     return " · too early to say what runs out first" if early else ""
 
 
-def _pool(counter: Counter, now: datetime, width: int) -> Iterator[Line]:
+def _pool(counter: CounterView, now: datetime, width: int) -> Iterator[Line]:
     pool = counter.pool
     assert pool is not None
     yield from _fact("documents", f"{fmt.count(pool.documents)}, {fmt.count(pool.full)} full", width)
@@ -106,7 +106,7 @@ def _pool(counter: Counter, now: datetime, width: int) -> Iterator[Line]:
         yield [(f" {label:<{_LABEL}}", "text--muted"), (fit(ends(forecast, now), max(10, width - _LABEL - 2)), "")]
 
 
-def _rate(counter: Counter) -> str:
+def _rate(counter: CounterView) -> str:
     parts = [f"{fmt.rate(counter.rate)} now"]
     if counter.forecast.rate is not None:
         parts.append(f"{fmt.rate(counter.forecast.rate)} over {counter.forecast.basis or 'all history'}")
@@ -122,7 +122,7 @@ def _stands_on(forecast: Forecast) -> str:
     return text
 
 
-def _drift(counter: Counter) -> str:
+def _drift(counter: CounterView) -> str:
     drift = counter.drift or 0
     where = f" in {counter.target}" if counter.target else ""
     if drift < 0:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tallyglass.counters.snapshot import Counter
+from tallyglass.counters.snapshot import CounterView
 from tallyglass_tui.counters.cells import SORTS, level, name, sort_key
 
 _CALM_SECONDS = 10.0
@@ -17,14 +17,14 @@ _RUN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RowOrder:
     """The filter, the column sorted by, and the direction."""
 
     by: str = SORTS[0]
     descending: bool = False
     words: tuple[str, ...] = ()
 
-    def wants(self, counter: Counter) -> bool:
+    def wants(self, counter: CounterView) -> bool:
         """Whether every word is in its name, library or flags; a ``!word`` is not."""
         if not self.words:
             return True
@@ -36,8 +36,8 @@ class Order:
 class Arranged:
     """The rows in an order, their keys, and when they were sorted."""
 
-    order: Order = Order()
-    rows: tuple[Counter, ...] = ()
+    order: RowOrder = RowOrder()
+    rows: tuple[CounterView, ...] = ()
     keys: tuple[str, ...] = ()
     sorted_at: datetime | None = None
     ranks: Mapping[str, int] = field(default_factory=dict)
@@ -48,7 +48,7 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(text.lower().split())
 
 
-def arrange(counters: Sequence[Counter], order: Order, before: Arranged, now: datetime) -> Arranged:
+def arrange(counters: Sequence[CounterView], order: RowOrder, before: Arranged, now: datetime) -> Arranged:
     """Filter and order ``counters``, which come most urgent first; as ``before`` while that is fresh."""
     shown = [counter for counter in counters if order.wants(counter)] if order.words else list(counters)
     calm = before.sorted_at is not None and (now - before.sorted_at).total_seconds() < _CALM_SECONDS
@@ -62,7 +62,7 @@ def arrange(counters: Sequence[Counter], order: Order, before: Arranged, now: da
     return Arranged(order, tuple(rows), keys, now, {key: rank for rank, key in enumerate(keys)})
 
 
-def _in_places(shown: Sequence[Counter], ranks: Mapping[str, int]) -> list[Counter] | None:
+def _in_places(shown: Sequence[CounterView], ranks: Mapping[str, int]) -> list[CounterView] | None:
     """The same counters where they were; None where others are among them."""
     if len(shown) != len(ranks):
         return None
@@ -75,15 +75,15 @@ def _in_places(shown: Sequence[Counter], ranks: Mapping[str, int]) -> list[Count
     return places
 
 
-def _by_urgency(shown: Iterable[Counter], now: datetime) -> list[Counter]:
+def _by_urgency(shown: Iterable[CounterView], now: datetime) -> list[CounterView]:
     """By level; within a level as they come."""
-    levels: tuple[list[Counter], ...] = ([], [], [])
+    levels: tuple[list[CounterView], ...] = ([], [], [])
     for counter in shown:
         levels[level(counter, now)].append(counter)
     return [*levels[2], *levels[1], *levels[0]]
 
 
-def _sorted(shown: Sequence[Counter], key: Callable[[Counter], tuple[bool, float | str]]) -> list[Counter]:
+def _sorted(shown: Sequence[CounterView], key: Callable[[CounterView], tuple[bool, float | str]]) -> list[CounterView]:
     """As ``sorted``, run by run."""
     at = [key(counter) for counter in shown].__getitem__
     runs = [sorted(range(first, min(first + _RUN, len(shown))), key=at) for first in range(0, len(shown), _RUN)]

@@ -12,13 +12,13 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from tallyglass.counters.snapshot import FLAG_HELP, Counter, CountersSnapshot, Trouble
+from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterTrouble, CounterView
 from tallyglass.mongo.gateway import Gateway
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import COLUMNS, SORTS, cells, level, name
 from tallyglass_tui.counters.detail import CounterDetail
 from tallyglass_tui.counters.facts import ends, first_out
-from tallyglass_tui.counters.order import Arranged, Order, arrange, words_of
+from tallyglass_tui.counters.order import Arranged, RowOrder, arrange, words_of
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.cells import whole_pieces
 from tallyglass_tui.widgets.filter_box import FilterBox
@@ -62,7 +62,7 @@ class CountersPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self._snapshot: CountersSnapshot | None = None
-        self._order = Order()
+        self._order = RowOrder()
         self._arranged = Arranged()
         self._arranging = False
         self._filter = ""
@@ -172,13 +172,13 @@ class CountersPage(Page):
         self._open(str(message.chosen))
 
     @property
-    def _selected(self) -> Counter | None:
+    def _selected(self) -> CounterView | None:
         table = self.query_one(LiveTable)
         rows = self._arranged.rows
         return rows[table.cursor] if table.cursor < len(rows) else None
 
     @property
-    def _opened_counter(self) -> Counter | None:
+    def _opened_counter(self) -> CounterView | None:
         counters = self._snapshot.counters if self._snapshot and self._opened else ()
         return next((counter for counter in counters if counter.key == self._opened), None)
 
@@ -276,6 +276,6 @@ class CountersPage(Page):
         return pieces
 
 
-def _trouble_line(trouble: Trouble) -> str:
+def _trouble_line(trouble: CounterTrouble) -> str:
     where = f"{trouble.ns}: " if trouble.ns else ""
     return f"{where}{trouble.title} {trouble.advice}".rstrip()

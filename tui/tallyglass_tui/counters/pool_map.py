@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tallyglass.counters.snapshot import Pool
+from tallyglass.counters.snapshot import PoolView
 from tallyglass_tui import format as fmt
 from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import LineView, Piece
@@ -16,17 +16,17 @@ _STEPS = ((1.0, "X", "X", "map--full"), (0.9, "█", "#", "map--hot"), (0.75, "�
           (0.5, "▒", "=", ""), (0.25, "░", "-", ""), (0.0, "·", ".", "map--cool"))  # fmt: skip
 
 
-class PoolMap(LineView, can_focus=True):
+class PoolMapWidget(LineView, can_focus=True):
     """The cells, then a line with the numbers of the one under the cursor."""
 
     DEFAULT_CSS = """
-    PoolMap { height: 1fr; padding: 0 1; }
-    PoolMap > .map--full { color: $error; text-style: bold; }
-    PoolMap > .map--hot { color: $error; }
-    PoolMap > .map--warm { color: $warning; }
-    PoolMap > .map--cool { color: $text-muted; }
-    PoolMap > .map--here { text-style: reverse; }
-    PoolMap:ansi > .map--cool { color: ansi_default; text-style: dim; }
+    PoolMapWidget { height: 1fr; padding: 0 1; }
+    PoolMapWidget > .map--full { color: $error; text-style: bold; }
+    PoolMapWidget > .map--hot { color: $error; }
+    PoolMapWidget > .map--warm { color: $warning; }
+    PoolMapWidget > .map--cool { color: $text-muted; }
+    PoolMapWidget > .map--here { text-style: reverse; }
+    PoolMapWidget:ansi > .map--cool { color: ansi_default; text-style: dim; }
     """
     COMPONENT_CLASSES = {"map--full", "map--hot", "map--warm", "map--cool", "map--here"}  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -42,11 +42,11 @@ class PoolMap(LineView, can_focus=True):
     def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
         self._plain = plain
-        self._pool: Pool | None = None
+        self._pool: PoolView | None = None
         self._top = 0
         self.cursor = 0
 
-    def show(self, pool: Pool | None) -> None:
+    def show(self, pool: PoolView | None) -> None:
         """Show this pool; None for none."""
         self._pool = pool
         self.cursor = max(0, min(self.cursor, self._count - 1))

@@ -6,24 +6,24 @@ from collections.abc import AsyncIterator, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from sys import intern
 
-from tallyglass.counters.follow.pacer import Pacer
-from tallyglass.counters.follow.pools import Span, as_pool
+from tallyglass.counters.follow.pools import PoolSpan, as_pool
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import Past, pool_levels
 from tallyglass.counters.numbers import as_number, numeric_type
-from tallyglass.counters.recognise.config import Rule, Target
-from tallyglass.counters.recognise.discovery import MOST_READ, Place
+from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.recognise.config import IdField, Rule
+from tallyglass.counters.recognise.discovery import MOST_READ, CounterPlace
 from tallyglass.counters.recognise.guess import Signature, guess, signature_of
 from tallyglass.counters.recognise.identity import Identity, apply_rule, counter_key, document_key, id_text, label_of
 from tallyglass.counters.recognise.libraries import recognise
-from tallyglass.counters.recognise.shapes import Kind, Match, Shape, dig
+from tallyglass.counters.recognise.shapes import Match, Shape, ValueKind, dig
 from tallyglass.counters.snapshot import NumericType, Semantics
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
 from tallyglass.text import clean_name
 
 
 @dataclass(slots=True)
-class Found:
+class FoundCounters:
     """What is known about one document: its matches, and the trackers for them."""
 
     matches: tuple[Match, ...]
@@ -35,16 +35,16 @@ _MOST_SIGNATURES = 256
 # A batch is decoded in one go, which holds the loop.
 _BATCH = 1_000
 
-Row = tuple[Hashable, Found, Document]
+Row = tuple[Hashable, FoundCounters, Document]
 
 
 @dataclass(slots=True)
-class Collection:
+class CounterCollection:
     """One collection that holds counters. ``trackers`` are those to show, pools first."""
 
-    place: Place
+    place: CounterPlace
     rules: tuple[Rule, ...] = ()
-    found: dict[Hashable, Found] = field(default_factory=dict)
+    found: dict[Hashable, FoundCounters] = field(default_factory=dict)
     pools: dict[tuple[str, str], Tracker] = field(default_factory=dict)
     trackers: list[Tracker] = field(default_factory=list)
     truncated: bool = False
@@ -100,11 +100,11 @@ class Collection:
             pasts = [Past(at, level, tracker.kind) for at, level in levels]
             tracker.add_past(pasts, steps=sum(len(rows) for rows in points.values()))
 
-    def _recognise(self, row: Document) -> Found:
+    def _recognise(self, row: Document) -> FoundCounters:
         name = self.place.ns.collection
         for rule in self.rules:
             if rule.field and _is_for(rule, row.get("_id")) and numeric_type(dig(row, rule.field)) is not None:
-                return Found((Match(_configured_shape(rule.field), rule.field, 1.0),), id_text(row.get("_id")))
+                return FoundCounters((Match(_configured_shape(rule.field), rule.field, 1.0),), id_text(row.get("_id")))
         signature = signature_of(row)
         matches = self._signatures.get(signature)
         if matches is None:
@@ -113,9 +113,9 @@ class Collection:
             if len(self._signatures) < _MOST_SIGNATURES and not any(_is_deep(value) for value in row.values()):
                 self._signatures[signature] = matches
         matches = matches or tuple(guess(name, row))
-        return Found(matches, label_of(matches[0].shape, matches[0].path, row) if matches else "")
+        return FoundCounters(matches, label_of(matches[0].shape, matches[0].path, row) if matches else "")
 
-    def _observe(self, row: Document, found: Found, at: float) -> None:
+    def _observe(self, row: Document, found: FoundCounters, at: float) -> None:
         if found.matches and not found.trackers and not self._is_pooled(found):
             found.trackers = tuple(
                 Tracker(identity)
@@ -128,10 +128,10 @@ class Collection:
             if kind is not None:
                 tracker.observe(as_number(raw), kind, at)
 
-    def _is_pooled(self, found: Found) -> bool:
+    def _is_pooled(self, found: FoundCounters) -> bool:
         return any((match.path, match.bound_key) in self.pools for match in found.matches)
 
-    def _identify(self, row: Document, match: Match, found: Found) -> Identity | None:
+    def _identify(self, row: Document, match: Match, found: FoundCounters) -> Identity | None:
         ns, shape = self.place.ns, match.shape
         rule = self._rule_for(row.get("_id"))
         if rule and rule.hide:
@@ -153,7 +153,7 @@ class Collection:
             start=_whole(row.get(match.start_key)) or 0 if match.start_key else 0,
             consumers=shape.consumers,
             confidence=match.confidence,
-            targets=tuple(Target(Namespace(ns.db, name), path) for name, path in shape.target(row)),
+            targets=tuple(IdField(Namespace(ns.db, name), path) for name, path in shape.target(row)),
         )
         return apply_rule(identity, rule) if rule else identity
 
@@ -218,8 +218,8 @@ class Collection:
         return apply_rule(identity, rule) if rule else identity
 
 
-def _spans(path: str, bound_key: str, rows: Iterable[Row]) -> tuple[list[Span], list[NumericType]]:
-    spans: list[Span] = []
+def _spans(path: str, bound_key: str, rows: Iterable[Row]) -> tuple[list[PoolSpan], list[NumericType]]:
+    spans: list[PoolSpan] = []
     kinds: list[NumericType] = []
     for key, found, row in rows:
         match = found.matches[0]
@@ -229,7 +229,7 @@ def _spans(path: str, bound_key: str, rows: Iterable[Row]) -> tuple[list[Span], 
             continue
         first = _whole(row.get(match.start_key)) if match.start_key else None
         step = 0 if match.shape.semantics is Semantics.NEXT else 1
-        spans.append(Span(key, found.label, value, value + step, last, first))
+        spans.append(PoolSpan(key, found.label, value, value + step, last, first))
         kinds.append(kind)
     return spans, kinds
 
@@ -250,4 +250,4 @@ def _is_for(rule: Rule, identity: object) -> bool:
 
 
 def _configured_shape(path: str) -> Shape:
-    return Shape("configured", "as configured", (), path, {"_id": Kind.ANY}, spare_keys=True)
+    return Shape("configured", "as configured", (), path, {"_id": ValueKind.ANY}, spare_keys=True)

@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection as Collected
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from bson.objectid import ObjectId
 
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.numbers import Number, as_number, numeric_type
-from tallyglass.counters.recognise.config import Target
+from tallyglass.counters.numbers import ANY_NUMBER, Number, as_number, numeric_type
+from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import is_lost, trouble_of
 from tallyglass.counters.recognise.shapes import dig
-from tallyglass.counters.snapshot import Trouble
+from tallyglass.counters.snapshot import CounterTrouble
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
 AGAIN_SECONDS = 30.0
 """How long a largest id counts before it is read again."""
-
-NUMBERS = {"$gte": float("-inf"), "$lte": float("inf")}
-"""A condition that only numbers meet, in the bounds of an index: other types sort above them."""
 
 _AT_ONCE = 4
 _READ_MS = 500
@@ -40,7 +36,7 @@ class Largest:
     ``read_at`` is when (monotonic); ``dated`` whether the documents have ObjectIds.
     """
 
-    target: Target
+    target: IdField
     number: int
     smallest: int
     documents: int
@@ -54,17 +50,17 @@ class DriftCheck:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._tried: dict[str, float] = {}
-        self._indexed: set[Target] = set()
+        self._indexed: set[IdField] = set()
         self._new: set[str] = set()
         self.largest: dict[str, Largest] = {}
-        self._refused: dict[str, Trouble] = {}
+        self._refused: dict[str, CounterTrouble] = {}
 
     @property
-    def troubles(self) -> tuple[Trouble, ...]:
+    def troubles(self) -> tuple[CounterTrouble, ...]:
         """The targets that this user may not read, each once."""
         return tuple(dict.fromkeys(self._refused.values()))
 
-    async def advance(self, trackers: Iterable[Tracker], seen: Collected[Namespace], seconds: float) -> None:
+    async def advance(self, trackers: Iterable[Tracker], seen: Collection[Namespace], seconds: float) -> None:
         """Read what is due, for about ``seconds``; ``seen`` are the collections there are. Raises for a lost server."""
         deadline = time.monotonic() + seconds
         due = [tracker for tracker in trackers if tracker.identity.targets and self._is_due(tracker)]
@@ -86,7 +82,7 @@ class DriftCheck:
                 tracker.compare(largest.target, largest.number, burned(largest, tracker.value))
                 self._new.discard(key)
 
-    def forget(self, keys: Collected[str]) -> None:
+    def forget(self, keys: Collection[str]) -> None:
         """Drop what is known of counters that are not among ``keys``."""
         for known in (self._tried, self.largest, self._refused):
             for gone in [key for key in known if key not in keys]:
@@ -100,7 +96,7 @@ class DriftCheck:
             return True
         return tried is None or time.monotonic() - tried >= AGAIN_SECONDS
 
-    async def _read(self, tracker: Tracker, seen: Collected[Namespace]) -> None:
+    async def _read(self, tracker: Tracker, seen: Collection[Namespace]) -> None:
         key = tracker.identity.key
         self._tried[key] = time.monotonic()
         self._refused.pop(key, None)
@@ -122,7 +118,7 @@ class DriftCheck:
                 return
         self.largest.pop(key, None)
 
-    async def _largest(self, target: Target) -> Largest | None:
+    async def _largest(self, target: IdField) -> Largest | None:
         if target.field != "_id" and target not in self._indexed:
             indexes = await self._gateway.list_indexes(target.ns)
             if not any(_leads(index, target.field) for index in indexes):
@@ -135,10 +131,10 @@ class DriftCheck:
         documents = await self._gateway.estimate(target.ns)
         return Largest(target, top[0], bottom[0], documents, began, isinstance(top[1], ObjectId))
 
-    async def _end(self, target: Target, direction: int) -> tuple[int, object] | None:
+    async def _end(self, target: IdField, direction: int) -> tuple[int, object] | None:
         row = await self._gateway.find_one(
             target.ns,
-            {target.field: NUMBERS},
+            {target.field: dict(ANY_NUMBER)},
             projection={target.field: 1},
             sort=[(target.field, direction)],
             time_ms=_READ_MS,
@@ -148,7 +144,7 @@ class DriftCheck:
         return (number, row.get("_id")) if row is not None and isinstance(number, int) else None
 
 
-def _unknown(ns: Namespace, error: PrivilegeError) -> Trouble:
+def _unknown(ns: Namespace, error: PrivilegeError) -> CounterTrouble:
     trouble = trouble_of(str(ns), error)
     return replace(trouble, title=f"Whether its counter is behind is not known. {trouble.title}", partial=True)
 

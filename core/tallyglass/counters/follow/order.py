@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from heapq import merge
 from operator import itemgetter
 
-from tallyglass.counters.follow.pacer import Pacer
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.snapshot import Counter
+from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.snapshot import CounterView
 from tallyglass.counters.verdict import Thresholds, grade
 
-Row = tuple[tuple[tuple[int, float, float], str], Counter, Tracker]
+Row = tuple[tuple[tuple[int, float, float], str], CounterView, Tracker]
 """How urgent, the view, and whose it is."""
 
 _FIRST = itemgetter(0)
@@ -19,7 +19,7 @@ _CHUNK = 1_000
 _THRESHOLDS = Thresholds()
 
 
-def urgency(counter: Counter) -> tuple[int, float, float]:
+def urgency(counter: CounterView) -> tuple[int, float, float]:
     """Smaller is more urgent: critical before warning, then the earliest possible end, then the most used."""
     early = counter.forecast.early
     return (
@@ -29,7 +29,7 @@ def urgency(counter: Counter) -> tuple[int, float, float]:
     )
 
 
-class Order:
+class UrgencyOrder:
     """Keeps the views of all trackers in order of urgency."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PoolSpan:
     """What one document says: the next id (not yet handed out), the last of its span, the first where told."""
 
     key: Hashable
@@ -44,7 +44,7 @@ class Span:
     first: int | None = None
 
 
-def as_pool(spans: Sequence[Span]) -> list[Cell] | None:
+def as_pool(spans: Sequence[PoolSpan]) -> list[Cell] | None:
     """The cells of a pool, in the order of their spans; None where the documents do not share out one id space.
 
     They do when there are at least three, their bounds all differ and no span reaches into the one before; and,

@@ -13,11 +13,11 @@ from tallyglass.counters.forecast.forecast import NO_HISTORY, forecasts
 from tallyglass.counters.forecast.series import Series
 from tallyglass.counters.history.oplog_samples import Past
 from tallyglass.counters.numbers import INT32_MAX, Number
-from tallyglass.counters.recognise.config import Target
+from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.guess import LOOSE
 from tallyglass.counters.recognise.identity import Identity
 from tallyglass.counters.repair import max_command
-from tallyglass.counters.snapshot import Ceiling, Counter, Flag, Forecast, NumericType, Semantics
+from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, NumericType, Semantics
 from tallyglass.moment import from_seconds, iso
 from tallyglass.text import clean
 
@@ -76,7 +76,7 @@ class Tracker:
         self.first_at: float | None = None
         self.last_at = 0.0
         self.is_counter = True
-        self.placed: Counter | None = None
+        self.placed: CounterView | None = None
         self.listed_in = 0
         self.changed_at: float | None = None
         self.high: Number | None = None
@@ -93,7 +93,7 @@ class Tracker:
         self.foreseen_at = 0.0
         self.window: deque[tuple[float, Number]] | None = None
         self.cells: Sequence[Cell] = ()
-        self._view: Counter | None = None
+        self._view: CounterView | None = None
 
     def observe(self, number: Number, kind: NumericType, at: float) -> None:
         """Take in the value read at a moment (seconds since 1970)."""
@@ -121,29 +121,28 @@ class Tracker:
             self.cells, self._view = cells, None
         self.observe(sum(cell.issued for cell in cells), kind, at)
 
-    def add_past(self, points: Iterable[Past], steps: int | None = None, *, holes_break: bool = False) -> None:
+    def add_past(self, points: Iterable[Past], steps: int | None = None) -> None:
         """Take in values from before those known: what they say of breaks, and where they belong to this life.
 
-        ``steps`` is how many changes they stand for, where that is not their own number. ``holes_break`` is for points
-        between which things may have happened unseen.
+        ``steps`` is how many changes they stand for, where that is not their own number.
         """
         if self.first_at is None or self.series.broken_at is not None:
             return
         self._begin_series()
         if not len(self.series):
             return
-        first, value = self.series.times[0], self.series.values[0]
+        first, value = self.series.times[0], self.series.first
         known = sorted(points, key=lambda past: past.at)
         if first < self.first_at:
             known = [past for past in known if past.at < first - _MARGIN]
         if not known:
             return
-        kept: list[tuple[float, float]] = []
+        kept: list[tuple[float, int]] = []
         after = [*known[1:], Past(first, value, self.kind)]
         for past, following in zip(known, after, strict=True):
             if math.isfinite(past.number):
                 # They are known to lie before the first look, whatever two clocks make of it.
-                kept.append((min(past.at, first - _INSTANT), float(past.number)))
+                kept.append((min(past.at, first - _INSTANT), int(past.number)))
             if _family(following.kind) != _family(past.kind):
                 self.type_note = _turned(past.kind, following.kind, following.at)
                 kept.clear()
@@ -151,11 +150,11 @@ class Tracker:
                 self._went_back(past.number, following.number, following.at)
             elif self.high is not None and following.number >= self.high:
                 self.high, self.rewound = None, None
-        self.series.extend_back(kept, steps, holes_break=holes_break)
+        self.series.extend_back(kept, steps)
         self._measure(self.last_at)
         self.stale_forecast, self.foreseen_at, self._view = True, 0.0, None
 
-    def compare(self, target: Target, largest: int, burn: float | None) -> None:
+    def compare(self, target: IdField, largest: int, burn: float | None) -> None:
         """Take in the largest id in the collection that this counter serves, read before the counter itself was.
 
         ``burn`` is the share of ids without a document, None where that is not known.
@@ -178,7 +177,7 @@ class Tracker:
             return
         self._measure(now)
         if self.last_at > self.series.times[-1]:
-            self.series.add(self.last_at, float(self.value))
+            self.series.add(self.last_at, int(self.value))
         self.foresee(now)
 
     def _begin_series(self) -> None:
@@ -186,7 +185,7 @@ class Tracker:
         if self.series is _EMPTY:
             self.series = Series()
             if self.first_at is not None and math.isfinite(self.value):
-                self.series.add(self.first_at, float(self.value))
+                self.series.add(self.first_at, int(self.value))
 
     def _type_changed(self, kind: NumericType, at: float) -> None:
         if _family(kind) != _family(self.kind):
@@ -202,7 +201,7 @@ class Tracker:
         if self.window is None:
             self.window = deque([(self.last_at, self.value)], maxlen=RECENT)
         if math.isfinite(self.value) and (self.series.broken_at is None or self.last_at > self.series.broken_at):
-            self.series.add(self.last_at, float(self.value))
+            self.series.add(self.last_at, int(self.value))
         if number < self.value and self.identity.confidence <= LOOSE:
             self.is_counter = False
         elif number < self.value:
@@ -225,7 +224,7 @@ class Tracker:
     def _take(self, number: Number, at: float) -> None:
         self.last_at = at
         if math.isfinite(number) and self.series is not _EMPTY:
-            self.series.add(at, float(number))
+            self.series.add(at, int(number))
         if self.window is not None:
             self.window.append((at, number))
 
@@ -241,7 +240,7 @@ class Tracker:
             since = max(since, self.first_at)
         if at - since < _SHORTEST:
             return
-        rate = max(0.0, (points.values[-1] - points.value_at(since)) / (at - since))
+        rate = max(0.0, points.rise_since(since) / (at - since))
         if rate != self.rate or rate:
             self.rate, self._view = rate, None
         if not rate and self.window is not None and len(self.window) == RECENT:
@@ -282,7 +281,7 @@ class Tracker:
             return None
         return self.value - (1 if self.identity.semantics is Semantics.NEXT and not self.cells else 0)
 
-    def view(self) -> Counter:
+    def view(self) -> CounterView:
         """The frozen view; the same object as long as nothing changed."""
         if self._view is None:
             self._view = view_of(self)

@@ -3,28 +3,60 @@
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from tallyglass.counters.follow.pools import Cell
 from tallyglass.counters.forecast.forecast import NO_HISTORY
+from tallyglass.counters.forecast.series import Series
 from tallyglass.counters.numbers import INT32_MAX, Number, is_stalled
-from tallyglass.counters.snapshot import Ceiling, Counter, Flag, Forecast, NumericType, Pool
+from tallyglass.counters.recognise.identity import Identity
+from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, NumericType, PoolView
 from tallyglass.moment import from_seconds
-
-if TYPE_CHECKING:
-    from tallyglass.counters.follow.tracker import Tracker
 
 _GRAPH_POINTS = 240
 
 
-def view_of(tracker: Tracker) -> Counter:
+class Followed(Protocol):
+    """What a view is made from: a counter as it is followed."""
+
+    identity: Identity
+    value: Number
+    kind: NumericType
+    series: Series
+    cells: Sequence[Cell]
+    forecasts: tuple[Forecast, ...]
+    rate: float | None
+    drift: int | None
+    drift_target: str
+    repair: str
+    burn: float | None
+    notes: tuple[str, ...]
+    type_note: str
+    rewound: tuple[Flag, str] | None
+    changed_at: float | None
+    window: deque[tuple[float, Number]] | None
+
+    @property
+    def ceiling(self) -> Ceiling:
+        """The ceiling that binds now."""
+        ...
+
+    def issued(self) -> Number | None:
+        """The last id that was handed out; of a pool how many."""
+        ...
+
+
+def view_of(tracker: Followed) -> CounterView:
     """The frozen view of a counter as it is followed."""
     known, ceiling = tracker.identity, tracker.ceiling
     issued = tracker.issued()
     span = ceiling.value - known.start
     used = None if issued is None or span <= 0 else min(1.0, max(0.0, (issued - known.start) / span))
     pool = _pool(tracker) if tracker.cells else None
-    return Counter(
+    return CounterView(
         key=known.key,
         ns=known.ns_text,
         id=known.id,
@@ -54,13 +86,13 @@ def view_of(tracker: Tracker) -> Counter:
     )
 
 
-def _crossing(tracker: Tracker, issued: Number | None) -> Forecast | None:
+def _crossing(tracker: Followed, issued: Number | None) -> Forecast | None:
     if tracker.cells or issued is None or issued >= INT32_MAX:
         return None
     return tracker.forecasts[1] if len(tracker.forecasts) > 1 else NO_HISTORY
 
 
-def _flags(tracker: Tracker, ceiling: Ceiling, issued: Number | None, pool: Pool | None) -> tuple[Flag, ...]:
+def _flags(tracker: Followed, ceiling: Ceiling, issued: Number | None, pool: PoolView | None) -> tuple[Flag, ...]:
     flags: list[Flag] = []
     if not pool and is_stalled(tracker.value, tracker.kind):
         flags.append(Flag.STALLED)
@@ -79,24 +111,24 @@ def _flags(tracker: Tracker, ceiling: Ceiling, issued: Number | None, pool: Pool
     return tuple(flags)
 
 
-def _notes(tracker: Tracker) -> tuple[str, ...]:
+def _notes(tracker: Followed) -> tuple[str, ...]:
     notes = [tracker.type_note, tracker.rewound[1] if tracker.rewound else "", *tracker.notes]
     if isinstance(tracker.value, float) and not tracker.cells:
         notes.append("Not a whole number." if math.isfinite(tracker.value) else "Not a finite number.")
     return tuple(note for note in notes if note)
 
 
-def _recent(tracker: Tracker) -> tuple[float, ...]:
+def _recent(tracker: Followed) -> tuple[float, ...]:
     if tracker.window is None:
         return ()
     points = list(tracker.window)
     return tuple(max(0.0, (b[1] - a[1]) / (b[0] - a[0])) for a, b in pairwise(points) if b[0] > a[0])
 
 
-def _pool(tracker: Tracker) -> Pool:
+def _pool(tracker: Followed) -> PoolView:
     cells = tracker.cells
     events = tracker.forecasts if len(tracker.forecasts) == 3 else (NO_HISTORY,) * 3
-    return Pool(
+    return PoolView(
         documents=len(cells),
         full=sum(cell.issued >= cell.capacity for cell in cells),
         used=tuple(cell.used for cell in cells),

@@ -11,16 +11,16 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 
-from tallyglass.counters.follow.collection import Collection
+from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.drift import DriftCheck
 from tallyglass.counters.follow.garbage import LEAVE_ALONE, GarbagePolicy
-from tallyglass.counters.follow.order import Order
-from tallyglass.counters.follow.pacer import Pacer
+from tallyglass.counters.follow.order import UrgencyOrder
+from tallyglass.counters.follow.past_reader import MOST_SAVED, PastReader
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.history.past import MOST_SAVED, PastReader
+from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.config import CountersConfig
 from tallyglass.counters.recognise.discovery import MOST_READ, Discovery, is_lost, trouble_of
-from tallyglass.counters.snapshot import CountersSnapshot, Trouble
+from tallyglass.counters.snapshot import CountersSnapshot, CounterTrouble
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.moment import from_seconds
 from tallyglass.mongo.gateway import Gateway, Namespace
@@ -99,8 +99,8 @@ class Watcher:
         self._gateway = gateway
         self._config = settings.config or CountersConfig()
         self._discovery = Discovery(gateway, self._config)
-        self._collections: dict[Namespace, Collection] = {}
-        self._order = Order()
+        self._collections: dict[Namespace, CounterCollection] = {}
+        self._order = UrgencyOrder()
         self._settled = 0
         self._garbage = settings.garbage
         self._said_built = False
@@ -168,7 +168,7 @@ class Watcher:
 
     def stale(self, error: ConnectError | ReadError) -> CountersSnapshot:
         """The last snapshot, with what is wrong; its time says how old it is."""
-        trouble = Trouble("", clean(error.title), clean(error.advice))
+        trouble = CounterTrouble("", clean(error.title), clean(error.advice))
         if self._last is None:
             return CountersSnapshot(datetime.now(UTC), (), (trouble,), discovering=True)
         return replace(self._last, troubles=(trouble,))
@@ -179,13 +179,13 @@ class Watcher:
             del self._collections[gone]
         for ns, place in places.items():
             if ns not in self._collections:
-                self._collections[ns] = Collection(place, self._config.rules_for(ns))
+                self._collections[ns] = CounterCollection(place, self._config.rules_for(ns))
 
-    async def _read_all(self, now: float, pacer: Pacer) -> list[Trouble]:
-        troubles: list[Trouble] = []
+    async def _read_all(self, now: float, pacer: Pacer) -> list[CounterTrouble]:
+        troubles: list[CounterTrouble] = []
         turns = asyncio.Semaphore(_AT_ONCE)
 
-        async def read(collection: Collection) -> None:
+        async def read(collection: CounterCollection) -> None:
             async with turns:
                 try:
                     await collection.read(self._gateway, now, pacer)
@@ -195,7 +195,7 @@ class Watcher:
                     troubles.append(trouble_of(str(collection.place.ns), error))
             if collection.truncated:
                 title = f"It holds more than {MOST_READ:,} counters; these are the first."
-                troubles.append(Trouble(clean_name(str(collection.place.ns)), title))
+                troubles.append(CounterTrouble(clean_name(str(collection.place.ns)), title))
 
         tasks = [asyncio.ensure_future(read(collection)) for collection in list(self._collections.values())]
         try:

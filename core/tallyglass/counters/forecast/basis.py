@@ -18,7 +18,6 @@ from tallyglass.counters.forecast.trend import USUAL_CHANGE, clear_trend, usual_
 NEARLY = 0.01
 """A span that lacks this share of a day or a week counts as a whole one."""
 
-_LARGEST = 1e100
 _PARTS_OF_A_SPAN = 12
 # Hours that a block may have, all of them parts of a day, of which three are needed.
 _BLOCKS = (1, 2, 3, 4, 6, 8)
@@ -71,10 +70,10 @@ class Basis:
 def read_basis(series: Series) -> Basis | None:
     """The rate is that over the largest whole number of weeks, else of days, else over all.
 
-    None without any span, and for numbers so large that their squares are not numbers any more.
+    None without any span.
     """
     span = series.span
-    if len(series) < 2 or span <= 0 or max(abs(series.values[0]), abs(series.values[-1])) > _LARGEST:
+    if len(series) < 2 or span <= 0:
         return None
     for cycle, of_cycle in ((WEEK, _of_weeks), (DAY, _of_days)):
         whole = int(span / cycle + NEARLY)
@@ -153,14 +152,14 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
 
 def _rises(series: Series, seconds: float, count: int) -> list[float]:
     """The ids of equal parts of the last ``seconds``; between two points the value goes on a line."""
-    times, values = series.times, series.values
+    times, values = series.times, series.offsets
     start, last = times[-1] - seconds, len(times) - 1
     index, before, rises = 0, 0.0, []
     for n in range(count + 1):
         at = start + n * seconds / count
         index = bisect_left(times, at, index)
         if index == 0 or index > last:
-            value = values[min(index, last)]
+            value = float(values[min(index, last)])
         else:
             low, begun = values[index - 1], times[index - 1]
             value = low + (values[index] - low) * (at - begun) / (times[index] - begun)

@@ -1,6 +1,7 @@
-"""The values of one counter over time, thinned with age, broken where they cannot be compared.
+"""The values of one counter over time: exact, thinned with age, broken where they cannot be compared.
 
-A reset, a rewind, a change of type and a long hole break a series: no rate is ever taken across a break.
+A reset, a rewind and a change of type break a series: no rate is taken across a break. A hole in the samples does not,
+as long as the value only rose: both of its ends still give the mean.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ HOUR = 3600.0
 DAY = 86_400.0
 WEEK = 7 * DAY
 
-GAP_SECONDS = 3 * DAY
-"""A longer hole between two samples breaks the series: in it, data may have been restored unseen."""
+HOLE_SECONDS = 3 * DAY
+"""Where samples lie further apart than this, the shape of the load between them is unknown."""
 
 _KEPT_SECONDS = 120 * DAY
 # Points may lie as close as this share of their age: about 1,000 of them over four months, 24 kB a counter at most.
@@ -25,14 +26,16 @@ _THIN_ABOVE = 1_500
 class Series:
     """Points ``(seconds since 1970, value)`` since the last break, oldest first, not decreasing.
 
+    Values are integers of any size, kept as 64-bit differences to ``base``: a double would lose ones above 2^53.
     ``steps`` counts the changes of value that were seen. ``broken_at`` and ``broken_by`` tell of the last break.
     """
 
-    __slots__ = ("broken_at", "broken_by", "steps", "times", "values")
+    __slots__ = ("base", "broken_at", "broken_by", "offsets", "steps", "times")
 
     def __init__(self) -> None:
         self.times = array("d")
-        self.values = array("d")
+        self.offsets = array("q")
+        self.base = 0
         self.steps = 0
         self.broken_at: float | None = None
         self.broken_by = ""
@@ -45,94 +48,130 @@ class Series:
         """Seconds from the first to the last point."""
         return self.times[-1] - self.times[0] if self.times else 0.0
 
-    def add(self, at: float, value: float, *, holes_break: bool = True) -> None:
-        """Append a point. A lower value, or a hole over :data:`GAP_SECONDS`, breaks off; an older time is ignored."""
+    @property
+    def values(self) -> list[int]:
+        """The values, exact."""
+        return [self.base + offset for offset in self.offsets]
+
+    @property
+    def first(self) -> int:
+        """The oldest value. Needs a point."""
+        return self.base + self.offsets[0]
+
+    @property
+    def last(self) -> int:
+        """The newest value. Needs a point."""
+        return self.base + self.offsets[-1]
+
+    def holes(self) -> list[tuple[float, float]]:
+        """The stretches in which ids were handed out and no sample says when."""
+        times, offsets = self.times, self.offsets
+        return [
+            (times[n], times[n + 1])
+            for n in range(len(times) - 1)
+            if times[n + 1] - times[n] > HOLE_SECONDS and offsets[n + 1] != offsets[n]
+        ]
+
+    def add(self, at: float, value: int) -> None:
+        """Append a point. A lower value breaks the series; an older time is ignored."""
         if self.times:
             if at <= self.times[-1]:
                 return
-            if value < self.values[-1]:
+            if value < self.last:
                 self.break_off(at, "the value went back")
-            elif holes_break and at - self.times[-1] > GAP_SECONDS:
-                self.break_off(at, f"nothing was seen for {(at - self.times[-1]) / DAY:.0f} days")
-        if self.values and value != self.values[-1]:
+            elif not _fits(value - self.base):
+                self.break_off(at, "the value rose by more than 64 bits can hold")
+        if not self.times:
+            self.base = value
+        offset = value - self.base
+        if self.offsets and offset != self.offsets[-1]:
             self.steps += 1
-        if len(self.values) >= 2 and self.values[-2] == self.values[-1] == value:
+        if len(self.offsets) >= 2 and self.offsets[-2] == self.offsets[-1] == offset:
             self.times[-1] = at
             return
         self.times.append(at)
-        self.values.append(value)
+        self.offsets.append(offset)
         if len(self.times) > _THIN_ABOVE:
             self._thin()
 
     def break_off(self, at: float, why: str) -> None:
         """Forget everything before ``at``, which lies in another life of the counter."""
-        del self.times[:], self.values[:]
+        del self.times[:], self.offsets[:]
         self.steps = 0
         self.broken_at, self.broken_by = at, why
 
-    def extend_back(
-        self, points: Iterable[tuple[float, float]], steps: int | None = None, *, holes_break: bool = True
-    ) -> None:
+    def extend_back(self, points: Iterable[tuple[float, int]], steps: int | None = None) -> None:
         """Put older points before the present ones.
 
         They may come unsorted; what lies after the first present point, before the last break, or across a break
         that the points themselves show, is left out. ``steps`` is how many changes they stand for, where that is known
-        better than by counting them. Without ``holes_break`` a hole is one in which nothing can have happened unseen.
+        better than by counting them.
         """
         older = Series()
         first = self.times[0] if self.times else float("inf")
         floor = self.broken_at if self.broken_at is not None else float("-inf")
         for at, value in sorted(points):
             if floor < at < first:
-                older.add(at, value, holes_break=holes_break)
+                older.add(at, value)
         if not older.times:
             return
-        if self.times:
-            if older.values[-1] > self.values[0] or (holes_break and first - older.times[-1] > GAP_SECONDS):
-                self.broken_at = self.broken_at or first
-                self.broken_by = self.broken_by or "the value went back"
-                return
-            if older.values[-1] < self.values[0]:
-                older.steps += 1
+        if not self.times:
+            self.base = older.base
+        elif older.last > self.first or not _fits(older.first - self.base):
+            self.broken_at = self.broken_at or first
+            self.broken_by = self.broken_by or "the value went back"
+            return
+        elif older.last < self.first:
+            older.steps += 1
         if older.broken_at is not None and self.broken_at is None:
             self.broken_at, self.broken_by = older.broken_at, older.broken_by
+        shift = older.base - self.base
         self.times[:0] = older.times
-        self.values[:0] = older.values
+        self.offsets[:0] = array("q", [offset + shift for offset in older.offsets])
         self.steps += older.steps if steps is None or older.broken_at is not None else max(steps, older.steps)
         if len(self.times) > _THIN_ABOVE:
             self._thin()
 
-    def value_at(self, at: float) -> float:
-        """The value at a moment, between two points on the line from one to the other. Needs a point."""
+    def rise_since(self, at: float) -> float:
+        """Ids handed out since a moment; between two points the value goes on a line. Needs a point."""
+        return self.offsets[-1] - self.offset_at(at)
+
+    def offset_at(self, at: float) -> float:
+        """The value at a moment less ``base``; between two points on the line from one to the other. Needs a point."""
         index = bisect_left(self.times, at)
         if index == 0:
-            return self.values[0]
+            return self.offsets[0]
         if index == len(self.times):
-            return self.values[-1]
+            return self.offsets[-1]
         before, after = self.times[index - 1], self.times[index]
         share = (at - before) / (after - before)
-        return self.values[index - 1] + share * (self.values[index] - self.values[index - 1])
+        return self.offsets[index - 1] + share * (self.offsets[index] - self.offsets[index - 1])
 
     def for_graph(self, most: int = 240) -> tuple[tuple[float, float], ...]:
         """At most ``most`` points, evenly chosen, first and last among them."""
         count = len(self.times)
         if count <= most:
-            return tuple(zip(self.times, self.values, strict=True))
-        chosen = sorted({round(n * (count - 1) / (most - 1)) for n in range(most)})
-        return tuple((self.times[n], self.values[n]) for n in chosen)
+            chosen = list(range(count))
+        else:
+            chosen = sorted({round(n * (count - 1) / (most - 1)) for n in range(most)})
+        return tuple((self.times[n], float(self.base + self.offsets[n])) for n in chosen)
 
     def _thin(self) -> None:
         now = self.times[-1]
-        times, values = [self.times[-1]], [self.values[-1]]
-        for at, value in zip(reversed(self.times[:-1]), reversed(self.values[:-1]), strict=True):
+        times, offsets = [self.times[-1]], [self.offsets[-1]]
+        for at, offset in zip(reversed(self.times[:-1]), reversed(self.offsets[:-1]), strict=True):
             age = now - at
             if age > _KEPT_SECONDS:
                 break
             if times[-1] - at >= age * _CLOSENESS:
                 times.append(at)
-                values.append(value)
+                offsets.append(offset)
         # The oldest stays: without it a span of whole weeks would not be one any more.
         if times[-1] != self.times[0] and now - self.times[0] <= _KEPT_SECONDS:
             times.append(self.times[0])
-            values.append(self.values[0])
-        self.times, self.values = array("d", reversed(times)), array("d", reversed(values))
+            offsets.append(self.offsets[0])
+        self.times, self.offsets = array("d", reversed(times)), array("q", reversed(offsets))
+
+
+def _fits(offset: int) -> bool:
+    return -(2**63) <= offset < 2**63

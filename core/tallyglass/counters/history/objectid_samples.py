@@ -11,10 +11,9 @@ import time
 
 from bson.objectid import ObjectId
 
-from tallyglass.counters.follow.drift import NUMBERS
 from tallyglass.counters.history.oplog_samples import Past
-from tallyglass.counters.numbers import as_number, numeric_type
-from tallyglass.counters.recognise.config import Target
+from tallyglass.counters.numbers import ANY_NUMBER, as_number, numeric_type
+from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import NumericType
 from tallyglass.mongo.gateway import Gateway
@@ -25,7 +24,7 @@ _READ_MS = 300
 
 
 async def read_dated(
-    gateway: Gateway, target: Target, largest: int, kind: NumericType, ahead: int, seconds: float
+    gateway: Gateway, target: IdField, largest: int, kind: NumericType, ahead: int, seconds: float
 ) -> list[Past]:
     """Past values of a counter whose ids are in ``target``, oldest first, as far as ``seconds`` reach.
 
@@ -59,11 +58,11 @@ def _spread(low: int, high: int) -> list[int]:
     return list(dict.fromkeys([*whole, *newest]))
 
 
-async def _at_least(gateway: Gateway, target: Target, least: int | None) -> tuple[float, int] | None:
-    condition = NUMBERS if least is None else {**NUMBERS, "$gte": least}
+async def _at_least(gateway: Gateway, target: IdField, least: int | None) -> tuple[float, int] | None:
+    condition = ANY_NUMBER if least is None else {**ANY_NUMBER, "$gte": least}
     row = await gateway.find_one(
         target.ns,
-        {target.field: condition},
+        {target.field: dict(condition)},
         projection={target.field: 1},
         sort=[(target.field, 1)],
         time_ms=_READ_MS,

@@ -16,8 +16,8 @@ from typing import Any
 
 from bson.timestamp import Timestamp
 
-from tallyglass.counters.follow.pacer import Pacer
 from tallyglass.counters.numbers import Number, as_number, numeric_type
+from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.identity import document_key
 from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import NumericType

@@ -36,7 +36,7 @@ _MOST_DIGITS = 34
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class IdField:
     """The collection and field whose ids a counter hands out."""
 
     ns: Namespace
@@ -56,7 +56,7 @@ class Rule:
     max: int | None = None
     digits: int | None = None
     consumer: Consumer | None = None
-    target: Target | None = None
+    target: IdField | None = None
     hide: bool = False
 
 
@@ -179,7 +179,7 @@ def _flag(entry: Mapping[str, Any], key: str, where: str) -> bool:
     return value
 
 
-def _target(entry: Mapping[str, Any], where: str) -> Target | None:
+def _target(entry: Mapping[str, Any], where: str) -> IdField | None:
     text = _text(entry, "target", where)
     if not text:
         return None
@@ -187,4 +187,4 @@ def _target(entry: Mapping[str, Any], where: str) -> Target | None:
     ns = Namespace.parse(path)
     if not ns.db or not ns.collection or not field:
         raise InputError(f'{where}: target must be "database.collection.field".', 'Such as "shop.orders._id".')
-    return Target(ns, field)
+    return IdField(ns, field)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tallyglass.counters.recognise.config import CountersConfig
 from tallyglass.counters.recognise.guess import guess
 from tallyglass.counters.recognise.libraries import KNOWN_COLLECTIONS, recognise, selective
-from tallyglass.counters.snapshot import Trouble
+from tallyglass.counters.snapshot import CounterTrouble
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import CollectionInfo, Document, Gateway, Namespace
 from tallyglass.text import clean, clean_name
@@ -37,16 +37,16 @@ _SAMPLE_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CounterPlace:
     """A collection that holds counters, and the query that yields them."""
 
     ns: Namespace
     query: tuple[tuple[str, str], ...] = ()
 
 
-def trouble_of(ns: str, error: PrivilegeError | ReadError) -> Trouble:
+def trouble_of(ns: str, error: PrivilegeError | ReadError) -> CounterTrouble:
     """What to show for a namespace that could not be read."""
-    return Trouble(clean_name(ns), clean(error.title), clean(error.advice))
+    return CounterTrouble(clean_name(ns), clean(error.title), clean(error.advice))
 
 
 def is_lost(error: Exception) -> bool:
@@ -60,8 +60,8 @@ class Discovery:
     def __init__(self, gateway: Gateway, config: CountersConfig) -> None:
         self._gateway = gateway
         self._config = config
-        self.places: dict[Namespace, Place] = {}
-        self.troubles: dict[str, Trouble] = {}
+        self.places: dict[Namespace, CounterPlace] = {}
+        self.troubles: dict[str, CounterTrouble] = {}
         self.seen: set[Namespace] = set()
         self._sampled: dict[Namespace, float] = {}
         self._queue: deque[Namespace] = deque()
@@ -143,14 +143,14 @@ class Discovery:
         if place:
             self.places[ns] = place
 
-    async def _look(self, ns: Namespace) -> Place | None:
+    async def _look(self, ns: Namespace) -> CounterPlace | None:
         if self._config.rules_for(ns):
-            return Place(ns)
+            return CounterPlace(ns)
         shape = selective(ns.collection)
         if shape and shape.query and await self._is_cheap(ns, shape.query_key):
             document = await self._gateway.find_one(ns, shape.query, time_ms=_SAMPLE_MS)
             if document and shape.numbers(document):
-                return Place(ns, tuple(shape.query.items()))
+                return CounterPlace(ns, tuple(shape.query.items()))
         if shape:
             # Its counters are a few among other documents: reading them all would be no look any more.
             return None
@@ -158,9 +158,9 @@ class Discovery:
         if not sample:
             return None
         if any(_is_certain(ns.collection, row) for row in sample):
-            return Place(ns)
+            return CounterPlace(ns)
         if all(is_counter(ns.collection, row) for row in sample) and await self._gateway.estimate(ns) <= MOST_GUESSED:
-            return Place(ns)
+            return CounterPlace(ns)
         return None
 
     async def _is_cheap(self, ns: Namespace, key: str) -> bool:

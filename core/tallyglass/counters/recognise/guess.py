@@ -14,7 +14,7 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
-from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, Kind, Match, Shape
+from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, Match, Shape, ValueKind
 from tallyglass.counters.snapshot import Semantics
 from tallyglass.mongo.gateway import Document
 
@@ -109,4 +109,4 @@ def _is_named(document: Document, label: str, *, any_id: bool) -> bool:
 @lru_cache(maxsize=512)
 def _shape(number: str, id_path: str) -> Shape:
     semantics = Semantics.NEXT if number.lower().startswith("next") or number == "COUNT" else Semantics.LAST
-    return Shape("guess", "by its shape", (), number, {id_path: Kind.ANY}, label=(id_path,), semantics=semantics)
+    return Shape("guess", "by its shape", (), number, {id_path: ValueKind.ANY}, label=(id_path,), semantics=semantics)

@@ -12,7 +12,7 @@ from bson import json_util
 from bson.objectid import ObjectId
 
 from tallyglass.counters.ceiling import Consumer
-from tallyglass.counters.recognise.config import Rule, Target
+from tallyglass.counters.recognise.config import IdField, Rule
 from tallyglass.counters.recognise.shapes import Shape, dig
 from tallyglass.counters.snapshot import Semantics
 from tallyglass.mongo.gateway import Document, Namespace
@@ -44,7 +44,7 @@ class Identity:
     consumers: tuple[Consumer, ...] = ()
     digits: int | None = None
     confidence: float = 1.0
-    targets: tuple[Target, ...] = ()
+    targets: tuple[IdField, ...] = ()
 
 
 def document_key(identity: Any) -> Hashable:

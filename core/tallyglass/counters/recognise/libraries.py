@@ -11,11 +11,11 @@ from types import MappingProxyType
 
 from tallyglass.counters.ceiling import Consumer
 from tallyglass.counters.recognise import targets
-from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, Kind, Match, Shape, bounded
+from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, Match, Shape, ValueKind, bounded
 from tallyglass.counters.snapshot import Semantics
 from tallyglass.mongo.gateway import Document
 
-_STR_ID = MappingProxyType({"_id": Kind.STRING})
+_STR_ID = MappingProxyType({"_id": ValueKind.STRING})
 _SPAN = frozenset({*MAX_FIELDS, *START_FIELDS, "NOTES", "NOTE", "notes", "note"})
 _NODE = (Consumer.JAVASCRIPT,)
 
@@ -26,7 +26,7 @@ SHAPES: tuple[Shape, ...] = (
         "MongoDB article (COUNT)",
         ("uniqueIdentifierCounter",),
         "COUNT",
-        {"_id": Kind.SCALAR},
+        {"_id": ValueKind.SCALAR},
         may=_SPAN,
         semantics=Semantics.NEXT,
         anywhere=True,
@@ -46,7 +46,7 @@ SHAPES: tuple[Shape, ...] = (
         "mongoose-sequence",
         ("counters",),
         "seq",
-        {"_id": Kind.OBJECT_ID, "id": Kind.STRING, "reference_value": Kind.ANY},
+        {"_id": ValueKind.OBJECT_ID, "id": ValueKind.STRING, "reference_value": ValueKind.ANY},
         may=frozenset({"__v"}),
         label=("id", "reference_value"),
         consumers=_NODE,
@@ -57,7 +57,7 @@ SHAPES: tuple[Shape, ...] = (
         "mongoose-auto-increment",
         ("identitycounters",),
         "count",
-        {"_id": Kind.OBJECT_ID, "model": Kind.STRING, "field": Kind.STRING, "__v": Kind.NUMBER},
+        {"_id": ValueKind.OBJECT_ID, "model": ValueKind.STRING, "field": ValueKind.STRING, "__v": ValueKind.NUMBER},
         may=frozenset({"groupingField"}),
         label=("model", "field", "groupingField"),
         consumers=_NODE,
@@ -69,7 +69,7 @@ SHAPES: tuple[Shape, ...] = (
         "@typegoose/auto-increment",
         ("identitycounters",),
         "count",
-        {"_id": Kind.OBJECT_ID, "model": Kind.STRING, "field": Kind.STRING},
+        {"_id": ValueKind.OBJECT_ID, "model": ValueKind.STRING, "field": ValueKind.STRING},
         label=("model", "field"),
         consumers=_NODE,
         anywhere=True,
@@ -80,7 +80,7 @@ SHAPES: tuple[Shape, ...] = (
         "@typegoose/auto-increment",
         ("identitycounters",),
         "count",
-        {"_id": Kind.OBJECT_ID, "modelName": Kind.STRING, "field": Kind.STRING},
+        {"_id": ValueKind.OBJECT_ID, "modelName": ValueKind.STRING, "field": ValueKind.STRING},
         label=("modelName", "field"),
         consumers=_NODE,
         anywhere=True,
@@ -91,7 +91,7 @@ SHAPES: tuple[Shape, ...] = (
         "mongodb-autoincrement",
         ("counters",),
         "seq",
-        {"_id": Kind.STRING, "field": Kind.STRING},
+        {"_id": ValueKind.STRING, "field": ValueKind.STRING},
         consumers=_NODE,
         anywhere=True,
         target=targets.id_and_field,
@@ -101,7 +101,7 @@ SHAPES: tuple[Shape, ...] = (
         "mongo-autoincrement",
         ("counters",),
         "current",
-        {"collection": Kind.STRING, "field": Kind.STRING},
+        {"collection": ValueKind.STRING, "field": ValueKind.STRING},
         spare_keys=True,
         label=("collection", "field", "*"),
         consumers=_NODE,
@@ -122,7 +122,7 @@ SHAPES: tuple[Shape, ...] = (
         "MongoDB Extension for Hibernate ORM",
         ("hibernate_sequences",),
         "next_value",
-        {"_id": Kind.STRING, "increment": Kind.NUMBER},
+        {"_id": ValueKind.STRING, "increment": ValueKind.NUMBER},
         semantics=Semantics.NEXT,
         anywhere=True,
         target=targets.before_sequence,
@@ -133,7 +133,7 @@ SHAPES: tuple[Shape, ...] = (
             "Hibernate OGM",
             ("hibernate_sequences",),
             number,
-            {"_id": Kind.ANY},
+            {"_id": ValueKind.ANY},
             semantics=Semantics.NEXT,
         )
         for number in ("next_val", "sequence_value")
@@ -155,7 +155,7 @@ SHAPES: tuple[Shape, ...] = (
         "djongo",
         ("__schema__",),
         "auto.seq",
-        {"name": Kind.STRING, "auto": Kind.DOCUMENT},
+        {"name": ValueKind.STRING, "auto": ValueKind.DOCUMENT},
         may=frozenset({"_id", "fields"}),
         label=("name",),
         target=targets.djongo,
@@ -175,7 +175,7 @@ SHAPES: tuple[Shape, ...] = (
         "mgo-ai",
         ("counters", "autoincrement", "ai"),
         "seq",
-        {"_id": Kind.OBJECT_ID, "id": Kind.STRING},
+        {"_id": ValueKind.OBJECT_ID, "id": ValueKind.STRING},
         label=("id",),
         anywhere=True,
     ),
@@ -184,7 +184,7 @@ SHAPES: tuple[Shape, ...] = (
         "Atlas trigger tutorial",
         ("counters",),
         "seq_value",
-        {"_id": Kind.DOCUMENT},
+        {"_id": ValueKind.DOCUMENT},
         consumers=_NODE,
         anywhere=True,
         target=targets.compound_id,
@@ -195,7 +195,7 @@ SHAPES: tuple[Shape, ...] = (
         "NodeBB",
         ("objects",),
         "next*",
-        {"_key": Kind.STRING},
+        {"_key": ValueKind.STRING},
         label=("_key",),
         consumers=_NODE,
         query={"_key": "global"},

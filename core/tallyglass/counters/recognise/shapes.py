@@ -16,7 +16,7 @@ from tallyglass.counters.snapshot import Semantics
 from tallyglass.mongo.gateway import Document
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """What the value of a key must be for a document to fit a shape."""
 
     STRING = "string"
@@ -29,19 +29,19 @@ class Kind(StrEnum):
     ANY = "any"
 
 
-def _is_kind(value: object, kind: Kind) -> bool:
+def _is_kind(value: object, kind: ValueKind) -> bool:
     match kind:
-        case Kind.STRING:
+        case ValueKind.STRING:
             return isinstance(value, str)
-        case Kind.OBJECT_ID:
+        case ValueKind.OBJECT_ID:
             return isinstance(value, ObjectId)
-        case Kind.NUMBER:
+        case ValueKind.NUMBER:
             return numeric_type(value) is not None
-        case Kind.LIST:
+        case ValueKind.LIST:
             return isinstance(value, list)
-        case Kind.DOCUMENT:
+        case ValueKind.DOCUMENT:
             return isinstance(value, Mapping)
-        case Kind.SCALAR:
+        case ValueKind.SCALAR:
             return value is not None and not isinstance(value, (Mapping, list))
         case _:
             return True
@@ -73,7 +73,7 @@ class Shape:
     library: str
     collections: tuple[str, ...]
     number: str
-    keys: Mapping[str, Kind]
+    keys: Mapping[str, ValueKind]
     may: frozenset[str] = frozenset()
     spare_keys: bool = False
     label: tuple[str, ...] = ("_id",)
@@ -92,8 +92,10 @@ class Shape:
                 return []
         if self.number.endswith("*"):
             prefix = self.number[:-1]
-            return [key for key, value in document.items() if key.startswith(prefix) and _is_kind(value, Kind.NUMBER)]
-        if not _is_kind(dig(document, self.number), Kind.NUMBER):
+            return [
+                key for key, value in document.items() if key.startswith(prefix) and _is_kind(value, ValueKind.NUMBER)
+            ]
+        if not _is_kind(dig(document, self.number), ValueKind.NUMBER):
             return []
         top = self.number.partition(".")[0]
         if not self.spare_keys and any(k != top and k not in self.keys and k not in self.may for k in document):

@@ -15,16 +15,16 @@ from pathlib import Path
 
 from bson.timestamp import Timestamp
 
-from tallyglass.counters.follow.collection import Collection
+from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.drift import Largest
-from tallyglass.counters.follow.pacer import Pacer
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.forecast.series import WEEK
 from tallyglass.counters.history.objectid_samples import read_dated
 from tallyglass.counters.history.oplog_samples import Past, Values, oplog_end, read_oplog
 from tallyglass.counters.history.store import SAVE_SECONDS, SampleStore
+from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.discovery import is_lost, trouble_of
-from tallyglass.counters.snapshot import Semantics, Trouble
+from tallyglass.counters.snapshot import CounterTrouble, Semantics
 from tallyglass.errors import InputError, PrivilegeError, ReadError
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway
 from tallyglass.text import clean
@@ -55,9 +55,9 @@ class PastReader:
         self._opened = False
         self._ahead = 0.0
         self._until: Timestamp | None = None
-        self.troubles: dict[str, Trouble] = {}
+        self.troubles: dict[str, CounterTrouble] = {}
 
-    async def mark(self, collections: Iterable[Collection]) -> None:
+    async def mark(self, collections: Iterable[CounterCollection]) -> None:
         """Call this before new collections are read: what the oplog holds by now, their values are sure to contain."""
         if all(collection.has_past for collection in collections):
             return
@@ -72,7 +72,7 @@ class PastReader:
                 raise
             self._no_oplog(error)
 
-    async def fill(self, collections: Sequence[Collection], seconds: float, pacer: Pacer) -> None:
+    async def fill(self, collections: Sequence[CounterCollection], seconds: float, pacer: Pacer) -> None:
         """Give the counters of new collections what the oplog and earlier runs tell. Raises for a lost server."""
         new = [collection for collection in collections if not collection.has_past]
         if not new:
@@ -82,7 +82,7 @@ class PastReader:
             collection.has_past = True
             collection.add_past(values.get(collection.place.ns, {}))
             for tracker in collection.trackers:
-                tracker.add_past(self._stored.pop(tracker.identity.key, ()), holes_break=True)
+                tracker.add_past(self._stored.pop(tracker.identity.key, ()))
                 await pacer.rest()
 
     async def fill_dated(self, trackers: Iterable[Tracker], largest: Mapping[str, Largest], seconds: float) -> None:
@@ -105,7 +105,7 @@ class PastReader:
                     raise
                 continue
             # A document from beyond the first value is another life of the counter, or not its id at all.
-            low = tracker.series.values[0] if len(tracker.series) else float("inf")
+            low = tracker.series.first if len(tracker.series) else float("inf")
             tracker.add_past([past for past in pasts if past.number <= low])
 
     async def save(self, trackers: Sequence[Tracker], now: float) -> None:
@@ -149,7 +149,9 @@ class PastReader:
         except InputError as error:
             await self._give_up(error)
 
-    async def _read_oplog(self, new: Sequence[Collection], until: Timestamp, seconds: float, pacer: Pacer) -> Values:
+    async def _read_oplog(
+        self, new: Sequence[CounterCollection], until: Timestamp, seconds: float, pacer: Pacer
+    ) -> Values:
         paths = {collection.place.ns: collection.paths() for collection in new if collection.trackers}
         try:
             values = await read_oplog(self._gateway, paths, until, seconds, pacer)
@@ -175,7 +177,7 @@ class PastReader:
     async def _give_up(self, error: InputError) -> None:
         await self.close()
         self._store = None
-        self.troubles[_HISTORY] = Trouble("", clean(error.title), clean(error.advice))
+        self.troubles[_HISTORY] = CounterTrouble("", clean(error.title), clean(error.advice))
 
 
 async def _identify(gateway: Gateway, hello: Document) -> str:
