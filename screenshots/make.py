@@ -34,11 +34,12 @@ _PATIENCE = 60.0
 class Camera:
     """One running dashboard, and where its pictures go."""
 
-    def __init__(self, pilot: Pilot[None], folder: Path, uri: str) -> None:
+    def __init__(self, app: Dashboard, pilot: Pilot[None], folder: Path, uri: str) -> None:
+        self.app = app
         self.pilot = pilot
         self.folder = folder
         self.uri = uri
-        self.size = f"{pilot.app.size.width}x{pilot.app.size.height}"
+        self.size = f"{app.size.width}x{app.size.height}"
 
     async def press(self, *keys: str, until: str = "") -> None:
         """Press keys, and wait until the screen says ``until``."""
@@ -52,12 +53,11 @@ class Camera:
 
     def text(self) -> str:
         """What the screen says."""
-        strips = self.pilot.app.screen._compositor.render_strips()
-        return "\n".join("".join(segment.text for segment in line) for line in strips)
+        return "\n".join(self.app.lines)
 
     def svg(self) -> str:
         """The screen as it is."""
-        return tidy(self.pilot.app.export_screenshot(title="tallyglass", simplify=True))
+        return tidy(self.app.export_screenshot(title="tallyglass", simplify=True))
 
     def shoot(self, name: str) -> None:
         """Save the screen under a name."""
@@ -169,7 +169,7 @@ async def _with_camera(
     try:
         async with app.run_test(size=size) as pilot:
             for scene in scenes:
-                await scene(Camera(pilot, folder, demo.uri))
+                await scene(Camera(app, pilot, folder, demo.uri))
     finally:
         feeds.close()
 

@@ -1,17 +1,22 @@
-"""An app in a test is at rest when it has nothing left to do, however busy its threads or the machine are."""
+"""What tests need of Textual that is private there: whether an app is at rest, and what it draws.
+
+An app is at rest when it has nothing left to do, however busy its threads or the machine are.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from textual.app import App
+from textual.events import Event
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 PATIENCE = 60.0
 """Seconds that an app may take to come to rest; none of them needs them."""
@@ -50,6 +55,26 @@ def waits(part: MessagePump) -> bool:
     """Whether a part has done all that it was told, and its loop is back where it takes the next message."""
     queue = part._message_queue
     return queue.empty() and bool(queue.ready_event._waiters) and not part._next_callbacks
+
+
+def strips_of(app: App[Any]) -> list[Strip]:
+    """The rows of the screen with their styles."""
+    return app.screen._compositor.render_strips()
+
+
+def shown(app: App[Any]) -> str:
+    """The screen as text."""
+    return "\n".join(strip.text.rstrip() for strip in strips_of(app))
+
+
+def on_draw(app: App[Any], call: Callable[[Any], object]) -> None:
+    """Have ``call`` called with the widgets of each drawing, in place of the drawing."""
+    app.screen._compositor.update_widgets = call  # type: ignore[assignment,method-assign]
+
+
+def set_forwarded(event: Event) -> None:
+    """Mark an event as one that the app has already handed to a widget."""
+    event._set_forwarded()
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from access_control import GuardedSet, start_guarded
+from at_rest import shown
 from tallyglass.connection.target import Target
 from tallyglass.demo import backup
 from tallyglass.deployment.privileges import jobs, merged, where
@@ -108,18 +109,14 @@ async def dashboard(uri: str, taken: Path) -> Any:
         feeds.close()
 
 
-def shown(pilot: Pilot[None]) -> str:
-    return "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
-
-
 async def until(pilot: Pilot[None], text: str) -> None:
     """Wait until the screen says it."""
     try:
         async with asyncio.timeout(60):
-            while text not in shown(pilot):
+            while text not in shown(pilot.app):
                 await pilot.pause(0.05)
     except TimeoutError:
-        raise AssertionError(f"{text!r} never came to the screen:\n{shown(pilot)}") from None
+        raise AssertionError(f"{text!r} never came to the screen:\n{shown(pilot.app)}") from None
 
 
 @pytest.mark.parametrize("missing", MISSING)

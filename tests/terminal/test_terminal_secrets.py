@@ -20,13 +20,13 @@ pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 # What Textual offers and the dashboard does not: a picture of the screen, here on the key that pauses.
 PICTURES = """
-from tallyglass_tui import app
+from tallyglass_tui.shell import app
 app.Dashboard.action_pause = lambda self: self.save_screenshot(f"{len(self.screen_stack)}{self.current_mode}.svg")
 """
 CRASH = """
 import sys
 from textual.app import App
-from tallyglass_tui import app
+from tallyglass_tui.shell import app
 from tallyglass_tui.cli.main import main
 def boom(self, *_):
     target = self.session.target

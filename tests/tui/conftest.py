@@ -56,7 +56,7 @@ class Screen:
     @property
     def lines(self) -> list[str]:
         """The screen as text, a string a row."""
-        return [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
+        return self.app.lines
 
     @property
     def text(self) -> str:

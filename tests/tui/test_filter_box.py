@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from textual.events import Key
 
+from at_rest import set_forwarded
 from tallyglass_tui.widgets.filter_box import FilterBox
 
 
@@ -51,7 +52,7 @@ async def test_a_key_that_went_elsewhere_before_the_line_was_open_comes_first(sc
         await screen.pilot.pause()
         elsewhere, here, enter = Key("ctrl+u", None), [Key(char, char) for char in "new"], Key("enter", "\r")
         for key in (elsewhere, *here, enter):
-            key._set_forwarded()
+            set_forwarded(key)
         screen.app.focused.post_message(elsewhere)
         page.action_filter()
         for key in (*here, enter):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from at_rest import on_draw
 from tallyglass.counters.snapshot import (
     Ceiling,
     CountersSnapshot,
@@ -72,7 +73,7 @@ async def test_nothing_is_drawn_when_nothing_changed(screen_at: Any) -> None:
     async with screen_at() as screen:
         await screen.put("counters", snapshot(counter(1), counter(2)))
         drawn: list[Any] = [None]
-        screen.app.screen._compositor.update_widgets = drawn.append
+        on_draw(screen.app, drawn.append)
         while drawn:
             drawn.clear()
             await screen.pilot.pause(0.5)

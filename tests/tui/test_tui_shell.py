@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from at_rest import strips_of
 from tallyglass.connection.secret import Secret
 from tallyglass.errors import ReadError
 from tallyglass_tui.shell.crash import crash_report
@@ -56,7 +57,7 @@ async def test_without_colours_the_place_in_the_palette_and_in_a_line_is_seen(sc
     async with screen_at((100, 50), environ={"NO_COLOR": "1"}) as screen:
 
         def shows(text: str, attribute: str) -> bool:
-            strips = screen.app.screen._compositor.render_strips()
+            strips = strips_of(screen.app)
             return any(
                 part.text.strip() == text and getattr(part.style, attribute) for strip in strips for part in strip
             )
@@ -114,7 +115,7 @@ async def test_a_lost_server_says_since_when_and_goes_away_by_itself(screen_at: 
 
 async def test_a_terminal_that_does_not_keep_up_is_spared(screen_at: Any, monkeypatch: Any) -> None:
     async with screen_at() as screen:
-        monkeypatch.setattr(type(screen.app._driver), "congested", True, raising=False)
+        monkeypatch.setattr(type(screen.app), "congested", True)
         for _ in range(3):
             screen.app._on_time()
         assert screen.app.pace.badge == "0.5 Hz slow link"

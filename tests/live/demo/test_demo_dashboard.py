@@ -6,6 +6,7 @@ import pytest
 from pymongo import MongoClient
 from textual.pilot import Pilot
 
+from at_rest import shown
 from tallyglass.connection.target import Target
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Pace
@@ -16,18 +17,13 @@ from tallyglass_tui.shell.run import open_target
 pytestmark = pytest.mark.live
 
 
-def shown(pilot: Pilot[None]) -> str:
-    lines = pilot.app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in line) for line in lines)
-
-
 async def until(pilot: Pilot[None], text: str) -> str:
     """Wait until the screen says it."""
     for _ in range(1200):
-        if text in shown(pilot):
-            return shown(pilot)
+        if text in shown(pilot.app):
+            return shown(pilot.app)
         await pilot.pause(0.05)
-    raise AssertionError(f"{text!r} never came to the screen:\n{shown(pilot)}")
+    raise AssertionError(f"{text!r} never came to the screen:\n{shown(pilot.app)}")
 
 
 async def test_the_first_accident_can_be_undone_with_the_commands_shown() -> None:
@@ -40,7 +36,7 @@ async def test_the_first_accident_can_be_undone_with_the_commands_shown() -> Non
                 await pilot.press("4")
                 await until(pilot, "deleteMany on shop.orders")
                 for _ in range(10):
-                    if any(line.startswith(">") and "shop.orders" in line for line in shown(pilot).splitlines()):
+                    if any(line.startswith(">") and "shop.orders" in line for line in shown(pilot.app).splitlines()):
                         break
                     await pilot.press("up")
                 await pilot.press("enter")

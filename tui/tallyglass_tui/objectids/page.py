@@ -38,7 +38,8 @@ _START_MOMENT = "now-1d .. now"
 class PasteBox(FilterBox):
     """The input line; a pasted text of several lines is taken whole at once."""
 
-    def _on_paste(self, event: Paste) -> None:
+    def on_paste(self, event: Paste) -> None:
+        """Take several lines at once; one line is typed."""
         if len(event.text.splitlines()) > 1:
             event.prevent_default()
             event.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rich.text import Text
-from textual.app import App, ScreenStackError, SystemCommand
+from textual.app import ScreenStackError, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.events import AppBlur, AppFocus, Key
 from textual.filter import LineFilter, Monochrome, NoColor
@@ -33,6 +31,7 @@ from tallyglass_tui.shell.messages import OplogRequested, Tick, Visit
 from tallyglass_tui.shell.pace import SLOW_SECONDS, Pace, over_ssh
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.shell.status_line import status_pieces
+from tallyglass_tui.terminal.app import TerminalApp
 from tallyglass_tui.terminal.keys_first import Garbage
 from tallyglass_tui.terminal.theme import TALLYGLASS, choose_theme, needs_plain_glyphs
 from tallyglass_tui.widgets.filter_box import FilterBox
@@ -45,8 +44,6 @@ _LOOK_DEADLINE = 12.0
 _NO_COLOR = NoColor()
 _MOST_COPIED = 150_000
 """Bytes that go through a terminal's clipboard: in base64 they still fit what may wait for it."""
-_BROKEN = 70
-"""Exit status after a defect of our own (EX_SOFTWARE)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ async def watch_deployment(gateway: Gateway) -> AsyncIterator[Deployment]:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-class Dashboard(App[None]):
+class Dashboard(TerminalApp):
     """The app. One page a mode; modes are switched by number keys and keep their state."""
 
     CSS_PATH = "app.tcss"
@@ -228,7 +225,7 @@ class Dashboard(App[None]):
 
         return commands(self, screen)
 
-    async def _on_key(self, event: Key) -> None:
+    async def on_key(self, event: Key) -> None:
         """A key that was typed ahead, before the line that it is meant for was open, goes there."""
         box = self.focused
         if isinstance(box, FilterBox) and box.hand_over(event):
@@ -259,7 +256,7 @@ class Dashboard(App[None]):
 
     def _on_time(self) -> None:
         # The driver never waits for a slow terminal, so that its backlog is the sign of one, not a late tick.
-        congested = bool(getattr(self._driver, "congested", False))
+        congested = self.congested
         self.pace.lag(SLOW_SECONDS if congested else time.monotonic() - self._due)
         if not congested:
             self.flush_now()
@@ -274,18 +271,6 @@ class Dashboard(App[None]):
         status = status_pieces(self.session.label, self.deployment, page.data_age, self.pace, self.size.width)
         page.show_state(status, text, lost=worst.lost if worst else False)
 
-    def _set_pointer_shape(self, shape: str) -> None:
-        """The pointer is left alone: the mouse belongs to the terminal, and old ones print what they do not know."""
-
-    def _handle_exception(self, error: Exception) -> None:
-        """Report a defect; but what fails after the user has left, fails on pages that are half taken down."""
-        if not self._exit:
-            super()._handle_exception(error)
-
-    def _fatal_error(self) -> None:
-        """Leave after a defect of our own, with a trace that holds no values. Textual's would print locals."""
-        error = self._exception or sys.exc_info()[1]
-        self._return_code = _BROKEN
-        text = crash_report(error) if error else "Tallyglass stopped."
-        self._exit_renderables.append(Text(text))
-        self._close_messages_no_wait()
+    def crash_text(self, error: BaseException | None) -> str:
+        """A trace that holds no values, and advice."""
+        return crash_report(error) if error else super().crash_text(error)

@@ -1,1 +1,1 @@
-"""The terminal driver, the pen and the themes: everything that touches Textual's private parts."""
+"""The base of the app, the driver, the pen and the themes: everything that touches private parts of Textual."""

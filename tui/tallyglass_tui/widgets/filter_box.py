@@ -30,7 +30,7 @@ class FilterBox(Input):
     FilterBox:focus { border: none; }
     FilterBox.-open { display: block; }
     """
-    # For the line of keys: the keys themselves are taken in _on_key.
+    # For the line of keys: the keys themselves are taken in on_key.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", "Apply", id="box.apply", tooltip="Take what was typed; nothing takes it away"),
         Binding("escape", "leave", "Leave", key_display="Esc", id="box.leave", tooltip="Leave it as it was"),
@@ -111,7 +111,7 @@ class FilterBox(Input):
         """Leave it as it was."""
         self.close()
 
-    async def _on_key(self, event: Key) -> None:
+    async def on_key(self, event: Key) -> None:
         """Keys act here and now: over a slow link many come in one go. What was typed after Enter or Esc is not for
         this line, and what was typed after ^U or a backspace comes after them.
 
@@ -153,7 +153,7 @@ class FilterBox(Input):
         held, self._held = self._held, []
         for event in held:
             if self.is_open and event.is_printable:
-                await super()._on_key(event)
+                self._type(event.character or "")
             elif self.is_open and event.key in _EDITS:
                 await self.run_action(_EDITS[event.key])
             elif self.is_open and event.key == "enter":
@@ -162,6 +162,13 @@ class FilterBox(Input):
                 self.close()
             else:
                 self.app.post_message(Key(event.key, event.character))
+
+    def _type(self, text: str) -> None:
+        """Type ``text`` in place of what is selected."""
+        if self.selection.is_empty:
+            self.insert_text_at_cursor(text)
+        else:
+            self.replace(text, *self.selection)
 
     def _take(self) -> None:
         self.close()
