@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint soak bench screenshots tools clean
+.PHONY: demo test lint soak mutants bench screenshots tools clean
 
 demo: $(READY)
 	@$(BIN)/tallyglass demo
@@ -20,6 +20,9 @@ lint: $(READY)
 
 soak: $(READY)
 	$(BIN)/python -m pytest -m soak
+
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants
 
 bench: $(READY)
 	$(BIN)/python -m bench

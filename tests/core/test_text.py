@@ -77,6 +77,37 @@ def test_bash_receives_exactly_the_bytes(words: list[str]) -> None:
     assert said == b"".join(word.encode() + b"\0" for word in words)
 
 
+def test_no_word_acts_in_bash() -> None:
+    words = [
+        "it's",
+        "'",
+        "''",
+        "a'$(echo x)'b",
+        "$(echo x)",
+        "`echo x`",
+        "a\\b",
+        "\\'",
+        "\x1b'\\n",
+        "é'",
+        "~",
+        "=ls",
+        "",
+        " ",
+        "!!",
+    ]
+    line = shell_join(["printf", "%s\\0", *words])
+    assert line.isprintable()
+    said = subprocess.run(["bash", "-c", line], capture_output=True, check=True).stdout
+    assert said == b"".join(word.encode() + b"\0" for word in words)
+
+
+@pytest.mark.parametrize(
+    "char", ["\u3164", "\u2800", "\u00ad", "\u200b", "\u202e", "\U0001f3fd", "\ufe0f", "\x7f", "\x9b"]
+)
+def test_what_cannot_be_seen_becomes_visible(char: str) -> None:
+    assert clean(f"a{char}b") == clean_name(f"a{char}b") == f"a\\u{{{ord(char):x}}}b"
+
+
 def test_an_argument_cannot_hold_a_nul() -> None:
     with pytest.raises(ValueError, match="NUL"):
         shell_quote("a\0b")

@@ -40,6 +40,7 @@ def labelled(error: errors.PyMongoError, label: str) -> errors.PyMongoError:
         (errors.BulkWriteError({"writeErrors": [{"code": 11000}, {"code": 13}]}), Outcome.REFUSED),
         (errors.BulkWriteError({"writeErrors": [], "writeConcernErrors": [{"code": 64}]}), Outcome.UNKNOWN),
         (errors.OperationFailure("not authorized", 13), Outcome.REFUSED),
+        (errors.OperationFailure("unknown operator", 2), Outcome.REFUSED),
         (errors.ConfigurationError("wrong"), Outcome.REFUSED),
         (errors.ProtocolError("odd"), Outcome.UNKNOWN),
     ],

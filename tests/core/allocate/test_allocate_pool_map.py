@@ -99,3 +99,15 @@ def test_impossible_pools_are_refused() -> None:
     for wrong in ({"documents": 0}, {"span": 0}, {"first": -1}, {"documents": 10**10, "span": 10**10}):
         with pytest.raises(ValueError, match="pool"):
             PoolLayout(**wrong)
+
+
+def test_a_late_reply_does_not_lower_what_was_seen() -> None:
+    known = PoolMap()
+    known.load(PoolLayout(1, 10), documents(PoolLayout(1, 10)), "x")
+    row = known.choose(1)
+    assert row is not None
+    assert not known.update(row, next_id=8)
+    assert not known.update(row, next_id=5)
+    assert (row.seen, row.room) == (8, 2)
+    assert known.update(row, next_id=10)
+    assert known.choose(1) is None

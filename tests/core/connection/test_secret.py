@@ -106,6 +106,8 @@ def test_a_secret_is_masked_and_scrubbed_from_any_later_text() -> None:
     assert CANARY not in repr(secret) + str(secret) + f"{secret}" + repr({"p": secret})
     for form in (secret.reveal(), quote_plus(secret.reveal()), repr(secret.reveal())):
         assert CANARY not in scrub(f"before {form} after")
+    longer = Secret(f"{CANARY}/@ü and more")
+    assert "more" not in scrub(f"before {longer.reveal()} after"), "one that begins with another is masked whole"
     with pytest.raises(TypeError):
         pickle.dumps(secret)
 

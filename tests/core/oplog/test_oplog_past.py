@@ -6,12 +6,16 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import bson
+import pytest
 from bson import Int64, Timestamp
 
+from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
+from tallyglass.oplog.decode.envelope import entries
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.read.past import past
-from tallyglass.oplog.read.stream import Gap
+from tallyglass.oplog.read import past as past_module
+from tallyglass.oplog.read.past import past, safe_end
+from tallyglass.oplog.read.stream import Gap, Place
 from tallyglass.oplog.read.tail import read
 
 
@@ -23,7 +27,7 @@ class Log:
         self.oldest = list(oldest)
 
     async def command(self, name: str, **_: Any) -> dict[str, Any]:
-        stamp = {"ts": Timestamp(self.last, 1), "t": Int64(1)}
+        stamp = {"ts": Timestamp(self.last, 1 if self.last else 0), "t": Int64(1)}
         return {"setName": "rs", "lastWrite": {"majorityOpTime": stamp}} if name == "hello" else {"version": "6.0.5"}
 
     async def find_one(self, *_: Any, **__: Any) -> dict[str, Any]:
@@ -51,3 +55,44 @@ async def test_the_newest_before_a_moment_are_as_many_as_asked_for() -> None:
     assert rows == [497, 498, 499]
     rows = [row.ts.t async for row in read(Log(900, 100), OplogFilter(), limit=3)]  # type: ignore[arg-type]
     assert rows == [898, 899, 900]
+
+
+async def seconds(log: Log, since: Ts, until: Ts) -> list[int]:
+    """The second of each entry that is read, in order."""
+    found = [part async for part in past(log, since, until)]  # type: ignore[arg-type]
+    assert not any(isinstance(part, Gap) for part in found)
+    return [bson.decode(raw)["ts"].time for part in found if isinstance(part, bytes) for raw in entries(part)]
+
+
+async def test_each_entry_of_a_span_comes_once() -> None:
+    assert await seconds(Log(900, 100), Ts(100, 1), Ts(901, 0)) == list(range(100, 901))
+    assert await seconds(Log(900, 100), Ts(150, 1), Ts(500, 1)) == list(range(150, 500))
+    assert await seconds(Log(900, 100), Ts(150, 2), Ts(500, 2)) == list(range(151, 501))
+
+
+async def test_after_a_lost_link_it_goes_on_behind_the_last_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Losing(Log):
+        failures = 0
+
+        async def find_raw(self, *args: Any, **how: Any) -> AsyncIterator[bytes]:
+            async for batch in super().find_raw(*args, **how):
+                rows = list(entries(batch))
+                if self.failures < 3 and len(rows) > 3:
+                    self.failures += 1
+                    yield b"".join(rows[:3])
+                    raise ReadError("lost")
+                yield batch
+
+    async def no_pause(_: float) -> None:
+        return None
+
+    monkeypatch.setattr(past_module.asyncio, "sleep", no_pause)
+    log = Losing(200, 100)
+    assert await seconds(log, Ts(100, 1), Ts(201, 0)) == list(range(100, 201))
+    assert log.failures == 3
+
+
+async def test_a_member_that_knows_no_majority_is_not_read() -> None:
+    with pytest.raises(ReadError, match="majority"):
+        await safe_end(Log(0, 100))  # type: ignore[arg-type]
+    assert (await safe_end(Log(900, 100))) == Place(Ts(900, 1), 1)  # type: ignore[arg-type]

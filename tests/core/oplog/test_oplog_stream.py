@@ -33,8 +33,7 @@ class Scripted:
 
     async def tail_raw(self, ns: Any, query: dict[str, Any], *, on_open: Any, **_: Any) -> AsyncIterator[bytes]:
         self.queries.append(query)
-        if not self.cursors:
-            await asyncio.Event().wait()
+        assert self.cursors, "one more cursor is opened than the test has a script for"
         script = self.cursors.pop(0)
         on_open("host:1")
         async for batch in script():
@@ -119,3 +118,97 @@ async def test_a_missing_privilege_ends_it() -> None:
     gateway = Scripted(gives(then=PrivilegeError("no")))
     with pytest.raises(PrivilegeError):
         await events(gateway, lambda found: False)
+
+
+# --- the edges of a gap and of a rollback --------------------------------------------------------------------------
+
+
+def begins(gateway: Scripted) -> list[int]:
+    """The entries with which the cursors were opened."""
+    return [query["ts"]["$gte"].time - 100 for query in gateway.queries]
+
+
+async def test_with_a_filter_the_place_is_proven_by_the_last_entry_itself() -> None:
+    gateway = Scripted(gives(entry(1)), gives(entry(1) + entry(2), hang=True))
+    found = await events(gateway, lambda found: entry(2) in arrived(found), match={"ns": "a.b"})
+    assert arrived(found) == entry(1) + entry(2)
+    wanted = [{"ns": "a.b"}, {"op": "n"}, {"ts": Timestamp(101, 1)}]
+    assert [query["$or"] for query in gateway.queries] == [wanted, wanted]
+
+
+async def test_a_known_entry_that_is_gone_is_a_gap_or_a_rollback() -> None:
+    known = Place(Ts(101, 1), 1)
+    gap = Scripted(gives(entry(9), hang=True), log=(entry(8), entry(9)))
+    assert (await events(gap, bool, anchor=known))[0] == Gap(Ts(101, 1), Ts(109, 1))
+    oldest = Scripted(gives(entry(2, 2), hang=True), log=(entry(1, 2), entry(2, 2)))
+    found = await events(oldest, bool, anchor=known)
+    assert found[0] == TakenBack(None, Ts(101, 1), Ts(101, 1), None), "nothing before it was seen"
+
+
+async def test_the_same_moment_in_another_term_is_another_entry() -> None:
+    log = (entry(1), entry(2, 2))
+    gateway = Scripted(
+        gives(entry(1) + entry(2)), gives(entry(2, 2)), gives(entry(1) + entry(2, 2), hang=True), log=log
+    )
+    found = await events(gateway, lambda found: entry(2, 2) in arrived(found))
+    assert found[1:] == [TakenBack(Ts(101, 1), Ts(102, 1), Ts(102, 1), 1), Arrived(entry(2, 2))]
+
+
+@pytest.mark.parametrize("left", range(6))
+async def test_after_a_rollback_it_goes_on_at_the_newest_entry_that_is_left(left: int) -> None:
+    """Five entries in three batches came; the first ``left`` of them are left, and another branch begins after them."""
+    batches = entry(1) + entry(2), entry(3), entry(4) + entry(5)
+    kept = [entry(n) for n in range(1, left + 1)]
+    other = entry(left + 1, 2)
+    again = b"".join(kept[-1:]) + other
+    cursors = [gives(again, hang=True)] if left == 5 else [gives(entry(6, 2)), gives(again, hang=True)]
+    gateway = Scripted(gives(*batches), *cursors, log=(*kept, other, entry(6, 2)))
+    found = await events(gateway, lambda found: other in arrived(found))
+    assert arrived(found) == b"".join(batches) + other, "nothing of the other branch before, no entry twice"
+    taken = [event for event in found if isinstance(event, TakenBack)]
+    common = Ts(100 + left, 1) if left else None
+    assert taken == ([] if left == 5 else [TakenBack(common, Ts(101 + left, 1), Ts(105, 1), 5 - left)])
+    assert begins(gateway) == ([1, 5] if left == 5 else [1, 5, left or 1])
+
+
+async def rolled_back(left: int, *, commit: int = 0, monkeypatch: pytest.MonkeyPatch | None = None) -> Event:
+    """Three batches of two entries came; the majority had ``commit`` of them, and the first ``left`` are left."""
+    kept = tuple(entry(n) for n in range(1, left + 1))
+    gateway: Any = Scripted(
+        gives(entry(1) + entry(2), entry(3) + entry(4), entry(5) + entry(6)), gives(entry(7, 2)),
+        log=(entry(1), *kept, entry(7, 2)),
+    )  # fmt: skip
+    following = Stream(gateway, Ts(101, 1))
+    if monkeypatch is not None:
+        monkeypatch.setattr(stream, "_KEPT_BYTES", 2 * len(entry(1)))
+    async with asyncio.timeout(60), aclosing(following.events()) as running:  # type: ignore[type-var]
+        async for event in running:
+            if event == Arrived(entry(5) + entry(6)):
+                before = following.kept_bytes
+                following.commit(Ts(100 + commit, 1))
+                assert following.last == Place(Ts(106, 1), 1)
+                assert before - following.kept_bytes == commit * len(entry(1))
+            if isinstance(event, TakenBack):
+                return event
+    raise AssertionError("no rollback was seen")
+
+
+@pytest.mark.parametrize(("commit", "left"), [(0, 3), (2, 3), (4, 4), (4, 5), (6, 6)])
+async def test_what_a_majority_has_is_forgotten_and_the_rest_is_counted(commit: int, left: int) -> None:
+    if left == 6:
+        gone = await rolled_back(5, commit=6)
+        assert isinstance(gone, TakenBack)
+        assert gone.count is None, "what a majority had was taken back: how much of it is not known"
+        return
+    assert await rolled_back(left, commit=commit) == TakenBack(
+        Ts(100 + left, 1), Ts(101 + left, 1), Ts(106, 1), 6 - left
+    )
+
+
+@pytest.mark.parametrize(("left", "count"), [(5, 1), (4, None), (2, None)])
+async def test_what_was_too_much_to_keep_is_not_counted(
+    left: int, count: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = await rolled_back(left, monkeypatch=monkeypatch)
+    assert isinstance(gone, TakenBack)
+    assert (gone.common, gone.count) == (Ts(100 + left, 1), count)

@@ -20,7 +20,7 @@ const sent = [];
 const oplog = {find: (query) => {
   const dig = (row, path) => path.split(".").reduce((at, step) => at && at[step], row);
   const fits = (row, one) => Object.entries(one).every(([path, value]) => dig(row, path) === value);
-  const hit = (row) => row.op === "c" && query.$or.some((one) => fits(row, one));
+  const hit = (row) => row.op === query.op && query.$or.some((one) => fits(row, one));
   const rows = query.op ? later.filter(hit) : query.ts.$gt ? later : (reaches ? [{}] : []);
   return {limit: () => ({toArray: () => rows})};
 }};
@@ -38,6 +38,8 @@ const connect = () => ({getSiblingDB: (name) => ({
   getCollectionInfos: (wanted) => (name + "." + wanted.name) in there ? [{}] : [],
   getCollection: (one) => collection(name + "." + one), runCommand: run})});
 const print = () => console.log(JSON.stringify({sent: sent, there: there}));
+if (times) { later = Array(times).fill(later[0]); }
+if (inside) { later[0].o.applyOps = Array(inside).fill(later[0].o.applyOps[0]); }
 let db;
 """
 BODY = {"aggregate": "c_pitr", "pipeline": [{"$merge": {"into": "c"}}], "cursor": {}}
@@ -47,8 +49,17 @@ THERE = {"s.c": 3, "s.c_pitr": 2}
 
 
 def run(statement: str, **stage: Any) -> subprocess.CompletedProcess[str]:
-    """``there`` are the collections with their counts, ``later`` the entries since the plan, ``found`` the counters."""
-    given = {"there": THERE, "later": [], "reaches": True, "found": {}, "answer": {"ok": 1}} | stage
+    """``there`` are the collections with their counts, ``later`` the entries since the plan, ``found`` the counters.
+    ``times`` repeats the first of the entries, ``inside`` the operation in it."""
+    given = {
+        "there": THERE,
+        "later": [],
+        "reaches": True,
+        "found": {},
+        "answer": {"ok": 1},
+        "times": 0,
+        "inside": 0,
+    } | stage
     text = mongosh.program([statement], "mongodb://h:1/")
     head = "".join(f"let {name} = {json.dumps(value)};\n" for name, value in given.items())
     argv = ["node", "-e", head + STAGE + text]
@@ -118,6 +129,7 @@ def test_nothing_is_merged_into_what_took_the_name_since_the_plan(ns: str, o: di
     [
         ({"s.c": 3}, '"s.c_pitr" is not there'),
         ({"s.c": 3, "s.c_pitr": 1}, "holds 1 documents, not the 2 computed"),
+        ({"s.c": 3, "s.c_pitr": 3}, "holds 3 documents, not the 2 computed"),
         ({"s.c_pitr": 2}, '"s.c" is not there any more'),
     ],
 )
@@ -214,3 +226,17 @@ def test_a_counter_that_is_missing_stops_the_program() -> None:
     assert gone.returncode != 0
     assert "It is gone." in gone.stderr
     assert sent(run(mongosh.moved(update))) == [], "where it need not be there"
+
+
+def test_more_than_can_be_told_apart_stops_the_merge() -> None:
+    group = {"op": "c", "ns": "admin.$cmd", "o": {"applyOps": [{"op": "i", "ns": "s.c", "o": {"_id": 1}}]}}
+    other = {"op": "c", "ns": "admin.$cmd", "o": {"applyOps": [{"op": "n", "ns": "s.c", "o": {}}]}}
+    assert sent(run(MERGE, later=[group], inside=50_000))
+    for much in (run(MERGE, later=[group], inside=50_001), run(MERGE, later=[other], times=50_001)):
+        assert much.returncode != 0
+        assert "Too many documents" in much.stderr
+
+
+@pytest.mark.parametrize("answer", [{"ok": 0, "code": 13}, {"ok": 1, "writeErrors": [{"code": 121}]}])
+def test_a_command_that_fails_stops_the_program(answer: dict[str, Any]) -> None:
+    assert run(MERGE, answer=answer).returncode != 0

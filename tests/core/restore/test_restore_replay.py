@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import bson
+import pytest
 from bson import Binary, Int64, Timestamp
 
 from tallyglass.moment import Ts
@@ -14,6 +15,7 @@ from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.impact.loss import LossCount
 from tallyglass.restore.raw import entries
 from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.replay import tally
 from tallyglass.restore.replay.base import read_base
 from tallyglass.restore.replay.capped import Removals
 from tallyglass.restore.replay.replay import Replay
@@ -190,6 +192,7 @@ def test_renames_leave_indexes_behind(tmp_path: Path) -> None:
 
 def test_the_order_of_the_oplog_is_not_taken_on_trust(tmp_path: Path) -> None:
     assert kinds(run(Replay(stored(tmp_path)), insert(5, 1), insert(4, 2))) == ["order"]
+    assert kinds(run(Replay(stored(tmp_path)), insert(5, 1), insert(5, 2))) == ["order"]
     assert kinds(run(Replay(stored(tmp_path)), insert(5, 1), insert(6, 2, t=Int64(0)))) == ["order"]
 
 
@@ -205,3 +208,44 @@ def test_loss_unfolds_what_takes_effect_after_the_point(tmp_path: Path) -> None:
     for row in (insert(2, 1), ended, entry(4, "n", "", {})):
         loss.feed(row)
     assert [(row.ns, row.inserts, row.deletes) for row in loss.losses()] == [("s.c", 1, 4)]
+
+
+def test_a_transaction_with_a_hole_is_not_applied(tmp_path: Path) -> None:
+    txn = {"lsid": {"id": 1}, "txnNumber": Int64(1)}
+    inner = {"applyOps": [{"op": "i", "ns": "s.c", "o": {"_id": 1}}]}
+    begun = entry(1, "c", "admin.$cmd", inner | {"partialTxn": True}, prevOpTime=FIRST, **txn)
+    ended = entry(3, "c", "admin.$cmd", inner, prevOpTime={"ts": Timestamp(2, 1), "t": Int64(1)}, **txn)
+    assert run(Replay(stored(tmp_path)), begun, ended).applied == 0
+
+
+def test_what_was_renamed_away_is_explained(tmp_path: Path) -> None:
+    rename = entry(2, "c", "s.$cmd", {"renameCollection": "s.gone", "to": "s.c", "dropTarget": UUID}, ui=OTHER)
+    written = insert(1, 1, "s.gone", ui=OTHER)
+    assert "base-incomplete" not in kinds(run(Replay(stored(tmp_path)), written, rename))
+
+
+def test_a_delete_on_a_collection_that_is_gone_is_applied(tmp_path: Path) -> None:
+    replay = run(Replay(stored(tmp_path)), delete(1, 1, "s.gone"))
+    assert (replay.applied, replay.dead, kinds(replay)) == (1, {}, [])
+
+
+def test_only_some_of_config_is_applied(tmp_path: Path) -> None:
+    inner = [{"op": "u", "ns": ns, "o": {"$set": {}}, "o2": {"_id": 1}} for ns in ("config.transactions", "s.c")]
+    inner.append({"op": "d", "ns": "config.settings", "o": {"_id": 1}})
+    replay = run(Replay(stored(tmp_path, 1)), entry(1, "c", "admin.$cmd", {"applyOps": inner}))
+    assert replay.applied == 1 + 2, "the group, s.c and config.settings"
+
+
+def test_a_change_of_feature_compatibility_in_the_window_is_refused(tmp_path: Path) -> None:
+    o, o2 = {"$v": 2, "diff": {"u": {"version": "5.0"}}}, {"_id": "featureCompatibilityVersion"}
+    assert kinds(run(Replay(stored(tmp_path)), entry(1, "u", "admin.system.version", o, o2=o2))) == ["fcv-change"]
+    assert kinds(run(Replay(stored(tmp_path)), entry(1, "u", "admin.system.version", o, o2={"_id": "x"}))) == []
+
+
+def test_documents_are_not_counted_beyond_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally, "MOST_TOUCHED", 3)
+    base = stored(tmp_path, 1)
+    few = run(Replay(base), *(insert(n, n) for n in range(2, 5)))
+    assert read_base(base, few.catalog).documents == {"s.c": 4}
+    many = run(Replay(base), *(insert(n, n) for n in range(2, 6)))
+    assert read_base(base, many.catalog).documents == {"s.c": None}

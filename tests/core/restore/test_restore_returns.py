@@ -94,7 +94,7 @@ def test_a_delete_brings_back_only_what_is_missing() -> None:
     (row,) = plan_returns(expected("s.c"), {"s.c": changed}, frozenset({"s.c"}), what, "T")
     match, merge = merge_command(row, changed, what)["pipeline"]
     assert match == {"$match": {"_id": {"$nin": [2]}}}
-    assert merge["$merge"]["whenMatched"] == "keepExisting"
+    assert merge["$merge"] == {"into": "c", "on": "_id", "whenMatched": "keepExisting", "whenNotMatched": "insert"}
 
 
 def test_ids_that_no_text_for_mongosh_means_are_left_to_a_person() -> None:

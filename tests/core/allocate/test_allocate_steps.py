@@ -1,0 +1,339 @@
+"""What a counter and a pool ask of the server, step by step, and what they make of each answer, without a server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from bson import Int64
+from pymongo import MongoClient, ReadPreference, ReturnDocument, WriteConcern, errors
+from pymongo.client_session import ClientSession
+
+from tallyglass.allocate.counter import Counter
+from tallyglass.allocate.engine.attempts import Deadlines
+from tallyglass.allocate.engine.handles import choose_concern, is_safe
+from tallyglass.allocate.engine.steps import Call, Pause, Steps
+from tallyglass.allocate.errors import (
+    AllocationRefused,
+    AllocationTimeout,
+    AllocationUnknown,
+    CounterRewound,
+    Exhausted,
+    PoolEmpty,
+    PoolOverlap,
+    TransactionRefused,
+    UnsafeWriteConcern,
+)
+from tallyglass.allocate.layout import ARTICLE, MANUAL, Layout
+from tallyglass.allocate.pool import Pool
+from tallyglass.allocate.pool_map import PoolLayout
+
+LOST = errors.AutoReconnect("lost")
+NOT_APPLIED = errors.OperationFailure("WriteConflict", 112)
+HELLO = {"setName": "rs"}
+
+
+class Server:
+    """Carries out the steps of an allocator with a script instead of a server, on a clock that only it moves.
+
+    Each element of the script answers one call: a reply, an error to raise, or a function of the call.
+    """
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.calls: list[Call] = []
+        self.call_takes = 0.0
+
+    def run(self, steps: Steps[Any], *script: Any) -> Any:
+        answers = iter(script)
+        try:
+            step = next(steps)
+            while True:
+                step = self._after(steps, step, answers)
+        except StopIteration as stop:
+            assert next(answers, "the end") == "the end", "the script is not used up"
+            return stop.value
+
+    def _after(self, steps: Steps[Any], step: Call | Pause, answers: Iterator[Any]) -> Call | Pause:
+        if isinstance(step, Pause):
+            self.now += step.seconds
+            return next(steps)
+        if step.method == "command":
+            return steps.send(HELLO)
+        self.calls.append(step)
+        self.now += min(self.call_takes, step.seconds)
+        answer = next(answers)
+        answer = answer(step) if callable(answer) else answer
+        if isinstance(answer, errors.PyMongoError):
+            return steps.throw(answer)
+        return steps.send(answer)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    made = Server()
+    monkeypatch.setattr(time, "monotonic", lambda: made.now)
+    return made
+
+
+@pytest.fixture
+def client() -> Iterator[MongoClient[Any]]:
+    with MongoClient[Any](connect=False) as made:
+        yield made
+
+
+def counter(client: MongoClient[Any], **how: Any) -> Counter:
+    return Counter(client.s.counters, "orders", **how)
+
+
+def at(value: int) -> dict[str, Any]:
+    """The counter's document, whose last id is ``value``."""
+    return {"_id": "orders", "next": Int64(value)}
+
+
+# --- one attempt after the other -----------------------------------------------------------------------------------
+
+
+def test_every_attempt_of_unknown_outcome_burns_its_ids(server: Server, client: MongoClient[Any]) -> None:
+    orders = counter(client)
+    ids = server.run(orders.core.take(5), LOST, NOT_APPLIED, LOST, at(30))
+    assert ids == range(31, 36)
+    assert (orders.stats().burned, orders.stats().retries, orders.stats().failures) == (10, 3, 0)
+
+
+def test_the_error_at_the_deadline_says_what_may_have_been_taken(server: Server, client: MongoClient[Any]) -> None:
+    orders = counter(client, deadlines=Deadlines(total=1.0, attempt=0.5))
+    began = server.now
+    with pytest.raises(AllocationUnknown) as unknown:
+        server.run(orders.core.take(5), *[LOST] * 3, *[NOT_APPLIED] * 99)
+    assert unknown.value.burned == orders.stats().burned == 15
+    assert orders.stats().failures == 1
+    assert server.now - began <= 1.0
+    with pytest.raises(AllocationTimeout):
+        server.run(orders.core.take(5), *[NOT_APPLIED] * 99)
+    assert orders.stats().burned == 15
+
+
+def test_no_call_outlives_the_deadline(server: Server, client: MongoClient[Any]) -> None:
+    orders = counter(client, deadlines=Deadlines(total=1.0, attempt=0.4))
+    server.call_takes, began = 9.0, server.now
+    with pytest.raises(AllocationUnknown) as unknown:
+        server.run(orders.core.take(1), *[LOST] * 9)
+    assert unknown.value.burned == len(server.calls)
+    assert server.calls[0].seconds == 0.4
+    assert server.calls[-1].seconds < 0.4
+    assert server.now - began <= 1.0
+
+
+def test_an_outcome_that_can_never_be_confirmed_ends_it_and_burns(server: Server, client: MongoClient[Any]) -> None:
+    orders = counter(client)
+    with pytest.raises(AllocationUnknown) as unknown:
+        server.run(orders.core.take(5), LOST, errors.WriteConcernError("not enough members", 100))
+    assert unknown.value.burned == orders.stats().burned == 10
+
+
+def test_a_call_that_is_cut_short_burns_its_ids(server: Server, client: MongoClient[Any]) -> None:
+    orders = counter(client)
+    server.run(orders.core.take(1), at(0))
+    steps = orders.core.take(7)
+    assert isinstance(next(steps), Call)
+    with pytest.raises(KeyboardInterrupt):
+        steps.throw(KeyboardInterrupt())
+    assert orders.stats().burned == 7
+
+
+def test_creating_is_tried_again_after_a_duplicate_key_but_not_after_a_refusal(
+    server: Server, client: MongoClient[Any]
+) -> None:
+    made = SimpleNamespace(upserted_id=None)
+    assert server.run(counter(client).core.create(), errors.DuplicateKeyError("E11000", 11000), LOST, made) is False
+    with pytest.raises(AllocationRefused):
+        server.run(counter(client).core.create(), errors.OperationFailure("not authorized", 13))
+
+
+# --- one counter document ------------------------------------------------------------------------------------------
+
+
+def test_the_request_is_guarded_and_asks_for_the_document_before(server: Server, client: MongoClient[Any]) -> None:
+    orders = counter(client, highest=100)
+    server.run(orders.core.take(5), at(0))
+    (call,) = server.calls
+    guard = {"$type": ["int", "long"], "$lte": 95}
+    assert (call.method, call.args) == (
+        "find_one_and_update",
+        ({"_id": "orders", "next": guard}, {"$inc": {"next": 5}}),
+    )
+    assert call.options["return_document"] is ReturnDocument.BEFORE
+    assert call.options["upsert"] is False
+    assert call.on.read_preference == ReadPreference.PRIMARY
+
+
+@pytest.mark.parametrize(("layout", "field", "most"), [(ARTICLE, "COUNT", 2**63 - 2), (MANUAL, "next", 2**63 - 2)])
+def test_the_stored_number_never_leaves_int64(
+    server: Server, client: MongoClient[Any], layout: Layout, field: str, most: int
+) -> None:
+    server.run(counter(client, layout=layout).core.take(1), {"_id": "orders", field: Int64(0)})
+    assert server.calls[-1].args[0][field]["$lte"] == most, "incremented by one it is the largest int64"
+
+
+@pytest.mark.parametrize(("found", "right"), [(10, True), (9, False), (0, False)])
+def test_a_counter_that_went_back_stops_for_good(
+    server: Server, client: MongoClient[Any], found: int, right: bool
+) -> None:
+    orders = counter(client)
+    server.run(orders.core.take(10), at(0))
+    if right:
+        assert server.run(orders.core.take(2), at(found)) == range(found + 1, found + 3)
+        return
+    with pytest.raises(CounterRewound):
+        server.run(orders.core.take(2), at(found))
+    assert orders.stats().burned == 2
+    with pytest.raises(CounterRewound):
+        server.run(orders.core.take(2))
+
+
+def test_replies_may_overtake_each_other_but_what_was_seen_stays(server: Server, client: MongoClient[Any]) -> None:
+    orders = counter(client)
+    server.run(orders.core.take(1), at(0))
+    late, early = orders.core.take(5), orders.core.take(5)
+    next(late)
+    next(early)
+    for steps, value in ((early, 6), (late, 1)):
+        with pytest.raises(StopIteration):
+            steps.send(at(value))
+    with pytest.raises(CounterRewound):
+        server.run(orders.core.take(1), at(6))
+
+
+def test_the_last_ids_before_the_ceiling_are_handed_out(server: Server, client: MongoClient[Any]) -> None:
+    orders = counter(client, highest=100)
+    assert server.run(orders.core.take(10, least=1), None, at(97), at(97)) == range(98, 101)
+    assert server.calls[-1].args[1] == {"$inc": {"next": 3}}
+    with pytest.raises(Exhausted) as end:
+        server.run(orders.core.take(10, least=1), None, at(100))
+    assert (end.value.remaining, end.value.maximum) == (0, 100)
+    with pytest.raises(Exhausted):
+        server.run(orders.core.take(10), None, at(100))
+
+
+def test_a_counter_that_went_back_is_seen_while_its_rest_is_looked_at(server: Server, client: MongoClient[Any]) -> None:
+    orders = counter(client, highest=100)
+    server.run(orders.core.take(50), at(0))
+    with pytest.raises(CounterRewound):
+        server.run(orders.core.take(60), None, at(40))
+
+
+# --- a pool of documents -------------------------------------------------------------------------------------------
+
+LAYOUT = PoolLayout(2, 10, first=100)
+
+
+def pool(client: MongoClient[Any], layout: PoolLayout = LAYOUT) -> Pool:
+    return Pool(client.s.pool, layout=layout)
+
+
+def rows(*counts: int, layout: PoolLayout = LAYOUT) -> list[dict[str, Any]]:
+    return [
+        {"_id": layout.key(n), "COUNT": Int64(count), "MAX_VALUE": Int64(layout.start(n) + layout.span)}
+        for n, count in enumerate(counts)
+    ]
+
+
+def test_a_range_of_a_pool_stays_inside_its_document(server: Server, client: MongoClient[Any]) -> None:
+    ids = pool(client)
+    assert server.run(ids.core.take(10), rows(100, 120), {"COUNT": Int64(100)}) == range(100, 110)
+    filter_ = server.calls[-1].args[0]
+    assert filter_["COUNT"]["$lte"] == 100
+    assert filter_["MAX_VALUE"] == 110
+    with pytest.raises(PoolEmpty):
+        server.run(ids.core.take(1), rows(110, 120))
+    assert ids.stats().full == 2
+
+
+def test_a_document_that_went_back_stops_the_pool(server: Server, client: MongoClient[Any]) -> None:
+    ids = pool(client)
+    server.run(ids.core.take(4), rows(100, 120), {"COUNT": Int64(100)})
+    with pytest.raises(CounterRewound):
+        server.run(ids.core.take(1), {"COUNT": Int64(103)})
+    assert ids.stats().burned == 1
+    full = pool(client)
+    server.run(full.core.take(4), rows(100, 120), {"COUNT": Int64(100)})
+    with pytest.raises(CounterRewound):
+        server.run(full.core.take(1), None, rows(103, 120)[0])
+    with pytest.raises(CounterRewound):
+        server.run(full.core.take(1))
+
+
+def test_a_document_that_went_back_while_the_pool_was_read_again_stops_it(
+    server: Server, client: MongoClient[Any]
+) -> None:
+    ids = pool(client)
+    server.run(ids.core.take(10), rows(100, 120), {"COUNT": Int64(100)})
+    with pytest.raises(CounterRewound):
+        server.run(ids.core.take(1), rows(105, 120), {"COUNT": Int64(105)})
+
+
+def test_a_document_whose_end_was_changed_is_read_again(server: Server, client: MongoClient[Any]) -> None:
+    ids = pool(client)
+    changed = rows(100)[0] | {"MAX_VALUE": Int64(105)}
+    script = rows(100, 120), None, changed, [changed, rows(100, 120)[1]], {"COUNT": Int64(100)}
+    assert server.run(ids.core.take(5), *script) == range(100, 105)
+    assert server.calls[-1].args[0]["MAX_VALUE"] == 105
+
+
+def test_another_process_that_fills_a_document_is_followed(server: Server, client: MongoClient[Any]) -> None:
+    ids = pool(client)
+    filled = rows(110)[0]
+    with pytest.raises(PoolEmpty) as empty:
+        server.run(ids.core.take(2), rows(100, 120), None, filled, rows(110, 120))
+    assert empty.value.remaining == 0
+
+
+def test_a_pool_of_another_layout_is_not_added_to(server: Server, client: MongoClient[Any]) -> None:
+    other = PoolLayout(1, 11, first=100)
+    with pytest.raises(PoolOverlap):
+        server.run(pool(client).core.create(), rows(100, layout=other))
+
+
+# --- what is written with, and where -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("concern", "safe"),
+    [
+        (WriteConcern("majority"), True),
+        (WriteConcern("majority", j=True), True),
+        (WriteConcern("majority", j=False), False),
+        (WriteConcern(1), False),
+        (WriteConcern(3, j=True), False),
+        (WriteConcern("dc1"), False),
+    ],
+)
+def test_only_a_majority_on_disk_keeps_an_increment(concern: WriteConcern, safe: bool) -> None:
+    assert is_safe(concern) is safe
+    if safe:
+        assert choose_concern(concern, None) is concern
+    else:
+        with pytest.raises(UnsafeWriteConcern):
+            choose_concern(concern, None)
+
+
+def test_no_id_is_taken_in_a_transaction(client: MongoClient[Any]) -> None:
+    session = SimpleNamespace(in_transaction=True)
+    with pytest.raises(TransactionRefused):
+        next(counter(client).core.take(1, session=session))
+    with pytest.raises(TransactionRefused):
+        next(pool(client).core.take(1, session=session))
+    assert isinstance(next(counter(client).core.take(1, session=SimpleNamespace(in_transaction=False))), Call)
+
+
+@pytest.mark.skipif(not hasattr(ClientSession, "bind"), reason="this PyMongo binds no session to a context")
+def test_no_id_is_taken_in_a_transaction_that_is_bound_to_the_context(client: MongoClient[Any]) -> None:
+    with client.start_session() as session, session.bind():
+        session.start_transaction()
+        with pytest.raises(TransactionRefused):
+            counter(client).take(1)
+        session.abort_transaction()

@@ -1,0 +1,270 @@
+"""A caller that stops waiting, a source that fails, a cache that is closed: no id is lost or repeated."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tallyglass.allocate.cache import cached as cached_module
+from tallyglass.allocate.cache.cached import Cached
+from tallyglass.allocate.cache.cached_async import AsyncCached
+from tallyglass.allocate.engine.meter import Stats
+from tallyglass.allocate.errors import AllocationTimeout, AllocatorClosed, CounterRewound
+
+
+class Memory:
+    """A source of ids from 0 on; what is in ``errors`` is raised first, one a call."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.at = 0
+        self.errors = list(errors)
+
+    def take_up_to(self, n: int) -> range:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.at += n
+        return range(self.at - n, self.at)
+
+    def stats(self) -> Stats:
+        return Stats()
+
+
+class Gate(Memory):
+    """The same for tasks; it answers once ``open`` is set."""
+
+    def __init__(self, *errors: Exception) -> None:
+        super().__init__(*errors)
+        self.open = asyncio.Event()
+
+    async def take_up_to(self, n: int) -> range:  # type: ignore[override]
+        await self.open.wait()
+        return super().take_up_to(n)
+
+
+def rewound() -> CounterRewound:
+    return CounterRewound("back", "x", seen=9, found=1)
+
+
+# --- threads -------------------------------------------------------------------------------------------------------
+
+
+def interrupt_waiting(monkeypatch: pytest.MonkeyPatch, *, until: Any) -> None:
+    """Let a caller be interrupted (^C) while it waits, when ``until(event)`` returns."""
+
+    class Interrupted(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            until(super())
+            raise KeyboardInterrupt
+
+    names = {name: getattr(threading, name) for name in threading.__all__}
+    monkeypatch.setattr(cached_module, "threading", SimpleNamespace(**names | {"Event": Interrupted}))
+
+
+def test_an_interrupted_caller_leaves_its_id_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    cached = Cached(Memory(), step=3, ahead=0)
+    with monkeypatch.context() as patch:
+        interrupt_waiting(patch, until=lambda event: event.wait())
+        with pytest.raises(KeyboardInterrupt):
+            cached.next()
+    assert (cached.stats().issued, cached.stats().waiters) == (0, 0)
+    assert cached.take(3) == [0, 1, 2]
+    assert (cached.stats().issued, cached.stats().burned) == (3, 0)
+
+
+def test_an_interrupted_caller_of_a_closed_cache_burns_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    cached = Cached(Memory(), step=3, ahead=0)
+    with monkeypatch.context() as patch:
+        interrupt_waiting(patch, until=lambda event: (event.wait(), cached.close()))
+        with pytest.raises(KeyboardInterrupt):
+            cached.next()
+    assert (cached.stats().issued, cached.stats().burned) == (0, 3)
+
+
+def test_a_caller_that_is_interrupted_before_its_id_comes_leaves_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, arrived = threading.Event(), threading.Event()
+
+    class Slow(Memory):
+        def take_up_to(self, n: int) -> range:
+            answer.wait()
+            return super().take_up_to(n)
+
+    class Told(Cached):
+        def _deliver(self, *given: Any) -> int:
+            size = super()._deliver(*given)
+            arrived.set()
+            return size
+
+    cached = Told(Slow(), step=3, ahead=0)
+    with monkeypatch.context() as patch:
+        interrupt_waiting(patch, until=lambda event: None)
+        with pytest.raises(KeyboardInterrupt):
+            cached.next()
+    assert cached.stats().waiters == 0
+    answer.set()
+    arrived.wait()
+    assert cached.take(3) == [0, 1, 2]
+
+
+def test_after_a_failure_the_next_caller_fetches_again() -> None:
+    cached = Cached(Memory(AllocationTimeout("late")), step=3, ahead=0)
+    with pytest.raises(AllocationTimeout):
+        cached.next()
+    assert cached.stats().in_flight == 0
+    assert cached.next() == 0
+
+
+def test_a_rewound_counter_burns_what_is_in_memory() -> None:
+    source = Memory()
+    cached = Cached(source, step=4, ahead=0)
+    assert cached.next() == 0
+    source.errors.append(rewound())
+    with pytest.raises(CounterRewound):
+        cached.take(9)
+    with pytest.raises(CounterRewound):
+        cached.next()
+    stats = cached.stats()
+    assert (stats.issued, stats.burned, stats.cached) == (1, 3, 0), (
+        "the one that was handed out; the three that were lost"
+    )
+
+
+def test_closing_burns_what_is_in_memory_and_what_is_under_way() -> None:
+    cached = Cached(Memory(), step=4, ahead=0)
+    assert cached.take(2) == [0, 1]
+    assert cached.close() == 2
+    assert (cached.stats().issued, cached.stats().burned, cached.stats().in_flight) == (2, 2, 0)
+    with pytest.raises(AllocatorClosed):
+        cached.next()
+
+
+def test_a_range_that_arrives_after_the_cache_was_closed_is_burned() -> None:
+    class Closing(Memory):
+        def take_up_to(self, n: int) -> range:
+            cached.close()
+            return super().take_up_to(n)
+
+    cached = Cached(Closing(), step=4, ahead=0)
+    with pytest.raises(AllocatorClosed):
+        cached.next()
+    assert cached._thread is not None
+    cached._thread.join()
+    stats = cached.stats()
+    assert (stats.issued, stats.burned, stats.cached, stats.in_flight) == (0, 4, 0, 0)
+
+
+def test_a_child_begins_without_the_ids_of_its_parent() -> None:
+    cached = Cached(Memory(), step=4, ahead=0)
+    assert cached.take(2) == [0, 1]
+    cached.forget()
+    assert cached.stats() == Stats(step=4)
+    assert cached.next() == 4
+
+
+# --- tasks ---------------------------------------------------------------------------------------------------------
+
+
+async def waiting(cached: AsyncCached, count: int) -> list[asyncio.Task[int]]:
+    callers = [asyncio.create_task(cached.next()) for _ in range(count)]
+    await asyncio.sleep(0)
+    assert cached.stats().waiters == count
+    return callers
+
+
+@pytest.mark.parametrize("handed_over", [True, False])
+async def test_a_caller_that_is_cancelled_as_its_id_arrives_leaves_it_to_the_next(handed_over: bool) -> None:
+    """Between the cancellation and the turn in which the caller learns of it, the fetch hands over its ids."""
+
+    class Cancelling(AsyncCached):
+        def _deliver(self, *given: Any) -> int:
+            if not handed_over:
+                callers[0].cancel()
+            size = super()._deliver(*given)
+            callers[0].cancel()
+            return size
+
+    gate = Gate()
+    cached = Cancelling(gate, step=4, ahead=0)
+    callers = await waiting(cached, 5)
+    gate.open.set()
+    first, *others = await asyncio.gather(*callers, return_exceptions=True)
+    assert isinstance(first, asyncio.CancelledError)
+    assert others == [1, 2, 3, 4 if handed_over else 0]
+    rest = await cached.take(4 if handed_over else 0)
+    assert sorted([*others, *rest]) == list(range(8 if handed_over else 4))
+    assert cached.stats().issued == 4 + len(rest)
+
+
+async def test_a_cancelled_caller_leaves_the_line() -> None:
+    gate = Gate()
+    cached = AsyncCached(gate, step=4, ahead=0)
+    callers = await waiting(cached, 3)
+    callers[1].cancel()
+    await asyncio.wait(callers[1:2])
+    assert cached.stats().waiters == 2
+    gate.open.set()
+    assert [await callers[0], await callers[2]] == [0, 1]
+    assert await cached.take(2) == [2, 3]
+
+
+async def test_a_caller_that_is_cancelled_while_the_next_fetch_begins_leaves_its_id() -> None:
+    gate = Gate()
+    gate.open.set()
+    cached = AsyncCached(gate, step=4, ahead=1)
+    assert await cached.next() == 0
+    gate.open.clear()
+    caller = asyncio.create_task(cached.next())
+    await asyncio.sleep(0)
+    assert cached.stats().in_flight == 1
+    caller.cancel()
+    results = await asyncio.gather(caller, return_exceptions=True)
+    assert isinstance(results[0], asyncio.CancelledError)
+    gate.open.set()
+    assert sorted(await cached.take(3)) == [1, 2, 3]
+    assert cached.stats().issued == 4
+
+
+async def test_a_rewound_counter_burns_what_is_in_memory_for_tasks() -> None:
+    gate = Gate()
+    gate.open.set()
+    cached = AsyncCached(gate, step=4, ahead=1)
+    assert await cached.next() == 0
+    gate.errors.append(rewound())
+    assert await cached.next() == 1
+    with pytest.raises(CounterRewound):
+        await cached.next()
+    stats = cached.stats()
+    assert (stats.issued, stats.burned, stats.cached) == (2, 2, 0)
+
+
+async def test_a_take_that_fails_burns_what_it_had_for_tasks() -> None:
+    gate = Gate()
+    gate.open.set()
+    cached = AsyncCached(gate, step=4, ahead=0)
+    assert await cached.next() == 0
+    gate.errors.append(AllocationTimeout("late"))
+    with pytest.raises(AllocationTimeout):
+        await cached.take(9)
+    assert (cached.stats().issued, cached.stats().burned, await cached.next()) == (1, 3, 4)
+
+
+async def test_closing_burns_what_is_in_memory_for_tasks() -> None:
+    gate = Gate()
+    gate.open.set()
+    cached = AsyncCached(gate, step=4, ahead=0)
+    assert await cached.take(2) == [0, 1]
+    assert await cached.close() == 2
+    assert (cached.stats().issued, cached.stats().burned) == (2, 2)
+
+
+async def test_a_child_begins_without_the_ids_of_its_parent_for_tasks() -> None:
+    gate = Gate()
+    gate.open.set()
+    cached = AsyncCached(gate, step=4, ahead=0)
+    assert await cached.take(2) == [0, 1]
+    cached.forget()
+    assert cached.stats() == Stats(step=4)
+    assert await cached.next() == 4

@@ -1,0 +1,45 @@
+"""The gateway sends the commands that read, and no other: whatever it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tallyglass.mongo.gateway import READ_COMMANDS
+from tallyglass.mongo.mongo_gateway import MongoGateway
+
+
+class Client:
+    """A client that notes what it is given to send."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def __getitem__(self, db: str) -> Client:
+        return self
+
+    async def command(self, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+        self.sent.append(next(iter(body)))
+        return {"ok": 1}
+
+
+async def test_only_commands_that_read_are_sent() -> None:
+    client = Client()
+    gateway = MongoGateway(client)
+    for name in sorted(READ_COMMANDS):
+        await gateway.command(name)
+    assert client.sent == sorted(READ_COMMANDS)
+    for name in (
+        "insert",
+        "update",
+        "delete",
+        "drop",
+        "dropDatabase",
+        "findAndModify",
+        "renameCollection",
+        "setParameter",
+    ):
+        with pytest.raises(ValueError, match="only reads"):
+            await gateway.command(name)
+    assert client.sent == sorted(READ_COMMANDS)

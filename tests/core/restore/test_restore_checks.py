@@ -1,0 +1,214 @@
+"""Each check at the edge where it changes its mind: what is refused, and what just passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyglass.deployment.cluster import Deployment, Kind, Member
+from tallyglass.moment import Ts
+from tallyglass.restore.backup.backup import DIRECTORY, Contents
+from tallyglass.restore.checks.checks import run_checks
+from tallyglass.restore.impact.loss import LossCount
+from tallyglass.restore.model.plan import Backup, Level
+from tallyglass.restore.replay.base import BaseFacts
+from tallyglass.restore.replay.chains import Problem
+from tallyglass.restore.replay.coverage import NoStart, Start
+from tallyglass.restore.replay.oplog_query import MOST_LEFT_OUT
+from tallyglass.restore.replay.replay import Replay
+from tallyglass.restore.spare.spare import Spare
+from tallyglass.restore.stages import Assessed, Covered, Findings, Inputs, Located, Replayed
+from tallyglass.restore.tools.tool_uri import tool_uri
+from tallyglass.restore.tools.toolset import Tools
+
+OK, WARN, BLOCK = Level.OK, Level.WARN, Level.BLOCK
+LIMIT = Ts(20, 5)
+BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(10, 1), Ts(12, 1), "oplog", server_version="6.0.5", bytes=1_000)
+SOURCE = Deployment(
+    Kind.REPLICA_SET, version="6.0.5", set_name="rs", primary="a:1", me="a:1",
+    members=(Member("a:1", "PRIMARY", True), Member("b:1", "SECONDARY")),
+)  # fmt: skip
+SPARE = Spare("s:2", "6.0.9", fcv="6.0", kind=Kind.STANDALONE, members=("s:2",), ttl_monitor=False, free_to_apply=True)
+
+
+INPUTS = Inputs(
+    LIMIT, SOURCE, Contents(BACKUP), spare=SPARE, source_uri=tool_uri("mongodb://a:1/", "rs"),
+    spare_uri=tool_uri("mongodb://u@s:2/"), free_bytes=10**9,
+)  # fmt: skip
+START = Start(Ts(9, 1), 10, Ts(1, 1), Ts(30, 1))
+
+
+def findings(
+    *,
+    backup: Backup = BACKUP,
+    contents: dict[str, Any] | None = None,
+    inputs: dict[str, Any] | None = None,
+    located: dict[str, Any] | None = None,
+    covered: dict[str, Any] | None = None,
+    replay: Replay | None = None,
+    base: BaseFacts | None = None,
+    loss: LossCount | None = None,
+    overwritten: str = "",
+) -> Findings:
+    """A plan against which nothing is said, but for what is given: changes of the fields of each stage."""
+    first = replace(INPUTS, contents=Contents(backup, **contents or {}), **inputs or {})
+    ends = replace(Located(first, "6.0", Ts(30, 1), START), **located or {})
+    if not isinstance(ends.start, Start):
+        return Findings(first, ends)
+    window = replace(Covered(ends, ends.start, replay or Replay({}), hours_left=100.0), **covered or {})
+    replayed = Replayed(window, base or BaseFacts())
+    return Findings(first, Assessed(replayed, loss or LossCount(), Ts(30, 1), overwritten=overwritten))
+
+
+def levels(found: Findings) -> dict[str, set[Level]]:
+    """The levels at which each check was made."""
+    made: dict[str, set[Level]] = {}
+    for check in run_checks(found):
+        made.setdefault(check.id, set()).add(check.level)
+    return made
+
+
+def blocked(found: Findings) -> set[str]:
+    return {name for name, made in levels(found).items() if BLOCK in made}
+
+
+def test_nothing_is_said_against_a_plan_that_is_right() -> None:
+    assert [check for check in run_checks(findings()) if check.level is not OK] == []
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "right"),
+    [
+        (Ts(10, 1), Ts(20, 4), True),
+        (Ts(10, 1), LIMIT, False),
+        (Ts(10, 1), Ts(20, 6), False),
+        (Ts(20, 4), Ts(20, 4), True),
+        (LIMIT, None, False),
+        (Ts(20, 4), None, True),
+    ],
+)
+def test_a_backup_must_end_before_the_point(start: Ts, end: Ts | None, right: bool) -> None:
+    assert blocked(findings(backup=replace(BACKUP, start=start, end=end))) == (
+        set() if right else {"backup-after-point"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "newest", "majority", "check"),
+    [
+        (LIMIT, LIMIT, LIMIT, ""),
+        (LIMIT, Ts(20, 4), Ts(20, 4), "limit-beyond-oplog"),
+        (LIMIT, Ts(30, 1), Ts(20, 4), "not-majority"),
+        (LIMIT, Ts(30, 1), None, "not-majority"),
+        (Ts(0, 0), Ts(30, 1), Ts(30, 1), "limit-zero"),
+    ],
+)
+def test_the_point_must_be_an_entry_that_a_majority_has(limit: Ts, newest: Ts, majority: Ts | None, check: str) -> None:
+    located = {"majority": majority, "start": replace(START, newest=newest)}
+    found = levels(findings(inputs={"limit": limit}, located=located))
+    assert {name for name, said in found.items() if BLOCK in said} == ({check} if check else set())
+    assert (found.get("majority") == {OK}) is (check == "")
+
+
+@pytest.mark.parametrize(
+    ("spare", "check"),
+    [
+        ({"set_name": "rs", "kind": Kind.REPLICA_SET}, "spare-is-source"),
+        ({"set_name": "other", "kind": Kind.REPLICA_SET}, ""),
+        ({"address": "b:1", "members": ("b:1",)}, "spare-is-source"),
+        ({"address": "tunnel:9", "members": ("b:1",)}, "spare-is-source"),
+        ({"address": "seed:1"}, "spare-is-source"),
+        ({"sharded": True}, "spare-sharded"),
+        ({"kind": Kind.MONGOS}, "spare-sharded"),
+        ({"version": "7.0.1"}, "spare-version"),
+        ({"fcv": "5.0"}, "fcv-differs"),
+        ({"databases": ("shop",)}, "spare-not-empty"),
+        ({"ttl_monitor": True}, "spare-ttl"),
+        ({"free_to_apply": False}, "spare-privileges"),
+        ({"trouble": "refused"}, "spare-unreachable"),
+    ],
+)
+def test_the_spare_must_be_empty_and_not_the_source(spare: dict[str, Any], check: str) -> None:
+    changed = {"spare": replace(SPARE, **spare), "source_uri": tool_uri("mongodb://seed:1/", "rs")}
+    assert blocked(findings(inputs=changed)) == ({check} if check else set())
+
+
+@pytest.mark.parametrize(("spare", "check"), [({"ttl_monitor": None}, "spare-ttl"), ({"fcv": None}, "fcv-unknown"),
+                                              ({"free_to_apply": None}, "spare-privileges")])  # fmt: skip
+def test_what_cannot_be_read_of_the_spare_is_a_warning(spare: dict[str, Any], check: str) -> None:
+    found = levels(findings(inputs={"spare": replace(SPARE, **spare)}))
+    assert found[check] == {WARN}
+    assert not any(BLOCK in said for said in found.values())
+
+
+@pytest.mark.parametrize(
+    ("found", "check"),
+    [
+        ({"contents": {"set_name": "other"}}, "other-set"),
+        ({"contents": {"set_name": "rs"}}, ""),
+        ({"contents": {"fcv": "5.0"}}, "fcv-change"),
+        ({"contents": {"problems": ("s/c.bson is cut off",)}}, "backup-broken"),
+        ({"base": BaseFacts(problems=["s.c: cut off"])}, "backup-broken"),
+        ({"base": BaseFacts(missing={"s.c": 1})}, "document-missing"),
+        ({"backup": replace(BACKUP, server_version="5.0.4")}, "backup-version"),
+        ({"backup": replace(BACKUP, start=None)}, "backup-start-unknown"),
+        ({"inputs": {"deployment": replace(SOURCE, sharded=True)}}, "sharded"),
+        ({"inputs": {"deployment": replace(SOURCE, kind=Kind.STANDALONE)}}, "no-oplog"),
+        ({"inputs": {"uri_trouble": "No."}}, "uri"),
+        ({"inputs": {"tools": Tools({"mongodump": (100, 14, 1)})}}, "tool-version"),
+        ({"inputs": {"tools": Tools({"mongodump": (100, 15, 0)})}}, ""),
+        ({"located": {"start": NoStart("no", Ts(30, 1))}}, "coverage"),
+        ({"overwritten": "no"}, "coverage"),
+        ({"covered": {"lost_beginning": Ts(2, 1)}}, "mid-transaction"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_proven_is_refused(found: dict[str, Any], check: str) -> None:
+    assert blocked(findings(**found)) == ({check} if check else set())
+
+
+def test_an_oplog_that_may_not_be_read_is_refused() -> None:
+    assert "privileges" in blocked(Findings(INPUTS, unreadable="No."))
+
+
+def test_everything_that_the_replay_cannot_do_is_refused() -> None:
+    replay = Replay({})
+    replay.problems.append(Problem("unknown-command", "x", Ts(11, 1)))
+    assert blocked(findings(replay=replay)) == {"unknown-command"}
+
+
+@pytest.mark.parametrize(("upserts", "fatal", "check"), [(True, 1, ""), (False, 0, ""), (False, 1, "dead-updates")])
+def test_an_update_that_stops_the_replay_is_refused(upserts: bool, fatal: int, check: str) -> None:
+    found = findings(replay=Replay({}, upserts=upserts), base=BaseFacts(fatal=fatal))
+    assert blocked(found) == ({check} if check else set())
+
+
+@pytest.mark.parametrize(("more", "level"), [(0, WARN), (1, BLOCK)])
+def test_the_query_names_only_so_many_entries(more: int, level: Level) -> None:
+    replay = Replay({})
+    replay.dead = {Ts(11, i): ("s.gone", b"") for i in range(MOST_LEFT_OUT - 1)}
+    replay.made_room = [Ts(12, i) for i in range(1 + more)]
+    assert levels(findings(replay=replay))["dead-operations"] == {level}
+
+
+@pytest.mark.parametrize(("own", "free", "level"), [(0, 1_300, OK), (0, 1_299, BLOCK), (27117, 3_899, BLOCK)])
+def test_the_disk_must_hold_what_the_commands_write(own: int, free: int, level: Level) -> None:
+    assert levels(findings(inputs={"own_spare": own, "free_bytes": free}))["disk"] == {level}
+
+
+@pytest.mark.parametrize(("hours", "level"), [(24.0, None), (23.9, WARN), (None, WARN)])
+def test_an_oplog_that_is_soon_overwritten_is_a_warning(hours: float | None, level: Level | None) -> None:
+    assert levels(findings(covered={"hours_left": hours})).get("head-room") == (None if level is None else {level})
+
+
+def test_a_change_of_feature_compatibility_after_the_point_is_refused() -> None:
+    loss = LossCount()
+    loss.fcv_changed = Ts(25, 1)
+    assert blocked(findings(loss=loss)) == {"fcv-after"}
+
+
+def test_an_old_backup_tool_is_a_warning() -> None:
+    assert levels(findings(backup=replace(BACKUP, tool_version="100.3.1")))["backup-tool-old"] == {WARN}
+    assert "backup-tool-old" not in levels(findings(backup=replace(BACKUP, tool_version="100.4.0")))

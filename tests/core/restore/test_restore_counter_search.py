@@ -1,0 +1,135 @@
+"""Which ids were handed out after the point: a counter followed through the oplog, over the limit, to what is live."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import bson
+import pytest
+from bson import Int64, Timestamp
+
+from tallyglass.errors import ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import OPLOG, Namespace
+from tallyglass.restore.backup.backup import StoredCollection
+from tallyglass.restore.impact import reissue
+from tallyglass.restore.impact.loss import Changed
+from tallyglass.restore.impact.reissue import Found, find_reissues
+
+NS = "s.counters"
+START, LIMIT = Ts(100, 1), Ts(200, 1)
+TXN = {"lsid": {"id": 1}, "txnNumber": Int64(1)}
+ORDERS = {"_id": "orders"}
+
+
+class Source:
+    """A gateway that holds an oplog and the collections that are live."""
+
+    def __init__(self, oplog: list[dict[str, Any]], live: list[dict[str, Any]] | None) -> None:
+        self.oplog, self.live = oplog, live
+
+    async def find_raw(self, ns: Namespace, query: dict[str, Any], *, limit: int = 0, **_: Any) -> AsyncIterator[bytes]:
+        if ns == OPLOG:
+            names = query["ns"]["$in"]
+            rows = [row for row in self.oplog if row["ts"] >= query["ts"]["$gte"] and row["ns"] in names]
+        elif self.live is None:
+            raise ReadError("No.")
+        else:
+            rows = self.live[: limit or None]
+        yield b"".join(bson.encode(row) for row in rows)
+
+
+def entry(at: Ts, op: str, o: dict[str, Any], ns: str = NS, **more: Any) -> dict[str, Any]:
+    return {"ts": Timestamp(*at), "t": Int64(1), "v": 2, "op": op, "ns": ns, "o": o, **more}
+
+
+def moved(at: Ts, value: int) -> dict[str, Any]:
+    """The entry of an increment to ``value``."""
+    return entry(at, "u", {"$v": 2, "diff": {"u": {"seq": value}}}, o2=ORDERS)
+
+
+def group(at: Ts, *inner: dict[str, Any], **more: Any) -> dict[str, Any]:
+    kept = ("op", "ns", "o", "o2")
+    operations = [{name: row[name] for name in kept if name in row} for row in inner]
+    return entry(at, "c", {"applyOps": operations, **more.pop("o", {})}, "admin.$cmd", **more)
+
+
+async def search(
+    tmp_path: Path, oplog: list[dict[str, Any]], *, backup: int | None = 5, live: int | None = None, reads: Any = ...
+) -> Found:
+    """``backup`` and ``live`` are the value of the counter there, None where it is not there. ``reads`` are all the
+    documents that are live, None where they may not be read."""
+    data = tmp_path / "counters.bson"
+    data.write_bytes(b"" if backup is None else bson.encode(ORDERS | {"seq": backup}))
+    stored = {NS: StoredCollection(NS, "collection", data, {}, ())}
+    now = [] if live is None else [ORDERS | {"seq": live}]
+    gateway: Any = Source(oplog, now if reads is ... else reads)
+    return await find_reissues(gateway, stored, {NS: Changed(updates=1)}, START, LIMIT)
+
+
+def values(found: Found) -> list[tuple[Any, Any]]:
+    return [(row.restored, row.live) for row in found.rows]
+
+
+async def test_the_entry_at_the_limit_handed_out_an_id_that_is_lost(tmp_path: Path) -> None:
+    before, at_limit = moved(Ts(199, 9), 6), moved(LIMIT, 7)
+    assert values(await search(tmp_path, [before, at_limit], live=7)) == [(6, 7)]
+    assert values(await search(tmp_path, [before, at_limit])) == [(6, 7)], "also where it is not live any more"
+    assert values(await search(tmp_path, [before], live=6)) == [], "all of its ids are there"
+
+
+async def test_the_window_begins_with_its_first_entry(tmp_path: Path) -> None:
+    first = entry(START, "i", ORDERS | {"seq": 3})
+    assert values(await search(tmp_path, [first], backup=None, live=8)) == [(3, 8)]
+
+
+async def test_the_greatest_id_counts_wherever_it_stands(tmp_path: Path) -> None:
+    up_and_down = [moved(Ts(201, 1), 50), moved(Ts(202, 1), 9)]
+    assert values(await search(tmp_path, up_and_down, live=9)) == [(5, 50)]
+    assert values(await search(tmp_path, [moved(Ts(201, 1), 9)], live=50)) == [(5, 50)]
+    assert values(await search(tmp_path, [moved(Ts(201, 1), 6)], live=6)) == [(5, 6)], "a single id"
+
+
+async def test_a_transaction_counts_when_it_is_committed(tmp_path: Path) -> None:
+    none = {"ts": Timestamp(0, 0), "t": Int64(-1)}
+    begun = group(Ts(150, 1), moved(LIMIT, 8), o={"partialTxn": True}, prevOpTime=none, **TXN)
+    link = {"ts": Timestamp(150, 1), "t": Int64(1)}
+    ended = group(Ts(201, 1), o={"count": 1}, prevOpTime=link, **TXN)
+    assert values(await search(tmp_path, [begun, ended], live=8)) == [(5, 8)]
+    aborted = entry(Ts(201, 1), "c", {"abortTransaction": 1}, "admin.$cmd", prevOpTime=link, **TXN)
+    assert values(await search(tmp_path, [begun, aborted], live=5)) == []
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["drop", "delete"])
+async def test_what_was_removed_before_the_point_is_not_restored(tmp_path: Path, whole: bool) -> None:
+    def gone(at: Ts) -> dict[str, Any]:
+        return entry(at, "c", {"drop": "counters"}, "s.$cmd") if whole else entry(at, "d", ORDERS)
+
+    again = entry(Ts(210, 1), "i", ORDERS | {"seq": 9})
+    made = await search(tmp_path, [gone(Ts(150, 1)), again])
+    assert values(made) == [(None, 9)]
+    assert made.fixes[0].makes
+    assert values(await search(tmp_path, [gone(LIMIT), again], live=9)) == [(5, 9)], "it is there at the point"
+    assert values(await search(tmp_path, [gone(Ts(150, 1)), again], live=9)) == [], "the one that is live stays"
+
+
+async def test_a_drop_forgets_its_own_counters_alone(tmp_path: Path) -> None:
+    for o, db in (({"drop": "counters"}, "t"), ({"drop": "other"}, "s"), ({"dropDatabase": 1}, "t")):
+        elsewhere = entry(Ts(150, 1), "c", o, f"{db}.$cmd")
+        assert values(await search(tmp_path, [elsewhere], live=9)) == [(5, 9)]
+    database = entry(Ts(150, 1), "c", {"dropDatabase": 1}, "s.$cmd")
+    assert values(await search(tmp_path, [database, moved(Ts(210, 1), 9)])) == [(None, 9)]
+
+
+async def test_what_is_live_is_read_up_to_a_bound_and_what_cannot_be_read_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reissue, "MOST_DOCUMENTS", 2)
+    rows = [{"_id": name, "seq": 9} for name in ("orders", "users", "pages")]
+    assert values(await search(tmp_path, [], reads=rows[:2])) == [(5, 9)]
+    assert values(await search(tmp_path, [], reads=rows)) == [], "so many documents are no counters"
+    refused = await search(tmp_path, [moved(Ts(201, 1), 9)], reads=None)
+    assert values(refused) == [(5, 9)]
+    assert "cannot be read now" in refused.unknown[0]

@@ -1,0 +1,127 @@
+"""Where the replay must begin, and whether the oplog still holds all of it: at each edge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import bson
+import pytest
+from bson import Int64, Timestamp
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Namespace
+from tallyglass.restore.raw import oplog
+from tallyglass.restore.replay import coverage
+from tallyglass.restore.replay.coverage import NoStart, Start
+from tallyglass.restore.replay.oplog_query import oplog_query
+
+TESTS = {"$gte": lambda a, b: a >= b, "$gt": lambda a, b: a > b, "$lte": lambda a, b: a <= b, "$lt": lambda a, b: a < b}
+
+
+class Oplog:
+    """A gateway whose oplog is a list: it finds by ``ts`` as a server does, and keeps no more than it is given."""
+
+    def __init__(self, *rows: dict[str, Any], stats: dict[str, int] | None = None) -> None:
+        self.rows = list(rows)
+        self.stats = stats or {}
+
+    async def find_raw(
+        self, ns: Namespace, query: dict[str, Any], *, sort: Any = (), limit: int = 0, **_: Any
+    ) -> AsyncIterator[bytes]:
+        wanted = query.get("ts", {})
+        bounds = wanted if isinstance(wanted, dict) else {"$gte": wanted, "$lte": wanted}
+        found = [row for row in self.rows if all(TESTS[test](row["ts"], edge) for test, edge in bounds.items())]
+        if sort and sort[0][1] < 0:
+            found.reverse()
+        yield b"".join(bson.encode(row) for row in found[: limit or None])
+
+    async def command(self, name: str, *_: Any, **__: Any) -> dict[str, Any]:
+        assert name == "collStats"
+        return self.stats
+
+
+def noop(t: int, i: int = 1, message: str = "periodic noop") -> dict[str, Any]:
+    return {"ts": Timestamp(t, i), "t": Int64(1), "v": 2, "op": "n", "ns": "", "o": {"msg": message}}
+
+
+def part(t: int, previous: int) -> dict[str, Any]:
+    """An entry of a transaction that links to the one at ``previous``, 0 for none."""
+    link = {"ts": Timestamp(previous, 1 if previous else 0), "t": Int64(1)}
+    return {"ts": Timestamp(t, 1), "t": Int64(1), "v": 2, "op": "c", "ns": "admin.$cmd",
+            "o": {"applyOps": [], "partialTxn": True}, "lsid": {"id": 1}, "txnNumber": Int64(1),
+            "prevOpTime": link}  # fmt: skip
+
+
+async def start(known: Ts, back_off: int, *rows: dict[str, Any]) -> Start | NoStart:
+    return await coverage.choose_start(Oplog(*rows), known, back_off)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("known", "back_off", "begins"),
+    [
+        (Ts(30, 1), 0, Ts(30, 1)),
+        (Ts(30, 2), 0, Ts(30, 1)),
+        (Ts(30, 1), 10, Ts(20, 1)),
+        (Ts(29, 9), 10, Ts(10, 1)),
+        (Ts(20, 1), 10, Ts(10, 1)),
+        (Ts(20, 0), 10, None),
+        (Ts(9, 1), 0, None),
+    ],
+)
+async def test_the_replay_begins_at_an_entry_that_is_there_before_the_backup(
+    known: Ts, back_off: int, begins: Ts | None
+) -> None:
+    found = await start(known, back_off, noop(10), noop(20), noop(30), noop(40))
+    if begins is None:
+        assert isinstance(found, NoStart)
+        assert found.newest == Ts(40, 1)
+    else:
+        assert found == Start(begins, back_off, Ts(10, 1), Ts(40, 1))
+
+
+async def test_only_the_first_entry_of_the_set_itself_has_nothing_before_it() -> None:
+    first = noop(10, message="initiating set")
+    assert await start(Ts(11, 1), 10, first, noop(20)) == Start(Ts(10, 1), 10, Ts(10, 1), Ts(20, 1), True)
+    insert = noop(10) | {"op": "i", "ns": "s.c", "o": {"msg": "initiating set"}}
+    for rows in ([noop(10), noop(20, message="initiating set")], [insert], []):
+        assert isinstance(await start(Ts(11, 1), 10, *rows), NoStart)
+
+
+async def test_a_start_that_was_overwritten_meanwhile_is_seen() -> None:
+    begun = Start(Ts(20, 1), 0, Ts(10, 1), Ts(40, 1))
+    assert await coverage.overwritten(Oplog(noop(20), noop(40)), begun) == ""  # type: ignore[arg-type]
+    assert "21:1" in await coverage.overwritten(Oplog(noop(21), noop(40)), begun)  # type: ignore[arg-type]
+    assert "unknown" in await coverage.overwritten(Oplog(), begun)  # type: ignore[arg-type]
+
+
+async def test_a_transaction_is_followed_to_its_first_entry() -> None:
+    held: Any = Oplog(noop(1), part(2, 0), noop(3), part(4, 2), part(6, 4))
+    assert [await coverage.chain_beginning(held, Ts(t, 1)) for t in (6, 4, 2)] == [Ts(2, 1)] * 3
+    assert await coverage.chain_beginning(Oplog(part(4, 2), part(6, 4)), Ts(6, 1)) is None  # type: ignore[arg-type]
+
+
+async def test_the_window_holds_its_start_and_not_its_limit() -> None:
+    held: Any = Oplog(noop(1), noop(2), noop(3), noop(4))
+    assert [entry.ts.t async for entry in oplog.window(held, Ts(2, 1), Ts(4, 1))] == [2, 3]
+    assert [entry.ts.t async for entry in oplog.window(held, Ts(3, 1))] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("size", "most", "hours"),
+    [(1_000, 1_000, 2.0), (500, 1_000, 12.0), (2_000, 1_000, 2.0), (0, 1_000, None), (500, 0, None)],
+)
+async def test_how_long_the_start_stays(size: int, most: int, hours: float | None) -> None:
+    """The oplog spans ten hours, and the start lies two hours after its oldest entry."""
+    held: Any = Oplog(stats={"size": size, "maxSize": most})
+    found = await coverage.hours_left(held, Ts(7_200, 1), Ts(0, 1), Ts(36_000, 1))
+    assert found == (None if hours is None else pytest.approx(hours))
+
+
+def test_the_query_of_the_oplog_dump_holds_both_ends() -> None:
+    """The entry at the limit too: it proves that the file reaches it."""
+    query = json.loads(oplog_query(Ts(2, 1), Ts(9, 3), [Ts(5, 2), Ts(4, 1)]))
+    ends = {"$gte": {"t": 2, "i": 1}, "$lte": {"t": 9, "i": 3}}
+    left_out = [{"$timestamp": {"t": 4, "i": 1}}, {"$timestamp": {"t": 5, "i": 2}}]
+    assert query["ts"] == {name: {"$timestamp": ts} for name, ts in ends.items()} | {"$nin": left_out}

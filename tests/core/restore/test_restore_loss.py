@@ -1,0 +1,87 @@
+"""Whose each operation after the point is: part of the mistake, which is taken back, or someone else's, which stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+import pytest
+from bson import Int64, Timestamp
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.impact import loss
+from tallyglass.restore.impact.loss import LossCount
+from tallyglass.restore.raw import entries
+
+TXN = {"lsid": {"id": 1}, "txnNumber": Int64(1)}
+
+
+def incident(kind: str, point: Ts | None = None) -> Incident:
+    return Incident(1, kind, kind, "s.c", Harm.LOSS, Ts(5, 1), Ts(6, 1), None, None, 1, None, point=point)
+
+
+def row(at: Ts, op: str, number: int, ns: str = "s.c", **more: Any) -> dict[str, Any]:
+    what = {"o": {"$v": 2, "diff": {}}, "o2": {"_id": number}} if op == "u" else {"o": {"_id": number}}
+    return {"ts": Timestamp(*at), "t": Int64(1), "v": 2, "op": op, "ns": ns, **what, **more}
+
+
+def group(at: Ts, *inner: dict[str, Any], **more: Any) -> dict[str, Any]:
+    operations = [{name: one[name] for name in ("op", "ns", "o", "o2") if name in one} for one in inner]
+    return row(at, "c", 0, "admin.$cmd", **more) | {"o": {"applyOps": operations}}
+
+
+def whose(what: Incident | None, *rows: dict[str, Any]) -> tuple[list[int], list[int]]:
+    """The ids of ``s.c`` that the incident wrote, and those that others wrote."""
+    count = LossCount(what)
+    for one in rows:
+        count.feed(entries.read(bson.encode(one)))
+    changed = count.changed["s.c"]
+    assert changed.hit is not None
+    assert changed.newer is not None
+    assert changed.by_incident == len(changed.hit)
+    return sorted(changed.hit.values()), sorted(changed.newer.values())
+
+
+@pytest.mark.parametrize(("kind", "op"), [("updateMany", "u"), ("deleteMany", "d")])
+def test_what_is_of_its_kind_and_in_its_span_belongs_to_the_incident(kind: str, op: str) -> None:
+    inside = row(Ts(5, 1), op, 1), row(Ts(5, 9), op, 2), row(Ts(6, 1), op, 3)
+    others = (
+        row(Ts(5, 0), op, 10),
+        row(Ts(6, 2), op, 11),
+        row(Ts(5, 2), "i", 12),
+        row(Ts(5, 3), op, 13, **TXN),
+    )
+    assert whose(incident(kind), *inside, *others) == ([1, 2, 3], [10, 11, 12, 13])
+    assert whose(None, *inside) == ([], [1, 2, 3])
+
+
+def test_the_same_in_another_collection_is_someone_elses() -> None:
+    count = LossCount(incident("updateMany"))
+    count.feed(entries.read(bson.encode(row(Ts(5, 2), "u", 1, "s.d"))))
+    assert (count.changed["s.d"].by_incident, list((count.changed["s.d"].newer or {}).values())) == (0, [1])
+
+
+@pytest.mark.parametrize(("point", "mine"), [(None, 2), (Ts(5, 5), 1)])
+def test_of_transactions_only_the_one_at_the_point_is_taken_back(point: Ts | None, mine: int) -> None:
+    none = {"ts": Timestamp(0, 0), "t": Int64(-1)}
+    rows = [
+        group(Ts(5, 5), row(Ts(5, 5), "u", 1), prevOpTime=none, lsid={"id": 1}, txnNumber=Int64(1)),
+        group(Ts(6, 1), row(Ts(6, 1), "u", 2), prevOpTime=none, lsid={"id": 2}, txnNumber=Int64(1)),
+        row(point or Ts(6, 1), "u", 3),
+    ]
+    rows.sort(key=lambda one: one["ts"])
+    hit, newer = whose(incident("transaction", point), *rows)
+    assert (hit, sorted(newer)) == ([mine], sorted({1, 2, 3} - {mine}))
+
+
+def test_more_ids_than_can_be_kept_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "MOST_NEWER", 2)
+    for kind in ("updateMany", "deleteMany"):
+        count = LossCount(incident(kind))
+        for number in range(3):
+            assert count.changed.get("s.c") is None or count.changed["s.c"].hit is not None
+            count.feed(entries.read(bson.encode(row(Ts(5, 1 + number), "u", number))))
+        changed = count.changed["s.c"]
+        assert (changed.hit, changed.newer).count(None) == 1
+        assert (changed.by_incident, changed.updates) == (3 if kind == "updateMany" else 0, 3)

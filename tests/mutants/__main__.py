@@ -1,0 +1,202 @@
+"""Break the safety-critical code on purpose, one mutation at a time, and see that a test fails.
+
+``mutations.toml`` lists the mutations: a file, a text that occurs in it once, what to put in its place, and the tests
+that must then fail. Each is applied to a private copy of the tree, never to the working tree. The exit code is 0 only
+when every mutation is killed: a survivor, and an entry of the list that no longer fits the code, make it 1.
+
+Usage: ``python -m tests.mutants [WORD ...]``; with words only the mutations whose file or texts contain one of them.
+"""
+
+from __future__ import annotations
+
+import compileall
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from py_compile import PycInvalidationMode
+
+ROOT = Path(__file__).resolve().parents[2]
+LIST = Path(__file__).with_name("mutations.toml")
+PARALLEL = 2
+LONGEST_SECONDS = 120.0
+"""A run of the tests that takes longer was killed by the mutation: it made something wait or loop forever."""
+
+_TESTS_PASSED, _TESTS_FAILED = 0, 1  # exit codes of pytest; any other means that it could not run them
+
+
+class Verdict(StrEnum):
+    """What became of one mutation."""
+
+    KILLED = "killed"
+    SURVIVED = "SURVIVED"
+    ERROR = "ERROR"
+    """The entry is wrong: its text is not there exactly once, or its tests cannot be run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """Replace ``old`` by ``new`` in ``file``: one of ``tests`` must fail then. ``harm`` is what a user would suffer."""
+
+    file: str
+    old: str
+    new: str
+    harm: str
+    tests: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.file}: {_short(self.old)} -> {_short(self.new)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The verdict on one mutation, after ``seconds``; ``note`` explains an error."""
+
+    mutation: Mutation
+    verdict: Verdict
+    seconds: float
+    note: str = ""
+
+
+class Tree:
+    """A private copy of the working tree, in which tests run one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        ignored = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "build", "dist", "*.egg-info")
+        shutil.copytree(ROOT, folder, ignore=ignored)
+        # Checked by content: a file that is changed twice in one second must not be taken from a stale cache.
+        compileall.compile_dir(folder, quiet=2, force=True, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+
+    def judge(self, mutation: Mutation) -> tuple[Verdict, str]:
+        """Apply the mutation, run its tests, and put the file back."""
+        file = self.folder / mutation.file
+        if not file.is_file():
+            return Verdict.ERROR, "there is no such file"
+        original = file.read_text(encoding="utf-8")
+        found = original.count(mutation.old)
+        if found != 1:
+            return Verdict.ERROR, f"the text occurs {found} times, not once"
+        if mutation.old == mutation.new:
+            return Verdict.ERROR, "old and new text are the same"
+        file.write_text(original.replace(mutation.old, mutation.new), encoding="utf-8")
+        try:
+            code, output = self.run(mutation.tests)
+        finally:
+            file.write_text(original, encoding="utf-8")
+        if code == _TESTS_PASSED:
+            return Verdict.SURVIVED, ""
+        if code in (_TESTS_FAILED, None):
+            return Verdict.KILLED, ""
+        return Verdict.ERROR, f"pytest ended with {code}:\n{output}"
+
+    def run(self, tests: Sequence[str]) -> tuple[int | None, str]:
+        """The exit code of pytest, None where it took too long, and the end of what it printed."""
+        # Plain asserts: to rewrite them in every run costs more than to run the tests.
+        options = ["-x", "-q", "--no-header", "--tb=line", "--assert=plain", "-p", "no:cacheprovider"]
+        # Not the folder that all runs on a machine share: one may trip over another that tidies up there.
+        options.append(f"--basetemp={self.folder}.pytest")
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(str(self.folder / part) for part in ("core", "tui")),
+            "TALLYGLASS_REQUIRE": "node",  # a test that is skipped kills nothing
+            "CI": "1",  # Hypothesis then draws the same examples in every run
+        }
+        with subprocess.Popen(
+            [sys.executable, "-m", "pytest", *options, *tests],
+            cwd=self.folder, env=environment, text=True, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ) as process:  # fmt: skip
+            try:
+                output, _ = process.communicate(timeout=LONGEST_SECONDS)
+            except BaseException as error:
+                os.killpg(process.pid, signal.SIGKILL)
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
+                return None, ""
+        return process.returncode, "\n".join(output.splitlines()[-15:])
+
+
+def read_list(path: Path = LIST) -> list[Mutation]:
+    """The mutations of the list. Raises KeyError, ValueError or tomllib.TOMLDecodeError for one that is not sound."""
+    groups = tomllib.loads(path.read_text(encoding="utf-8"))["group"]
+    return [
+        Mutation(group["file"], old, new, harm, tuple(group["tests"]))
+        for group in groups
+        for old, new, harm in group["mutations"]
+    ]
+
+
+def results(mutations: Sequence[Mutation], trees: queue.Queue[Tree]) -> Iterator[Result]:
+    """Judge each mutation in whichever tree is free. First come the tests without any mutation: they must pass."""
+
+    def judge(mutation: Mutation) -> Result:
+        tree, began = trees.get(), time.monotonic()
+        try:
+            verdict, note = tree.judge(mutation)
+        finally:
+            trees.put(tree)
+        return Result(mutation, verdict, time.monotonic() - began, note)
+
+    with ThreadPoolExecutor(trees.qsize()) as pool:
+        futures = [pool.submit(judge, mutation) for mutation in mutations]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the list and report; the exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    mutations = read_list()
+    if words:
+        mutations = [one for one in mutations if any(word in f"{one.file} {one.old} {one.new}" for word in words)]
+    if not mutations:
+        print("No mutation matches.")
+        return 1
+    began, counts, bad = time.monotonic(), Counter[Verdict](), list[Result]()
+    with tempfile.TemporaryDirectory(prefix="tallyglass-mutants-") as folder:
+        trees: queue.Queue[Tree] = queue.Queue()
+        for number in range(PARALLEL):
+            trees.put(Tree(Path(folder) / str(number)))
+        tree = trees.get()
+        code, output = tree.run(sorted({test for mutation in mutations for test in mutation.tests}))
+        trees.put(tree)
+        if code != _TESTS_PASSED:
+            print(f"The tests do not pass without a mutation:\n{output}")
+            return 1
+        for result in results(mutations, trees):
+            counts[result.verdict] += 1
+            print(f"{result.verdict:<8} {result.seconds:5.1f} s  {result.mutation}", flush=True)
+            if result.verdict is not Verdict.KILLED:
+                bad.append(result)
+    for result in bad:
+        print(f"\n{result.verdict}: {result.mutation}\n  {result.note or result.mutation.harm}")
+    files = len({mutation.file for mutation in mutations})
+    print(
+        f"\n{len(mutations)} mutations in {files} files, {time.monotonic() - began:.0f} s: "
+        + ", ".join(f"{counts[verdict]} {verdict.lower()}" for verdict in Verdict)
+        + "."
+    )
+    return 1 if bad else 0
+
+
+def _short(text: str, limit: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
