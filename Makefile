@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Most of a live test is waiting for a server: there are more workers than processors.
+WORKERS ?= 4
+PARALLEL := -n $(WORKERS)
 
 .PHONY: demo test lint soak mutants bench screenshots tools clean
 
@@ -10,7 +13,7 @@ demo: $(READY)
 	@$(BIN)/tallyglass demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not soak"
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -19,7 +22,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 soak: $(READY)
-	$(BIN)/python -m pytest -m soak
+	$(BIN)/python -m pytest $(PARALLEL) -m soak
 
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants

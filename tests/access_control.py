@@ -28,7 +28,7 @@ class GuardedSet:
     """One member with access control, and an administrator."""
 
     def __init__(self, servers: ReplicaSet) -> None:
-        self._servers = servers
+        self.servers = servers
         client: MongoClient[dict[str, Any]] = servers.client()
         client.admin.command("createUser", ADMIN, pwd=PASSWORD, roles=["root"])
         client.close()
@@ -38,7 +38,7 @@ class GuardedSet:
     def uri(self, user: str, password: str = PASSWORD) -> str:
         """The URI of a user, with the password in it; without a user for ``""``."""
         who = f"{quote_plus(user)}:{quote_plus(password)}@" if user else ""
-        return self._servers.uri.replace("mongodb://", f"mongodb://{who}") + "&authSource=admin"
+        return self.servers.uri.replace("mongodb://", f"mongodb://{who}") + "&authSource=admin"
 
     def user(self, roles: Sequence[Any] = ()) -> str:
         """A new user of the admin database with these roles; the name."""

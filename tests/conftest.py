@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import database_tools
+import parallel
+import run_rules
 from access_control import GuardedSet, start_guarded
 from programs import need
 from server_version import since
+from shared_servers import shared
 from tallyglass.demo.server import ReplicaSet, Standalone
 
 
-def pytest_configure() -> None:
-    """Let Ctrl-C and a hang-up mean the same in every run: the children of a background job, or of nohup, inherit that
-    they are ignored. What is handled here is not inherited."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, lambda *_: None)
+def pytest_configure(config: pytest.Config) -> None:
+    """Hold every test to the rules; a hook of a conftest does not see the fixtures of the session."""
+    run_rules.begin()
+    config.pluginmanager.register(run_rules)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Share out the tests between workers, where there are several."""
+    return parallel.Scheduler(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what needs the database tools where they are not, unless TALLYGLASS_REQUIRE_TOOLS says they must be."""
+    if hasattr(config, "workerinput"):
+        parallel.slow_first(items)
     if database_tools.search_path() or os.environ.get("TALLYGLASS_REQUIRE_TOOLS"):
         return
     skip = pytest.mark.skip(reason="needs the MongoDB Database Tools and mongosh: see `make tools`")
@@ -53,21 +61,21 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 @pytest.fixture(scope="session")
 def replica_set() -> Iterator[ReplicaSet]:
     """A one-member replica set for the whole session: use a database of your own, drop nothing else's."""
-    with ReplicaSet(1) as servers:
+    with shared("replica_set", ReplicaSet(1)) as servers:
         yield servers
 
 
 @pytest.fixture(scope="session")
 def standalone() -> Iterator[Standalone]:
     """A plain standalone for the whole session."""
-    with Standalone() as servers:
+    with shared("standalone", Standalone()) as servers:
         yield servers
 
 
 @pytest.fixture(scope="session")
 def guarded_set() -> Iterator[GuardedSet]:
     """A one-member replica set with access control for the whole session."""
-    with start_guarded() as guarded:
+    with start_guarded() as guarded, shared("guarded_set", guarded.servers):
         yield guarded
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -17,13 +19,15 @@ import time
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyte
 from wcwidth import wcwidth
 
 PATIENCE = 60.0
 """Seconds that a test waits for what must come; none of them needs them."""
+
+_SETSID = shutil.which("setsid") or "setsid"
 
 
 def dashboard(*args: str, setup: str = "") -> list[str]:
@@ -69,17 +73,19 @@ class Terminal:
         self._set_size(*size)
         self.before = termios.tcgetattr(slave)
 
-        def take_terminal() -> None:
-            if controlling:
-                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-        self.process = subprocess.Popen(
-            argv, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=cwd,
-            start_new_session=True, preexec_fn=take_terminal,
-        )  # fmt: skip
+        # setsid becomes the program. Between a fork and its exec no Python of ours may run: a ^C that is typed by then
+        # would interrupt a copy of the test run.
+        session = [_SETSID, "--ctty"] if controlling else [_SETSID]
+        self.process = subprocess.Popen([*session, *argv], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=cwd)
         self._slave: int | None = slave
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def press(self, keys: str | bytes) -> None:
         """Type."""
@@ -185,6 +191,8 @@ class Terminal:
         """End the process, if need be, and the terminal."""
         self._reading.set()
         if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # before it leads a group of its own
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.kill()
             self.process.wait()
         self._close_slave()

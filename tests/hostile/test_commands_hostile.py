@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import pty
 import re
-import select
 import shlex
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +17,7 @@ from click.testing import CliRunner
 
 from hostile.corpus import ESCAPES, TEXTS, collection_names, control_bytes, hidden
 from hostile.populate import DB, Hostile
+from pseudo_terminal import Terminal
 from tallyglass.text import shell_join, shell_quote
 from tallyglass_tui.cli.main import main
 
@@ -51,6 +47,13 @@ class Recorder:
     @property
     def environ(self) -> dict[str, str]:
         return {"PATH": str(self.folder), "HOME": str(self.cwd), "TERM": "dumb", "LC_ALL": "C.UTF-8", "PS1": "$ "}
+
+    @property
+    def interactive_environ(self) -> dict[str, str]:
+        """The same for a shell that reads from a terminal, and says when it does."""
+        settings = self.folder.parent / "inputrc"
+        settings.write_text("set enable-bracketed-paste on\n")
+        return self.environ | {"TERM": "xterm-256color", "INPUTRC": str(settings)}
 
     def calls(self) -> list[list[bytes]]:
         """Each call so far, and forget them. No argument may be empty."""
@@ -190,31 +193,27 @@ def paste(
     quote: Callable[[str], str] = shell_quote,
     *,
     bracketed: bool = False,
-    patience: float = 60.0,
+    seconds: float = 60.0,
 ) -> list[list[bytes]]:
-    """Type each word as an argument into an interactive shell at a real terminal, each after the one before has run."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(recorder.cwd)
-        os.execve(shutil.which(shell[0]) or shell[0], [*shell, "-i"], recorder.environ | {"TERM": "xterm-256color"})
-    deadline = time.monotonic() + patience
-    for number, word in enumerate(words):
-        line = f"mongodump {quote(word)}"
-        os.write(terminal, (f"\x1b[200~{line}\x1b[201~\r" if bracketed else f"{line}\r").encode())
-        while recorder.count() <= number and time.monotonic() < deadline:
-            read_some(terminal, 0.05)
-    os.kill(pid, signal.SIGKILL)
-    os.close(terminal)
-    os.waitpid(pid, 0)
+    """Type each word as an argument into an interactive shell in a real terminal, each at a prompt of its own."""
+    argv = [shutil.which(shell[0]) or shell[0], *shell[1:], "-i"]
+    deadline = time.monotonic() + seconds
+    with Terminal(argv, recorder.interactive_environ, cwd=recorder.cwd, emulated=False) as terminal:
+        since = 0
+        for number, word in enumerate(words, 1):
+            # Said once the shell, and no longer the kernel's line discipline, reads what is typed.
+            terminal.wait_raw(lambda data: PASTE_MODE_ON in data, since=since)
+            since = len(terminal.raw)
+            line = f"mongodump {quote(word)}"
+            terminal.press(f"\x1b[200~{line}\x1b[201~\r" if bracketed else f"{line}\r")
+            while recorder.count() < number:
+                if time.monotonic() > deadline:
+                    return recorder.calls()
+                time.sleep(0.01)
     return recorder.calls()
 
 
-def read_some(terminal: int, seconds: float) -> None:
-    if select.select([terminal], [], [], seconds)[0]:
-        with contextlib.suppress(OSError):
-            os.read(terminal, 65536)
-
-
+PASTE_MODE_ON = b"\x1b[?2004h"
 PASTED = [word for word in arguments() if len(word.encode()) <= 1000]
 
 
@@ -227,7 +226,7 @@ def test_pasting_gives_the_same_words(bracketed: bool, shell: list[str], recorde
 @pytest.mark.terminal
 def test_pasting_what_the_standard_library_quotes_would_not(shell: list[str], recorder: Recorder) -> None:
     words = [ESCAPES["line kill"], ESCAPES["tab"]]
-    assert paste(recorder, shell, words, shlex.quote, patience=1.0) != [encoded(["mongodump", word]) for word in words]
+    assert paste(recorder, shell, words, shlex.quote, seconds=2.0) != [encoded(["mongodump", word]) for word in words]
 
 
 @pytest.mark.needs("zsh")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import processes
 from pseudo_terminal import PATIENCE, Terminal, dashboard, environment
 from tallyglass.demo.server import ReplicaSet
 
@@ -30,11 +31,13 @@ class Tmux:
         self._env = environment(home, SHELL="/bin/sh", PS1="ready ")
         self._attached: list[Terminal] = []
         self._pane: int | None = None
+        self._panes: list[int] = []
 
     def start(self, *argv: str) -> None:
         """Run a program in the pane, in place of a shell."""
         self._run("new-session", "-d", "-x80", "-y24", shlex.join(["exec", *argv]))
-        self._pane = os.pidfd_open(int(self.show("#{pane_pid}")))
+        self._panes.append(int(self.show("#{pane_pid}")))
+        self._pane = os.pidfd_open(self._panes[-1])
 
     def show(self, what: str) -> str:
         """What tmux knows, such as ``#{pane_pid}``."""
@@ -65,11 +68,14 @@ class Tmux:
         """End everything."""
         for terminal in self._attached:
             terminal.close()
+        # A stopped process does not end with its terminal.
+        running = processes.descendants(*self._panes).values() if self._panes else ()
         subprocess.run([*self._base, "kill-server"], env=self._env, check=False, capture_output=True)
         if self._pane is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pane, signal.SIGKILL)
             os.close(self._pane)
+        processes.kill(running)
 
     def _run(self, *words: str) -> str:
         argv = [*self._base, *words]
@@ -134,7 +140,7 @@ def test_one_that_does_not_go_on_is_noticed(replica_set: ReplicaSet, tmux: Tmux,
     (child,) = map(int, Path(f"/proc/{shell}/task/{shell}/children").read_text().split())
     os.kill(child, number)
     with pytest.raises(AssertionError, match=r"\Anever: "):
-        goes_on(tmux, seconds=3)
+        goes_on(tmux, seconds=1)
     until(lambda: state(child), lambda now: now in ("T", "Z", ""))
 
 

@@ -1,0 +1,116 @@
+"""The processes that descend from this one: found through /proc, whatever became of their parents, and ended.
+
+Elsewhere than on Linux nothing is found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_PR_SET_CHILD_SUBREAPER = 36
+_PROC = Path("/proc")
+_GUARD = "tallyglass-guard"
+"""How `tallyglass.demo.server` names the process that removes a server's folder once its starter has gone."""
+
+
+Key = tuple[int, int]
+"""The pid and the start of a process: no later process has the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process. ``started`` is in clock ticks since boot."""
+
+    pid: int
+    started: int
+    parent: int
+    group: int
+    state: str
+    """One letter as in ``ps``: ``T`` is stopped, ``Z`` has ended and waits for its parent."""
+
+    @property
+    def key(self) -> Key:
+        return self.pid, self.started
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Its command line; empty once it has ended."""
+        try:
+            return tuple((_PROC / str(self.pid) / "cmdline").read_text(errors="replace").split("\0")[:-1])
+        except OSError:
+            return ()
+
+    @property
+    def is_guard(self) -> bool:
+        """Whether it ends by itself, and must outlive the process that it guards."""
+        return _GUARD in self.argv
+
+    def __str__(self) -> str:
+        return f"{self.pid} ({self.state}) {' '.join(self.argv)[:200]}"
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of each descendant whose own parent ends, so that none is lost from sight."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(*roots: int) -> dict[Key, Process]:
+    """Every living process below those with the pids ``roots``, or below this one; by pid and start."""
+    children: dict[int, list[Process]] = {}
+    for process in _all_processes():
+        children.setdefault(process.parent, []).append(process)
+    found: dict[Key, Process] = {}
+    parents = [*(roots or (os.getpid(),))]
+    while parents:
+        for process in children.pop(parents.pop(), ()):
+            parents.append(process.pid)
+            if process.state != "Z":
+                found[process.key] = process
+    return found
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped (SIGSTOP) and not continued."""
+    try:
+        return _parse((_PROC / str(pid) / "stat").read_text(errors="replace")).state == "T"
+    except OSError:
+        return False
+
+
+def kill(processes: Iterable[Process], seconds: float = 10.0) -> None:
+    """SIGKILL the processes, stopped ones too, with the groups that they lead, and wait until they have gone."""
+    processes = list(processes)
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if process.group == process.pid:
+                os.killpg(process.pid, signal.SIGKILL)
+            os.kill(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + seconds
+    keys = {process.key for process in processes}
+    while keys & descendants().keys() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _all_processes() -> list[Process]:
+    found = []
+    for folder in _PROC.iterdir() if _PROC.is_dir() else ():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                found.append(_parse((folder / "stat").read_text(errors="replace")))
+    return found
+
+
+def _parse(stat: str) -> Process:
+    # The name stands in parentheses and may hold anything: the fields begin after the last one.
+    pid = int(stat.split(" ", 1)[0])
+    fields = stat.rpartition(")")[2].split()
+    return Process(pid, int(fields[19]), int(fields[1]), int(fields[2]), fields[0])
