@@ -119,17 +119,26 @@ def test_after_a_failure_the_next_caller_fetches_again() -> None:
 
 def test_a_rewound_counter_burns_what_is_in_memory() -> None:
     source = Memory()
-    cached = Cached(source, step=4, ahead=0)
+    cached = Cached(source, step=4, ahead=1)
     assert cached.next() == 0
     source.errors.append(rewound())
-    with pytest.raises(CounterRewound):
-        cached.take(9)
+    assert cached.next() == 1, "the next range is fetched meanwhile"
+    assert cached._thread is not None
+    cached._thread.join()
     with pytest.raises(CounterRewound):
         cached.next()
     stats = cached.stats()
-    assert (stats.issued, stats.burned, stats.cached) == (1, 3, 0), (
-        "the one that was handed out; the three that were lost"
-    )
+    assert (stats.issued, stats.burned, stats.cached) == (2, 2, 0)
+
+
+def test_a_take_that_fails_burns_what_it_had() -> None:
+    source = Memory()
+    cached = Cached(source, step=4, ahead=0)
+    assert cached.next() == 0
+    source.errors.append(AllocationTimeout("late"))
+    with pytest.raises(AllocationTimeout):
+        cached.take(9)
+    assert (cached.stats().issued, cached.stats().burned, cached.next()) == (1, 3, 4)
 
 
 def test_closing_burns_what_is_in_memory_and_what_is_under_way() -> None:
@@ -157,11 +166,12 @@ def test_a_range_that_arrives_after_the_cache_was_closed_is_burned() -> None:
 
 
 def test_a_child_begins_without_the_ids_of_its_parent() -> None:
-    cached = Cached(Memory(), step=4, ahead=0)
+    cached = Cached(Memory(), step=10)
     assert cached.take(2) == [0, 1]
+    assert cached.stats().cached == 8, "in both places where ids are kept"
     cached.forget()
-    assert cached.stats() == Stats(step=4)
-    assert cached.next() == 4
+    assert cached.stats() == Stats(step=10)
+    assert cached.next() == 10
 
 
 # --- tasks ---------------------------------------------------------------------------------------------------------
@@ -263,8 +273,9 @@ async def test_closing_burns_what_is_in_memory_for_tasks() -> None:
 async def test_a_child_begins_without_the_ids_of_its_parent_for_tasks() -> None:
     gate = Gate()
     gate.open.set()
-    cached = AsyncCached(gate, step=4, ahead=0)
+    cached = AsyncCached(gate, step=10)
     assert await cached.take(2) == [0, 1]
+    assert cached.stats().cached == 8
     cached.forget()
-    assert cached.stats() == Stats(step=4)
-    assert await cached.next() == 4
+    assert cached.stats() == Stats(step=10)
+    assert await cached.next() == 10

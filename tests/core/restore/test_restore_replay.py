@@ -231,9 +231,9 @@ def test_a_delete_on_a_collection_that_is_gone_is_applied(tmp_path: Path) -> Non
 
 def test_only_some_of_config_is_applied(tmp_path: Path) -> None:
     inner = [{"op": "u", "ns": ns, "o": {"$set": {}}, "o2": {"_id": 1}} for ns in ("config.transactions", "s.c")]
-    inner.append({"op": "d", "ns": "config.settings", "o": {"_id": 1}})
+    inner += [{"op": "d", "ns": "config.settings", "o": {"_id": n}} for n in range(2)]
     replay = run(Replay(stored(tmp_path, 1)), entry(1, "c", "admin.$cmd", {"applyOps": inner}))
-    assert replay.applied == 1 + 2, "the group, s.c and config.settings"
+    assert replay.applied == 1 + 3, "the group, s.c and twice config.settings"
 
 
 def test_a_change_of_feature_compatibility_in_the_window_is_refused(tmp_path: Path) -> None:
