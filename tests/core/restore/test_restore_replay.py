@@ -249,3 +249,26 @@ def test_documents_are_not_counted_beyond_a_bound(tmp_path: Path, monkeypatch: p
     assert read_base(base, few.catalog).documents == {"s.c": 4}
     many = run(Replay(base), *(insert(n, n) for n in range(2, 6)))
     assert read_base(base, many.catalog).documents == {"s.c": None}
+
+
+def test_an_aborted_transaction_is_neither_applied_nor_open(tmp_path: Path) -> None:
+    txn = {"lsid": {"id": 1}, "txnNumber": Int64(1)}
+    inner = {"applyOps": [{"op": "i", "ns": "s.c", "o": {"_id": 1}}], "prepare": True}
+    link = {"ts": Timestamp(1, 1), "t": Int64(1)}
+    begun = entry(1, "c", "admin.$cmd", inner, prevOpTime=FIRST, **txn)
+    replay = run(
+        Replay(stored(tmp_path)), begun, entry(2, "c", "admin.$cmd", {"abortTransaction": 1}, prevOpTime=link, **txn)
+    )
+    assert (replay.applied, replay.open_transactions()) == (0, [])
+    replay = run(
+        Replay(stored(tmp_path)), begun, entry(2, "c", "admin.$cmd", {"commitTransaction": 1}, prevOpTime=link, **txn)
+    )
+    assert (replay.applied, replay.open_transactions()) == (1, [])
+
+
+def test_a_batch_of_retryable_inserts_is_no_transaction(tmp_path: Path) -> None:
+    inner = {"applyOps": [{"op": "i", "ns": "s.c", "o": {"_id": n}} for n in range(2)]}
+    earlier = {"ts": Timestamp(1, 1), "t": Int64(1)}
+    batch = entry(2, "c", "admin.$cmd", inner, lsid={"id": 1}, txnNumber=Int64(1), multiOpType=1, prevOpTime=earlier)
+    replay = run(Replay(stored(tmp_path)), batch)
+    assert (replay.applied, replay.unlinked, replay.open_transactions()) == (3, {}, [])

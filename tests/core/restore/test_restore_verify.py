@@ -1,0 +1,151 @@
+"""The proof afterwards: whatever on the spare differs from what was computed blocks the return."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts, from_seconds
+from tallyglass.mongo.gateway import CollectionInfo, Namespace
+from tallyglass.restore.backup.backup import DIRECTORY
+from tallyglass.restore.model.plan import Backup, ExpectedNamespace, Level, Plan
+from tallyglass.restore.raw.indexes import canonical_index, canonical_options
+from tallyglass.restore.spare.spare import VIEW_OPENER
+from tallyglass.restore.spare.verify import verify
+
+ID = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
+BY_X = {"v": 2, "key": {"x": 1}, "name": "x_1"}
+CAPPED = {"capped": True, "size": 4096}
+BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(5, 1), None, "oplog")
+EXPECTED = (
+    ExpectedNamespace("s.c", "collection", 3, tuple(map(canonical_index, (ID, BY_X))), canonical_options(CAPPED)),
+    ExpectedNamespace("s.v", "view", None, (), canonical_options({"viewOn": "c"})),
+)
+PLAN = Plan(
+    Ts(9, 1), Ts(5, 1), Ts(9, 1), BACKUP, "rs", "s:2", from_seconds(99), expected=EXPECTED, expected_applied=7,
+)  # fmt: skip
+
+
+class Spare:
+    """A spare that holds what it is told to: what was computed, unless it is changed."""
+
+    def __init__(self) -> None:
+        self.collections = {
+            "s.c": CollectionInfo(Namespace("s", "c"), "collection", CAPPED),
+            "s.v": CollectionInfo(Namespace("s", "v"), "view", {"viewOn": "c"}),
+            "s.system.views": CollectionInfo(Namespace("s", "system.views"), "collection", {}),
+            "admin.system.version": CollectionInfo(Namespace("admin", "system.version"), "collection", {}),
+        }
+        self.documents = 3
+        self.indexes: list[dict[str, Any]] = [ID, BY_X]
+
+    async def list_databases(self) -> list[str]:
+        return sorted({ns.partition(".")[0] for ns in self.collections})
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        return [info for info in self.collections.values() if info.ns.db == db]
+
+    async def list_indexes(self, ns: Namespace) -> list[dict[str, Any]]:
+        return self.indexes
+
+    async def count(self, ns: Namespace, **_: Any) -> int:
+        return self.documents
+
+    def put(self, ns: str, kind: str = "collection", options: dict[str, Any] | None = None) -> None:
+        self.collections[ns] = CollectionInfo(Namespace.parse(ns), kind, options or {})
+
+
+async def blocked(spare: Spare, log: Path | None = None, plan: Plan = PLAN) -> tuple[set[str], tuple[str, ...]]:
+    found = await verify(plan, spare, log=log)  # type: ignore[arg-type]
+    names = {check.id for check in found.checks if check.level is Level.BLOCK}
+    assert (found.level is Level.BLOCK) is bool(names)
+    return names, found.repair
+
+
+async def test_a_spare_as_computed_passes() -> None:
+    assert await blocked(Spare()) == (set(), ())
+
+
+@pytest.mark.parametrize("count", [2, 4])
+async def test_another_number_of_documents(count: int) -> None:
+    spare = Spare()
+    spare.documents = count
+    assert (await blocked(spare))[0] == {"documents"}
+
+
+async def test_another_kind_or_other_options() -> None:
+    spare = Spare()
+    spare.put("s.v", "collection", {"viewOn": "c"})
+    assert (await blocked(spare))[0] == {"namespace"}
+    spare = Spare()
+    spare.put("s.c", "collection", CAPPED | {"size": 8192})
+    assert (await blocked(spare))[0] == {"options"}
+    del spare.collections["s.c"]
+    assert (await blocked(spare))[0] == {"namespace"}
+
+
+async def test_indexes_that_are_missing_or_too_many_are_repaired() -> None:
+    spare = Spare()
+    spare.indexes = [ID]
+    names, (repair,) = await blocked(spare)
+    assert names == {"index-missing"}
+    assert "createIndexes" in repair
+    spare.indexes = [ID, BY_X, {"v": 2, "key": {"y": 1}, "name": "y_1"}]
+    names, (repair,) = await blocked(spare)
+    assert names == {"index-surplus"}
+    assert '"dropIndexes": "c"' in repair
+    assert '"y_1"' in repair
+
+
+async def test_what_was_not_computed_is_left_over() -> None:
+    spare = Spare()
+    for ns in ("s.other", "t.x", f"t.{VIEW_OPENER}"):
+        spare.put(ns)
+    names, repair = await blocked(spare)
+    assert names == {"leftover"}
+    assert [f'"drop": "{name}"' in text for name, text in zip(("other", VIEW_OPENER, "x"), repair, strict=True)] == [
+        True for _ in repair
+    ]
+
+
+def said(applied: str, end: str) -> str:
+    return f"2026-11-22T04:00:00.000+0000\treplaying oplog\n{applied}{end}\n"
+
+
+APPLIED = "2026-11-22T04:00:01.000+0000\tapplied {} oplog entries\n"
+END = "2026-11-22T04:00:02.000+0000\t3 document(s) restored successfully. {} document(s) failed to restore."
+
+
+@pytest.mark.parametrize(
+    ("log", "names"),
+    [
+        (said(APPLIED.format(7), END.format(0)), set()),
+        (said(APPLIED.format(6) + APPLIED.format(7), END.format(0)), set()),
+        (said(APPLIED.format(6), END.format(0)), {"applied"}),
+        (said(APPLIED.format(8), END.format(0)), {"applied"}),
+        (said("", END.format(0)), {"applied"}),
+        (said("2026\tapplied 7 oplog entries to x\n", END.format(0)), {"applied"}),
+        (said(APPLIED.format(7), END.format(1)), {"failed-documents"}),
+        (said(APPLIED.format(7), "2026-11-22T04:00:02.000+0000\trestoring s.c"), {"failed-documents"}),
+    ],
+)
+async def test_the_tool_must_say_that_it_applied_what_was_computed(tmp_path: Path, log: str, names: set[str]) -> None:
+    file = tmp_path / "replay.log"
+    file.write_text(log)
+    assert (await blocked(Spare(), file))[0] == names
+
+
+async def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        await blocked(Spare(), tmp_path / "none")
+
+
+async def test_a_count_that_was_not_computed_is_not_compared() -> None:
+    spare = Spare()
+    spare.documents = 99
+    unknown = replace(PLAN, expected=(replace(EXPECTED[0], documents=None), EXPECTED[1]))
+    assert (await blocked(spare, plan=unknown))[0] == set()
