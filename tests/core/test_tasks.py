@@ -1,4 +1,4 @@
-"""Tasks end, also those that lose a cancellation."""
+"""Tasks are cancelled once, and have ended when ``end`` returns."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import asyncio
 from tallyglass.tasks import end
 
 
-async def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
-    lost = 0
+async def test_tasks_are_cancelled_once_and_waited_for() -> None:
+    cancelled = 0
 
-    async def stubborn() -> None:
-        nonlocal lost
-        while True:
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                lost += 1
-                if lost == 2:
-                    raise
+    async def slow_to_end() -> None:
+        nonlocal cancelled
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled += 1
+            for _ in range(3):
+                await asyncio.sleep(0)
+            raise
 
     async def failing() -> None:
         raise ValueError
 
-    tasks = [asyncio.ensure_future(stubborn()), asyncio.ensure_future(failing())]
+    tasks = [asyncio.ensure_future(slow_to_end()), asyncio.ensure_future(failing())]
     await asyncio.sleep(0)
     await end(tasks)
-    assert lost == 2
+    assert cancelled == 1
     assert all(task.done() for task in tasks)

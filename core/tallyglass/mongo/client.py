@@ -17,6 +17,7 @@ from tallyglass.connection.secret import scrub
 from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError
 from tallyglass.mongo.client_certificate import ClientCertificate
+from tallyglass.mongo.link import Link, OpenClient
 from tallyglass.mongo.mongo_gateway import MongoGateway, only_the_asked
 from tallyglass.mongo.unreachable import not_resolved
 from tallyglass.text import clean, clean_name
@@ -48,12 +49,16 @@ def open_gateway(uri: str | Target, *, driver: Driver | None = None, **options: 
     settings = {name: value for name, value in DEFAULTS.items() if name.lower() not in said}
     settings |= {"server_selector": only_the_asked}
     settings |= {name: secret.reveal() for name, secret in target.secrets} | options
-    driver = driver or target.driver
-    try:
-        client = _client(driver, target.uri, settings)
-        return MongoGateway(client, _certificate(client, target, driver))
-    except (PyMongoError, ValueError, OSError) as error:
-        raise _refused(error, target) from None
+    chosen = driver or target.driver
+
+    def open_client() -> OpenClient:
+        try:
+            client = _client(chosen, target.uri, settings)
+            return OpenClient(client, _certificate(client, target, chosen))
+        except (PyMongoError, ValueError, OSError) as error:
+            raise _refused(error, target) from None
+
+    return MongoGateway(Link(open_client))
 
 
 def _client(driver: Driver, uri: str, settings: dict[str, Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
 
@@ -14,7 +14,6 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import Nearest, SecondaryPreferred
 
 from tallyglass.errors import ReadError
-from tallyglass.mongo.client_certificate import ClientCertificate
 from tallyglass.mongo.codec import CODEC
 from tallyglass.mongo.driver_errors import NAMESPACE_NOT_FOUND, UNAUTHORIZED, family
 from tallyglass.mongo.gateway import (
@@ -24,22 +23,22 @@ from tallyglass.mongo.gateway import (
     Document,
     Namespace,
 )
-from tallyglass.tasks import heed_cancellation
+from tallyglass.mongo.link import HeldCursor, Link, Session
 
+_ROWS_A_CALL = 1_000
 # Until a tail has its first batch: with a filter, that may be a long way from where it starts.
 _SEEK_MS = 60_000
 
 
 class MongoGateway:
-    """Reads through an asynchronous client, which it closes in :meth:`close`.
+    """Reads through the client of a link, which it closes in :meth:`close`.
 
-    ``client`` is an AsyncMongoClient or an AsyncIOMotorClient; both have the same methods, but some of
-    them are coroutines in one and plain functions in the other. ``certificate`` is what it shows to the server.
+    That is an AsyncMongoClient or an AsyncIOMotorClient; both have the same methods, but some of them are coroutines in
+    one and plain functions in the other.
     """
 
-    def __init__(self, client: Any, certificate: ClientCertificate | None = None) -> None:
-        self._client = client
-        self._certificate = certificate
+    def __init__(self, link: Link) -> None:
+        self.link = link
 
     async def command(
         self,
@@ -55,20 +54,23 @@ class MongoGateway:
             raise ValueError(f"{name!r} is not a command that only reads")
         body = {name: value, **fields, "maxTimeMS": time_ms}
         how = {"read_preference": Nearest()} if member else {}
-        with self._family(f"command {name}"), asking(member):
-            return cast(Document, await self._client[db].command(body, codec_options=CODEC, **how))
+        session = self.link.session
+        with _errors(f"command {name}", session), asking(member):
+            return cast(Document, await session.call(session.client[db].command(body, codec_options=CODEC, **how)))
 
     async def list_databases(self) -> list[str]:
-        with self._family("listDatabases"):
-            rows = await _awaited(self._client.list_databases(nameOnly=True, maxTimeMS=DEFAULT_TIME_MS))
-            return [str(row["name"]) async for row in rows]
+        session = self.link.session
+        with _errors("listDatabases", session):
+            answer = session.client.list_databases(nameOnly=True, maxTimeMS=DEFAULT_TIME_MS)
+            return [str(row["name"]) for row in await session.call(_all_rows(answer))]
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
-        async def rows(**how: bool) -> list[Document]:
-            cursor = await _awaited(self._client[db].list_collections(maxTimeMS=DEFAULT_TIME_MS, **how))
-            return [row async for row in cursor]
+        session = self.link.session
 
-        with self._family("listCollections"):
+        async def rows(**how: bool) -> list[Document]:
+            return await session.call(_all_rows(session.client[db].list_collections(maxTimeMS=DEFAULT_TIME_MS, **how)))
+
+        with _errors("listCollections", session):
             try:
                 found = await rows()
             except OperationFailure as error:
@@ -81,11 +83,12 @@ class MongoGateway:
         ]
 
     async def list_indexes(self, ns: Namespace) -> list[Document]:
-        with self._family(f"listIndexes on {ns}"):
+        session = self.link.session
+        with _errors(f"listIndexes on {ns}", session):
             # The driver's own method takes no deadline. All indexes of a collection, 64 at most, are in one batch.
             body = {"listIndexes": ns.collection, "cursor": {}, "maxTimeMS": DEFAULT_TIME_MS}
             try:
-                answer = await self._client[ns.db].command(body, codec_options=CODEC)
+                answer = await session.call(session.client[ns.db].command(body, codec_options=CODEC))
             except OperationFailure as error:
                 if error.code == NAMESPACE_NOT_FOUND:
                     return []
@@ -93,12 +96,15 @@ class MongoGateway:
             return cast("list[Document]", answer["cursor"]["firstBatch"])
 
     async def estimate(self, ns: Namespace) -> int:
-        with self._family(f"count of {ns}"):
-            return int(await self._collection(ns).estimated_document_count(maxTimeMS=DEFAULT_TIME_MS))
+        session = self.link.session
+        with _errors(f"count of {ns}", session):
+            count = _collection(session, ns).estimated_document_count(maxTimeMS=DEFAULT_TIME_MS)
+            return int(await session.call(count))
 
     async def count(self, ns: Namespace, *, time_ms: int = DEFAULT_TIME_MS) -> int:
-        with self._family(f"count of {ns}"):
-            return int(await self._collection(ns).count_documents({}, maxTimeMS=time_ms))
+        session = self.link.session
+        with _errors(f"count of {ns}", session):
+            return int(await session.call(_collection(session, ns).count_documents({}, maxTimeMS=time_ms)))
 
     async def find_one(
         self,
@@ -111,13 +117,14 @@ class MongoGateway:
         member: str = "",
     ) -> Document | None:
         how = {"read_preference": Nearest()} if member else {}
-        with self._family(f"find on {ns}"), asking(member):
-            found = await self._collection(ns, **how).find_one(
+        session = self.link.session
+        with _errors(f"find on {ns}", session), asking(member):
+            found = _collection(session, ns, **how).find_one(
                 query, projection=projection, sort=list(sort) or None, max_time_ms=time_ms
             )
-            return cast("Document | None", found)
+            return cast("Document | None", await session.call(found))
 
-    def find(
+    async def find(
         self,
         ns: Namespace,
         query: Document,
@@ -126,9 +133,13 @@ class MongoGateway:
         batch_size: int = 0,
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[Document]:
-        return self._found("find", ns, query, limit=limit, batch_size=batch_size, max_time_ms=time_ms)
+        how = {"limit": limit, "batch_size": batch_size, "max_time_ms": time_ms}
+        async with self._cursor("find", ns, query, how) as cursor:
+            while rows := await cursor.rows(_ROWS_A_CALL):
+                for row in rows:
+                    yield row
 
-    def find_raw(
+    async def find_raw(
         self,
         ns: Namespace,
         query: Document,
@@ -139,17 +150,9 @@ class MongoGateway:
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[bytes]:
         how = {"sort": list(sort) or None, "limit": limit, "batch_size": batch_size, "max_time_ms": time_ms}
-        return self._found("find_raw_batches", ns, query, **how)
-
-    async def _found(self, method: str, ns: Namespace, query: Document, **how: Any) -> AsyncIterator[Any]:
-        with self._family(f"find on {ns}"):
-            cursor = getattr(self._collection(ns), method)(query, **how)
-            try:
-                async for row in cursor:
-                    heed_cancellation()
-                    yield row
-            finally:
-                await _awaited(cursor.close())
+        async with self._cursor("find_raw_batches", ns, query, how) as cursor:
+            while (batch := await cursor.batch()) is not None:
+                yield batch
 
     async def tail_raw(
         self,
@@ -161,48 +164,61 @@ class MongoGateway:
         prefer_secondary: bool = False,
         on_open: Callable[[str], None] | None = None,
     ) -> AsyncIterator[bytes]:
-        how = {"read_preference": SecondaryPreferred()} if prefer_secondary else {}
-        collection = self._collection(ns, read_concern=ReadConcern("local"), **how)
-        with self._family(f"tail of {ns}"):
-            cursor = collection.find_raw_batches(
-                query, cursor_type=CursorType.TAILABLE_AWAIT, batch_size=batch_size, max_time_ms=_SEEK_MS
-            ).max_await_time_ms(await_ms)
-            told = on_open is None
+        options = {"read_preference": SecondaryPreferred()} if prefer_secondary else {}
+        how = {"cursor_type": CursorType.TAILABLE_AWAIT, "batch_size": batch_size, "max_time_ms": _SEEK_MS}
+        async with self._cursor("find_raw_batches", ns, query, how, await_ms, **options) as cursor:
+            reported = on_open is None
+            while cursor.alive:
+                batch = await cursor.batch()
+                if batch is None and not cursor.alive:
+                    return
+                if not reported and on_open and cursor.member:
+                    on_open(cursor.member)
+                    reported = True
+                yield batch or b""
+
+    @asynccontextmanager
+    async def _cursor(
+        self, method: str, ns: Namespace, query: Document, how: dict[str, Any], await_ms: int = 0, **options: Any
+    ) -> AsyncIterator[HeldCursor]:
+        """A cursor, closed at the end. With ``await_ms`` it is one that follows a capped collection."""
+        session = self.link.session
+        with _errors(f"{'tail of' if await_ms else 'find on'} {ns}", session):
+            if await_ms:
+                options["read_concern"] = ReadConcern("local")
+            cursor = getattr(_collection(session, ns, **options), method)(query, **how)
+            held = HeldCursor(session, cursor.max_await_time_ms(await_ms) if await_ms else cursor)
             try:
-                while cursor.alive:
-                    try:
-                        batch = await anext(cursor)
-                    except StopAsyncIteration:
-                        if not cursor.alive:
-                            return
-                        batch = b""
-                    heed_cancellation()
-                    if not told and on_open and cursor.address:
-                        on_open(":".join(map(str, cursor.address)))
-                        told = True
-                    yield batch
+                yield held
             finally:
-                await _awaited(cursor.close())
+                await held.close()
 
     async def close(self) -> None:
-        await _awaited(self._client.close())
+        await self.link.close()
 
-    @contextmanager
-    def _family(self, what: str) -> Iterator[None]:
-        """:func:`family`, with the client's certificate in mind, and a cancellation that the driver lost."""
-        if self._certificate is not None:
-            self._certificate.renew()
-        try:
-            with family(what):
-                yield
-        except ReadError as error:
-            if self._certificate is None:
-                raise
-            raise self._certificate.explain(error) from error.__cause__
-        heed_cancellation()
 
-    def _collection(self, ns: Namespace, **how: Any) -> Any:
-        return self._client[ns.db].get_collection(ns.collection, codec_options=CODEC, **how)
+@contextmanager
+def _errors(what: str, session: Session) -> Iterator[None]:
+    """:func:`family`, with the client's certificate in mind."""
+    if session.certificate is not None:
+        session.certificate.renew()
+    try:
+        with family(what):
+            yield
+    except ReadError as error:
+        if session.certificate is None:
+            raise
+        raise session.certificate.explain(error) from error.__cause__
+
+
+def _collection(session: Session, ns: Namespace, **options: Any) -> Any:
+    return session.client[ns.db].get_collection(ns.collection, codec_options=CODEC, **options)
+
+
+async def _all_rows(cursor: Any) -> list[Document]:
+    """All rows of a cursor that PyMongo gives as a coroutine, and Motor as it is."""
+    rows = await cursor if inspect.isawaitable(cursor) else cursor
+    return [row async for row in rows]
 
 
 _ASKED: ContextVar[str] = ContextVar("asked", default="")
@@ -222,7 +238,3 @@ def asking(member: str) -> Iterator[None]:
         yield
     finally:
         _ASKED.reset(token)
-
-
-async def _awaited(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value

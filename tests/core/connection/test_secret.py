@@ -114,7 +114,7 @@ def test_a_secret_is_masked_and_scrubbed_from_any_later_text() -> None:
 
 async def test_what_the_uri_says_wins_over_the_defaults() -> None:
     gateway = open_gateway("mongodb://h/?socketTimeoutMS=1234&readpreference=secondary")
-    options = gateway._client.options
+    options = gateway.link.session.client.options
     assert options.pool_options.socket_timeout == 1.234
     assert options.read_preference.mode == 2
     assert options.pool_options.connect_timeout == DEFAULTS["connectTimeoutMS"] / 1000

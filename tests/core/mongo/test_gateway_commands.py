@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tallyglass.mongo.gateway import READ_COMMANDS
+from tallyglass.mongo.link import Link, OpenClient
 from tallyglass.mongo.mongo_gateway import MongoGateway
 
 
@@ -26,7 +27,7 @@ class Client:
 
 async def test_only_commands_that_read_are_sent() -> None:
     client = Client()
-    gateway = MongoGateway(client)
+    gateway = MongoGateway(Link(lambda: OpenClient(client)))
     for name in sorted(READ_COMMANDS):
         await gateway.command(name)
     assert client.sent == sorted(READ_COMMANDS)

@@ -16,6 +16,7 @@ from pymongo import MongoClient
 from tallyglass.demo.server import ReplicaSet, free_port
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import Driver, open_gateway
+from tallyglass.mongo.link import Link
 from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read.tail import follow, read
@@ -182,8 +183,8 @@ def _another_primary(servers: ReplicaSet, cut_off: int) -> None:
 class Stalling(MongoGateway):
     """A gateway whose tail can be held back, as a stopped process or a dead link would hold it."""
 
-    def __init__(self, client: Any) -> None:
-        super().__init__(client)
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
         self.go_on = asyncio.Event()
         self.go_on.set()
 
@@ -196,7 +197,7 @@ class Stalling(MongoGateway):
 async def test_a_roll_over_is_named_with_what_is_missing() -> None:
     with ReplicaSet(1, options=["--oplogSize", "16", "--syncdelay", "1"]) as servers, servers.client() as client:
         plain = open_gateway(servers.uri)
-        gateway = Stalling(plain._client)
+        gateway = Stalling(plain.link)
         tail = follow(gateway, OplogFilter(noops=True), backlog=0, room=ALL_ROWS)
         seen = Seen()
         await opened(tail, seen)

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.mongo.gateway import Gateway
@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 5.0
-_LETTING_GO = 0.5
-"""Seconds for the feeds, and for the client, to say goodbye to a server that may hang."""
+_CLOSE_SECONDS = 0.5
+"""How long the feeds, and then the client, may take to end: the server may hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,6 @@ class Feed(Generic[T]):
 
     def stop(self) -> None:
         """End it. What was left in the mailbox stays there."""
-        # Said too: the driver may lose the cancellation (see tallyglass.tasks).
         self.stopped = True
         if self._future:
             self._future.cancel()
@@ -122,6 +121,7 @@ class Feeds:
         self._feeds: dict[str, Feed[Any]] = {}
         self._thread = threading.Thread(target=self._run, name="tallyglass-feeds", daemon=True)
         self._closing = False
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.fatal: TallyglassError | None = None
         """Set when no gateway could be made at all: a connection string that cannot be read."""
 
@@ -160,8 +160,9 @@ class Feeds:
         """Run one read in the background thread and wait for it here. Raises TallyglassError."""
 
         async def bounded() -> T:
-            gateway = await self._gateway
-            return await asyncio.wait_for(make(gateway), seconds)
+            gateway = await asyncio.shield(self._gateway)
+            async with asyncio.timeout(seconds):
+                return await make(gateway)
 
         try:
             return await asyncio.wrap_future(self._submit(bounded()))
@@ -185,7 +186,16 @@ class Feeds:
         self._thread.join(seconds)
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        return asyncio.run_coroutine_threadsafe(self._noted(work), self._loop)
+
+    async def _noted(self, work: Coroutine[Any, Any, T]) -> T:
+        """``work``, as a task that :meth:`close` may cancel; the driver's own tasks are left alone."""
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._tasks.add(task)
+        try:
+            return await work
+        finally:
+            self._tasks.discard(task)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -204,17 +214,17 @@ class Feeds:
             self._gateway.cancel()
 
     async def _wind_up(self) -> None:
-        # What does not let go in time is left behind; asyncio's word about it would land on the user's terminal.
+        # What does not end in time is left behind; what asyncio says about it would land on the user's terminal.
         self._loop.set_exception_handler(lambda *_: None)
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=_LETTING_GO)
+            await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
         if self._gateway.done() and not self._gateway.cancelled():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._gateway.result().close(), _LETTING_GO)
-        await self._loop.shutdown_asyncgens()
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await self._gateway.result().close()
 
     async def _keep_running(self, feed: Feed[T], make: Callable[[Gateway], AsyncIterator[T]], once: bool) -> None:
         gateway = await asyncio.shield(self._gateway)
