@@ -7,15 +7,16 @@ its callers queue up at the server.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from pymongo import WriteConcern
 
-from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked
-from tallyglass.allocate.engine.handles import choose_concern, fit, name_of
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
+from tallyglass.allocate.engine.checks import by_id, whole
+from tallyglass.allocate.engine.checks import key as checked_key
+from tallyglass.allocate.engine.handles import Documents, choose_concern, name_of, prepare
 from tallyglass.allocate.engine.meter import Hook, Meter
-from tallyglass.allocate.engine.steps import Call, Pause, Steps, run, run_async
+from tallyglass.allocate.engine.steps import Steps, run, run_async
 from tallyglass.allocate.errors import CounterMissing, Exhausted
 from tallyglass.allocate.layout import MANUAL, Layout, granted, increment, number_in
 from tallyglass.allocate.ranges import AsyncRanges, RangeCore, Ranges
@@ -28,51 +29,62 @@ if TYPE_CHECKING:
 
 
 class CounterCore(RangeCore):
-    """What both shells share: the steps of each operation on one counter document. Thread-safe."""
+    """The steps of each operation on one counter document."""
 
     def __init__(
-        self, collection: Any, key: object, layout: Layout, highest: int | None, deadlines: Deadlines, meter: Meter
+        self,
+        collection: Documents,
+        key: object,
+        layout: Layout,
+        highest: int | None,
+        deadlines: Deadlines,
+        on_event: Hook | None,
     ) -> None:
-        super().__init__(collection, f"{name_of(collection)} {clean(repr(key), 80)}", deadlines, meter)
+        where = f"{name_of(collection)} {clean(repr(checked_key(key)), 80)}"
+        super().__init__(collection, where, deadlines, Meter(on_event, where))
         self.key = key
         self.layout = layout
-        self.highest = min(layout.highest_id(), highest) if highest is not None else layout.highest_id()
+        limit = layout.highest_id()
+        self.highest = limit if highest is None else min(limit, whole(highest, "highest"))
         self._seen = -(2**63)
+
+    @property
+    def space(self) -> int:
+        """How many ids there can be at most."""
+        return max(1, self.highest - self.layout.first + 1)
 
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:
         """The steps that take ``n`` ids; down to ``least`` of them where the ceiling leaves no more."""
-        patience = yield from self._begin(n, session)
+        budget = yield from self._begin(n, session)
         wanted = n
         while True:
             floor = self._floor()
-            request = increment(self.layout, self.key, wanted, self.highest)
-            reply = yield from self._increment(request, self.where, session, patience)
-            if reply is not None:
-                span = granted(self.layout, request, reply, self.where)
-                self._advance(floor, span.start, span.stop)
-                return span.ids()
-            wanted = yield from self._smaller(n, n if least is None else least, patience)
+            ids = yield from self._request(wanted, session, budget)
+            if ids is not None:
+                self._advance(floor, ids)
+                return ids
+            wanted = yield from self._smaller(n, n if least is None else least, budget)
 
     def create(self, first: int | None = None) -> Steps[bool]:
         """The steps that create the document if it is missing; whether this call did it."""
-        patience = Patience(self._deadlines)
-        start = self.layout.first if first is None else first
-        result = yield from asked(
-            Call(
-                self.collection,
-                "update_one",
-                ({"_id": self.key}, {"$setOnInsert": self.layout.new_document(self.key, start)}),
-                options={"upsert": True},
-            ),
+        start = self.layout.first if first is None else whole(first, "first")
+        stored = whole(self.layout.stored(start), "the number to be stored")
+        new = self.layout.new_document(self.key, self.layout.next_id(stored))
+        result = yield from call_with_retry(
+            lambda: self.collection.update_one(by_id(self.key), {"$setOnInsert": new}, upsert=True),
             where=self.where,
-            patience=patience,
+            budget=self.budget(),
         )
         return result.upserted_id is not None
 
-    def peek(self, patience: Patience | None = None) -> Steps[int]:
+    def peek(self, budget: RetryBudget | None = None) -> Steps[int]:
         """The steps that read the next id, from a majority. Never allocate from it."""
-        call = Call(self.collection, "find_one", ({"_id": self.key},))
-        document = yield from asked(call, where=self.where, patience=patience or Patience(self._deadlines))
+        document = yield from call_with_retry(
+            lambda: self.collection.find_one(by_id(self.key)), where=self.where, budget=budget or self.budget()
+        )
+        return self._next_in(document)
+
+    def _next_in(self, document: dict[str, Any] | None) -> int:
         if document is None:
             raise CounterMissing(
                 f"There is no counter {self.where}.",
@@ -80,36 +92,43 @@ class CounterCore(RangeCore):
             )
         return self.layout.next_id(number_in(self.layout, document, self.where))
 
-    def _smaller(self, n: int, least: int, patience: Patience) -> Generator[Call | Pause, Any, int]:
-        """How many to ask for after nothing matched: ``n`` again, or the rest of the span. Raises Exhausted."""
+    def _request(self, n: int, session: Any, budget: RetryBudget) -> Steps[range | None]:
+        """Take ``n`` ids in one call; None where nothing matched."""
+        request = increment(self.layout, self.key, n, self.highest)
+        before = yield from self._increment(request, self.where, session, budget)
+        return None if before is None else granted(self.layout, request, before, self.where)
+
+    def _smaller(self, n: int, least: int, budget: RetryBudget) -> Steps[int]:
+        """How many to ask for after nothing matched: ``n`` again, or the rest of the space. Raises Exhausted."""
         floor = self._floor()
-        start = yield from self.peek(patience)
+        start = yield from self.peek(budget)
         self._check(floor, start, self.where)
         remaining = max(0, self.highest - start + 1)
         if remaining < least:
             raise Exhausted(
                 f"{self.where} has {remaining} ids left, {n} are wanted.",
-                "Raise its ceiling, or begin another counter.",
+                "Raise its ceiling, or start another counter.",
                 remaining=remaining,
                 maximum=self.highest,
             )
         return min(n, remaining)
 
     def _floor(self) -> int:
-        with self._lock:
-            if self._stopped:
-                raise self._stopped
-            return self._seen
+        if self._stopped:
+            raise self._stopped
+        return self._seen
 
-    def _advance(self, floor: int, start: int, stop: int) -> None:
+    def _advance(self, floor: int, ids: range) -> None:
         # The floor is from before the request was sent: replies to other threads may overtake each other.
-        self._check(floor, start, self.where, burned=stop - start)
-        with self._lock:
-            self._seen = max(self._seen, stop)
+        self._check(floor, ids.start, self.where, burned=len(ids))
+        # Where two threads get here at once, the smaller value may stay: the next check is then less strict.
+        if ids.stop > self._seen:
+            self._seen = ids.stop
+        self._warn_of_javascript(ids)
 
 
 class Counter(Ranges):
-    """Ids from one counter document, with a :class:`~pymongo.MongoClient`. Thread-safe, fork-safe.
+    """Ids from one counter document, with a :class:`~pymongo.MongoClient`. Thread-safe, signal-safe, fork-safe.
 
     When to use: one id a call for rates under some hundred a second; a range a call (:meth:`take`) for bulk work.
     Promise: no id twice; ids ascend in the order of the calls; gaps only where an outcome was unknown.
@@ -136,8 +155,8 @@ class Counter(Ranges):
         unsafe_write_concern: WriteConcern | None = None,
     ) -> None:
         concern = choose_concern(write_concern, unsafe_write_concern)
-        fitted = fit(collection, asynchronous=False, concern=concern)
-        self.core = CounterCore(fitted, key, layout, highest, deadlines or Deadlines(), Meter(on_event))
+        prepared = prepare(collection, asynchronous=False, concern=concern)
+        self.core = CounterCore(prepared, key, layout, highest, deadlines or Deadlines(), on_event)
         super().__init__(self.core)
 
     def create(self, first: int | None = None) -> bool:
@@ -168,8 +187,8 @@ class AsyncCounter(AsyncRanges):
         unsafe_write_concern: WriteConcern | None = None,
     ) -> None:
         concern = choose_concern(write_concern, unsafe_write_concern)
-        fitted = fit(collection, asynchronous=True, concern=concern)
-        self.core = CounterCore(fitted, key, layout, highest, deadlines or Deadlines(), Meter(on_event))
+        prepared = prepare(collection, asynchronous=True, concern=concern)
+        self.core = CounterCore(prepared, key, layout, highest, deadlines or Deadlines(), on_event)
         super().__init__(self.core)
 
     async def create(self, first: int | None = None) -> bool:

@@ -1,8 +1,8 @@
 """How a counter document looks, what its number means, and the requests and replies about it. Pure.
 
-Facts behind it (checked against mongod 6.0 by tests/live/allocate/test_allocate_hazards.py): ``$inc`` on a double
-at 2^53 changes nothing and reports success, so every caller gets the same id; one ``$inc`` by a double turns an
-integer counter into a double for good. Hence the type is part of the filter, and increments are always int64.
+Facts behind it (checked on mongod 6.0 by tests/live/allocate/test_allocate_hazards.py): ``$inc`` on a double at 2^53
+changes nothing and reports success, so that every caller gets the same id; one ``$inc`` by a double turns an integer
+counter into a double for good. Hence the type is part of the filter, and increments are always int64.
 """
 
 from __future__ import annotations
@@ -15,28 +15,35 @@ from typing import Any, Final
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
-from tallyglass.allocate.cache.span import Span
+from tallyglass.allocate.engine.checks import INT64_MAX, INT64_MIN, by_id, field_name, whole
 from tallyglass.allocate.errors import CounterTypeError
 from tallyglass.counters.snapshot import Semantics
 from tallyglass.text import clean
 
-INT64_MAX: Final = 2**63 - 1
-INT64_MIN: Final = -(2**63)
 INTEGER_TYPES: Final = ("int", "long")
 _NOTES = "Increment COUNT with findAndModify, so that it is incremented atomically with the fetch of this document"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the number is in a counter document, what it means, and what a new document holds beside it.
+    """Where the number is in a counter document, what it means, and what else a new document holds.
 
-    ``field`` may be a dotted path. ``first`` is the first id that a new counter hands out.
+    ``field`` may be a dotted path. ``first`` is the first id that a new counter hands out. Raises ValueError or
+    TypeError for names that MongoDB would read as operators.
     """
 
     field: str
     semantics: Semantics
     first: int = 1
     extra: Mapping[str, object] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if field_name(self.field, "field").partition(".")[0] == "_id":
+            raise ValueError("field must not be _id, which holds the counter's key")
+        whole(self.first, "first")
+        for name in self.extra:
+            if field_name(name, "extra", dotted=False) in ("_id", self.field.partition(".")[0]):
+                raise ValueError(f"extra must not set {name!r} as well")
 
     def stored(self, next_id: int) -> int:
         """The number that is stored when ``next_id`` is the next one to be handed out."""
@@ -70,7 +77,7 @@ NODE: Final = Layout("index", Semantics.LAST)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One guarded increment: ``find_one_and_update(filter, update)`` returning the document as it was before."""
+    """One guarded increment of ``n`` ids: ``find_one_and_update(filter, update)``."""
 
     n: int
     filter: dict[str, Any]
@@ -84,24 +91,24 @@ def increment(layout: Layout, key: object, n: int, highest: int, **also: object)
     """
     bound = layout.stored(highest - n + 1)
     guard = {"$type": list(INTEGER_TYPES), "$lte": Int64(max(bound, INT64_MIN))}
-    return Request(n, {"_id": key, layout.field: guard, **also}, {"$inc": {layout.field: Int64(n)}})
+    return Request(n, {**by_id(key), layout.field: guard, **also}, {"$inc": {layout.field: Int64(n)}})
 
 
 def number_in(layout: Layout, document: Mapping[str, Any], where: str) -> int:
     """The stored number of a counter document. Raises CounterTypeError for anything but int32 and int64."""
-    value = dig(document, layout.field)
+    value = value_at(document, layout.field)
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
-    raise refuse_type(value, layout.field, where)
+    raise wrong_type(value, layout.field, where)
 
 
-def granted(layout: Layout, request: Request, before: Mapping[str, Any], where: str) -> Span:
+def granted(layout: Layout, request: Request, before: Mapping[str, Any], where: str) -> range:
     """The ids that a reply grants: ``before`` is the document as it was before the increment."""
     start = layout.next_id(number_in(layout, before, where))
-    return Span(start, start + request.n)
+    return range(start, start + request.n)
 
 
-def dig(document: Mapping[str, Any], path: str) -> Any:
+def value_at(document: Mapping[str, Any], path: str) -> Any:
     """The value under a dotted path; None where there is none."""
     value: Any = document
     for name in path.split("."):
@@ -109,8 +116,8 @@ def dig(document: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def refuse_type(value: object, name: str, where: str) -> CounterTypeError:
-    """The error for a counter of the wrong type, with the reason and the way out."""
+def wrong_type(value: object, name: str, where: str) -> CounterTypeError:
+    """The error for a counter of the wrong type, with the reason and the remedy."""
     type_name = _type_name(value)
     if value is None:
         return CounterTypeError(

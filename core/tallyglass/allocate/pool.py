@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from pymongo import UpdateOne, WriteConcern
 
-from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked
-from tallyglass.allocate.engine.handles import choose_concern, fit, name_of
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, read_with_retry
+from tallyglass.allocate.engine.checks import by_id
+from tallyglass.allocate.engine.handles import Documents, choose_concern, name_of, prepare
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
-from tallyglass.allocate.engine.steps import Call, Pause, Steps, run, run_async
+from tallyglass.allocate.engine.steps import Steps, run, run_async
 from tallyglass.allocate.errors import CounterMissing, PoolEmpty, PoolOverlap
 from tallyglass.allocate.layout import granted, increment, number_in
 from tallyglass.allocate.pool_map import PoolLayout, PoolMap, Row
@@ -24,46 +24,50 @@ if TYPE_CHECKING:
 
 
 class PoolCore(RangeCore):
-    """What both shells share: the steps of each operation on a pool. Thread-safe."""
+    """The steps of each operation on a pool."""
 
-    def __init__(self, collection: Any, layout: PoolLayout, deadlines: Deadlines, meter: Meter) -> None:
-        super().__init__(collection, name_of(collection), deadlines, meter)
+    def __init__(self, collection: Documents, layout: PoolLayout, deadlines: Deadlines, on_event: Hook | None) -> None:
+        where = name_of(collection)
+        super().__init__(collection, where, deadlines, Meter(on_event, where))
         self.layout = layout
 
-    def forget(self) -> None:
-        """Begin anew in the child of a fork: the documents are read again."""
-        super().forget()
+    @property
+    def space(self) -> int:
+        """How many ids there can be at most."""
+        return self.layout.documents * self.layout.span
+
+    def reset_after_fork(self) -> None:
+        """In the child of a fork the documents are read again."""
+        super().reset_after_fork()
         self._map = PoolMap()
 
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:
         """The steps that take ``n`` ids from one document; down to ``least`` from the end of a span."""
-        patience = yield from self._begin(n, session)
+        budget = yield from self._begin(n, session)
         least = n if least is None else least
         fresh = False
         if not self._map.rows:
-            yield from self._load(patience)
+            yield from self._load(budget)
             fresh = True
         while True:
-            with self._lock:
-                if self._stopped:
-                    raise self._stopped
-                row = self._map.choose(least)
-                room = self._map.room() if row is None else row.room
+            if self._stopped:
+                raise self._stopped
+            row = self._map.choose(least)
             if row is None:
                 if fresh:
-                    raise self._empty(n, room)
+                    raise self._empty(n, self._map.room())
                 # The pool may have been extended since it was read.
-                yield from self._load(patience)
+                yield from self._load(budget)
                 fresh = True
                 continue
-            span = yield from self._take_from(row, min(n, max(least, row.room)), session, patience)
-            if span is not None:
-                return span
+            ids = yield from self._take_from(row, min(n, max(least, row.room)), session, budget)
+            if ids is not None:
+                return ids
 
     def create(self) -> Steps[int]:
         """The steps that create the documents that are missing; how many this call made."""
-        patience = Patience(self._deadlines)
-        existing = {document["_id"]: document for document in (yield from self._read(patience))}
+        budget = self.budget()
+        existing = {document["_id"]: document for document in (yield from self._read(budget))}
         layout = self.layout
         missing = []
         for n in range(layout.documents):
@@ -76,49 +80,48 @@ class PoolCore(RangeCore):
                     f"not at {layout.start(n) + layout.span}.",
                     "This pool was made with another span or first id: use those, or another collection.",
                 )
-        made = yield from self._insert(missing, patience)
-        yield from self._load(patience)
+        made = yield from self._insert(missing, budget)
+        yield from self._load(budget)
         return made
 
     def stats(self) -> Stats:
         """What was done in this process; ``full`` counts the documents known to be full."""
-        with self._lock:
-            full = self._map.full
-        return self.meter.stats(full=full)
+        return self.meter.stats(full=self._map.full)
 
-    def _insert(self, missing: list[int], patience: Patience) -> Generator[Call | Pause, Any, int]:
+    def _insert(self, missing: list[int], budget: RetryBudget) -> Steps[int]:
         if not missing:
             return 0
         writes = [
-            UpdateOne({"_id": self.layout.key(n)}, {"$setOnInsert": self.layout.new_document(n)}, upsert=True)
+            UpdateOne(by_id(self.layout.key(n)), {"$setOnInsert": self.layout.new_document(n)}, upsert=True)
             for n in missing
         ]
-        call = Call(self.collection, "bulk_write", (writes,), options={"ordered": False})
-        result = yield from asked(call, where=self.where, patience=patience)
-        return int(result.upserted_count)
+        result = yield from call_with_retry(
+            lambda: self.collection.bulk_write(writes, ordered=False), where=self.where, budget=budget
+        )
+        return result.upserted_count
 
-    def _take_from(
-        self, row: Row, n: int, session: Any, patience: Patience
-    ) -> Generator[Call | Pause, Any, range | None]:
+    def _take_from(self, row: Row, n: int, session: Any, budget: RetryBudget) -> Steps[range | None]:
         """``n`` ids of one document; None when it turned out to have no room for them."""
         floor = row.seen
         where = f"{self.where} {clean(repr(row.key), 80)}"
         request = increment(self.layout.counter, row.key, n, row.end - 1, **{self.layout.maximum: row.end})
-        reply = yield from self._increment(request, where, session, patience)
+        reply = yield from self._increment(request, where, session, budget)
         if reply is None:
-            yield from self._look_again(row, floor, where, patience)
+            yield from self._refresh(row, floor, where, budget)
             return None
-        span = granted(self.layout.counter, request, reply, where)
-        self._check(floor, span.start, where, burned=n, note=clean(repr(row.key), 80))
-        self._note(row, span.stop)
-        return span.ids()
+        ids = granted(self.layout.counter, request, reply, where)
+        self._check(floor, ids.start, where, burned=n, note=clean(repr(row.key), 80))
+        self._note(row, ids.stop)
+        self._warn_of_javascript(ids)
+        return ids
 
-    def _look_again(self, row: Row, floor: int, where: str, patience: Patience) -> Generator[Call | Pause, Any, None]:
-        call = Call(self.collection, "find_one", ({"_id": row.key},))
-        document = yield from asked(call, where=where, patience=patience)
+    def _refresh(self, row: Row, floor: int, where: str, budget: RetryBudget) -> Steps[None]:
+        """Read a document again whose ids did not fit."""
+        document = yield from call_with_retry(
+            lambda: self.collection.find_one(by_id(row.key)), where=where, budget=budget
+        )
         if document is None:
-            with self._lock:
-                self._map.remove(row)
+            self._map.remove(row)
             return
         start = self.layout.counter.next_id(number_in(self.layout.counter, document, where))
         self._check(floor, start, where, note=clean(repr(row.key), 80))
@@ -126,30 +129,27 @@ class PoolCore(RangeCore):
         if end == row.end:
             self._note(row, start)
         else:
-            yield from self._load(patience)
+            yield from self._load(budget)
 
     def _note(self, row: Row, next_id: int) -> None:
-        with self._lock:
-            filled = self._map.update(row, next_id=next_id)
-        if filled:
-            self.meter.tell(EventKind.FULL, note=clean(repr(row.key), 80))
+        if self._map.update(row, next_id=next_id):
+            self.meter.emit(EventKind.FULL, note=clean(repr(row.key), 80))
 
-    def _read(self, patience: Patience) -> Generator[Call | Pause, Any, list[dict[str, Any]]]:
+    def _read(self, budget: RetryBudget) -> Steps[list[dict[str, Any]]]:
         fields = {self.layout.counter.field: 1, self.layout.maximum: 1}
         wanted = {self.layout.maximum: {"$exists": True}}
-        call = Call(self.collection, "find", (wanted, fields), listing=True)
-        documents: list[dict[str, Any]] = yield from asked(call, where=self.where, patience=patience)
-        return documents
+        return (
+            yield from read_with_retry(lambda: self.collection.find(wanted, fields), where=self.where, budget=budget)
+        )
 
-    def _load(self, patience: Patience) -> Generator[Call | Pause, Any, None]:
-        documents = yield from self._read(patience)
+    def _load(self, budget: RetryBudget) -> Steps[None]:
+        documents = yield from self._read(budget)
         if not documents:
             raise CounterMissing(
                 f"There is no pool in {self.where}: no document has {self.layout.maximum}.",
                 "Call create() once, with a first id above every id that was ever used.",
             )
-        with self._lock:
-            self._map.load(self.layout, documents, self.where)
+        self._map.load(self.layout, documents, self.where)
 
     def _empty(self, n: int, room: int) -> PoolEmpty:
         return PoolEmpty(
@@ -160,7 +160,7 @@ class PoolCore(RangeCore):
 
 
 class Pool(Ranges):
-    """Ids from a pool of counter documents, with a :class:`~pymongo.MongoClient`. Thread-safe, fork-safe.
+    """Ids from a pool of counter documents, with a :class:`~pymongo.MongoClient`. Thread-safe, signal-safe, fork-safe.
 
     When to use: many processes take ranges at once and one document is the bottleneck, or ids should not tell how
     many there are. Promise: no id twice; ids of one range are consecutive, ranges come from random places. A
@@ -183,8 +183,8 @@ class Pool(Ranges):
         unsafe_write_concern: WriteConcern | None = None,
     ) -> None:
         concern = choose_concern(write_concern, unsafe_write_concern)
-        fitted = fit(collection, asynchronous=False, concern=concern)
-        self.core = PoolCore(fitted, layout or PoolLayout(), deadlines or Deadlines(), Meter(on_event))
+        prepared = prepare(collection, asynchronous=False, concern=concern)
+        self.core = PoolCore(prepared, layout or PoolLayout(), deadlines or Deadlines(), on_event)
         super().__init__(self.core)
 
     def create(self) -> int:
@@ -210,8 +210,8 @@ class AsyncPool(AsyncRanges):
         unsafe_write_concern: WriteConcern | None = None,
     ) -> None:
         concern = choose_concern(write_concern, unsafe_write_concern)
-        fitted = fit(collection, asynchronous=True, concern=concern)
-        self.core = PoolCore(fitted, layout or PoolLayout(), deadlines or Deadlines(), Meter(on_event))
+        prepared = prepare(collection, asynchronous=True, concern=concern)
+        self.core = PoolCore(prepared, layout or PoolLayout(), deadlines or Deadlines(), on_event)
         super().__init__(self.core)
 
     async def create(self) -> int:

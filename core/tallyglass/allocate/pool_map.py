@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from bson.int64 import Int64
 
+from tallyglass.allocate.engine.checks import INT64_MAX, field_name, whole
 from tallyglass.allocate.errors import PoolOverlap
 from tallyglass.allocate.layout import ARTICLE, Layout, number_in
 from tallyglass.text import clean
@@ -34,10 +35,12 @@ class PoolLayout:
     maximum: str = "MAX_VALUE"
 
     def __post_init__(self) -> None:
-        if self.documents < 1 or self.span < 1 or self.first < 0:
-            raise ValueError("a pool needs documents, a span and a first id that is not negative")
-        if self.first + self.documents * self.span > 2**63 - 1:
+        whole(self.documents, "documents of a pool", low=1)
+        whole(self.span, "span of a pool", low=1)
+        whole(self.first, "first of a pool", low=0)
+        if self.first + self.documents * self.span > INT64_MAX:
             raise ValueError("the ids of this pool do not fit into 64 bits")
+        field_name(self.maximum, "maximum", dotted=False)
 
     def key(self, n: int) -> str:
         """The ``_id`` of document ``n``."""
@@ -64,12 +67,15 @@ class Row:
 
 
 class PoolMap:
-    """The rows that may still have room. Not thread-safe: its owner locks."""
+    """The documents of a pool, and which of them may still have room.
+
+    Thread-safe and signal-safe without a lock: each change is one assignment, and one that gets lost to another thread
+    makes this process know less than it could, never more than is there.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[Any, Row] = {}
-        self._open: list[Any] = []
-        self._places: dict[Any, int] = {}
+        self._open: tuple[Row, ...] = ()
 
     def load(self, layout: PoolLayout, documents: Iterable[Mapping[str, Any]], where: str) -> None:
         """Replace all rows by what was read; what was seen of a row stays seen.
@@ -79,52 +85,43 @@ class PoolMap:
         rows = [self._row(layout, document, where) for document in documents]
         _check_apart(rows, where)
         self.rows = {_hashable(row.key): row for row in rows}
-        self._open, self._places = [], {}
-        for key, row in self.rows.items():
-            if row.room > 0:
-                self._places[key] = len(self._open)
-                self._open.append(key)
+        self._open = tuple(row for row in rows if row.room)
 
     @property
     def full(self) -> int:
         """Documents without room."""
-        return len(self.rows) - len(self._open)
+        return sum(not row.room for row in tuple(self.rows.values()))
 
     def room(self) -> int:
         """Ids left at most, over all documents."""
-        return sum(self.rows[key].room for key in self._open)
+        return sum(row.room for row in self._open)
 
     def choose(self, least: int) -> Row | None:
         """A random row with room for ``least`` ids; None when there is none."""
-        for _ in range(min(_DRAWS, len(self._open))):
-            row = self.rows[random.choice(self._open)]
+        rows = self._open
+        for _ in range(min(_DRAWS, len(rows))):
+            row = random.choice(rows)
             if row.room >= least:
                 return row
-        fitting = [key for key in self._open if self.rows[key].room >= least]
-        return self.rows[random.choice(fitting)] if fitting else None
+        fitting = [row for row in rows if row.room >= least]
+        return random.choice(fitting) if fitting else None
 
     def update(self, row: Row, *, next_id: int) -> bool:
         """Note that the next id of ``row`` is at least ``next_id``; whether that filled it up."""
-        row.seen = max(row.seen, next_id)
+        had_room = row.room > 0
+        if next_id > row.seen:
+            row.seen = next_id
         row.room = max(0, row.end - row.seen)
-        return row.room == 0 and self._close(row)
+        if row.room:
+            return False
+        self._open = tuple(other for other in self._open if other is not row)
+        return had_room and self.rows.get(_hashable(row.key)) is row
 
     def remove(self, row: Row) -> None:
-        """Forget a document that is gone."""
-        self._close(row)
+        """Forget a document that was deleted."""
+        self._open = tuple(other for other in self._open if other is not row)
         if self.rows.get(_hashable(row.key)) is row:
-            del self.rows[_hashable(row.key)]
-
-    def _close(self, row: Row) -> bool:
-        key = _hashable(row.key)
-        if self.rows.get(key) is not row or key not in self._places:
-            return False
-        place = self._places.pop(key)
-        last = self._open.pop()
-        if last != key:
-            self._open[place] = last
-            self._places[last] = place
-        return True
+            self.rows.pop(_hashable(row.key), None)
 
     def _row(self, layout: PoolLayout, document: Mapping[str, Any], where: str) -> Row:
         name = f"{where} {clean(repr(document['_id']), 80)}"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pymongo import ReturnDocument
 
-from tallyglass.allocate.engine.attempts import Deadlines, Patience, attempt
-from tallyglass.allocate.engine.deployment import tell_weakness
-from tallyglass.allocate.engine.forking import renew_after_fork
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, attempt
+from tallyglass.allocate.engine.checks import JAVASCRIPT_MAX, whole
+from tallyglass.allocate.engine.deployment import report_weaknesses
+from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
+from tallyglass.allocate.engine.handles import Documents
 from tallyglass.allocate.engine.loops import HomeLoop
 from tallyglass.allocate.engine.meter import EventKind, Meter, Stats
-from tallyglass.allocate.engine.steps import Call, Pause, Steps, refuse_transaction, run, run_async
+from tallyglass.allocate.engine.sessions import refuse_transaction
+from tallyglass.allocate.engine.steps import Steps, run, run_async
 from tallyglass.allocate.errors import CounterRewound
 from tallyglass.allocate.layout import Request
 
@@ -23,23 +25,32 @@ if TYPE_CHECKING:
     from pymongo.client_session import ClientSession
 
 
-class RangeCore:
-    """What the cores of both share. Thread-safe, fork-safe."""
+class RangeCore(Uncopyable):
+    """What the cores of both share. Thread-safe, signal-safe and fork-safe; no lock is taken."""
 
-    def __init__(self, collection: Any, where: str, deadlines: Deadlines, meter: Meter) -> None:
+    def __init__(self, collection: Documents, where: str, deadlines: Deadlines, meter: Meter) -> None:
         self.collection = collection
         self.where = where
         self.meter = meter
         self._deadlines = deadlines
         self._stopped: CounterRewound | None = None
-        self._looked = False
-        self.forget()
-        renew_after_fork(self)
+        self._inspected = False
+        self._passed_javascript = False
+        self.reset_after_fork()
+        register_for_fork(self)
 
-    def forget(self) -> None:
-        """Begin anew in the child of a fork. That it was stopped stays so."""
-        self._lock = threading.Lock()
+    @property
+    def space(self) -> int:
+        """How many ids there can be at most."""
+        raise NotImplementedError
+
+    def reset_after_fork(self) -> None:
+        """Start counting at zero in the child of a fork. An allocator that was stopped stays stopped."""
         self.meter.reset()
+
+    def budget(self) -> RetryBudget:
+        """The time that one operation has."""
+        return RetryBudget(self._deadlines, self.collection.database.client)
 
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:
         """The steps that take ``n`` ids, down to ``least`` where no more are left."""
@@ -49,26 +60,34 @@ class RangeCore:
         """What was done in this process."""
         return self.meter.stats()
 
-    def _begin(self, n: int, session: Any) -> Generator[Call | Pause, Any, Patience]:
-        """What comes before the first request of a take; the patience for all of it."""
-        if n < 1:
-            raise ValueError("at least one id must be taken")
+    def _begin(self, n: int, session: Any) -> Steps[RetryBudget]:
+        """What comes before the first request of a take; the time that all of it may use."""
+        whole(n, "the number of ids", low=1)
         refuse_transaction(session)
-        patience = Patience(self._deadlines)
-        if not self._looked:
-            yield from tell_weakness(self.collection, where=self.where, meter=self.meter, patience=patience)
-            self._looked = True
-        return patience
+        budget = self.budget()
+        if not self._inspected:
+            yield from report_weaknesses(self.collection, where=self.where, meter=self.meter, budget=budget)
+            self._inspected = True
+        return budget
 
     def _increment(
-        self, request: Request, where: str, session: Any, patience: Patience
-    ) -> Generator[Call | Pause, Any, dict[str, Any] | None]:
-        """The document before the increment; None where nothing matched."""
+        self, request: Request, where: str, session: Any, budget: RetryBudget, *, upsert: bool = False
+    ) -> Steps[dict[str, Any] | None]:
+        """The document before the increment (after it, with ``upsert``); None where nothing matched."""
         (field,) = request.update["$inc"]
-        options = {"projection": {field: 1}, "return_document": ReturnDocument.BEFORE, "upsert": False}
-        options |= {"session": session} if session is not None else {}
-        call = Call(self.collection, "find_one_and_update", (request.filter, request.update), options=options)
-        return (yield from attempt(call, request.n, where=where, meter=self.meter, patience=patience))
+        returned = ReturnDocument.AFTER if upsert else ReturnDocument.BEFORE
+
+        def update() -> dict[str, Any] | None:
+            return self.collection.find_one_and_update(
+                request.filter,
+                request.update,
+                projection={field: 1},
+                return_document=returned,
+                upsert=upsert,
+                session=session,
+            )
+
+        return (yield from attempt(update, request.n, where=where, meter=self.meter, budget=budget))
 
     def _check(self, floor: int, start: int, where: str, *, burned: int = 0, note: str = "") -> None:
         """Stop for good where the next id is below one that was seen before the request was sent."""
@@ -80,13 +99,20 @@ class RangeCore:
             seen=floor,
             found=start,
         )
-        with self._lock:
-            self._stopped = error
-        self.meter.tell(EventKind.REWOUND, floor - start, note=note, burned=burned)
+        self._stopped = error
+        self.meter.emit(EventKind.REWOUND, floor - start, note=note, burned=burned)
         raise error
 
+    def _warn_of_javascript(self, ids: range) -> None:
+        """Report once that ids passed 2^53, where JavaScript numbers begin to round."""
+        if not self._passed_javascript and ids and ids[-1] > JAVASCRIPT_MAX:
+            self._passed_javascript = True
+            self.meter.emit(
+                EventKind.WEAK, note="ids pass 2^53, which JavaScript numbers round: send them there as text or BigInt"
+            )
 
-class Ranges:
+
+class Ranges(Uncopyable):
     """The calls of a synchronous allocator of ranges. ``session`` must not be in a transaction."""
 
     def __init__(self, core: RangeCore) -> None:
@@ -112,12 +138,25 @@ class Ranges:
         """What this allocator did in this process."""
         return self._ranges.stats()
 
+    @property
+    def name(self) -> str:
+        """Which collection and document this is, as events and log messages name it."""
+        return self._ranges.where
+
+    @property
+    def space(self) -> int:
+        """How many ids there can be at most: a cache over a small space fetches smaller ranges."""
+        return self._ranges.space
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
     def __iter__(self) -> Iterator[int]:
         while True:
             yield self.next()
 
 
-class AsyncRanges:
+class AsyncRanges(Uncopyable):
     """The calls of an asynchronous allocator of ranges. Belongs to the event loop of its first call."""
 
     def __init__(self, core: RangeCore) -> None:
@@ -145,6 +184,19 @@ class AsyncRanges:
     def stats(self) -> Stats:
         """What this allocator did in this process."""
         return self._ranges.stats()
+
+    @property
+    def name(self) -> str:
+        """Which collection and document this is, as events and log messages name it."""
+        return self._ranges.where
+
+    @property
+    def space(self) -> int:
+        """How many ids there can be at most: a cache over a small space fetches smaller ranges."""
+        return self._ranges.space
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
 
     async def __aiter__(self) -> AsyncIterator[int]:
         while True:

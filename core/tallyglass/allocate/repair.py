@@ -1,4 +1,4 @@
-"""Is a counter behind its collection, and move it forward: never back.
+"""Find a counter that is behind its collection, and move it forward, never back.
 
 After a restore, a rollback or an import a counter may be lower than the ids in its collection. The next insert
 then collides, or, without a unique index, repeats an id.
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from bson.int64 import Int64
 
 from tallyglass.allocate.counter import AsyncCounter, Counter, CounterCore
-from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked
-from tallyglass.allocate.engine.handles import fit, name_of
-from tallyglass.allocate.engine.steps import Call, Steps, run, run_async
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
+from tallyglass.allocate.engine.checks import by_id, field_name, whole
+from tallyglass.allocate.engine.handles import Documents, prepare
+from tallyglass.allocate.engine.steps import Steps, run, run_async
 from tallyglass.allocate.errors import CounterMissing
 from tallyglass.allocate.insert.absent import highest_in
-from tallyglass.allocate.layout import INTEGER_TYPES, Layout
+from tallyglass.allocate.insert.insertion import place
+from tallyglass.allocate.layout import INTEGER_TYPES
 from tallyglass.mongo.mongosh import call
 
 if TYPE_CHECKING:
@@ -28,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A counter beside its collection.
+    """A counter compared with its collection.
 
     ``next_id`` is what the counter hands out next; ``highest`` the largest id in the collection, None where it
-    holds none. ``command`` is mongosh text that mends it, empty where nothing is to mend.
+    holds none. ``command`` is mongosh text that repairs it, empty where there is nothing to repair.
     """
 
     next_id: int
@@ -51,14 +53,14 @@ class Drift:
 
 def verify(counter: Counter, collection: Collection[Any], field: str = "_id") -> Drift:
     """Compare ``counter`` with the largest number in ``field``: one read each. An index on the field is needed."""
-    return run(_verify(counter.core, fit(collection, asynchronous=False), field))
+    return run(_verify(counter.core, prepare(collection, asynchronous=False), field))
 
 
 async def verify_async(
     counter: AsyncCounter, collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any], field: str = "_id"
 ) -> Drift:
     """:func:`verify` for asynchronous clients."""
-    return await run_async(_verify(counter.core, fit(collection, asynchronous=True), field))
+    return await run_async(_verify(counter.core, prepare(collection, asynchronous=True), field))
 
 
 def advance_to(counter: Counter, next_id: int) -> int:
@@ -75,32 +77,31 @@ async def advance_to_async(counter: AsyncCounter, next_id: int) -> int:
     return await run_async(_advance(counter.core, next_id))
 
 
-def _verify(core: CounterCore, collection: Any, field: str) -> Steps[Drift]:
-    patience = Patience(Deadlines())
+def _verify(core: CounterCore, collection: Documents, field: str) -> Steps[Drift]:
+    field_name(field, "field")
+    budget = RetryBudget(Deadlines(), collection.database.client)
     # The collection first: ids that are taken between the two reads make the counter look further, never behind.
-    highest = yield from highest_in(collection, field, f"{name_of(collection)}.{field}", patience)
-    next_id = yield from core.peek(patience)
+    highest = yield from highest_in(collection, field, place(collection, field), budget)
+    next_id = yield from core.peek(budget)
     if highest is None or next_id > highest:
         return Drift(next_id, highest)
     return Drift(next_id, highest, _command(core, core.layout.stored(highest + 1)))
 
 
 def _advance(core: CounterCore, next_id: int) -> Steps[int]:
-    patience = Patience(Deadlines())
-    layout: Layout = core.layout
-    call = Call(
-        core.collection,
-        "update_one",
-        (
-            {"_id": core.key, layout.field: {"$type": list(INTEGER_TYPES)}},
-            {"$max": {layout.field: Int64(layout.stored(next_id))}},
-        ),
+    budget = RetryBudget(Deadlines(), core.collection.database.client)
+    layout = core.layout
+    stored = whole(layout.stored(whole(next_id, "next_id")), "the number to be stored")
+    integer = {**by_id(core.key), layout.field: {"$type": list(INTEGER_TYPES)}}
+    result = yield from call_with_retry(
+        lambda: core.collection.update_one(integer, {"$max": {layout.field: Int64(stored)}}),
+        where=core.where,
+        budget=budget,
     )
-    result = yield from asked(call, where=core.where, patience=patience)
     if result.matched_count == 0:
-        yield from core.peek(patience)
+        yield from core.peek(budget)
         raise CounterMissing(f"There is no counter {core.where} to move.")
-    return (yield from core.peek(patience))
+    return (yield from core.peek(budget))
 
 
 def _command(core: CounterCore, stored: int) -> str:

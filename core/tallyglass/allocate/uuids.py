@@ -15,14 +15,14 @@ from typing import Final
 
 from bson.binary import OLD_UUID_SUBTYPE, Binary, UuidRepresentation
 
-from tallyglass.allocate.engine.forking import renew_after_fork
+from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
 
 _TAIL_BITS: Final = 62
 _TAIL_MASK: Final = (1 << _TAIL_BITS) - 1
 _COUNT_BITS: Final = 12
 
 
-class Uuid7:
+class Uuid7(Uncopyable):
     """UUIDs of version 7 (RFC 9562): milliseconds, a 12-bit count, 62 random bits.
 
     Strictly increasing within a process, also when the clock stands still or goes back; between processes they
@@ -30,12 +30,12 @@ class Uuid7:
     """
 
     def __init__(self) -> None:
-        self.forget()
-        renew_after_fork(self)
+        self.reset_after_fork()
+        register_for_fork(self)
 
-    def forget(self) -> None:
-        """Begin anew in the child of a fork."""
-        self._lock = threading.Lock()
+    def reset_after_fork(self) -> None:
+        """New lock and clock in the child of a fork."""
+        self._lock = threading.RLock()
         self._last = 0
 
     def next(self) -> uuid.UUID:
@@ -43,7 +43,8 @@ class Uuid7:
         now = time.time_ns() // 1_000_000 << _COUNT_BITS
         with self._lock:
             # Milliseconds and count are one number: when the count runs over, it borrows from the next millisecond.
-            self._last = head = max(now, self._last + 1)
+            # A call here would let a signal handler, and a next() in it, in between the reading and the writing.
+            self._last = head = now if now > self._last else self._last + 1
         tail = int.from_bytes(os.urandom(8), "big") & _TAIL_MASK
         high, low = head >> _COUNT_BITS, head & ((1 << _COUNT_BITS) - 1)
         return uuid.UUID(int=high << 80 | 0x7 << 76 | low << 64 | 0b10 << _TAIL_BITS | tail)

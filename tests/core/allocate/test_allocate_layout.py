@@ -42,7 +42,7 @@ def test_ranges_follow_each_other_up_to_the_ceiling(layout: Layout, room: int, s
             assert before is None
         else:
             assert before is not None
-            ids = granted(layout, request, before, "x").ids()
+            ids = granted(layout, request, before, "x")
             assert ids == range(expected, expected + n)
             expected += n
     assert number_in(layout, document, "x") == layout.stored(expected)

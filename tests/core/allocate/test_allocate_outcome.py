@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pymongo import errors
 
-from tallyglass.allocate.engine.outcome import Outcome, judge
+from tallyglass.allocate.engine.outcome import Outcome, classify
 
 
 def labelled(error: errors.PyMongoError, label: str) -> errors.PyMongoError:
@@ -47,4 +47,4 @@ def labelled(error: errors.PyMongoError, label: str) -> errors.PyMongoError:
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
 def test_outcome(error: errors.PyMongoError, outcome: Outcome) -> None:
-    assert judge(error) is outcome
+    assert classify(error) is outcome

@@ -174,7 +174,7 @@ async def test_an_id_handed_to_a_caller_cancelled_in_the_same_moment_goes_to_the
     cached = AsyncCached(gate, step=4, ahead=0)
     callers = [asyncio.create_task(cached.next()) for _ in range(2)]
     await asyncio.sleep(0)
-    fetch = cached._fetching
+    fetch = cached._fetch
     assert fetch is not None
     fetch.add_done_callback(lambda _: callers[0].cancel())
     gate.open.set()
@@ -193,8 +193,8 @@ async def test_a_deadline_is_a_typed_error_and_the_fetch_goes_on() -> None:
         await cached.next()
     assert cached.stats().in_flight == 1
     gate.open.set()
-    assert cached._fetching is not None
-    await cached._fetching
+    assert cached._fetch is not None
+    await cached._fetch
     assert await cached.take(3) == [0, 1, 2]
     await cached.close()
 
@@ -211,10 +211,9 @@ def test_a_deadline_in_threads_is_a_typed_error_and_the_fetch_goes_on() -> None:
             return Stats()
 
     class Told(Cached):
-        def _deliver(self, ids: range | None, error: Any) -> int:
-            size = super()._deliver(ids, error)
+        def _deliver(self, ids: range | None, error: Any) -> None:
+            super()._deliver(ids, error)
             delivered.set()
-            return size
 
     cached = Told(Slow(), step=3, ahead=0, patience=0.01)
     with pytest.raises(AllocationTimeout):

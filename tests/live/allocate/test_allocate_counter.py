@@ -190,3 +190,63 @@ async def test_the_wrong_kind_of_client_is_named(kit: Kit) -> None:
         wrong(kit.db.counters, "x")
     with pytest.raises(WrongClient, match="not a collection"):
         wrong("counters", "x")  # type: ignore[arg-type]
+
+
+async def test_a_bound_transaction_is_found_by_its_type_when_the_driver_renames_its_variable(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pymongo.asynchronous import client_session as asynchronous
+    from pymongo.synchronous import client_session as synchronous
+
+    from tallyglass.allocate.engine import sessions
+
+    counter = await made(kit)
+    session = await done(kit.client.start_session())
+    if not hasattr(session, "bind"):
+        pytest.skip("this driver binds no sessions")
+
+    class Renamed:
+        """The module as it would be."""
+
+    monkeypatch.setattr(sessions, "_MODULES", (Renamed, Renamed))
+    assert all(hasattr(module, "_SESSION") for module in (asynchronous, synchronous)), "then it was renamed"
+    if kit.sync:
+        with session.bind(), session.start_transaction(), pytest.raises(TransactionRefused):
+            counter.next()
+    else:
+        async with session.bind(), await done(session.start_transaction()):
+            with pytest.raises(TransactionRefused):
+                await counter.next()
+
+
+async def test_the_session_of_another_library_is_none_of_ours(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    from contextvars import ContextVar
+    from types import SimpleNamespace
+
+    from tallyglass.allocate.engine import sessions
+
+    counter = await made(kit)
+    variable: ContextVar[Any] = ContextVar("SESSION")
+    token = variable.set(SimpleNamespace(in_transaction=True))
+    try:
+        assert await done(counter.next()) == 1
+        monkeypatch.setattr(sessions, "_MODULES", (object, object))
+        assert await done(counter.next()) == 2
+    finally:
+        variable.reset(token)
+
+
+async def test_keys_that_are_documents_are_compared_whole(kit: Kit) -> None:
+    key = {"db": "shop", "coll": "x"}
+    kit.plain.counters.insert_one({"_id": {**key, "more": 1}, "next": Int64(5)})
+    counter = await made(kit, key)
+    assert await done(counter.next()) == 1
+    assert [row["next"] for row in kit.plain.counters.find({"_id": key})] == [1]
+
+
+async def test_ids_past_2_53_are_reported_once(kit: Kit) -> None:
+    seen: list[Event] = []
+    counter = kit.Counter(kit.db.counters, "big", on_event=seen.append)
+    await done(counter.create(2**53 - 2))
+    assert [await done(counter.next()) for _ in range(4)] == list(range(2**53 - 2, 2**53 + 2))
+    assert [event.note[:14] for event in seen if event.kind is EventKind.WEAK] == ["ids pass 2^53,"]

@@ -72,7 +72,7 @@ def test_parent_and_children_never_share_an_id(replica_set: ReplicaSet, source: 
 
 
 def test_a_lock_held_at_the_fork_does_not_stop_the_child() -> None:
-    """Another thread is inside the allocator when the process forks."""
+    """The fetching thread is inside the allocator when the process forks."""
 
     class Memory:
         def take_up_to(self, n: int) -> range:
@@ -84,7 +84,7 @@ def test_a_lock_held_at_the_fork_does_not_stop_the_child() -> None:
     cached, held, go_on = Cached(Memory(), step=10), threading.Event(), threading.Event()
 
     def hold() -> None:
-        with cached._lock:
+        with cached._claim:
             held.set()
             go_on.wait()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import pymongo
 import pytest
 from allocate_kit import ASYNC, MOTOR, SYNC, Kit, client_of, done
 from bson import Int64
@@ -155,6 +157,36 @@ async def test_no_end_of_trouble_is_a_typed_error(faulty: ReplicaSet, tested: Ki
     value = await done(counter.next())
     assert value > 1
     assert value <= 2 + counter.stats().burned
+
+
+@pytest.mark.parametrize("tested", [SYNC, ASYNC], indirect=True)
+@pytest.mark.parametrize("cached", [False, True])
+async def test_a_nearer_deadline_of_the_caller_wins(faulty: ReplicaSet, tested: Kit, cached: bool) -> None:
+    """``with pymongo.timeout(...)`` around a call that would be tried again for 30 seconds."""
+    ids = tested.Counter(tested.db.counters, "x")
+    if cached:
+        ids = tested.Cached(ids, step=1, ahead=0)
+    await done(ids.next())
+    fail(faulty, "alwaysOn", errorCode=112)
+    began = time.monotonic()
+    with pymongo.timeout(0.3), pytest.raises(AllocationTimeout):
+        await done(ids.next())
+    assert time.monotonic() - began < 15
+    fail(faulty, "off")
+    if cached:
+        assert await done(ids.next()) >= 2, "the shared fetch does not end with one caller's deadline"
+
+
+def test_timeout_ms_of_the_client_bounds_a_call(faulty: ReplicaSet, counters: Any) -> None:
+    with MongoClient(faulty.uri, appName="tested", timeoutMS=300) as client:
+        counter = allocate.Counter(client[DB].counters, "x")
+        counter.next()
+        fail(faulty, "alwaysOn", errorCode=112)
+        began = time.monotonic()
+        with pytest.raises(AllocationTimeout):
+            counter.next()
+        assert time.monotonic() - began < 15
+        fail(faulty, "off")
 
 
 @pytest.mark.parametrize("tested", [ASYNC, MOTOR], indirect=True)

@@ -1,30 +1,29 @@
 """Ids served from memory; the next range is fetched ahead of need. For MongoClient and threads.
 
-The way of one id is one step of a range iterator. CPython's global lock makes that step atomic, so that threads
-share it without a lock of their own; on a free-threaded build, where two threads may get the same element from one
-iterator, every id is taken under a lock instead.
+Nothing that a caller does needs a lock or leaves shared state half-changed, because a signal handler may raise at any
+point in it, or call it again. A caller takes an id in one atomic step, or puts itself in line in one atomic step and
+waits for its own wake-up. The fetching thread alone serves the line and adds ranges.
 """
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import islice
-from operator import length_hint
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
-from tallyglass.allocate.cache.refill import Refill
-from tallyglass.allocate.cache.span import Span
-from tallyglass.allocate.cache.step_size import Adaptive, Fixed, StepSize
-from tallyglass.allocate.engine.forking import renew_after_fork
-from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
-from tallyglass.allocate.errors import AllocationError, AllocationTimeout, AllocatorClosed, CounterRewound
+from tallyglass.allocate.cache.base import LOOK_AGAIN, CacheBase
+from tallyglass.allocate.cache.buffer import FREE_THREADED
+from tallyglass.allocate.engine.checks import whole
+from tallyglass.allocate.engine.meter import CLOSED, EventKind, Stats
+from tallyglass.allocate.errors import AllocationError, AllocatorClosed, CounterRewound
 
-_FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
+_YIELD: Final = 50e-6
 
 
 class RangeSource(Protocol):
@@ -37,117 +36,90 @@ class RangeSource(Protocol):
         """What the source did."""
 
 
-def step_size(step: int | StepSize) -> StepSize:
-    """A fixed step for a number; anything else as it is, but an adaptive one fresh, since it keeps state."""
-    if isinstance(step, int):
-        return Fixed(step)
-    return Adaptive(step.seconds, step.least, step.most) if isinstance(step, Adaptive) else step
-
-
 class _Waiter:
-    __slots__ = ("error", "value", "woken")
+    """A caller in line. Whoever gets ``claim`` decides: the fetching thread serves it, or the caller leaves."""
+
+    __slots__ = ("claim", "error", "value", "woken")
 
     def __init__(self) -> None:
-        self.woken = threading.Event()
+        self.claim = threading.Lock()
+        self.woken = threading.Lock()
+        self.woken.acquire()
         self.value: int | None = None
-        self.error: BaseException | None = None
+        self.error: AllocationError | None = None
+
+    def answer(self, value: int | None, error: AllocationError | None = None) -> bool:
+        """Serve this caller, unless it has left."""
+        if not self.claim.acquire(blocking=False):
+            return False
+        self.value, self.error = value, error
+        self.woken.release()
+        return True
+
+    def leave(self) -> bool:
+        """Stop waiting. False when this caller was served at the same moment; the answer is there then."""
+        if self.claim.acquire(blocking=False):
+            return True
+        if self.value is None and self.error is None:
+            self.woken.acquire(timeout=1)
+        return False
 
 
-class Cached:
-    """Ids from memory, over a Counter or a Pool. Thread-safe, fork-safe.
+class _Fetch:
+    """One run of the fetching thread. It lives in that thread's frame alone, and so exactly as long as the thread."""
+
+    __slots__ = ("__weakref__", "ended")
+
+    def __init__(self) -> None:
+        self.ended = threading.Lock()
+        self.ended.acquire()
+
+
+class Cached(CacheBase[RangeSource, _Waiter]):
+    """Ids from memory, over a Counter or a Pool. Thread-safe, signal-safe, fork-safe.
 
     When to use: always, unless ids must follow the order of the calls across processes without gaps.
     Promise: no id twice; ids of one process ascend within a range; at most one fetch under way, however many
-    threads wait; waiters are served in the order in which they came; the child of a fork begins empty.
+    threads wait; waiters are served in the order in which they came; the child of a fork starts empty; an
+    exception from a signal handler costs at most the ids in the hands of the call that it ends.
     Cost: a fetch every ``step`` ids; a crash or :meth:`close` burns what is in memory, at most two steps.
 
-    ``step`` is a number of ids, or :class:`~tallyglass.allocate.cache.step_size.Adaptive`. The next range is fetched
-    when at most ``ahead`` of a step is left. ``patience`` is how many seconds a caller waits for an id before
-    AllocationTimeout; errors of the source reach whoever waits. After CounterRewound nothing is handed out any more.
+    ``step`` is a number of ids, or :class:`~tallyglass.allocate.cache.step_size.Adaptive`. By default a range lasts 20
+    seconds at the present rate, with at least 100 and at most 100,000 ids, so that a failover passes unnoticed up to
+    some 5,000 ids a second: a crash burns at most 200,000 ids. Over a counter or pool whose whole space is smaller
+    than 10**10, a range is at most a hundred-thousandth of it. The next range is fetched when at most ``ahead`` of a
+    step is left. ``patience`` is how many seconds a caller waits for an id before AllocationTimeout (its own
+    ``pymongo.timeout`` may be shorter); errors of the source reach whoever waits. After CounterRewound nothing is
+    handed out any more. Raises TypeError or ValueError for arguments that make no sense.
+
+    In a signal handler :meth:`next` works; if memory is empty, it waits for a fetch like any other caller.
     """
 
-    def __init__(
-        self,
-        source: RangeSource,
-        *,
-        step: int | StepSize = 1000,
-        ahead: float = 0.5,
-        patience: float = 30.0,
-        on_event: Hook | None = None,
-    ) -> None:
-        self._source = source
-        self._step = step
-        self._ahead = ahead
-        self._patience = patience
-        self._meter = Meter(on_event)
-        self._stopped: AllocationError | None = None
-        self.forget()
-        renew_after_fork(self)
+    def reset_after_fork(self) -> None:
+        """Start empty in the child of a fork: the ids in memory are the parent's."""
+        super().reset_after_fork()
+        self._claim = threading.Lock()
+        self._fetch: weakref.ref[_Fetch] | None = None
 
-    def forget(self) -> None:
-        """Begin empty, in the child of a fork: the ids in memory are the parent's."""
-        self._lock = threading.Lock()
-        self._hot: Iterator[int] = iter(())
-        self._leased = 0
-        self._thread: threading.Thread | None = None
-        self._steps = step_size(self._step)
-        self._refill: Refill[_Waiter] = Refill(self._steps, self._ahead)
-        self._meter.reset()
-
-    if _FREE_THREADED:
-
-        def next(self) -> int:
-            """One id. Raises AllocationTimeout after ``patience`` seconds, and the errors of the source."""
-            with self._lock:
-                for value in self._hot:
-                    return value
-            return self._slow()
-
-    else:
-
-        def next(self) -> int:
-            """One id. Raises AllocationTimeout after ``patience`` seconds, and the errors of the source."""
-            for value in self._hot:
-                return value
-            return self._slow()
+    def next(self) -> int:
+        """One id. Raises AllocationTimeout after ``patience`` seconds, and the errors of the source."""
+        for value in self._fast:
+            return value
+        return self._slow()
 
     def take(self, n: int) -> list[int]:
-        """``n`` ids, not always consecutive."""
+        """``n`` ids, not always consecutive. Where it fails, the ids that it had are handed out to others."""
+        whole(n, "the number of ids", low=1)
         taken: list[int] = []
         try:
             while len(taken) < n:
-                if _FREE_THREADED:
-                    with self._lock:
-                        taken += islice(self._hot, n - len(taken))
-                else:
-                    taken += islice(self._hot, n - len(taken))
+                taken += self._buffer.take_up_to(n - len(taken))
                 if len(taken) < n:
                     taken.append(self._slow())
         except BaseException:
-            lost = len(taken)
-            self._meter.tell(EventKind.BURNED, lost, note="part of a take that failed", burned=lost, issued=-lost)
+            self._give_back(taken)
             raise
         return taken
-
-    def stats(self) -> Stats:
-        """What this allocator and its source did in this process."""
-        with self._lock:
-            rest = length_hint(self._hot)
-            refill, leased = self._refill, self._leased
-            now = {
-                "cached": refill.held + rest,
-                "in_flight": int(refill.fetching),
-                "waiters": refill.waiting,
-                "step": self._steps.current(),
-            }
-        own, source = self._meter.stats(), self._source.stats()
-        return replace(
-            source,
-            issued=own.issued + leased - rest,
-            burned=own.burned + source.burned,
-            stalls=own.stalls,
-            **now,
-        )
 
     def close(self) -> int:
         """Hand out nothing any more; how many ids were burned by that, those of a fetch under way included.
@@ -155,17 +127,16 @@ class Cached:
         The client stays open. Waits for a fetch that is under way, at most ``patience`` seconds.
         """
         before = self._meter.stats().burned
-        with self._lock:
-            closed = self._stopped = AllocatorClosed("This allocator is closed.")
-            burned = self._drop()
-            for waiter in self._refill.dismiss():
-                waiter.error = closed
-                waiter.woken.set()
-            thread = self._thread
-        if burned:
-            self._meter.tell(EventKind.BURNED, burned, note="closed", burned=burned)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(self._patience)
+        closed = AllocatorClosed("This allocator is closed.")
+        self._stop(closed, CLOSED)
+        self._dismiss(closed)
+        fetch = self._fetch() if self._fetch is not None else None
+        if fetch is not None:
+            ended, end = fetch.ended, time.monotonic() + self._patience
+            del fetch
+            while not ended.acquire(timeout=max(0.0, min(LOOK_AGAIN, end - time.monotonic()))):
+                if time.monotonic() >= end or not self._is_fetching():
+                    break
         return self._meter.stats().burned - before
 
     def __enter__(self) -> Self:
@@ -181,107 +152,144 @@ class Cached:
             yield self.next()
 
     def _slow(self) -> int:
-        waiter: _Waiter | None = None
-        with self._lock:
-            if self._stopped:
-                raise self._stopped
-            for value in self._hot:
-                return value
-            span = self._refill.lease()
-            if span is None:
-                waiter = _Waiter()
-                self._refill.wait(waiter)
-            else:
-                self._hot = iter(span.ids())
-                self._leased += len(span)
-                first = next(self._hot)
-            before = self._steps.current()
-            size = self._refill.fetch_due(time.monotonic())
-        if size:
-            if size != before:
-                self._meter.tell(EventKind.STEP, size)
-            self._start_fetch(size)
-        return first if waiter is None else self._await(waiter)
-
-    def _await(self, waiter: _Waiter) -> int:
-        began = time.monotonic()
+        """One id where the piece in use has none: from the next piece, or from the next fetch."""
+        if self._stopped:
+            raise self._stopped
+        fetching = self._is_fetching()
+        if fetching and not FREE_THREADED:
+            # A caller in a tight loop would keep the fetching thread from the global lock.
+            time.sleep(_YIELD)
+        value = self._buffer.take()
+        if value is None:
+            return self._wait()
         try:
-            waiter.woken.wait(self._patience)
+            self._fast = self._buffer.fast
+            if not fetching and self._is_low():
+                with contextlib.suppress(RuntimeError):
+                    self._ensure_fetching()
+        except BaseException:
+            self._give_back([value])
+            raise
+        return value
+
+    def _wait(self) -> int:
+        """Put this caller in line, and wait for its answer."""
+        waiter, began, patience = _Waiter(), time.monotonic(), self._patience_left()
+        try:
+            self._stalled = True
+            self._line.append(waiter)
+            answered = self._await(waiter, began + patience) or not waiter.leave()
         except BaseException:
             # Interrupted: an id that was handed over already goes to the next caller.
-            with self._lock:
-                self._refill.withdraw(waiter)
-                if waiter.value is not None:
-                    self._take_back(waiter.value)
+            if not waiter.leave() and waiter.value is not None:
+                self._give_back([waiter.value])
             raise
-        with self._lock:
-            self._refill.withdraw(waiter)
-        self._meter.tell(EventKind.STALLED, seconds=time.monotonic() - began, stalls=1)
+        self._meter.emit(EventKind.STALLED, seconds=time.monotonic() - began, stalls=1)
         if waiter.error is not None:
             raise waiter.error
-        if waiter.value is None:
-            raise AllocationTimeout(
-                f"No id arrived within {self._patience:g} s.", "The server is slow or away; the fetch goes on."
-            )
+        if not answered or waiter.value is None:
+            raise self._timed_out(patience)
         return waiter.value
 
-    def _take_back(self, value: int) -> None:
-        self._meter.add(issued=-1)
-        if self._stopped is None:
-            self._hand_over(self._refill.give_back(Span(value, value + 1)))
-        else:
-            self._meter.add(burned=1)
+    def _await(self, waiter: _Waiter, end: float) -> bool:
+        """Whether an answer came before ``end``. A fetching thread that died meanwhile is replaced."""
+        while True:
+            if self._stopped:
+                self._dismiss(self._stopped)
+            else:
+                try:
+                    self._ensure_fetching()
+                except RuntimeError as error:
+                    raise AllocationError(
+                        "No thread can be started to fetch ids.",
+                        "At the end of a program nothing can be fetched any more; otherwise see the limit on threads.",
+                    ) from error
+            left = end - time.monotonic()
+            if waiter.woken.acquire(timeout=max(0.0, min(LOOK_AGAIN, left))):
+                return True
+            if left <= LOOK_AGAIN:
+                return False
 
-    def _start_fetch(self, size: int) -> None:
-        self._thread = thread = threading.Thread(target=self._fetch, args=(size,), name="tallyglass-fetch", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            self._thread = None
-            # No thread can be started any more, as at the end of the interpreter: fetch in this one.
-            self._fetch(size)
+    def _is_fetching(self) -> bool:
+        return self._fetch is not None and self._fetch() is not None
 
-    def _fetch(self, size: int) -> None:
-        while size:
-            ids: range | None = None
-            error: AllocationError = AllocationError("A fetch of ids ended unexpectedly.")
+    def _waits(self, waiter: _Waiter) -> bool:
+        return not waiter.claim.locked()
+
+    def _ensure_fetching(self) -> None:
+        """Start the fetching thread unless there is one. Raises RuntimeError where none can be started.
+
+        A thread of the lowest level: ``Thread.start`` takes a lock and waits for the new thread, and the frame that
+        holds that lock may be the one that a signal handler, and a call of it, interrupted.
+        """
+        if self._is_fetching():
+            return
+        if sys.is_finalizing():
+            raise RuntimeError("the interpreter is shutting down")
+        _thread.start_new_thread(self._fetch_in_turn, ())
+
+    def _fetch_in_turn(self) -> None:
+        """What the fetching thread does. Of several that start at once, one stays."""
+        prefetch = True
+        while prefetch or self._line:
+            fetch = _Fetch()
+            with self._claim:
+                if self._is_fetching():
+                    return
+                self._fetch = weakref.ref(fetch)
             try:
-                ids = self._source.take_up_to(size)
+                self._serve_and_fetch(prefetch)
+            finally:
+                self._fetch = None
+                fetch.ended.release()
+            # Whoever came into line since the last look saw this thread alive: look again, now that it is not.
+            prefetch = False
+
+    def _serve_and_fetch(self, prefetch: bool) -> None:
+        self._serve()
+        while self._stopped is None and (self._line or (prefetch and self._is_low())):
+            prefetch = False
+            ids: range | None = None
+            error = AllocationError("A fetch of ids ended unexpectedly.")
+            try:
+                ids = self._source.take_up_to(self._next_size())
             except AllocationError as failure:
                 error = failure
             finally:
-                size = self._deliver(ids, error)
+                self._deliver(ids, error)
 
-    def _deliver(self, ids: range | None, error: AllocationError) -> int:
-        """Give out what a fetch brought; the size of the next fetch where there is still someone waiting, else 0."""
-        burned = size = 0
-        with self._lock:
-            if ids is None:
-                if isinstance(error, CounterRewound):
-                    self._stopped = error
-                    burned = self._drop()
-                for loser in self._refill.failed():
-                    loser.error = error
-                    loser.woken.set()
-            elif self._stopped is not None:
-                self._refill.fetching = False
-                burned = len(ids)
+    def _deliver(self, ids: range | None, error: AllocationError) -> None:
+        """Give out what a fetch brought, or its error."""
+        if ids is not None:
+            self._store(ids)
+            self._serve()
+            return
+        if isinstance(error, CounterRewound):
+            self._stop(error, "no longer handed out")
+        self._dismiss(error)
+
+    def _serve(self) -> None:
+        """Answer those in line, in order, as long as there are ids."""
+        while self._line:
+            if self._stopped:
+                self._dismiss(self._stopped)
+                return
+            value = self._buffer.take()
+            if value is None:
+                return
+            while waiter := self._next_in_line():
+                if waiter.answer(value):
+                    break
             else:
-                self._hand_over(self._refill.filled(Span(ids.start, ids.stop)))
-                size = self._refill.fetch_due(time.monotonic())
-        if burned:
-            self._meter.tell(EventKind.BURNED, burned, note="no longer handed out", burned=burned)
-        return size
+                self._give_back([value])
 
-    def _hand_over(self, served: list[tuple[_Waiter, int]]) -> None:
-        self._meter.add(issued=len(served))
-        for waiter, value in served:
-            waiter.value = value
-            waiter.woken.set()
+    def _dismiss(self, error: AllocationError) -> None:
+        """Answer everyone in line with an error."""
+        while waiter := self._next_in_line():
+            waiter.answer(None, error)
 
-    def _drop(self) -> int:
-        """Forget the ids in memory, under the lock; how many there were."""
-        hot, self._hot = self._hot, iter(())
-        rest = len(list(hot))
-        self._leased -= rest
-        return rest + self._refill.drop()
+    def _next_in_line(self) -> _Waiter | None:
+        try:
+            return self._line.popleft()
+        except IndexError:
+            return None

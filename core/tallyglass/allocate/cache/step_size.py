@@ -1,12 +1,18 @@
-"""How large the next range is: fixed, or such that a range lasts a wanted time at the rate of now. Pure."""
+"""How large the next range is: fixed, or such that a range lasts a wanted time at the present rate. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from tallyglass.allocate.engine.checks import seconds as checked_seconds
+from tallyglass.allocate.engine.checks import whole
+
 _MOST_GROWTH: Final = 8
 _MOST_SHRINK: Final = 2
+_SHARE_OF_SPACE: Final = 100_000
+_LEAST: Final = 100
+_MOST: Final = 100_000
 
 
 class StepSize(Protocol):
@@ -24,13 +30,12 @@ class StepSize(Protocol):
 
 @dataclass(slots=True)
 class Fixed:
-    """Always ``step`` ids. Burn after a crash is at most twice that."""
+    """Always ``step`` ids. A crash burns at most twice that."""
 
     step: int = 1000
 
     def __post_init__(self) -> None:
-        if self.step < 1:
-            raise ValueError("a step is at least 1")
+        whole(self.step, "step", low=1)
 
     def next_step(self, now: float, *, stalled: bool) -> int:
         return self.step
@@ -44,18 +49,19 @@ class Adaptive:
     """A range lasts about ``seconds`` at the present rate, within ``least`` and ``most`` ids.
 
     Grows at most eightfold and shrinks at most by half from one range to the next; doubles when a caller had to
-    wait, since the rate seen then is the server's, not the callers'.
+    wait, since the rate seen then is the server's, not the callers'. A crash burns at most ``2 * most`` ids.
     """
 
-    seconds: float = 1.0
-    least: int = 100
-    most: int = 1_000_000
+    seconds: float = 20.0
+    least: int = _LEAST
+    most: int = _MOST
     _step: int = field(init=False)
     _fetched_at: float | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.least <= self.most or self.seconds <= 0:
-            raise ValueError("an adaptive step needs 1 <= least <= most and seconds above 0")
+        checked_seconds(self.seconds, "seconds")
+        if whole(self.least, "least", low=1) > whole(self.most, "most", low=1):
+            raise ValueError("least cannot be larger than most")
         self._step = self.least
 
     def next_step(self, now: float, *, stalled: bool) -> int:
@@ -69,3 +75,18 @@ class Adaptive:
 
     def current(self) -> int:
         return self._step
+
+
+def step_size(step: int | StepSize | None, space: int | None = None) -> StepSize:
+    """What a cache was given as its step. None is adaptive, and takes a hundred-thousandth of ``space`` at most.
+
+    An adaptive step is copied, since it keeps state. Raises TypeError, ValueError.
+    """
+    if step is None:
+        most = _MOST if space is None else max(1, min(_MOST, space // _SHARE_OF_SPACE))
+        return Adaptive(least=min(_LEAST, most), most=most)
+    if isinstance(step, Adaptive):
+        return Adaptive(step.seconds, step.least, step.most)
+    if hasattr(step, "next_step") and hasattr(step, "current"):
+        return step
+    return Fixed(whole(step, "step", low=1))

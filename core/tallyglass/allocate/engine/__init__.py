@@ -1,1 +1,1 @@
-"""What every strategy stands on: attempts, outcomes, deadlines, forks, event loops, the meter."""
+"""What every allocator is built on: retries, outcomes, deadlines, forks, event loops, counts."""

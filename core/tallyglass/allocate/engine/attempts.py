@@ -1,21 +1,23 @@
-"""One write under a deadline: tried again where that is safe, its ids burned where its outcome is unknown. Pure.
+"""One call under a deadline: tried again where that is safe, its ids burned where its outcome is unknown. Pure.
 
-Every allocator that increments goes through :func:`attempt`; the outcome table lives in :mod:`.outcome`.
+Every allocator that increments goes through :func:`attempt`; the table of outcomes is in :mod:`.outcome`.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Generator
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
+from pymongo import _csot
 from pymongo.errors import OperationFailure, PyMongoError
 
+from tallyglass.allocate.engine.checks import seconds
 from tallyglass.allocate.engine.meter import EventKind, Meter
-from tallyglass.allocate.engine.outcome import Outcome, judge
-from tallyglass.allocate.engine.steps import Call, Pause
+from tallyglass.allocate.engine.outcome import Outcome, classify
+from tallyglass.allocate.engine.steps import Pause, Steps, call, read_all
 from tallyglass.allocate.errors import (
     AllocationError,
     AllocationRefused,
@@ -28,86 +30,103 @@ from tallyglass.text import clean
 
 _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 1.0
-_LEAST_CALL: Final = 0.05
+_SHORTEST_CALL: Final = 0.05
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
     """Seconds: ``total`` for one fetch with all its tries, ``attempt`` for one call to the server.
 
-    A call that takes longer than ``attempt`` is given up, its ids are burned, and new ones are asked for.
+    A call that takes longer than ``attempt`` is given up, its ids are burned, and new ones are asked for. A nearer
+    deadline of the caller (``with pymongo.timeout(...)``, or ``timeoutMS`` of the client) takes precedence.
     """
 
     total: float = 30.0
     attempt: float = 10.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.attempt <= self.total:
-            raise ValueError("deadlines must be above 0, and one attempt no longer than the total")
+        if seconds(self.attempt, "attempt") > seconds(self.total, "total"):
+            raise ValueError("one attempt cannot take longer than the total")
 
 
-class Patience:
-    """The time that one fetch has left, and the growing pauses between its tries."""
+class RetryBudget:
+    """The time that one operation has left, and the growing pauses between its tries.
 
-    def __init__(self, deadlines: Deadlines) -> None:
-        self._end = time.monotonic() + deadlines.total
+    ``client`` is the client whose ``timeoutMS`` bounds the operation, if it has one.
+    """
+
+    def __init__(self, deadlines: Deadlines, client: Any = None) -> None:
+        now = time.monotonic()
+        limit: float | None = client.options.timeout if client is not None else None
+        self._end = min(now + min(deadlines.total, limit or deadlines.total), now + outer_seconds())
         self._attempt = deadlines.attempt
         self._pause = _FIRST_PAUSE
 
     def call_seconds(self) -> float:
         """How long the next call may take."""
-        return max(_LEAST_CALL, min(self._attempt, self._end - time.monotonic()))
+        return max(_SHORTEST_CALL, min(self._attempt, self._end - time.monotonic()))
 
     def pause(self) -> Pause | None:
         """The next pause, with jitter; None when the deadline leaves no room for another try."""
-        seconds = self._pause * random.uniform(0.5, 1.0)
+        length = self._pause * random.uniform(0.5, 1.0)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
-        return Pause(seconds) if time.monotonic() + seconds + _LEAST_CALL < self._end else None
+        return Pause(length) if time.monotonic() + length + _SHORTEST_CALL < self._end else None
+
+
+def outer_seconds() -> float:
+    """What the caller's ``with pymongo.timeout(...)`` leaves; infinite where there is none."""
+    return float(_csot.get_deadline()) - time.monotonic()
 
 
 def attempt(
-    call: Call, n: int, *, where: str, meter: Meter, patience: Patience
-) -> Generator[Call | Pause, Any, dict[str, Any] | None]:
-    """Make an increment of ``n`` ids until there is a reply; the document before it, or None where nothing matched.
+    operation: Callable[[], dict[str, Any] | None], n: int, *, where: str, meter: Meter, budget: RetryBudget
+) -> Steps[dict[str, Any] | None]:
+    """Make an increment of ``n`` ids until there is a reply: the document, or None where nothing matched.
 
+    A duplicate key also means that nothing matched: an upsert whose document exists, and does not fit the filter.
     Raises AllocationTimeout, AllocationUnknown, AllocationRefused, CounterTypeError, Exhausted.
     """
     burned = 0
     while True:
         began = time.monotonic()
         try:
-            reply = yield from _sent(call, n, meter, patience)
+            reply = yield from _sent(operation, n, meter, budget)
         except PyMongoError as error:
-            outcome = judge(error)
+            outcome = classify(error)
+            if outcome is Outcome.DUPLICATE:
+                return None
             if outcome in (Outcome.UNKNOWN, Outcome.UNKNOWN_FOR_GOOD):
                 burned += n
-                meter.tell(EventKind.BURNED, n, note=type(error).__name__, burned=n)
+                meter.emit(EventKind.BURNED, n, note=type(error).__name__, burned=n)
             final = _final(outcome, error, where, burned)
-            pause = None if final else patience.pause()
+            pause = None if final else budget.pause()
             if pause is None:
-                meter.tell(EventKind.FAILED, note=type(error).__name__, failures=1)
+                meter.emit(EventKind.FAILED, note=type(error).__name__, failures=1)
                 raise final or out_of_time(error, where, burned) from error
-            meter.tell(EventKind.RETRIED, note=type(error).__name__, retries=1)
+            meter.emit(EventKind.RETRIED, note=type(error).__name__, retries=1)
         else:
             if reply is not None:
-                meter.tell(EventKind.FETCHED, n, seconds=time.monotonic() - began, fetches=1)
+                meter.emit(EventKind.FETCHED, n, seconds=time.monotonic() - began, fetches=1)
             return reply
         yield pause
 
 
-def _sent(call: Call, n: int, meter: Meter, patience: Patience) -> Generator[Call | Pause, Any, dict[str, Any] | None]:
+def _sent(
+    operation: Callable[[], dict[str, Any] | None], n: int, meter: Meter, budget: RetryBudget
+) -> Steps[dict[str, Any] | None]:
     try:
-        reply: dict[str, Any] | None = yield replace(call, seconds=patience.call_seconds())
+        return (yield from call(operation, budget.call_seconds()))
     except PyMongoError:
         raise
     except BaseException:
         # Cancelled or interrupted while the server may be at work: these ids can never be used.
-        meter.tell(EventKind.BURNED, n, note="cut short", burned=n)
+        meter.emit(EventKind.BURNED, n, note="interrupted", burned=n)
         raise
-    return reply
 
 
-def asked(call: Call, *, where: str, patience: Patience) -> Generator[Call | Pause, Any, Any]:
+def call_with_retry(operation: Callable[[], T], *, where: str, budget: RetryBudget) -> Steps[T]:
     """Make a read, or a write that may safely be made twice, until there is a reply.
 
     A duplicate key is tried again: two upserts of one ``_id`` met, and the next try finds the document.
@@ -115,27 +134,42 @@ def asked(call: Call, *, where: str, patience: Patience) -> Generator[Call | Pau
     """
     while True:
         try:
-            return (yield replace(call, seconds=patience.call_seconds()))
+            return (yield from call(operation, budget.call_seconds()))
         except PyMongoError as error:
-            outcome = judge(error)
-            if outcome not in (Outcome.UNKNOWN, Outcome.NOT_APPLIED, Outcome.DUPLICATE):
-                raise _refused(error, where) from error
-            pause = patience.pause()
-            if pause is None:
-                raise out_of_time(error, where, 0) from error
+            pause = pause_or_raise(error, where, budget)
         yield pause
+
+
+def read_with_retry(operation: Callable[[], Iterable[T]], *, where: str, budget: RetryBudget) -> Steps[list[T]]:
+    """:func:`call_with_retry` for a call that returns a cursor: all its documents."""
+    while True:
+        try:
+            return (yield from read_all(operation, budget.call_seconds()))
+        except PyMongoError as error:
+            pause = pause_or_raise(error, where, budget)
+        yield pause
+
+
+def pause_or_raise(error: PyMongoError, where: str, budget: RetryBudget) -> Pause:
+    """The pause before a call that may safely be made twice is made again; raises where that is of no use."""
+    if classify(error) not in (Outcome.UNKNOWN, Outcome.NOT_APPLIED, Outcome.DUPLICATE):
+        raise refused(error, where) from error
+    pause = budget.pause()
+    if pause is None:
+        raise out_of_time(error, where, 0) from error
+    return pause
 
 
 def out_of_time(error: PyMongoError, where: str, burned: int) -> AllocationError:
     """The error for a deadline that passed: unknown when a call may have been applied, else a plain timeout."""
-    said = clean(str(error), 200)
+    reason = clean(str(error), 200)
     if burned:
         return AllocationUnknown(
             f"No answer about {where} in time; {burned} ids may have been taken and are left unused.",
-            said,
+            reason,
             burned=burned,
         )
-    return AllocationTimeout(f"No id from {where} in time.", said)
+    return AllocationTimeout(f"No id from {where} in time.", reason)
 
 
 def _final(outcome: Outcome, error: PyMongoError, where: str, burned: int) -> AllocationError | None:
@@ -152,9 +186,10 @@ def _final(outcome: Outcome, error: PyMongoError, where: str, burned: int) -> Al
         return Exhausted(f"The number in {where} is at the end of int64.", maximum=2**63 - 1)
     if outcome is Outcome.WRONG_TYPE:
         return CounterTypeError(f"The field in {where} is not a number.", "Name the field that holds the number.")
-    return _refused(error, where)
+    return refused(error, where)
 
 
-def _refused(error: PyMongoError, where: str) -> AllocationRefused:
+def refused(error: PyMongoError, where: str) -> AllocationRefused:
+    """The error for a command that the server will never carry out."""
     code = error.code if isinstance(error, OperationFailure) else None
     return AllocationRefused(f"The server refuses to work on {where}.", clean(str(error), 200), code=code)

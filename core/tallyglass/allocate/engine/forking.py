@@ -1,35 +1,44 @@
-"""After a fork the child must not serve what its parent holds: every allocator in it begins empty.
+"""In the child of a fork every allocator starts empty: what is in memory belongs to the parent.
 
-One hook for the process, over weak references. The check costs nothing on the way of an id, unlike asking for
-the process id each time.
+One hook for the process, over weak references. That costs nothing per id, unlike asking for the process id.
 """
 
 from __future__ import annotations
 
 import os
 import weakref
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 
-class Renewable(Protocol):
+class Forkable(Protocol):
     """Something that holds ids, locks or random state."""
 
-    def forget(self) -> None:
-        """Drop them all and make new locks: other threads of the parent may have held the old ones."""
+    def reset_after_fork(self) -> None:
+        """Drop all of it, and make new locks: other threads of the parent may have held the old ones."""
 
 
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def renew_after_fork(thing: Renewable) -> None:
-    """Have ``thing.forget()`` called in the child of every fork, as long as it lives."""
+def register_for_fork(thing: Forkable) -> None:
+    """Have ``thing.reset_after_fork()`` called in the child of every fork, as long as it lives."""
     _all.add(thing)
 
 
 def _in_child() -> None:
     for thing in list(_all):
-        thing.forget()
+        thing.reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
+
+
+class Uncopyable:
+    """Refuses ``copy``, ``deepcopy`` and ``pickle``: two copies in one process would hand out the same ids."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            f"A {type(self).__name__} cannot be copied or pickled: the copy would hand out the same ids again. "
+            "Make another one over the same counter; any number of them may share it."
+        )

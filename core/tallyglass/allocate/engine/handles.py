@@ -1,11 +1,11 @@
-"""The caller's collection, made fit for allocation: right kind, safe write concern, primary, plain documents.
+"""The caller's collection, prepared for allocation: right kind, safe write concern, primary, plain documents.
 
 The caller's client is used, never owned or closed.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, cast
 
 from bson.codec_options import CodecOptions
 from pymongo import ReadPreference, WriteConcern
@@ -15,6 +15,10 @@ from pymongo.read_concern import ReadConcern
 
 from tallyglass.allocate.errors import UnsafeWriteConcern, WrongClient
 from tallyglass.text import clean, clean_name
+
+Documents: TypeAlias = Collection[dict[str, Any]]
+"""A prepared collection. Allocators are type-checked against the synchronous driver; with an asynchronous client the
+object is an AsyncCollection or a Motor collection, whose methods have the same names and return awaitables."""
 
 MAJORITY: Final = WriteConcern("majority", j=True)
 """Acknowledged by a majority, on disk: what a failover or a crash cannot take back."""
@@ -27,17 +31,18 @@ def is_safe(concern: WriteConcern) -> bool:
     return concern.document.get("w") == "majority" and concern.document.get("j") is not False
 
 
-def fit(collection: Any, *, asynchronous: bool, concern: WriteConcern = MAJORITY) -> Any:
+def prepare(collection: Any, *, asynchronous: bool, concern: WriteConcern = MAJORITY) -> Documents:
     """The collection with the options that allocation needs. Raises WrongClient, UnsafeWriteConcern."""
     check_kind(collection, asynchronous=asynchronous)
     if not concern.acknowledged:
         raise UnsafeWriteConcern("An unacknowledged write returns no id.", "Use at least w: 1.")
-    return collection.with_options(
+    prepared = collection.with_options(
         codec_options=_PLAIN,
         read_preference=ReadPreference.PRIMARY,
         write_concern=concern,
         read_concern=ReadConcern("majority" if is_safe(concern) else "local"),
     )
+    return cast(Documents, prepared)
 
 
 def choose_concern(write_concern: WriteConcern | None, unsafe: WriteConcern | None) -> WriteConcern:
@@ -71,6 +76,6 @@ def check_kind(collection: Any, *, asynchronous: bool) -> None:
         )
 
 
-def name_of(collection: Any) -> str:
+def name_of(collection: Documents) -> str:
     """``database.collection``, safe to show."""
     return clean_name(str(collection.full_name))

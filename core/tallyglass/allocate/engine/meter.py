@@ -1,7 +1,12 @@
-"""What an allocator did: counts, fetch times, and an event for each thing worth exporting."""
+"""What an allocator did: counts, fetch times, and an event for each thing that is worth exporting.
+
+No lock is taken here. Counting happens in callers' threads, where a signal handler may run at any point and may
+itself take ids: with a lock it would wait for the very frame that it interrupts.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -10,6 +15,10 @@ from enum import StrEnum
 from typing import Final
 
 _KEPT_TIMES: Final = 1024
+_COUNTS: Final = ("issued", "burned", "fetches", "retries", "failures", "stalls", "collisions")
+CLOSED: Final = "closed"
+"""The note of ids that were burned as expected: their allocator was closed."""
+_log = logging.getLogger("tallyglass.allocate")
 
 
 class EventKind(StrEnum):
@@ -34,21 +43,29 @@ class EventKind(StrEnum):
     REWOUND = "rewound"
     """The counter went back; the allocator stopped."""
     WEAK = "weak"
-    """This deployment cannot keep the promises: ``note`` says which."""
+    """Something here cannot keep the promises: ``note`` says what."""
+
+
+_LEVELS: Final = {
+    EventKind.WEAK: logging.WARNING,
+    EventKind.BURNED: logging.WARNING,
+    EventKind.REWOUND: logging.ERROR,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event: ids concerned, seconds it took, and a word about it that is safe to show."""
+    """One event of the allocator ``name``: ids concerned, seconds it took, and a note that is safe to show."""
 
     kind: EventKind
     n: int = 0
     seconds: float = 0.0
     note: str = ""
+    name: str = ""
 
 
 Hook = Callable[[Event], None]
-"""Called for each event, in the thread or task where it happens. It must be quick and must not raise."""
+"""Called for each event, in the thread or task where it happens. It must be quick; what it raises is logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,39 +97,51 @@ class Stats:
 
 
 class Meter:
-    """Counts, thread-safe. ``hook`` is called outside the lock."""
+    """Counts of the allocator ``name``. Each thread adds to counts of its own; reading sums them up."""
 
-    def __init__(self, hook: Hook | None = None) -> None:
+    def __init__(self, hook: Hook | None = None, name: str = "") -> None:
         self._hook = hook
+        self.name = name
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew: in the child of a fork, whose parent keeps the counts."""
-        self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
+        """Start at zero: in the child of a fork, whose parent keeps the counts."""
+        self._counts: dict[int, dict[str, int]] = {}
         self._times: deque[float] = deque(maxlen=_KEPT_TIMES)
 
     def add(self, **counts: int) -> None:
         """Add to counts named as in :class:`Stats`."""
-        with self._lock:
-            for name, n in counts.items():
-                self._counts[name] = self._counts.get(name, 0) + n
+        thread = threading.get_ident()
+        mine = self._counts.get(thread)
+        if mine is None:
+            mine = self._counts.setdefault(thread, dict.fromkeys(_COUNTS, 0))
+        for name, n in counts.items():
+            mine[name] += n
 
-    def tell(self, kind: EventKind, n: int = 0, *, seconds: float = 0.0, note: str = "", **counts: int) -> None:
-        """Count, and hand the event to the hook."""
+    def emit(self, kind: EventKind, n: int = 0, *, seconds: float = 0.0, note: str = "", **counts: int) -> None:
+        """Count, log what an operator should see, and hand the event to the hook."""
         self.add(**counts)
         if kind is EventKind.FETCHED:
-            with self._lock:
-                self._times.append(seconds)
+            self._times.append(seconds)
+        if kind in _LEVELS:
+            parts = [f"{kind}, {n} ids" if n else str(kind), note]
+            level = logging.INFO if note == CLOSED else _LEVELS[kind]
+            _log.log(level, "%s: %s", self.name, ": ".join(part for part in parts if part))
         if self._hook is not None:
-            self._hook(Event(kind, n, seconds, note))
+            try:
+                self._hook(Event(kind, n, seconds, note, self.name))
+            except Exception:  # noqa: BLE001 - the application's code; ids must not be lost for it
+                _log.exception("%s: the event hook raised on %s", self.name, kind)
 
     def stats(self, **now: int) -> Stats:
         """A snapshot; ``now`` holds the values that the allocator itself knows."""
-        with self._lock:
-            counts, times = {**self._counts, **now}, sorted(self._times)
+        totals = dict.fromkeys(_COUNTS, 0)
+        for mine in list(self._counts.values()):
+            for name in _COUNTS:
+                totals[name] += mine[name]
+        times = sorted(self._times.copy())
         return Stats(
-            **counts,
+            **{**totals, **now},
             fetch_p50=times[len(times) // 2] if times else None,
             fetch_p99=times[min(len(times) - 1, int(len(times) * 0.99))] if times else None,
         )

@@ -1,8 +1,8 @@
 """What an error says about an increment: was it applied, may it be tried again? Pure.
 
-The rule that keeps ids unique does not depend on this: ids come from a reply alone, never from a guess. What is decided
-here is whether the ids of a failed call count as burned, and whether another call can help.
-Sources: the retryable writes specification, and the outcome table of this project's live tests.
+Uniqueness does not depend on this: ids come from a reply, never from a guess. What is decided here is whether the ids
+of a failed call count as burned, and whether another call can help.
+Sources: the retryable writes specification, and the outcomes seen in this project's live tests.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DUPLICATE_KEY: Final = 11000
 _CONCERN_IMPOSSIBLE: Final = frozenset({79, 100})  # UnknownReplWriteConcern, UnsatisfiableWriteConcern
 
 # The command did not run, or ran and left nothing behind: WriteConflict, LockTimeout, TooManyLogicalSessions,
-# MaxTimeMSExpired before the write is not told apart from after it, so it is not here.
+# MaxTimeMSExpired may come before the write or after it, so it is not here.
 _NOT_APPLIED: Final = frozenset({112, 24, 261, 391})
 # A failover, a shutdown or a lost link inside the cluster, as the retryable writes specification lists them,
 # and IncompleteTransactionHistory: the retry's image is gone.
@@ -61,18 +61,18 @@ NO_WRITES: Final = "NoWritesPerformed"
 OVERLOADED: Final = "SystemOverloadedError"
 
 
-def judge(error: PyMongoError) -> Outcome:
+def classify(error: PyMongoError) -> Outcome:
     """The class of one driver error from ``find_one_and_update`` or an insert."""
     if error.has_error_label(NO_WRITES):
         return Outcome.NOT_APPLIED
     if isinstance(error, DuplicateKeyError):
         return Outcome.DUPLICATE
     if isinstance(error, OperationFailure):
-        return _judge_failure(error)
+        return _classify_failure(error)
     if isinstance(error, ServerSelectionTimeoutError):
         return Outcome.NOT_APPLIED
-    # A failed connection attempt and a full connection pool are here too: the driver raises them also from its own
-    # retry of a command that was sent before, without telling.
+    # A failed connection attempt and a full connection pool are here too: the driver raises them also while it retries
+    # a command that it has sent before, and does not say so.
     if isinstance(error, (NotPrimaryError, ConnectionFailure)):
         return Outcome.UNKNOWN
     if isinstance(error, (ConfigurationError, InvalidOperation)):
@@ -80,12 +80,12 @@ def judge(error: PyMongoError) -> Outcome:
     return Outcome.UNKNOWN
 
 
-def _judge_failure(error: OperationFailure) -> Outcome:
+def _classify_failure(error: OperationFailure) -> Outcome:
     code = error.code or 0
     if error.has_error_label(OVERLOADED):
         return Outcome.NOT_APPLIED
     if isinstance(error, BulkWriteError):
-        return _judge_bulk(error)
+        return _classify_bulk(error)
     if code in _CONCERN_IMPOSSIBLE:
         return Outcome.UNKNOWN_FOR_GOOD
     if isinstance(error, (WriteConcernError, ExecutionTimeout)) or code in _UNKNOWN:
@@ -101,7 +101,7 @@ def _judge_failure(error: OperationFailure) -> Outcome:
     return Outcome.REFUSED
 
 
-def _judge_bulk(error: BulkWriteError) -> Outcome:
+def _classify_bulk(error: BulkWriteError) -> Outcome:
     details = error.details or {}
     if details.get("writeConcernErrors"):
         return Outcome.UNKNOWN

@@ -1,52 +1,62 @@
-"""One pure core, two thin shells: what an allocator wants done is a generator of steps; a shell carries them out.
+"""Allocators are generators of steps; two short functions carry the steps out, one for each kind of driver.
 
-A core yields :class:`Call` (one method of a collection or database) and :class:`Pause`; it is sent the reply, or the
-driver's error is thrown into it. :func:`run` and :func:`run_async` are all that differs between the drivers.
+A generator yields :class:`Call` (one driver call) and :class:`Pause`; it is sent the reply, or the driver's error is
+thrown into it. The operation of a call is a closure over a collection, written against the synchronous driver, so that
+its arguments and its reply are type-checked there. With an asynchronous driver the same closure returns an awaitable,
+which :func:`run_async` awaits.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import time
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import pymongo
 from pymongo.errors import PyMongoError
 
-from tallyglass.allocate.errors import TransactionRefused
+from tallyglass.allocate.engine.sessions import refuse_bound_transaction
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """Call ``method`` of ``on`` within ``seconds``. With ``listing`` the cursor is read to its end."""
+class Call(Generic[T]):
+    """Run ``operation`` within ``seconds``. With ``listing`` the cursor that it returns is read to its end."""
 
-    on: Any
-    method: str
-    args: tuple[Any, ...] = ()
-    seconds: float = 10.0
-    options: Mapping[str, Any] = field(default_factory=dict)
+    operation: Callable[[], T]
+    seconds: float
     listing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait before going on: the back-off of a retry."""
+    """Wait before the next try."""
 
     seconds: float
 
 
-Steps = Generator[Call | Pause, Any, T]
-"""A core: yields steps, is sent replies, returns a T."""
+Steps = Generator[Call[Any] | Pause, Any, T]
+"""A generator that yields steps, is sent replies, and returns a T."""
+
+
+def call(operation: Callable[[], T], seconds: float) -> Steps[T]:
+    """One driver call; its reply has the type that the operation returns."""
+    reply: T = yield Call(operation, seconds)
+    return reply
+
+
+def read_all(operation: Callable[[], Iterable[T]], seconds: float) -> Steps[list[T]]:
+    """One driver call that returns a cursor; all its documents."""
+    rows: list[T] = yield Call(operation, seconds, listing=True)
+    return rows
 
 
 def run(steps: Steps[T]) -> T:
-    """Carry the steps out with a synchronous driver. A step that is cut short closes the core."""
+    """Carry the steps out with a synchronous driver. An exception from outside closes the generator."""
     refuse_bound_transaction()
     try:
         step = next(steps)
@@ -57,7 +67,7 @@ def run(steps: Steps[T]) -> T:
                 continue
             try:
                 with pymongo.timeout(step.seconds):
-                    reply = getattr(step.on, step.method)(*step.args, **step.options)
+                    reply = step.operation()
                     if step.listing:
                         reply = list(reply)
             except PyMongoError as error:
@@ -71,7 +81,11 @@ def run(steps: Steps[T]) -> T:
 
 
 async def run_async(steps: Steps[T]) -> T:
-    """Carry the steps out with an asynchronous driver. A cancelled step closes the core."""
+    """Carry the steps out with an asynchronous driver. A cancelled caller closes the generator.
+
+    The driver call itself is never cancelled: it ends by its own time limit, with nobody waiting for it. On CPython
+    3.11 a second cancellation during server selection leaves an AsyncMongoClient unusable.
+    """
     refuse_bound_transaction()
     try:
         step = next(steps)
@@ -82,11 +96,8 @@ async def run_async(steps: Steps[T]) -> T:
                 continue
             try:
                 with pymongo.timeout(step.seconds):
-                    reply = getattr(step.on, step.method)(*step.args, **step.options)
-                    if inspect.isawaitable(reply):
-                        reply = await reply
-                    if step.listing:
-                        reply = [document async for document in reply]
+                    running = asyncio.ensure_future(_reply(step))
+                reply = await _shielded(running)
             except PyMongoError as error:
                 step = steps.throw(error)
             else:
@@ -97,20 +108,35 @@ async def run_async(steps: Steps[T]) -> T:
         steps.close()
 
 
-def refuse_transaction(session: Any) -> None:
-    """Raise TransactionRefused for a session that is in a transaction."""
-    if session is not None and session.in_transaction:
-        raise TransactionRefused(
-            "This session is in a transaction, and ids are never taken inside one.",
-            "An abort would take the increment back after its ids were used. Take the ids before the transaction.",
-        )
+async def finish(steps: Steps[T]) -> T:
+    """:func:`run_async` to the end, even where the caller is cancelled: for steps that must not stop half-way."""
+    return await _shielded(asyncio.ensure_future(run_async(steps)))
 
 
-def refuse_bound_transaction() -> None:
-    """The same for the session that PyMongo binds to a context (``with session.bind():``), if there is one.
+_abandoned: set[asyncio.Future[Any]] = set()
 
-    PyMongo would use it without being told to. Its context variable is found by its name, since it is not public.
-    """
-    for variable, value in contextvars.copy_context().items():
-        if variable.name == "SESSION" and hasattr(value, "in_transaction"):
-            refuse_transaction(value)
+
+async def _shielded(running: asyncio.Future[T]) -> T:
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        if not running.done():
+            # The loop holds its tasks by weak references only.
+            _abandoned.add(running)
+            running.add_done_callback(_forget)
+        raise
+
+
+def _forget(running: asyncio.Future[Any]) -> None:
+    _abandoned.discard(running)
+    if not running.cancelled():
+        running.exception()
+
+
+async def _reply(step: Call[Any]) -> Any:
+    reply = step.operation()
+    if inspect.isawaitable(reply):
+        reply = await reply
+    if step.listing:
+        return [document async for document in reply]
+    return reply

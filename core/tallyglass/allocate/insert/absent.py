@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
 
-from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked
-from tallyglass.allocate.engine.handles import fit
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
+from tallyglass.allocate.engine.checks import INT64_MAX, whole
+from tallyglass.allocate.engine.forking import Uncopyable
+from tallyglass.allocate.engine.handles import Documents, prepare
 from tallyglass.allocate.engine.loops import HomeLoop
-from tallyglass.allocate.engine.meter import Hook, Meter, Stats
-from tallyglass.allocate.engine.steps import Call, Pause, run, run_async
+from tallyglass.allocate.engine.meter import Hook, Stats
+from tallyglass.allocate.engine.steps import Steps, run, run_async
 from tallyglass.allocate.errors import Exhausted
-from tallyglass.allocate.insert.insertion import Inserter, Target
-from tallyglass.allocate.layout import INT64_MAX, dig, refuse_type
+from tallyglass.allocate.insert.insertion import Inserter, InsertTarget, insert_target
+from tallyglass.allocate.layout import value_at, wrong_type
 
 if TYPE_CHECKING:
     from motor.motor_asyncio import AsyncIOMotorCollection
@@ -23,36 +25,37 @@ if TYPE_CHECKING:
 
 
 class _Core(Inserter):
-    def __init__(self, target: Target, first: int) -> None:
+    def __init__(self, target: InsertTarget, first: int) -> None:
         super().__init__(target)
-        self.first = first
+        self.first = whole(first, "first")
 
-    def propose(self, patience: Patience) -> Generator[Call | Pause, Any, Any]:
-        highest = yield from highest_in(self.target.collection, self.target.field, self.target.where, patience)
+    def propose(self, budget: RetryBudget) -> Steps[Any]:
+        highest = yield from highest_in(self.target.collection, self.target.field, self.target.where, budget)
         if highest == INT64_MAX:
             raise Exhausted(f"{self.target.where} is at the end of int64.", maximum=INT64_MAX)
         return Int64(self.first if highest is None else max(self.first, highest + 1))
 
 
-def highest_in(
-    collection: Any, field: str, where: str, patience: Patience, query: Mapping[str, Any] | None = None
-) -> Generator[Call | Pause, Any, int | None]:
+def highest_in(collection: Documents, field: str, where: str, budget: RetryBudget) -> Steps[int | None]:
     """The largest number in a field, by one read of its index; None where no document has one."""
-    wanted = {field: {"$type": "number", **(query or {})}}
-    call = Call(collection, "find_one", (wanted, {field: 1}), options={"sort": [(field, -1)]})
-    document = yield from asked(call, where=where, patience=patience)
+    document = yield from call_with_retry(
+        lambda: collection.find_one({field: {"$type": "number"}}, {field: 1}, sort=[(field, -1)]),
+        where=where,
+        budget=budget,
+    )
     if document is None:
         return None
-    value = dig(document, field)
+    value = value_at(document, field)
     if not isinstance(value, int):
-        raise refuse_type(value, field, where)
+        raise wrong_type(value, field, where)
     return int(value)
 
 
-class MaxPlusOne:
+class MaxPlusOne(Uncopyable):
     """Insert documents under the largest id plus one, with a MongoClient. Thread-safe, fork-safe.
 
-    When to use: some inserts a minute from few writers, where ids without gaps matter more than speed.
+    When to use: some inserts a minute from few writers, where no counter document is wanted. For numbers without gaps
+    that also survive deletions there is :class:`~tallyglass.allocate.insert.gapless.GaplessInsert`.
     Promise: the unique index on ``field`` keeps ids apart (it is verified before the first insert); the id of the
     *last* document comes again once that document is deleted.
     Cost: one read and one insert a document; with ``k`` writers at once up to ``k`` tries each.
@@ -68,8 +71,8 @@ class MaxPlusOne:
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        fitted = fit(collection, asynchronous=False)
-        self._core = _Core(Target(fitted, field, tries, deadlines or Deadlines(), Meter(on_event)), first)
+        prepared = prepare(collection, asynchronous=False)
+        self._core = _Core(insert_target(prepared, field, tries, deadlines, on_event), first)
 
     def insert(self, document: Mapping[str, Any], *, session: Any = None) -> int:
         """Insert a copy of ``document`` with an id in the field; that id. Raises CollisionLimit, NotUnique."""
@@ -80,7 +83,7 @@ class MaxPlusOne:
         return self._core.target.meter.stats()
 
 
-class AsyncMaxPlusOne:
+class AsyncMaxPlusOne(Uncopyable):
     """:class:`MaxPlusOne` for an AsyncMongoClient or Motor's AsyncIOMotorClient."""
 
     def __init__(
@@ -93,8 +96,8 @@ class AsyncMaxPlusOne:
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        fitted = fit(collection, asynchronous=True)
-        self._core = _Core(Target(fitted, field, tries, deadlines or Deadlines(), Meter(on_event)), first)
+        prepared = prepare(collection, asynchronous=True)
+        self._core = _Core(insert_target(prepared, field, tries, deadlines, on_event), first)
         self._home = HomeLoop()
 
     async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> int:

@@ -1,4 +1,4 @@
-"""Insert the caller's document under an id that is proposed here, and propose another where it is taken. Pure.
+"""Insert the caller's document under a proposed id, and propose another one where it is taken. Pure.
 
 The unique index decides; the id is no more than a proposal. An insert whose outcome is unknown is made again with
 the same ``_id``: if the first one did arrive, the second one collides with it, and is found to be the same document.
@@ -6,27 +6,36 @@ the same ``_id``: if the first one did arrive, the second one collides with it, 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from bson.objectid import ObjectId
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked, out_of_time
-from tallyglass.allocate.engine.handles import name_of
-from tallyglass.allocate.engine.meter import EventKind, Meter
-from tallyglass.allocate.engine.outcome import Outcome, judge
-from tallyglass.allocate.engine.steps import Call, Pause, Steps, refuse_transaction
+from tallyglass.allocate.engine.attempts import (
+    Deadlines,
+    RetryBudget,
+    call_with_retry,
+    out_of_time,
+    read_with_retry,
+)
+from tallyglass.allocate.engine.checks import field_name, whole
+from tallyglass.allocate.engine.forking import Uncopyable
+from tallyglass.allocate.engine.handles import Documents, name_of
+from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
+from tallyglass.allocate.engine.outcome import Outcome, classify
+from tallyglass.allocate.engine.sessions import refuse_transaction
+from tallyglass.allocate.engine.steps import Steps, call
 from tallyglass.allocate.errors import AllocationRefused, AllocationUnknown, CollisionLimit, NotUnique
 from tallyglass.text import clean
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class InsertTarget:
     """Where documents go, and the field that holds their id."""
 
-    collection: Any
+    collection: Documents
     field: str
     tries: int
     deadlines: Deadlines
@@ -35,17 +44,36 @@ class Target:
     @property
     def where(self) -> str:
         """``database.collection.field``, safe to show."""
-        return f"{name_of(self.collection)}.{clean(self.field)}"
+        return place(self.collection, self.field)
+
+    def budget(self) -> RetryBudget:
+        """The time that one operation has."""
+        return RetryBudget(self.deadlines, self.collection.database.client)
 
 
-class Inserter:
+def place(collection: Documents, field: str) -> str:
+    """``database.collection.field``, safe to show."""
+    return f"{name_of(collection)}.{clean(field)}"
+
+
+def insert_target(
+    collection: Documents, field: str, tries: int, deadlines: Deadlines | None, on_event: Hook | None
+) -> InsertTarget:
+    """A target with checked arguments. Raises TypeError, ValueError."""
+    field_name(field, "field", dotted=False)
+    whole(tries, "tries", low=1)
+    meter = Meter(on_event, place(collection, field))
+    return InsertTarget(collection, field, tries, deadlines or Deadlines(), meter)
+
+
+class Inserter(Uncopyable):
     """What the inserting strategies share; they differ in the ids that they propose."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: InsertTarget) -> None:
         self.target = target
         self._proven = False
 
-    def propose(self, patience: Patience) -> Generator[Call | Pause, Any, Any]:
+    def propose(self, budget: RetryBudget) -> Steps[Any]:
         """The steps that propose the next id."""
         raise NotImplementedError
 
@@ -59,18 +87,18 @@ class Inserter:
         target = self.target
         refuse_transaction(session)
         if not self._proven:
-            yield from require_unique(target, Patience(target.deadlines))
+            yield from require_unique(target, target.budget())
             self._proven = True
-        patience = Patience(target.deadlines)
+        budget = target.budget()
         for _ in range(target.tries):
-            value = yield from self.propose(patience)
+            value = yield from self.propose(budget)
             filled = {**document, target.field: value}
             if "_id" not in filled:
                 filled = {"_id": ObjectId(), **filled}
-            if (yield from _inserted(target, filled, patience, session)):
+            if (yield from _inserted(target, filled, budget, session)):
                 target.meter.add(issued=1)
                 return value
-            target.meter.tell(EventKind.COLLISION, 1, collisions=1)
+            target.meter.emit(EventKind.COLLISION, 1, collisions=1)
         raise CollisionLimit(
             f"{target.tries} ids for {target.where} were all taken.",
             "The number space is nearly full, or many writers propose the same ids.",
@@ -78,18 +106,14 @@ class Inserter:
         )
 
 
-def _inserted(
-    target: Target, filled: dict[str, Any], patience: Patience, session: Any
-) -> Generator[Call | Pause, Any, bool]:
+def _inserted(target: InsertTarget, filled: dict[str, Any], budget: RetryBudget, session: Any) -> Steps[bool]:
     """Whether the document is in; False when its id is taken."""
     unsure = False
-    options = {"session": session} if session is not None else {}
-    call = Call(target.collection, "insert_one", (filled,), options=options)
     while True:
         try:
-            yield replace(call, seconds=patience.call_seconds())
+            yield from call(lambda: target.collection.insert_one(filled, session=session), budget.call_seconds())
         except DuplicateKeyError as error:
-            if unsure and (yield from _is_in(target, filled, patience)):
+            if unsure and (yield from _is_in(target, filled, budget)):
                 return True
             if collided_on(error, target.field):
                 return False
@@ -99,22 +123,22 @@ def _inserted(
                 code=error.code,
             ) from error
         except PyMongoError as error:
-            outcome = judge(error)
+            outcome = classify(error)
             if outcome not in (Outcome.UNKNOWN, Outcome.NOT_APPLIED):
                 raise AllocationRefused(
                     f"The server refuses to insert into {target.where}.", clean(str(error), 200)
                 ) from error
             unsure = unsure or outcome is Outcome.UNKNOWN
-            pause = patience.pause()
+            pause = budget.pause()
             if pause is None:
                 raise out_of_time(error, target.where, int(unsure)) from error
-            target.meter.tell(EventKind.RETRIED, note=type(error).__name__, retries=1)
+            target.meter.emit(EventKind.RETRIED, note=type(error).__name__, retries=1)
         else:
             return True
         yield pause
 
 
-def _is_in(target: Target, filled: dict[str, Any], patience: Patience) -> Generator[Call | Pause, Any, bool]:
+def _is_in(target: InsertTarget, filled: dict[str, Any], budget: RetryBudget) -> Steps[bool]:
     if target.field == "_id":
         raise AllocationUnknown(
             f"The document {clean(repr(filled['_id']), 80)} is in {target.where}, but whether this insert or another "
@@ -122,9 +146,9 @@ def _is_in(target: Target, filled: dict[str, Any], patience: Patience) -> Genera
             "Keep the id in a field of its own to make inserts safe to repeat.",
             burned=1,
         )
-    wanted = {"_id": filled["_id"], target.field: filled[target.field]}
-    found = yield from asked(
-        Call(target.collection, "find_one", (wanted, {"_id": 1})), where=target.where, patience=patience
+    wanted = {name: {"$eq": filled[name]} for name in ("_id", target.field)}
+    found = yield from call_with_retry(
+        lambda: target.collection.find_one(wanted, {"_id": 1}), where=target.where, budget=budget
     )
     return found is not None
 
@@ -137,13 +161,11 @@ def collided_on(error: DuplicateKeyError, field: str) -> bool:
     return f"index: {field}_" in str(error)
 
 
-def require_unique(target: Target, patience: Patience) -> Generator[Call | Pause, Any, None]:
+def require_unique(target: InsertTarget, budget: RetryBudget) -> Steps[None]:
     """Raise NotUnique unless a unique index keeps the field apart."""
     if target.field == "_id":
         return
-    indexes = yield from asked(
-        Call(target.collection, "list_indexes", listing=True), where=target.where, patience=patience
-    )
+    indexes = yield from read_with_retry(target.collection.list_indexes, where=target.where, budget=budget)
     if not any(is_unique_on(index, target.field) for index in indexes):
         raise NotUnique(
             f"No unique index keeps {target.where} apart.",

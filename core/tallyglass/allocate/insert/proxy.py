@@ -7,20 +7,23 @@ arrived, the reservation stays: a reserved id without a document is a gap, the o
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from bson.objectid import ObjectId
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked, out_of_time
-from tallyglass.allocate.engine.handles import fit, name_of
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, out_of_time
+from tallyglass.allocate.engine.checks import by_id, field_name
+from tallyglass.allocate.engine.checks import key as checked_key
+from tallyglass.allocate.engine.forking import Uncopyable
+from tallyglass.allocate.engine.handles import Documents, name_of, prepare
 from tallyglass.allocate.engine.loops import HomeLoop
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
-from tallyglass.allocate.engine.outcome import Outcome, judge
-from tallyglass.allocate.engine.steps import Call, Pause, Steps, refuse_transaction, run, run_async
+from tallyglass.allocate.engine.outcome import Outcome, classify
+from tallyglass.allocate.engine.sessions import refuse_transaction
+from tallyglass.allocate.engine.steps import Steps, call, run, run_async
 from tallyglass.allocate.errors import AllocationRefused, CollisionLimit
 from tallyglass.text import clean
 
@@ -32,76 +35,81 @@ if TYPE_CHECKING:
 _HINT = {"proxy": "tallyglass"}
 
 
-class _Core:
-    def __init__(self, proxy: Any, target: Any, field: str, deadlines: Deadlines, meter: Meter) -> None:
+class _Core(Uncopyable):
+    def __init__(
+        self, proxy: Documents, target: Documents, field: str, deadlines: Deadlines | None, on_event: Hook | None
+    ) -> None:
         self.proxy = proxy
         self.target = target
-        self.field = field
-        self.deadlines = deadlines
-        self.meter = meter
+        self.field = field_name(field, "field", dotted=False)
+        self.deadlines = deadlines or Deadlines()
         self.where = f"{name_of(target)}.{clean(field)}"
+        self.meter = Meter(on_event, self.where)
+
+    def budget(self) -> RetryBudget:
+        return RetryBudget(self.deadlines, self.target.database.client)
 
     def insert(self, document: Mapping[str, Any], session: Any) -> Steps[None]:
         refuse_transaction(session)
         if self.field not in document:
             raise ValueError(f"the document has no {self.field!r}")
-        patience = Patience(self.deadlines)
+        checked_key(document[self.field], self.field)
+        budget = self.budget()
         filled = {"_id": ObjectId(), **document}
         owner = filled["_id"]
-        yield from self._reserve(filled[self.field], owner, patience)
-        yield from self._write(filled, owner, patience, session)
+        yield from self._reserve(filled[self.field], owner, budget)
+        yield from self._write(filled, owner, budget, session)
         self.meter.add(issued=1)
 
     def release(self, value: Any, owner: Any) -> Steps[bool]:
-        result = yield from asked(
-            Call(self.proxy, "delete_one", ({"_id": value, "owner": owner},)),
-            where=name_of(self.proxy),
-            patience=Patience(self.deadlines),
+        reservation = {**by_id(value), "owner": {"$eq": owner}}
+        result = yield from call_with_retry(
+            lambda: self.proxy.delete_one(reservation), where=name_of(self.proxy), budget=self.budget()
         )
         return bool(result.deleted_count)
 
-    def _reserve(self, value: Any, owner: Any, patience: Patience) -> Generator[Call | Pause, Any, None]:
+    def _reserve(self, value: Any, owner: Any, budget: RetryBudget) -> Steps[None]:
         """Put the id into the proxy. It is ours too when an earlier, unanswered try of this insert put it there."""
         reservation = {"_id": value, "owner": owner, "at": datetime.now(UTC), **_HINT}
-        call = Call(self.proxy, "insert_one", (reservation,))
         unsure = False
         while True:
             try:
-                yield replace(call, seconds=patience.call_seconds())
+                yield from call(lambda: self.proxy.insert_one(reservation), budget.call_seconds())
             except DuplicateKeyError as error:
-                if unsure and (yield from self._is_ours(value, owner, patience)):
+                if unsure and (yield from self._is_ours(value, owner, budget)):
                     return
-                self.meter.tell(EventKind.COLLISION, 1, collisions=1)
+                self.meter.emit(EventKind.COLLISION, 1, collisions=1)
                 raise CollisionLimit(
                     f"{clean(repr(value), 80)} is taken already in {name_of(self.proxy)}.", "Take another id.", tries=1
                 ) from error
             except PyMongoError as error:
                 unsure = self._unsure(error, unsure)
-                pause = patience.pause()
+                pause = budget.pause()
                 if pause is None:
                     raise out_of_time(error, name_of(self.proxy), int(unsure)) from error
             else:
                 return
             yield pause
 
-    def _is_ours(self, value: Any, owner: Any, patience: Patience) -> Generator[Call | Pause, Any, bool]:
-        call = Call(self.proxy, "find_one", ({"_id": value, "owner": owner},))
-        return (yield from asked(call, where=name_of(self.proxy), patience=patience)) is not None
+    def _is_ours(self, value: Any, owner: Any, budget: RetryBudget) -> Steps[bool]:
+        reservation = {**by_id(value), "owner": {"$eq": owner}}
+        found = yield from call_with_retry(
+            lambda: self.proxy.find_one(reservation), where=name_of(self.proxy), budget=budget
+        )
+        return found is not None
 
-    def _is_written(self, filled: dict[str, Any], patience: Patience) -> Generator[Call | Pause, Any, bool]:
-        call = Call(self.target, "find_one", ({"_id": filled["_id"], self.field: filled[self.field]},))
-        return (yield from asked(call, where=self.where, patience=patience)) is not None
+    def _is_written(self, filled: dict[str, Any], budget: RetryBudget) -> Steps[bool]:
+        written = {name: {"$eq": filled[name]} for name in ("_id", self.field)}
+        found = yield from call_with_retry(lambda: self.target.find_one(written), where=self.where, budget=budget)
+        return found is not None
 
-    def _write(
-        self, filled: dict[str, Any], owner: Any, patience: Patience, session: Any
-    ) -> Generator[Call | Pause, Any, None]:
-        call = Call(self.target, "insert_one", (filled,), options={"session": session} if session is not None else {})
+    def _write(self, filled: dict[str, Any], owner: Any, budget: RetryBudget, session: Any) -> Steps[None]:
         unsure = False
         while True:
             try:
-                yield replace(call, seconds=patience.call_seconds())
+                yield from call(lambda: self.target.insert_one(filled, session=session), budget.call_seconds())
             except DuplicateKeyError as error:
-                if unsure and (yield from self._is_written(filled, patience)):
+                if unsure and (yield from self._is_written(filled, budget)):
                     return
                 yield from self.release(filled[self.field], owner)
                 raise AllocationRefused(
@@ -110,10 +118,10 @@ class _Core:
                     code=error.code,
                 ) from error
             except PyMongoError as error:
-                if judge(error) is Outcome.REFUSED and not unsure:
+                if classify(error) is Outcome.REFUSED and not unsure:
                     yield from self.release(filled[self.field], owner)
                 unsure = self._unsure(error, unsure)
-                pause = patience.pause()
+                pause = budget.pause()
                 if pause is None:
                     raise out_of_time(error, self.where, int(unsure)) from error
             else:
@@ -121,16 +129,16 @@ class _Core:
             yield pause
 
     def _unsure(self, error: PyMongoError, before: bool) -> bool:
-        outcome = judge(error)
+        outcome = classify(error)
         if outcome not in (Outcome.UNKNOWN, Outcome.NOT_APPLIED):
             raise AllocationRefused(
                 f"The server refuses to insert into {self.where}.", clean(str(error), 200)
             ) from error
-        self.meter.tell(EventKind.RETRIED, note=type(error).__name__, retries=1)
+        self.meter.emit(EventKind.RETRIED, note=type(error).__name__, retries=1)
         return before or outcome is Outcome.UNKNOWN
 
 
-class ProxiedInsert:
+class ProxiedInsert(Uncopyable):
     """Insert documents into ``target`` with ``field`` kept unique by ``proxy``, with a MongoClient. Thread-safe.
 
     When to use: ``target`` is sharded by another key than ``field``. The ids come from any other strategy.
@@ -149,11 +157,11 @@ class ProxiedInsert:
         on_event: Hook | None = None,
     ) -> None:
         self._core = _Core(
-            fit(proxy, asynchronous=False),
-            fit(target, asynchronous=False),
+            prepare(proxy, asynchronous=False),
+            prepare(target, asynchronous=False),
             field,
-            deadlines or Deadlines(),
-            Meter(on_event),
+            deadlines,
+            on_event,
         )
 
     def insert(self, document: Mapping[str, Any], *, session: Any = None) -> None:
@@ -173,7 +181,7 @@ class ProxiedInsert:
         return self._core.meter.stats()
 
 
-class AsyncProxiedInsert:
+class AsyncProxiedInsert(Uncopyable):
     """:class:`ProxiedInsert` for an AsyncMongoClient or Motor's AsyncIOMotorClient."""
 
     def __init__(
@@ -186,11 +194,11 @@ class AsyncProxiedInsert:
         on_event: Hook | None = None,
     ) -> None:
         self._core = _Core(
-            fit(proxy, asynchronous=True),
-            fit(target, asynchronous=True),
+            prepare(proxy, asynchronous=True),
+            prepare(target, asynchronous=True),
             field,
-            deadlines or Deadlines(),
-            Meter(on_event),
+            deadlines,
+            on_event,
         )
         self._home = HomeLoop()
 

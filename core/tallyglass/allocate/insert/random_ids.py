@@ -1,20 +1,22 @@
-"""Random ids from a number space, kept apart by a unique index: for numbers that must not tell an order or a count."""
+"""Random ids from a number space, kept apart by a unique index: for numbers that reveal neither order nor count."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
 
-from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked
-from tallyglass.allocate.engine.handles import fit
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
+from tallyglass.allocate.engine.checks import whole
+from tallyglass.allocate.engine.forking import Uncopyable
+from tallyglass.allocate.engine.handles import prepare
 from tallyglass.allocate.engine.loops import HomeLoop
-from tallyglass.allocate.engine.meter import Hook, Meter, Stats
-from tallyglass.allocate.engine.steps import Call, Pause, Steps, run, run_async
-from tallyglass.allocate.insert.insertion import Inserter, Target
+from tallyglass.allocate.engine.meter import Hook, Stats
+from tallyglass.allocate.engine.steps import Steps, run, run_async
+from tallyglass.allocate.insert.insertion import Inserter, InsertTarget, insert_target
 
 if TYPE_CHECKING:
     from motor.motor_asyncio import AsyncIOMotorCollection
@@ -31,6 +33,9 @@ class NumberSpace:
     width: int = 0
 
     def __post_init__(self) -> None:
+        whole(self.low, "low")
+        whole(self.high, "high", high=2**63)
+        whole(self.width, "width", low=0)
         if not self.low < self.high:
             raise ValueError("a number space needs low < high")
 
@@ -54,7 +59,7 @@ class NumberSpace:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How full a number space is: ``used`` of ``size`` ids, as the collection's own count tells.
+    """How full a number space is: ``used`` of ``size`` ids, by the collection's own count.
 
     ``collision_rate`` is the chance that one proposal is taken, ``expected_tries`` the inserts per document.
     """
@@ -75,30 +80,28 @@ class Fill:
 
 
 class _Core(Inserter):
-    def __init__(self, target: Target, space: NumberSpace) -> None:
+    def __init__(self, target: InsertTarget, space: NumberSpace) -> None:
         super().__init__(target)
         self.space = space
 
     def fill(self) -> Steps[Fill]:
-        used = yield from asked(
-            Call(self.target.collection, "estimated_document_count"),
-            where=self.target.where,
-            patience=Patience(self.target.deadlines),
+        used = yield from call_with_retry(
+            self.target.collection.estimated_document_count, where=self.target.where, budget=self.target.budget()
         )
         return Fill(used, self.space.size)
 
-    def propose(self, patience: Patience) -> Generator[Call | Pause, Any, Any]:
+    def propose(self, budget: RetryBudget) -> Steps[Any]:
         return self.space.draw()
         yield
 
 
-class RandomIds:
+class RandomIds(Uncopyable):
     """Insert documents under a random id, with a MongoClient. Thread-safe, fork-safe.
 
-    When to use: account, card or voucher numbers: a fixed count of digits that tells neither order nor count.
+    When to use: account, card or voucher numbers: a fixed count of digits that reveals neither order nor count.
     Promise: the unique index on ``field`` keeps ids apart (it is verified before the first insert); at most
     ``tries`` proposals a document; collisions are counted. An insert whose outcome is unknown is repeated safely.
-    Cost: one insert a document, times ``1 / (1 - fill)``; :meth:`fill` tells the present rate.
+    Cost: one insert a document, times ``1 / (1 - fill)``; :meth:`fill` returns the present rate.
     """
 
     def __init__(
@@ -111,8 +114,8 @@ class RandomIds:
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        fitted = fit(collection, asynchronous=False)
-        self._core = _Core(Target(fitted, field, tries, deadlines or Deadlines(), Meter(on_event)), space)
+        prepared = prepare(collection, asynchronous=False)
+        self._core = _Core(insert_target(prepared, field, tries, deadlines, on_event), space)
 
     def insert(self, document: Mapping[str, Any], *, session: Any = None) -> Any:
         """Insert a copy of ``document`` with an id in the field; that id. Raises CollisionLimit, NotUnique."""
@@ -127,7 +130,7 @@ class RandomIds:
         return self._core.target.meter.stats()
 
 
-class AsyncRandomIds:
+class AsyncRandomIds(Uncopyable):
     """:class:`RandomIds` for an AsyncMongoClient or Motor's AsyncIOMotorClient."""
 
     def __init__(
@@ -140,8 +143,8 @@ class AsyncRandomIds:
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        fitted = fit(collection, asynchronous=True)
-        self._core = _Core(Target(fitted, field, tries, deadlines or Deadlines(), Meter(on_event)), space)
+        prepared = prepare(collection, asynchronous=True)
+        self._core = _Core(insert_target(prepared, field, tries, deadlines, on_event), space)
         self._home = HomeLoop()
 
     async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> Any:

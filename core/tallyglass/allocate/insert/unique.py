@@ -7,19 +7,20 @@ somebody else wrote. On a sharded collection a unique index must begin with the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pymongo import ReadPreference
 from pymongo.errors import OperationFailure, PyMongoError
 
-from tallyglass.allocate.engine.attempts import Deadlines, Patience, asked, out_of_time
-from tallyglass.allocate.engine.handles import fit, name_of
-from tallyglass.allocate.engine.outcome import Outcome, judge
-from tallyglass.allocate.engine.steps import Call, Steps, run, run_async
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, out_of_time, read_with_retry
+from tallyglass.allocate.engine.checks import by_id, field_name
+from tallyglass.allocate.engine.handles import Documents, name_of, prepare
+from tallyglass.allocate.engine.outcome import Outcome, classify
+from tallyglass.allocate.engine.steps import Steps, call, run, run_async
 from tallyglass.allocate.errors import NotUnique
-from tallyglass.allocate.insert.insertion import is_unique_on
+from tallyglass.allocate.insert.insertion import is_unique_on, place
 from tallyglass.text import clean
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class Uniqueness:
     shard_key: tuple[str, ...] | None = None
 
 
-def judge_uniqueness(field: str, indexes: list[Mapping[str, Any]], shard_key: Mapping[str, Any] | None) -> Uniqueness:
+def judge_uniqueness(
+    field: str, indexes: Sequence[Mapping[str, Any]], shard_key: Mapping[str, Any] | None
+) -> Uniqueness:
     """The verdict from what listIndexes and ``config.collections`` say. Pure."""
     keys = tuple(shard_key) if shard_key is not None else None
     found = next((index for index in indexes if is_unique_on(index, field)), None)
@@ -65,12 +68,12 @@ def judge_uniqueness(field: str, indexes: list[Mapping[str, Any]], shard_key: Ma
 
 def verify_unique(collection: Collection[Any], field: str) -> Uniqueness:
     """Whether the database keeps ``field`` unique over the whole collection."""
-    return run(_verify(fit(collection, asynchronous=False), field))
+    return run(_verify(prepare(collection, asynchronous=False), field))
 
 
 async def verify_unique_async(collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any], field: str) -> Uniqueness:
     """:func:`verify_unique` for asynchronous clients."""
-    return await run_async(_verify(fit(collection, asynchronous=True), field))
+    return await run_async(_verify(prepare(collection, asynchronous=True), field))
 
 
 def ensure_unique(collection: Collection[Any], field: str) -> Uniqueness:
@@ -78,27 +81,27 @@ def ensure_unique(collection: Collection[Any], field: str) -> Uniqueness:
 
     Raises NotUnique where documents repeat a value already, or where the shard key forbids it.
     """
-    return run(_ensure(fit(collection, asynchronous=False), field))
+    return run(_ensure(prepare(collection, asynchronous=False), field))
 
 
 async def ensure_unique_async(collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any], field: str) -> Uniqueness:
     """:func:`ensure_unique` for asynchronous clients."""
-    return await run_async(_ensure(fit(collection, asynchronous=True), field))
+    return await run_async(_ensure(prepare(collection, asynchronous=True), field))
 
 
-def _verify(collection: Any, field: str) -> Steps[Uniqueness]:
-    where = f"{name_of(collection)}.{clean(field)}"
-    patience = Patience(Deadlines())
-    indexes = yield from asked(Call(collection, "list_indexes", listing=True), where=where, patience=patience)
-    shard_key = yield from _shard_key(collection, patience)
+def _verify(collection: Documents, field: str) -> Steps[Uniqueness]:
+    field_name(field, "field")
+    budget = RetryBudget(Deadlines(), collection.database.client)
+    indexes = yield from read_with_retry(collection.list_indexes, where=place(collection, field), budget=budget)
+    shard_key = yield from _shard_key(collection, budget)
     return judge_uniqueness(field, indexes, shard_key)
 
 
-def _shard_key(collection: Any, patience: Patience) -> Steps[Mapping[str, Any] | None]:
+def _shard_key(collection: Documents, budget: RetryBudget) -> Steps[Mapping[str, Any] | None]:
     """The shard key as ``config.collections`` has it. It exists on a sharded cluster only."""
     config = collection.database.client.config.get_collection("collections", read_preference=ReadPreference.PRIMARY)
     try:
-        row = yield Call(config, "find_one", ({"_id": collection.full_name},), seconds=patience.call_seconds())
+        row = yield from call(lambda: config.find_one(by_id(collection.full_name)), budget.call_seconds())
     except OperationFailure as error:
         if error.code == _UNAUTHORIZED:
             return None
@@ -111,19 +114,19 @@ def _shard_key(collection: Any, patience: Patience) -> Steps[Mapping[str, Any] |
     return key
 
 
-def _ensure(collection: Any, field: str) -> Steps[Uniqueness]:
+def _ensure(collection: Documents, field: str) -> Steps[Uniqueness]:
     found = yield from _verify(collection, field)
     if found.kept:
         return found
-    where = f"{name_of(collection)}.{clean(field)}"
+    where = place(collection, field)
     try:
-        yield Call(collection, "create_index", ([(field, 1)],), seconds=_BUILD_SECONDS, options={"unique": True})
+        yield from call(lambda: collection.create_index([(field, 1)], unique=True), _BUILD_SECONDS)
     except PyMongoError as error:
-        said = clean(str(error), 200)
-        if judge(error) is Outcome.DUPLICATE:
-            raise NotUnique(f"{where} holds a value twice already.", said) from error
+        reason = clean(str(error), 200)
+        if classify(error) is Outcome.DUPLICATE:
+            raise NotUnique(f"{where} holds a value twice already.", reason) from error
         if isinstance(error, OperationFailure):
-            raise NotUnique(f"The server cannot keep {where} unique.", said) from error
+            raise NotUnique(f"The server cannot keep {where} unique.", reason) from error
         raise out_of_time(error, where, 0) from error
     found = yield from _verify(collection, field)
     if not found.kept:

@@ -1,0 +1,138 @@
+"""What both caches share: everything but waiting and fetching."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from tallyglass.allocate.cache.buffer import Buffer
+from tallyglass.allocate.cache.step_size import StepSize, step_size
+from tallyglass.allocate.engine.attempts import outer_seconds
+from tallyglass.allocate.engine.checks import seconds
+from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
+from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
+from tallyglass.allocate.errors import AllocationError, AllocationTimeout
+
+S = TypeVar("S")
+W = TypeVar("W")
+
+LOOK_AGAIN = 0.25
+"""Seconds after which one who waits looks whether the fetch that it waits for is still alive."""
+
+
+class CacheBase(Uncopyable, Generic[S, W]):
+    """A cache over the source S, with waiters of type W.
+
+    ``_line`` holds the waiters in the order in which they came. That a fetch is under way is never noted in a flag: it
+    is asked of the thread or task that does it, so that one that died is replaced.
+    """
+
+    def __init__(
+        self,
+        source: S,
+        *,
+        step: int | StepSize | None = None,
+        ahead: float = 1.0,
+        patience: float = 30.0,
+        on_event: Hook | None = None,
+    ) -> None:
+        self._source: Any = source
+        self._step = step
+        self._space: int | None = getattr(source, "space", None)
+        step_size(step, self._space)
+        if not isinstance(ahead, (int, float)) or not 0 <= ahead <= 1:
+            raise ValueError("ahead is a share of one step, from 0 to 1")
+        self._ahead = ahead
+        self._patience = seconds(patience, "patience", zero=True)
+        self._meter = Meter(on_event, f"{type(self).__name__} over {getattr(source, 'name', type(source).__name__)}")
+        self._stopped: AllocationError | None = None
+        self.reset_after_fork()
+        register_for_fork(self)
+
+    def reset_after_fork(self) -> None:
+        """Start empty in the child of a fork: the ids in memory are the parent's."""
+        self._buffer = Buffer()
+        self._fast: Iterator[int] = self._buffer.fast
+        self._line: deque[W] = deque()
+        self._steps = step_size(self._step, self._space)
+        self._stalled = False
+        self._meter.reset()
+
+    @property
+    def name(self) -> str:
+        """How events and log messages name this cache."""
+        return self._meter.name
+
+    def stats(self) -> Stats:
+        """What this cache and its source did in this process."""
+        held = self._buffer.held()
+        own = self._meter.stats()
+        source: Stats = self._source.stats()
+        return replace(
+            source,
+            issued=own.issued + self._buffer.added - held - self._buffer.dropped,
+            burned=own.burned + source.burned,
+            cached=held,
+            in_flight=int(self._is_fetching()),
+            waiters=sum(self._waits(waiter) for waiter in tuple(self._line)),
+            stalls=own.stalls,
+            step=self._steps.current(),
+        )
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._stopped else f"{self._buffer.held()} ids in memory"
+        return f"<{self.name}, {state}, step {self._steps.current()}>"
+
+    def _is_fetching(self) -> bool:
+        raise NotImplementedError
+
+    def _waits(self, waiter: W) -> bool:
+        raise NotImplementedError
+
+    def _is_low(self) -> bool:
+        """Whether it is time to fetch ahead. True at first use too."""
+        return self._buffer.ahead() <= math.ceil(self._steps.current() * self._ahead)
+
+    def _next_size(self) -> int:
+        """The size of the fetch that starts now."""
+        stalled, self._stalled = self._stalled or bool(self._line), False
+        before = self._steps.current()
+        size = self._steps.next_step(time.monotonic(), stalled=stalled)
+        if size != before:
+            self._meter.emit(EventKind.STEP, size)
+        return size
+
+    def _store(self, ids: range) -> None:
+        """Take in what a fetch brought, or burn it where nothing is handed out any more."""
+        if self._stopped is None:
+            self._buffer.add(ids)
+        elif ids:
+            self._meter.emit(EventKind.BURNED, len(ids), note="no longer handed out", burned=len(ids))
+
+    def _stop(self, error: AllocationError, note: str) -> None:
+        """Hand out nothing any more, and burn what is in memory."""
+        self._stopped = error
+        burned = self._buffer.drop()
+        if burned:
+            self._meter.emit(EventKind.BURNED, burned, note=note, burned=burned)
+
+    def _give_back(self, ids: list[int]) -> None:
+        """Ids that did not reach their caller: the next ones to go, or burned where nothing goes any more."""
+        if self._stopped is None:
+            self._buffer.give_back(ids)
+        elif ids:
+            lost = len(ids)
+            self._meter.emit(EventKind.BURNED, lost, note="taken by a call that failed", burned=lost, issued=-lost)
+
+    def _patience_left(self) -> float:
+        """How long a caller waits: its patience, or what its own ``pymongo.timeout`` leaves."""
+        return max(0.0, min(self._patience, outer_seconds()))
+
+    def _timed_out(self, waited: float) -> AllocationTimeout:
+        return AllocationTimeout(
+            f"No id arrived within {waited:.3g} s.", "The server is slow or away; the fetch goes on."
+        )

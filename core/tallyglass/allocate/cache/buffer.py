@@ -1,0 +1,139 @@
+"""The ids in memory: ranges in a row, consumed from the front by any number of threads, without a lock. Pure.
+
+A range is kept as a chain of pieces, each a range iterator. CPython's global lock makes one step of such an iterator
+atomic, and so is each link from one piece to the next: whoever takes an id does so in a single step that neither
+another thread nor a signal handler can split. What can be skipped by an exception from a signal handler is the way of
+that one id to its caller: it is lost, and nothing else.
+
+On a free-threaded build, where two threads may get the same element from one iterator, pieces are queues instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from operator import length_hint
+from typing import Final
+
+FREE_THREADED: Final = not getattr(sys, "_is_gil_enabled", lambda: True)()
+_PIECES: Final = 16
+
+
+class SharedIds:
+    """An iterator over ids that several threads may step at once on a build without a global lock."""
+
+    __slots__ = ("_ids",)
+
+    def __init__(self, ids: range) -> None:
+        self._ids = deque(ids)
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        try:
+            return self._ids.popleft()
+        except IndexError:
+            raise StopIteration from None
+
+    def __length_hint__(self) -> int:
+        return len(self._ids)
+
+
+class _Piece:
+    __slots__ = ("before", "following", "ids")
+
+    def __init__(self, ids: range, before: int) -> None:
+        self.ids: Iterator[int] = SharedIds(ids) if FREE_THREADED else iter(ids)
+        self.before = before
+        self.following: _Piece | None = None
+
+
+class Buffer:
+    """Ids in memory. Any thread may take; one thread at a time may :meth:`add`.
+
+    ``added`` counts the ids that ever came in, ``dropped`` those that were thrown away. ``fast`` is the iterator of
+    the piece that is being consumed: a shortcut for the caller's hot path, that may run dry at any moment.
+    """
+
+    def __init__(self) -> None:
+        self._piece = self._last = _Piece(range(0), 0)
+        self._returned: deque[int] = deque()
+        self.fast = self._piece.ids
+        self.added = 0
+        self.dropped = 0
+
+    def take(self) -> int | None:
+        """One id; None when there is none. Ids that were given back go first."""
+        if self._returned:
+            try:
+                return self._returned.popleft()
+            except IndexError:
+                pass
+        while True:
+            piece = self._piece
+            for value in piece.ids:
+                self.fast = piece.ids
+                return value
+            if piece.following is None:
+                return None
+            # Another thread may be further on, and this sets the place back: to pieces that are used up, and from
+            # which the way forward is the same.
+            self._piece = piece.following
+
+    def take_up_to(self, n: int) -> list[int]:
+        """At most ``n`` ids from the piece that is being consumed: fast, and perhaps none."""
+        return list(itertools.islice(self._piece.ids, n))
+
+    def add(self, ids: range) -> None:
+        """Append a range. It becomes visible to those who take in one assignment."""
+        size = max(1, math.ceil(len(ids) / _PIECES))
+        first = last = None
+        for at in range(0, len(ids), size):
+            piece = _Piece(ids[at : at + size], self.added + at)
+            if last is None:
+                first = piece
+            else:
+                last.following = piece
+            last = piece
+        if last is not None:
+            self.added += len(ids)
+            previous, self._last = self._last, last
+            previous.following = first
+
+    def give_back(self, ids: Iterable[int]) -> None:
+        """Ids that nobody received after all; they are the next to go."""
+        self._returned.extend(ids)
+
+    def ahead(self) -> int:
+        """Roughly how many ids are left: exact when a piece is begun, less by what was taken from it since."""
+        return self.added - self._piece.before
+
+    def held(self) -> int:
+        """How many ids are in memory."""
+        return sum(length_hint(piece.ids) for piece in self._chain()) + len(self._returned)
+
+    def drop(self) -> int:
+        """Throw all ids away; how many there were."""
+        gone = sum(_exhaust(piece.ids) for piece in self._chain())
+        while self._returned:
+            self._returned.popleft()
+            gone += 1
+        self.dropped += gone
+        return gone
+
+    def _chain(self) -> Iterator[_Piece]:
+        piece: _Piece | None = self._piece
+        while piece is not None:
+            yield piece
+            piece = piece.following
+
+
+def _exhaust(ids: Iterator[int]) -> int:
+    """Step an iterator to its end; how many elements this did get, others may have got some of the last ones."""
+    steps = itertools.count()
+    deque(zip(ids, steps, strict=False), maxlen=0)
+    return next(steps)

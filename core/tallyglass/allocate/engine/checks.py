@@ -1,0 +1,84 @@
+"""Arguments are checked where they are given, so that a mistake is one sentence at the call and reaches no server."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import bson
+from bson.errors import InvalidDocument
+from bson.regex import Regex
+
+from tallyglass.text import clean
+
+INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
+JAVASCRIPT_MAX: Final = 2**53 - 1
+"""The largest integer that a JavaScript number keeps exactly."""
+
+
+def whole(value: object, name: str, *, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
+    """``value`` as an int from ``low`` to ``high``. Raises TypeError or ValueError, naming the argument."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
+    number = operator.index(value)
+    if not low <= number <= high:
+        raise ValueError(f"{name} must be {_bounds(low, high)}, not {number}")
+    return number
+
+
+def seconds(value: object, name: str, *, zero: bool = False) -> float:
+    """``value`` as a finite number of seconds above 0 (or 0, with ``zero``). Raises TypeError or ValueError."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
+    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        raise ValueError(f"{name} must be a finite number of seconds {'from' if zero else 'above'} 0, not {value}")
+    return float(value)
+
+
+def field_name(name: object, argument: str, *, dotted: bool = True) -> str:
+    """The name of a document field: no operator, no empty part. Raises TypeError or ValueError."""
+    if not isinstance(name, str):
+        raise TypeError(f"{argument} must be a field name, not {type(name).__name__}")
+    parts = name.split(".") if dotted else [name]
+    if any(not part or part.startswith("$") or "\0" in part or "." in part for part in parts):
+        kind = "field names joined by dots" if dotted else "one field name without dots"
+        raise ValueError(f"{argument} must be {kind}, none of them empty or beginning with $, not {clean(repr(name))}")
+    return name
+
+
+def key(value: object, argument: str = "key") -> object:
+    """A value that can be a document's ``_id``, and cannot be read as an operator. Raises TypeError or ValueError."""
+    if value is None or isinstance(value, (list, tuple, re.Pattern, Regex)):
+        raise TypeError(f"{argument} must be a value that can be an _id, not {type(value).__name__}")
+    _refuse_operators(value, argument)
+    try:
+        bson.encode({"_id": value})
+    except (InvalidDocument, OverflowError) as error:
+        raise TypeError(f"{argument} cannot be stored as an _id: {clean(str(error), 120)}") from error
+    return value
+
+
+def by_id(value: object) -> dict[str, Any]:
+    """The filter that matches this ``_id`` and nothing else, whatever the value looks like."""
+    return {"_id": {"$eq": value}}
+
+
+def _refuse_operators(value: object, argument: str) -> None:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if isinstance(name, str) and name.startswith("$"):
+                raise ValueError(f"{argument} holds {clean(repr(name), 40)}, which MongoDB would read as an operator")
+            _refuse_operators(inner, argument)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _refuse_operators(inner, argument)
+
+
+def _bounds(low: int, high: int) -> str:
+    if high == INT64_MAX:
+        return "an integer of 64 bits" if low == INT64_MIN else f"at least {low} and fit into 64 bits"
+    return f"from {low} to {high}"

@@ -1,0 +1,43 @@
+"""Ids are never taken inside a transaction: its abort would take the increment back after the ids were used."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any, Final
+
+from pymongo.asynchronous import client_session as asynchronous
+from pymongo.synchronous import client_session as synchronous
+
+from tallyglass.allocate.errors import TransactionRefused
+
+_MODULES: Final = (synchronous, asynchronous)
+_SESSIONS: Final = (synchronous.ClientSession, asynchronous.AsyncClientSession)
+
+
+def refuse_transaction(session: Any) -> None:
+    """Raise TransactionRefused for a session that is in a transaction."""
+    if session is not None and session.in_transaction:
+        raise TransactionRefused(
+            "This session is in a transaction, and ids are never taken inside one.",
+            "An abort would take the increment back after its ids were used. Take the ids before the transaction.",
+        )
+
+
+def refuse_bound_transaction() -> None:
+    """The same for the session that PyMongo binds to a context (``with session.bind():``) and then uses implicitly."""
+    for session in _bound_sessions():
+        refuse_transaction(session)
+
+
+def _bound_sessions() -> Iterator[Any]:
+    variables = [getattr(module, "_SESSION", None) for module in _MODULES]
+    if all(isinstance(variable, ContextVar) for variable in variables):
+        for variable in variables:
+            assert isinstance(variable, ContextVar)
+            yield variable.get(None)
+    elif hasattr(_SESSIONS[0], "bind"):
+        # The variable is not public, and this version of the driver calls it otherwise: any of the driver's
+        # sessions that a context variable holds may be the bound one.
+        yield from (value for value in contextvars.copy_context().values() if isinstance(value, _SESSIONS))

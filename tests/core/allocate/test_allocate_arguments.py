@@ -1,0 +1,191 @@
+"""Mistakes in arguments are one sentence at the call; allocators cannot be copied; repr and logs name them."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import logging
+import pickle
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from bson import Int64
+from bson.regex import Regex
+from pymongo import AsyncMongoClient, MongoClient
+
+from tallyglass.allocate import (
+    MANUAL,
+    Adaptive,
+    AsyncCached,
+    AsyncCounter,
+    AsyncPool,
+    Cached,
+    Counter,
+    Deadlines,
+    Fixed,
+    Layout,
+    MaxPlusOne,
+    NumberSpace,
+    Pool,
+    PoolLayout,
+    ProxiedInsert,
+    RandomIds,
+    Semantics,
+    Uuid7,
+    advance_to,
+)
+from tallyglass.allocate.engine.meter import EventKind, Meter
+
+CLIENT: MongoClient[Any] = MongoClient(connect=False)
+DB = CLIENT.shop
+COUNTER = Counter(DB.counters, "orders")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: COUNTER.take(1.5),  # type: ignore[arg-type]
+        lambda: COUNTER.take(0),
+        lambda: COUNTER.take(2**63),
+        lambda: COUNTER.take(True),
+        lambda: COUNTER.take_up_to(-1),
+        lambda: COUNTER.create(first=1.5),  # type: ignore[arg-type]
+        lambda: COUNTER.create(first=-(2**63)),
+        lambda: advance_to(COUNTER, 1.5),  # type: ignore[arg-type]
+        lambda: advance_to(COUNTER, 2**63 + 1),
+        lambda: Counter(DB.counters, "x", highest=1e6),  # type: ignore[arg-type]
+        lambda: Pool(DB.pool).take(2.0),  # type: ignore[arg-type]
+        lambda: PoolLayout(documents=1.5),  # type: ignore[arg-type]
+        lambda: PoolLayout(maximum="$max"),
+        lambda: Cached(COUNTER, step=2**63),
+        lambda: Cached(COUNTER, step=0),
+        lambda: Cached(COUNTER, step="10"),  # type: ignore[arg-type]
+        lambda: Cached(COUNTER, patience=-1),
+        lambda: Cached(COUNTER, patience=float("nan")),
+        lambda: Cached(COUNTER, patience=None),  # type: ignore[arg-type]
+        lambda: Cached(COUNTER, ahead=2),
+        lambda: Cached(COUNTER).take(1.5),  # type: ignore[arg-type]
+        lambda: Cached(COUNTER).take(-3),
+        lambda: Fixed(1.5),  # type: ignore[arg-type]
+        lambda: Adaptive(seconds=float("inf")),
+        lambda: Adaptive(least=5, most=4),
+        lambda: Deadlines(total=float("nan")),
+        lambda: Deadlines(1, 2),
+        lambda: NumberSpace(0.5, 9),  # type: ignore[arg-type]
+        lambda: NumberSpace(0, 2**70),
+        lambda: RandomIds(DB.cards, "number", NumberSpace(0, 9), tries=0),
+        lambda: RandomIds(DB.cards, "a.b", NumberSpace(0, 9)),
+        lambda: MaxPlusOne(DB.low, first=1.5),  # type: ignore[arg-type]
+        lambda: MaxPlusOne(DB.low, "$where"),
+        lambda: ProxiedInsert(DB.reserved, DB.target, "$where"),
+        lambda: ProxiedInsert(DB.reserved, DB.target, "number").insert({"number": {"$gt": 0}}),
+        lambda: Layout("next", Semantics.LAST, first=0.5),  # type: ignore[arg-type]
+    ],
+)
+def test_a_mistake_is_named_at_the_call(call: Callable[[], object]) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^\w.* (must|do not|cannot|share|needs|holds)\b.*"):
+        call()
+    assert COUNTER.stats().issued == 0
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"$regex": "^secret"},
+        {"a": {"$gt": ""}},
+        {"a": [{"$ne": 1}]},
+        re.compile("x"),
+        Regex("x"),
+        ["x"],
+        None,
+        object(),
+        {"a": {1, 2}},
+        2**64,
+    ],
+    ids=str,
+)
+def test_a_key_is_never_an_operator(key: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="key"):
+        Counter(DB.counters, key)
+
+
+@pytest.mark.parametrize("key", ["orders", 7, Int64(7), b"x", {"db": "shop", "coll": "x"}, datetime.date.max, 1.5])
+def test_keys_that_a_document_can_have(key: object) -> None:
+    if isinstance(key, datetime.date):
+        key = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    assert Counter(DB.counters, key).core.key == key
+
+
+@pytest.mark.parametrize("field", ["$where", "a.$b", "a..b", "", ".a", "a.", "_id", "_id.x", "a\0b"])
+def test_a_field_is_never_an_operator(field: str) -> None:
+    with pytest.raises(ValueError, match="field"):
+        Layout(field, Semantics.LAST)
+    with pytest.raises(ValueError, match="extra"):
+        Layout("next", Semantics.LAST, extra={field: 1})
+
+
+def test_extra_fields_leave_the_number_alone() -> None:
+    with pytest.raises(ValueError, match="extra"):
+        Layout("auto.seq", Semantics.LAST, extra={"auto": 1})
+    assert Layout("auto.seq", Semantics.LAST, extra={"name": "x"}).new_document("k", 1)["name"] == "x"
+
+
+ALLOCATORS = [
+    COUNTER,
+    COUNTER.core,
+    Pool(DB.pool),
+    Cached(COUNTER),
+    RandomIds(DB.cards, "number", NumberSpace(0, 9)),
+    MaxPlusOne(DB.low),
+    ProxiedInsert(DB.reserved, DB.target, "number"),
+    Uuid7(),
+]
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_no_allocator_can_be_copied(allocator: object, duplicate: Callable[[object], object]) -> None:
+    with pytest.raises(TypeError, match="Make another one over the same counter"):
+        duplicate(allocator)
+
+
+async def test_no_asynchronous_allocator_can_be_copied() -> None:
+    async with AsyncMongoClient[Any](connect=False) as client:
+        counter = AsyncCounter(client.shop.counters, "orders")
+        for allocator in (counter, AsyncPool(client.shop.pool), AsyncCached(counter)):
+            with pytest.raises(TypeError, match="cannot be copied"):
+                copy.copy(allocator)
+
+
+def test_repr_and_events_name_the_allocator(caplog: pytest.LogCaptureFixture) -> None:
+    assert repr(COUNTER) == "<Counter shop.counters 'orders'>"
+    assert repr(Cached(COUNTER, step=7)) == "<Cached over shop.counters 'orders', 0 ids in memory, step 7>"
+    seen: list[Any] = []
+    meter = Meter(seen.append, "shop.counters 'orders'")
+    with caplog.at_level(logging.DEBUG, "tallyglass.allocate"):
+        meter.emit(EventKind.BURNED, 5, note="WTimeoutError")
+        meter.emit(EventKind.BURNED, 5, note="closed")
+        meter.emit(EventKind.FETCHED, 5)
+        meter.emit(EventKind.REWOUND, 7)
+    assert [event.name for event in seen] == ["shop.counters 'orders'"] * 4
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "shop.counters 'orders': burned, 5 ids: WTimeoutError"),
+        ("INFO", "shop.counters 'orders': burned, 5 ids: closed"),
+        ("ERROR", "shop.counters 'orders': rewound, 7 ids"),
+    ]
+
+
+def test_a_hook_that_raises_is_logged_and_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def hook(event: object) -> None:
+        raise RuntimeError("the application's mistake")
+
+    meter = Meter(hook, "x")
+    meter.emit(EventKind.FETCHED, 1, fetches=1)
+    assert meter.stats().fetches == 1
+    assert "hook raised" in caplog.text
+
+
+def test_layouts_of_the_library_are_valid() -> None:
+    assert MANUAL.new_document("k", 1) == {"next": Int64(0)}
