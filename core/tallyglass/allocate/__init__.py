@@ -3,12 +3,17 @@
 =====================  =====================================================================================
 :class:`Cached`        from memory, fetched ahead, over a :class:`Counter` or a :class:`Pool`: the usual choice
 :class:`Counter`       one counter document: one id or a range a call
+:class:`Counters`      counters by tenant, kind and period, created by their first use
 :class:`Pool`          many counter documents, each with its own span
+:class:`GaplessInsert` numbers without a gap, as for invoices: in the transaction of the insert
 :class:`RandomIds`     random numbers kept apart by a unique index
 :class:`MaxPlusOne`    the largest id plus one, inserted if not present
 :func:`new_uuid`       UUIDs of version 1, 4 and 7; :func:`new_binary` as BSON
 :func:`new_object_id`  ObjectIds
 =====================  =====================================================================================
+
+``tallyglass.allocate.format`` writes numbers as people see them; ``tallyglass.allocate.observe`` exports what
+allocators do to Prometheus and OpenTelemetry.
 
 Each class has an ``Async`` twin with the same methods, for AsyncMongoClient and Motor. No strategy hands out an id
 twice: across threads, tasks, processes, forks, crashes, failovers, retries and timeouts. Ids may be left out
@@ -43,6 +48,7 @@ from tallyglass.allocate.errors import (
     WrongEventLoop,
 )
 from tallyglass.allocate.insert.absent import AsyncMaxPlusOne, MaxPlusOne
+from tallyglass.allocate.insert.gapless import AsyncGaplessInsert, GaplessInsert
 from tallyglass.allocate.insert.proxy import AsyncProxiedInsert, ProxiedInsert
 from tallyglass.allocate.insert.random_ids import AsyncRandomIds, Fill, NumberSpace, RandomIds
 from tallyglass.allocate.insert.unique import (
@@ -57,6 +63,7 @@ from tallyglass.allocate.object_ids import new_object_id
 from tallyglass.allocate.pool import AsyncPool, Pool
 from tallyglass.allocate.pool_map import PoolLayout
 from tallyglass.allocate.repair import Drift, advance_to, advance_to_async, verify, verify_async
+from tallyglass.allocate.scopes import AsyncCounters, Counters
 from tallyglass.allocate.uuids import Uuid7, Version, new_binary, new_uuid, read_uuid, to_binary
 from tallyglass.counters.snapshot import Semantics
 
@@ -73,6 +80,8 @@ __all__ = [
     "AllocatorClosed",
     "AsyncCached",
     "AsyncCounter",
+    "AsyncCounters",
+    "AsyncGaplessInsert",
     "AsyncMaxPlusOne",
     "AsyncPool",
     "AsyncProxiedInsert",
@@ -84,6 +93,7 @@ __all__ = [
     "CounterMissing",
     "CounterRewound",
     "CounterTypeError",
+    "Counters",
     "Deadlines",
     "Drift",
     "Event",
@@ -91,6 +101,7 @@ __all__ = [
     "Exhausted",
     "Fill",
     "Fixed",
+    "GaplessInsert",
     "Hook",
     "Layout",
     "MaxPlusOne",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -108,9 +108,9 @@ async def run_async(steps: Steps[T]) -> T:
         steps.close()
 
 
-async def finish(steps: Steps[T]) -> T:
-    """:func:`run_async` to the end, even where the caller is cancelled: for steps that must not stop half-way."""
-    return await _shielded(asyncio.ensure_future(run_async(steps)))
+async def to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, even where the caller is cancelled: for what must not stop half-way."""
+    return await _shielded(asyncio.ensure_future(coroutine))
 
 
 _abandoned: set[asyncio.Future[Any]] = set()

@@ -1,0 +1,27 @@
+"""Numbers as people see them: prefix, date, zero padding, base 32, check digits, short codes.
+
+``NumberFormat`` describes the text; ``Formatted`` puts it over any allocator. What was formatted can be parsed again,
+and a check digit finds typing errors. Needs the extra ``format`` (python-stdnum and sqids).
+"""
+
+from __future__ import annotations
+
+from tallyglass.allocate.format.bodies import Body, Crockford, Digits, ShortCode
+from tallyglass.allocate.format.check_digits import CheckDigit, Damm, Luhn, Mod97
+from tallyglass.allocate.format.formatted import AsyncFormatted, Formatted
+from tallyglass.allocate.format.number_format import NumberFormat, Parsed
+
+__all__ = [
+    "AsyncFormatted",
+    "Body",
+    "CheckDigit",
+    "Crockford",
+    "Damm",
+    "Digits",
+    "Formatted",
+    "Luhn",
+    "Mod97",
+    "NumberFormat",
+    "Parsed",
+    "ShortCode",
+]

@@ -1,0 +1,54 @@
+"""Formatted numbers over any allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from typing import Protocol
+
+from tallyglass.allocate.engine.forking import Uncopyable
+from tallyglass.allocate.format.number_format import NumberFormat
+
+
+class _Numbers(Protocol):
+    def next(self) -> int: ...
+    def take(self, n: int) -> Iterable[int]: ...
+
+
+class _AsyncNumbers(Protocol):
+    async def next(self) -> int: ...
+    async def take(self, n: int) -> Iterable[int]: ...
+
+
+class Formatted(Uncopyable):
+    """Numbers of ``allocator`` (a Cached, Counter or Pool) in ``number_format``."""
+
+    def __init__(self, allocator: _Numbers, number_format: NumberFormat) -> None:
+        self._allocator = allocator
+        self.format = number_format
+
+    def next(self, when: date | None = None) -> str:
+        """The next number, dated ``when`` (default: today, UTC)."""
+        return self.format.format(self._allocator.next(), when)
+
+    def take(self, n: int, when: date | None = None) -> list[str]:
+        """``n`` numbers, all of the same date."""
+        day = when or datetime.now(UTC)
+        return [self.format.format(number, day) for number in self._allocator.take(n)]
+
+
+class AsyncFormatted(Uncopyable):
+    """:class:`Formatted` for an AsyncCached, AsyncCounter or AsyncPool."""
+
+    def __init__(self, allocator: _AsyncNumbers, number_format: NumberFormat) -> None:
+        self._allocator = allocator
+        self.format = number_format
+
+    async def next(self, when: date | None = None) -> str:
+        """The next number, dated ``when`` (default: today, UTC)."""
+        return self.format.format(await self._allocator.next(), when)
+
+    async def take(self, n: int, when: date | None = None) -> list[str]:
+        """``n`` numbers, all of the same date."""
+        day = when or datetime.now(UTC)
+        return [self.format.format(number, day) for number in await self._allocator.take(n)]

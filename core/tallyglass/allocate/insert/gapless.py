@@ -1,0 +1,345 @@
+"""Numbers without a gap, as for invoices: the counter is incremented in the transaction that inserts the document.
+
+Either both happen or neither does, so that no number is ever missing and none is used twice. The price is that
+inserts of one scope happen one after another: each waits for the transaction before it, or is tried again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+from pymongo import ReadPreference, ReturnDocument
+from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
+
+from tallyglass.allocate.engine.attempts import (
+    Deadlines,
+    RetryBudget,
+    call_with_retry,
+    out_of_time,
+    read_with_retry,
+    refused,
+)
+from tallyglass.allocate.engine.checks import by_id, field_name
+from tallyglass.allocate.engine.checks import key as checked_key
+from tallyglass.allocate.engine.forking import Uncopyable
+from tallyglass.allocate.engine.handles import MAJORITY, Documents, prepare
+from tallyglass.allocate.engine.loops import HomeLoop
+from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
+from tallyglass.allocate.engine.steps import Steps, call, run, run_async, to_its_end
+from tallyglass.allocate.errors import AllocationError, AllocationRefused, AllocationUnknown, NotUnique
+from tallyglass.allocate.insert.insertion import place
+from tallyglass.allocate.layout import MANUAL, number_in
+from tallyglass.text import clean
+
+if TYPE_CHECKING:
+    from motor.motor_asyncio import AsyncIOMotorCollection
+    from pymongo.asynchronous.collection import AsyncCollection
+    from pymongo.client_session import ClientSession
+    from pymongo.collection import Collection
+
+_TRANSIENT = "TransientTransactionError"
+_UNKNOWN_COMMIT = "UnknownTransactionCommitResult"
+_NO_TRANSACTIONS = 20
+
+
+class _Core(Uncopyable):
+    """The steps of each operation. ``session`` belongs to the shell, which ends it whatever happens."""
+
+    def __init__(
+        self,
+        counters: Documents,
+        target: Documents,
+        field: str,
+        within: Sequence[str],
+        deadlines: Deadlines | None,
+        on_event: Hook | None,
+    ) -> None:
+        if isinstance(within, str):
+            raise TypeError("within must be a sequence of field names, not one string")
+        self.counters = counters
+        self.target = target
+        self.field = field_name(field, "field", dotted=False)
+        self.within = tuple(field_name(name, "within", dotted=False) for name in within)
+        self.where = place(target, field)
+        self.meter = Meter(on_event, self.where)
+        self._deadlines = deadlines or Deadlines()
+        self._proven = False
+
+    def key(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The ``_id`` of the counter that numbers this document."""
+        missing = [name for name in self.within if name not in document]
+        if missing:
+            raise ValueError(f"the document has no {missing[0]!r}, which its number depends on")
+        scope = {name: checked_key(document[name], name) for name in self.within}
+        return {"numbers": f"{self.target.full_name}.{self.field}", **scope}
+
+    def create(self) -> Steps[None]:
+        index = [(name, 1) for name in (*self.within, self.field)]
+        yield from call_with_retry(
+            lambda: self.target.create_index(index, unique=True), where=self.where, budget=self._budget()
+        )
+
+    def insert(self, document: Mapping[str, Any], session: ClientSession) -> Steps[int]:
+        """Insert a copy of the document with the next number; that number."""
+        budget, key = self._budget(), self.key(document)
+        if not self._proven:
+            yield from self._require_index(budget)
+            self._proven = True
+        filled = {"_id": ObjectId(), **document}
+        unsure = "_id" in document
+        while True:
+            try:
+                number = yield from self._transaction(key, filled, session, budget)
+            except PyMongoError as error:
+                found = yield from self._after(error, filled, document, unsure, budget)
+                if found is not None:
+                    return found
+                unsure = unsure or error.has_error_label(_UNKNOWN_COMMIT)
+                pause = budget.pause()
+                if pause is None:
+                    raise self._out_of_time(error) from error
+                self.meter.emit(EventKind.RETRIED, note=type(error).__name__, retries=1)
+            else:
+                self.meter.add(issued=1)
+                return number
+            yield pause
+
+    def _budget(self) -> RetryBudget:
+        return RetryBudget(self._deadlines, self.target.database.client)
+
+    def _transaction(
+        self, key: dict[str, Any], filled: dict[str, Any], session: ClientSession, budget: RetryBudget
+    ) -> Steps[int]:
+        try:
+            yield from call(
+                lambda: session.start_transaction(
+                    ReadConcern("snapshot"), MAJORITY, read_preference=ReadPreference.PRIMARY
+                ),
+                budget.call_seconds(),
+            )
+            number = yield from self._next_number(key, session, budget)
+            numbered = {**filled, self.field: Int64(number)}
+            yield from call(lambda: self.target.insert_one(numbered, session=session), budget.call_seconds())
+            yield from self._commit(session, budget)
+        except (PyMongoError, AllocationError):
+            if session.in_transaction:
+                yield from call(session.abort_transaction, budget.call_seconds())
+            raise
+        return number
+
+    def _next_number(self, key: dict[str, Any], session: ClientSession, budget: RetryBudget) -> Steps[int]:
+        # A number of the wrong type is found in the reply, and the transaction takes its increment back.
+        document: dict[str, Any] | None = yield from call(
+            lambda: self.counters.find_one_and_update(
+                by_id(key),
+                {"$inc": {MANUAL.field: Int64(1)}},
+                upsert=True,
+                return_document=ReturnDocument.AFTER,
+                session=session,
+            ),
+            budget.call_seconds(),
+        )
+        return number_in(MANUAL, document or {}, self.where)
+
+    def _commit(self, session: ClientSession, budget: RetryBudget) -> Steps[None]:
+        """Commit, again and again while it is unknown whether that happened: it happens once at most."""
+        while True:
+            try:
+                yield from call(session.commit_transaction, budget.call_seconds())
+            except PyMongoError as error:
+                if not error.has_error_label(_UNKNOWN_COMMIT):
+                    raise
+                pause = budget.pause()
+                if pause is None:
+                    raise
+                self.meter.emit(EventKind.RETRIED, note=type(error).__name__, retries=1)
+            else:
+                return
+            yield pause
+
+    def _after(
+        self,
+        error: PyMongoError,
+        filled: dict[str, Any],
+        document: Mapping[str, Any],
+        unsure: bool,
+        budget: RetryBudget,
+    ) -> Steps[int | None]:
+        """The number, where the document turns out to be there already; None where another try may help."""
+        if isinstance(error, DuplicateKeyError):
+            pattern = (error.details or {}).get("keyPattern") or {}
+            if unsure and list(pattern) == ["_id"]:
+                number = yield from self._written(filled, document, budget)
+                if number is not None:
+                    return number
+            if set(pattern) == {*self.within, self.field}:
+                raise AllocationRefused(
+                    f"{self.where} holds the next number already.",
+                    "Somebody else numbers these documents, or the counter is behind: see repair.verify.",
+                    code=error.code,
+                ) from error
+            # A first use by two writers at once collides on the counter, whose own key has another _id.
+            if list(pattern) != ["_id"] or filled["_id"] == (error.details or {}).get("keyValue", {}).get("_id"):
+                raise refused(error, self.where) from error
+            return None
+        if error.has_error_label(_TRANSIENT) or error.has_error_label(_UNKNOWN_COMMIT):
+            return None
+        if isinstance(error, OperationFailure) and error.code == _NO_TRANSACTIONS:
+            raise AllocationRefused(
+                f"Numbers without gaps in {self.where} need transactions, which a standalone server does not have.",
+                "Make it a replica set, of one member if need be.",
+                code=error.code,
+            ) from error
+        raise refused(error, self.where) from error
+
+    def _written(self, filled: dict[str, Any], document: Mapping[str, Any], budget: RetryBudget) -> Steps[int | None]:
+        """The number of the document where it is this one: each field as it was given."""
+        found = yield from call_with_retry(
+            lambda: self.target.find_one(by_id(filled["_id"])), where=self.where, budget=budget
+        )
+        if found is None or any(found.get(name) != value for name, value in document.items()):
+            return None
+        number = found.get(self.field)
+        return int(number) if isinstance(number, int) else None
+
+    def _require_index(self, budget: RetryBudget) -> Steps[None]:
+        indexes = yield from read_with_retry(self.target.list_indexes, where=self.where, budget=budget)
+        wanted = {*self.within, self.field}
+        if any(set(index["key"]) == wanted and _covers_all(index) for index in indexes):
+            return
+        raise NotUnique(
+            f"No unique index on {clean(', '.join((*self.within, self.field)))} keeps {self.where} apart.",
+            "Call create() once.",
+        )
+
+    def _out_of_time(self, error: PyMongoError) -> Exception:
+        if error.has_error_label(_UNKNOWN_COMMIT):
+            return AllocationUnknown(
+                f"It is unknown whether the document was inserted into {self.where}.",
+                "Insert it again with the _id that it had: where it is there already, its number is returned.",
+            )
+        return out_of_time(error, self.where, 0)
+
+
+def _covers_all(index: Mapping[str, Any]) -> bool:
+    return bool(index.get("unique")) and "partialFilterExpression" not in index and not index.get("sparse")
+
+
+class GaplessInsert(Uncopyable):
+    """Insert documents numbered 1, 2, 3 ... without a gap, with a MongoClient. Thread-safe, fork-safe.
+
+    When to use: invoices and receipts, where a missing number has to be explained to an auditor.
+    Promise: the numbers of one scope are consecutive in the order of the commits, through crashes, failovers, retries
+    and commits whose outcome is unknown. ``within`` names the fields of the document that make its scope, such as
+    ``("tenant", "year")``: each combination counts from 1.
+    Not promised: a number that is deleted later leaves a gap; a number is known only after its insert.
+    Cost: one transaction a document; the inserts of one scope run one after another, so that more writers do not make
+    it faster. Needs a replica set or a sharded cluster.
+
+    ``counters`` holds one small document a scope, ``{_id: {numbers, <scope>}, next}``: the last number. Give documents
+    an ``_id`` of your own to make :meth:`insert` safe to repeat after AllocationUnknown.
+    """
+
+    def __init__(
+        self,
+        counters: Collection[Any],
+        target: Collection[Any],
+        field: str = "number",
+        *,
+        within: Sequence[str] = (),
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+    ) -> None:
+        self._core = _Core(
+            prepare(counters, asynchronous=False),
+            prepare(target, asynchronous=False),
+            field,
+            within,
+            deadlines,
+            on_event,
+        )
+
+    def create(self) -> None:
+        """Create the unique index on the scope and the number, if it is missing."""
+        run(self._core.create())
+
+    def insert(self, document: Mapping[str, Any]) -> int:
+        """Insert a copy of ``document`` with the next number of its scope; that number.
+
+        Raises NotUnique without the index of :meth:`create`; AllocationUnknown where it is unknown whether the document
+        is there; AllocationTimeout; AllocationRefused, as for another unique field that is taken.
+        """
+        with self._core.target.database.client.start_session() as session:
+            return run(self._core.insert(document, session))
+
+    def key(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The ``_id`` of the counter that numbers this document: to start it elsewhere with ``Counter.create``."""
+        return self._core.key(document)
+
+    def stats(self) -> Stats:
+        """What was done in this process."""
+        return self._core.meter.stats()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._core.where}>"
+
+
+class AsyncGaplessInsert(Uncopyable):
+    """:class:`GaplessInsert` for an AsyncMongoClient or Motor's AsyncIOMotorClient. Belongs to one event loop.
+
+    A cancelled :meth:`insert` goes on to its end, since stopping half-way would hold the counter until the server ends
+    the transaction.
+    """
+
+    def __init__(
+        self,
+        counters: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
+        target: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
+        field: str = "number",
+        *,
+        within: Sequence[str] = (),
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+    ) -> None:
+        self._core = _Core(
+            prepare(counters, asynchronous=True),
+            prepare(target, asynchronous=True),
+            field,
+            within,
+            deadlines,
+            on_event,
+        )
+        self._home = HomeLoop()
+
+    async def create(self) -> None:
+        """Create the unique index on the scope and the number, if it is missing."""
+        self._home.check()
+        await run_async(self._core.create())
+
+    async def insert(self, document: Mapping[str, Any]) -> int:
+        """Insert a copy of ``document`` with the next number of its scope; that number."""
+        self._home.check()
+        return await to_its_end(self._insert(document))
+
+    async def _insert(self, document: Mapping[str, Any]) -> int:
+        session: Any = self._core.target.database.client.start_session()
+        if inspect.isawaitable(session):
+            session = await session
+        async with session:
+            return await run_async(self._core.insert(document, session))
+
+    def key(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The ``_id`` of the counter that numbers this document: to start it elsewhere with ``Counter.create``."""
+        return self._core.key(document)
+
+    def stats(self) -> Stats:
+        """What was done in this process."""
+        return self._core.meter.stats()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._core.where}>"

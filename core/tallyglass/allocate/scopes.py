@@ -1,0 +1,240 @@
+"""Many counters in one collection: one for each tenant, kind and period, created by their first use.
+
+A scope is one document: ``{_id: "acme/invoice", next}``, or ``{_id: "acme/invoice", periods: {"2026": 17}}``.
+The first id of a scope or period is taken by the same single update as all others, so that there is no moment in
+which two processes could both begin at 1. That all periods of a scope share a document makes it safe to forget old
+ones: the update that removes their numbers also notes that they are over, and no increment gets past that note.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from bson.int64 import Int64
+from pymongo import WriteConcern
+
+from tallyglass.allocate.counter import AsyncCounter, Counter, CounterCore
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
+from tallyglass.allocate.engine.checks import INT64_MIN, by_id, whole
+from tallyglass.allocate.engine.forking import Uncopyable
+from tallyglass.allocate.engine.handles import Documents, choose_concern, name_of, prepare
+from tallyglass.allocate.engine.loops import HomeLoop
+from tallyglass.allocate.engine.meter import Hook
+from tallyglass.allocate.engine.steps import Steps, run, run_async
+from tallyglass.allocate.errors import AllocationRefused
+from tallyglass.allocate.layout import INTEGER_TYPES, MANUAL, Layout, Request, number_in, value_at
+from tallyglass.text import clean
+
+if TYPE_CHECKING:
+    from motor.motor_asyncio import AsyncIOMotorCollection
+    from pymongo.asynchronous.collection import AsyncCollection
+    from pymongo.collection import Collection
+
+_PERIOD: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_RETIRED: Final = "retired_before"
+
+
+class ScopeCore(CounterCore):
+    """The steps on the counter of one scope and period. A missing number means that none was taken yet."""
+
+    def __init__(
+        self,
+        collection: Documents,
+        key: str,
+        period: str | None,
+        highest: int | None,
+        deadlines: Deadlines,
+        on_event: Hook | None,
+    ) -> None:
+        layout = MANUAL if period is None else Layout(f"periods.{period}", MANUAL.semantics)
+        super().__init__(collection, key, layout, highest, deadlines, on_event)
+        self.period = period
+
+    def create(self, first: int | None = None) -> Steps[bool]:
+        """The steps that set the first id of this scope and period, where none was taken yet."""
+        start = self.layout.first if first is None else whole(first, "first")
+        stored = whole(self.layout.stored(start), "the number to be stored")
+        budget, field = self.budget(), self.layout.field
+        yield from call_with_retry(
+            lambda: self.collection.update_one(by_id(self.key), {"$setOnInsert": {"_id": self.key}}, upsert=True),
+            where=self.where,
+            budget=budget,
+        )
+        unused = {**by_id(self.key), **self._not_retired(), field: {"$exists": False}}
+        result = yield from call_with_retry(
+            lambda: self.collection.update_one(unused, {"$set": {field: Int64(stored)}}),
+            where=self.where,
+            budget=budget,
+        )
+        return result.modified_count == 1
+
+    def _request(self, n: int, session: Any, budget: RetryBudget) -> Steps[range | None]:
+        field = self.layout.field
+        bound = Int64(max(INT64_MIN, self.layout.stored(self.highest - n + 1)))
+        free = [{field: {"$type": list(INTEGER_TYPES), "$lte": bound}}]
+        if bound >= self.layout.stored(self.layout.first):
+            free.append({field: {"$exists": False}})
+        wanted = {**by_id(self.key), **self._not_retired(), "$or": free}
+        request = Request(n, wanted, {"$inc": {field: Int64(n)}})
+        after = yield from self._increment(request, self.where, session, budget, upsert=len(free) == 2)
+        if after is None:
+            return None
+        stop = self.layout.next_id(number_in(self.layout, after, self.where))
+        if len(free) == 1:
+            # Without the upsert the document comes as it was before.
+            stop += n
+        return range(stop - n, stop)
+
+    def _next_in(self, document: dict[str, Any] | None) -> int:
+        if document is None:
+            return self.layout.first
+        retired = document.get(_RETIRED)
+        if self.period is not None and isinstance(retired, str) and self.period < retired:
+            raise AllocationRefused(
+                f"The period {self.period} of {self.where} is over: those before {clean(retired)} were retired.",
+                "Its numbers are gone, and starting again at 1 would repeat them.",
+            )
+        if value_at(document, self.layout.field) is None:
+            return self.layout.first
+        return self.layout.next_id(number_in(self.layout, document, self.where))
+
+    def _not_retired(self) -> dict[str, Any]:
+        return {} if self.period is None else {_RETIRED: {"$not": {"$gt": self.period}}}
+
+
+class _Core(Uncopyable):
+    def __init__(self, collection: Documents, deadlines: Deadlines) -> None:
+        self.collection = collection
+        self.deadlines = deadlines
+
+    def retire(self, before: str) -> Steps[int]:
+        """The steps that forget all periods before one; how many scopes had such."""
+        _check_period(before)
+        limit = {"$literal": before}
+        kept = {"$filter": {"input": {"$objectToArray": "$periods"}, "cond": {"$gte": ["$$this.k", limit]}}}
+        update = [
+            {"$set": {_RETIRED: {"$max": [f"${_RETIRED}", limit]}, "periods": {"$arrayToObject": kept}}},
+        ]
+        result = yield from call_with_retry(
+            lambda: self.collection.update_many({"periods": {"$type": "object"}}, update),
+            where=name_of(self.collection),
+            budget=RetryBudget(self.deadlines, self.collection.database.client),
+        )
+        return result.modified_count
+
+
+def scope_key(scope: tuple[str, ...]) -> str:
+    """The ``_id`` of a scope: its parts joined by slashes, with those inside a part escaped."""
+    if not scope:
+        raise ValueError("scope must have at least one part")
+    for part in scope:
+        if not isinstance(part, str):
+            raise TypeError(f"scope must be made of strings, not {type(part).__name__}")
+        if not part:
+            raise ValueError("scope must not have an empty part")
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in scope)
+
+
+def _check_period(period: str) -> str:
+    if not isinstance(period, str):
+        raise TypeError(f"period must be a string, not {type(period).__name__}")
+    if not _PERIOD.fullmatch(period):
+        raise ValueError(f"period must be 1 to 64 letters, digits, _ and -, not {clean(repr(period), 80)}")
+    return period
+
+
+class _ScopedCounter(Counter):
+    def __init__(self, core: ScopeCore) -> None:
+        self.core = self._ranges = core
+
+
+class _AsyncScopedCounter(AsyncCounter):
+    def __init__(self, core: ScopeCore) -> None:
+        self.core = self._ranges = core
+        self._home = HomeLoop()
+
+
+class Counters(Uncopyable):
+    """Counters by scope and period, in one collection, with a MongoClient. Thread-safe, signal-safe, fork-safe.
+
+    When to use: a counter for each tenant and kind, perhaps starting again at 1 every year. Promise: that of a
+    :class:`~tallyglass.allocate.counter.Counter`, within a scope and period; a counter need not be created, its first
+    use does it in the same single step as every other. Periods sort as text: ``2026``, ``2026-11``, ``2026W47``.
+    Cost: one majority write a call, one document a scope.
+
+    ``remembered`` counters are kept in memory, the least recently used ones are forgotten: what they know of their
+    document is then lost, and with it the check for a rewound counter, until the next use.
+    """
+
+    def __init__(
+        self,
+        collection: Collection[Any],
+        *,
+        highest: int | None = None,
+        remembered: int = 1000,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+        write_concern: WriteConcern | None = None,
+        unsafe_write_concern: WriteConcern | None = None,
+    ) -> None:
+        prepared = prepare(collection, asynchronous=False, concern=choose_concern(write_concern, unsafe_write_concern))
+        limits = deadlines or Deadlines()
+        self._core = _Core(prepared, limits)
+
+        @functools.lru_cache(whole(remembered, "remembered", low=1))
+        def counter(key: str, period: str | None) -> Counter:
+            return _ScopedCounter(ScopeCore(prepared, key, period, highest, limits, on_event))
+
+        self._counter = counter
+
+    def of(self, *scope: str, period: str | None = None) -> Counter:
+        """The counter of a scope, such as ``of("acme", "invoice", period="2026")``. Asks no server."""
+        return self._counter(scope_key(scope), None if period is None else _check_period(period))
+
+    def retire(self, before: str) -> int:
+        """Forget the numbers of all periods before ``before``; how many scopes changed.
+
+        Nothing can be taken from them afterwards: AllocationRefused. Safe while others take ids, and to repeat.
+        """
+        return run(self._core.retire(before))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {name_of(self._core.collection)}>"
+
+
+class AsyncCounters(Uncopyable):
+    """:class:`Counters` for an AsyncMongoClient or Motor's AsyncIOMotorClient. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
+        *,
+        highest: int | None = None,
+        remembered: int = 1000,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+        write_concern: WriteConcern | None = None,
+        unsafe_write_concern: WriteConcern | None = None,
+    ) -> None:
+        prepared = prepare(collection, asynchronous=True, concern=choose_concern(write_concern, unsafe_write_concern))
+        limits = deadlines or Deadlines()
+        self._core = _Core(prepared, limits)
+
+        @functools.lru_cache(whole(remembered, "remembered", low=1))
+        def counter(key: str, period: str | None) -> AsyncCounter:
+            return _AsyncScopedCounter(ScopeCore(prepared, key, period, highest, limits, on_event))
+
+        self._counter = counter
+
+    def of(self, *scope: str, period: str | None = None) -> AsyncCounter:
+        """The counter of a scope, such as ``of("acme", "invoice", period="2026")``. Asks no server."""
+        return self._counter(scope_key(scope), None if period is None else _check_period(period))
+
+    async def retire(self, before: str) -> int:
+        """Forget the numbers of all periods before ``before``; how many scopes changed."""
+        return await run_async(self._core.retire(before))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {name_of(self._core.collection)}>"

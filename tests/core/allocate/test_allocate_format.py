@@ -1,0 +1,123 @@
+"""Formatted numbers: what was formatted is parsed back, and a typing error is found."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tallyglass.allocate.format import (
+    AsyncFormatted,
+    Body,
+    CheckDigit,
+    Crockford,
+    Damm,
+    Digits,
+    Formatted,
+    Luhn,
+    Mod97,
+    NumberFormat,
+    Parsed,
+    ShortCode,
+)
+
+BODIES = [Digits(6, grow=True), Crockford(5, grow=True), ShortCode()]
+NUMBERS = st.one_of(st.integers(0, 2**63 - 1), st.integers(0, 2_000_000))
+
+
+@pytest.mark.parametrize(
+    ("number_format", "text"),
+    [
+        (NumberFormat("INV", "%Y", Digits(6), Luhn()), "INV-2026-000042-5"),
+        (NumberFormat("", "%y%m", Digits(4), separator=""), "26110042"),
+        (NumberFormat("R", "", Crockford(4), Mod97(), "/"), "R/001A/59"),
+        (NumberFormat("", "", Digits(3), Damm()), "042-7"),
+        (NumberFormat("", "%j", Digits(2)), "325-42"),
+    ],
+)
+def test_known_numbers(number_format: NumberFormat, text: str) -> None:
+    day = date(2026, 11, 21)
+    assert number_format.format(42, day) == text
+    assert number_format.parse(text) == Parsed(42, number_format.period(day))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    NUMBERS,
+    st.sampled_from(BODIES),
+    st.sampled_from([None, Luhn(), Mod97(), Damm()]),
+    st.sampled_from(["", "%Y", "%Y%m%d", "%j"]),
+    st.sampled_from(["", "INV", "é/x"]),
+    st.sampled_from(["-", "", "."]),
+    st.dates(date(1000, 1, 1)),
+)
+def test_what_was_formatted_is_parsed_back(
+    number: int, body: Body, check: CheckDigit | None, when: str, prefix: str, separator: str, day: date
+) -> None:
+    try:
+        made = NumberFormat(prefix, when, body, check, separator)
+    except ValueError:
+        assume(False)
+    text = made.format(number, day)
+    assert made.parse(text) == Parsed(number, made.period(day))
+    if check is not None and not isinstance(body, ShortCode):
+        at = len(text) - 1 - check.length - len(separator)
+        other = "7" if text[at] != "7" else "3"
+        with pytest.raises(ValueError, match=r"mistyped|format"):
+            made.parse(text[:at] + other + text[at + 1 :])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(BODIES), st.text(max_size=20))
+def test_any_text_is_a_number_or_refused(body: Body, text: str) -> None:
+    try:
+        number = body.decode(text)
+    except ValueError:
+        return
+    assert body.encode(number) in (text, text.upper().translate(str.maketrans("OIL", "011")))
+
+
+def test_short_codes_differ_and_hide_their_order() -> None:
+    codes = [ShortCode().encode(n) for n in range(2_000)]
+    assert len(set(codes)) == 2_000
+    assert all(len(code) >= 6 for code in codes)
+    assert codes != sorted(codes)
+    with pytest.raises(ValueError, match="no number"):
+        ShortCode(alphabet="".join(reversed(ShortCode().alphabet))).decode("######")
+
+
+def test_a_number_that_does_not_fit_is_refused() -> None:
+    for body in (Digits(3), Crockford(2)):
+        with pytest.raises(ValueError, match="must not have more than"):
+            body.encode(1_000_000)
+    for wrong in ("", "12", "1234", "abc", "٣٣٣", "-12"):
+        with pytest.raises(ValueError, match="no number"):
+            Digits(3).decode(wrong)
+    with pytest.raises(ValueError, match="made of %Y"):
+        NumberFormat(date="%B")
+    with pytest.raises(ValueError, match="Damm"):
+        NumberFormat(body=Crockford(3), check=Damm())
+
+
+async def test_over_any_allocator() -> None:
+    class Numbers:
+        def next(self) -> int:
+            return 7
+
+        def take(self, n: int) -> range:
+            return range(7, 7 + n)
+
+    class AsyncNumbers:
+        async def next(self) -> int:
+            return 7
+
+        async def take(self, n: int) -> range:
+            return range(7, 7 + n)
+
+    made, day = NumberFormat("T", "%Y", Digits(3)), datetime(2026, 5, 1, tzinfo=UTC)
+    assert Formatted(Numbers(), made).next(day) == "T-2026-007"
+    assert Formatted(Numbers(), made).take(2, day) == ["T-2026-007", "T-2026-008"]
+    assert await AsyncFormatted(AsyncNumbers(), made).next(day) == "T-2026-007"
+    assert await AsyncFormatted(AsyncNumbers(), made).take(2, day) == ["T-2026-007", "T-2026-008"]
