@@ -8,6 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("sqids")
+pytest.importorskip("stdnum")
+
 from tallyglass.allocate.format import (
     AsyncFormatted,
     Body,

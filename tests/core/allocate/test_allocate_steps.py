@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from bson import Int64
 from pymongo import MongoClient, ReadPreference, ReturnDocument, WriteConcern, errors
 from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.database import Database
 
 from tallyglass.allocate.counter import Counter
 from tallyglass.allocate.engine.attempts import Deadlines
@@ -36,6 +39,24 @@ NOT_APPLIED = errors.OperationFailure("WriteConflict", 112)
 HELLO = {"setName": "rs"}
 
 
+METHODS = ("find_one_and_update", "update_one", "find_one", "find", "bulk_write")
+
+
+@dataclass
+class Sent:
+    """What a call would have asked of the server."""
+
+    on: Any
+    method: str
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+    seconds: float = 0.0
+
+
+def record(method: str) -> Any:
+    return lambda self, *args, **options: Sent(self, method, args, options)
+
+
 class Server:
     """Carries out the steps of an allocator with a script instead of a server, on a clock that only it moves.
 
@@ -44,7 +65,7 @@ class Server:
 
     def __init__(self) -> None:
         self.now = 1_000.0
-        self.calls: list[Call] = []
+        self.calls: list[Sent] = []
         self.call_takes = 0.0
 
     def run(self, steps: Steps[Any], *script: Any) -> Any:
@@ -57,16 +78,18 @@ class Server:
             assert next(answers, "the end") == "the end", "the script is not used up"
             return stop.value
 
-    def _after(self, steps: Steps[Any], step: Call | Pause, answers: Iterator[Any]) -> Call | Pause:
+    def _after(self, steps: Steps[Any], step: Call[Any] | Pause, answers: Iterator[Any]) -> Call[Any] | Pause:
         if isinstance(step, Pause):
             self.now += step.seconds
             return next(steps)
-        if step.method == "command":
+        sent: Sent = step.operation()
+        sent.seconds = step.seconds
+        if sent.method == "command":
             return steps.send(HELLO)
-        self.calls.append(step)
+        self.calls.append(sent)
         self.now += min(self.call_takes, step.seconds)
         answer = next(answers)
-        answer = answer(step) if callable(answer) else answer
+        answer = answer(sent) if callable(answer) else answer
         if isinstance(answer, errors.PyMongoError):
             return steps.throw(answer)
         return steps.send(answer)
@@ -76,6 +99,9 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     made = Server()
     monkeypatch.setattr(time, "monotonic", lambda: made.now)
+    monkeypatch.setattr(Database, "command", record("command"))
+    for method in METHODS:
+        monkeypatch.setattr(Collection, method, record(method))
     return made
 
 
@@ -164,7 +190,7 @@ def test_the_request_is_guarded_and_asks_for_the_document_before(server: Server,
     guard = {"$type": ["int", "long"], "$lte": 95}
     assert (call.method, call.args) == (
         "find_one_and_update",
-        ({"_id": "orders", "next": guard}, {"$inc": {"next": 5}}),
+        ({"_id": {"$eq": "orders"}, "next": guard}, {"$inc": {"next": 5}}),
     )
     assert call.options["return_document"] is ReturnDocument.BEFORE
     assert call.options["upsert"] is False

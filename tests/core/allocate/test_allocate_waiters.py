@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tallyglass.allocate.cache import cached as cached_module
 from tallyglass.allocate.cache.cached import Cached
 from tallyglass.allocate.cache.cached_async import AsyncCached
 from tallyglass.allocate.engine.meter import Stats
@@ -53,21 +51,32 @@ def rewound() -> CounterRewound:
 
 
 def interrupt_waiting(monkeypatch: pytest.MonkeyPatch, *, until: Any) -> None:
-    """Let a caller be interrupted (^C) while it waits, when ``until(event)`` returns."""
+    """Let a caller be interrupted (^C) while it waits, when ``until(waiter)`` returns."""
 
-    class Interrupted(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            until(super())
-            raise KeyboardInterrupt
+    def interrupted(self: Cached, waiter: Any, end: float) -> bool:
+        self._ensure_fetching()
+        until(waiter)
+        raise KeyboardInterrupt
 
-    names = {name: getattr(threading, name) for name in threading.__all__}
-    monkeypatch.setattr(cached_module, "threading", SimpleNamespace(**names | {"Event": Interrupted}))
+    monkeypatch.setattr(Cached, "_await", interrupted)
+
+
+class Watched(Cached):
+    """A cache that says when a fetch was delivered."""
+
+    def reset_after_fork(self) -> None:
+        super().reset_after_fork()
+        self.delivered = threading.Event()
+
+    def _deliver(self, ids: range | None, error: Any) -> None:
+        super()._deliver(ids, error)
+        self.delivered.set()
 
 
 def test_an_interrupted_caller_leaves_its_id_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     cached = Cached(Memory(), step=3, ahead=0)
     with monkeypatch.context() as patch:
-        interrupt_waiting(patch, until=lambda event: event.wait())
+        interrupt_waiting(patch, until=lambda waiter: waiter.woken.acquire())
         with pytest.raises(KeyboardInterrupt):
             cached.next()
     assert (cached.stats().issued, cached.stats().waiters) == (0, 0)
@@ -78,34 +87,28 @@ def test_an_interrupted_caller_leaves_its_id_to_the_next(monkeypatch: pytest.Mon
 def test_an_interrupted_caller_of_a_closed_cache_burns_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
     cached = Cached(Memory(), step=3, ahead=0)
     with monkeypatch.context() as patch:
-        interrupt_waiting(patch, until=lambda event: (event.wait(), cached.close()))
+        interrupt_waiting(patch, until=lambda waiter: (waiter.woken.acquire(), cached.close()))
         with pytest.raises(KeyboardInterrupt):
             cached.next()
     assert (cached.stats().issued, cached.stats().burned) == (0, 3)
 
 
 def test_a_caller_that_is_interrupted_before_its_id_comes_leaves_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer, arrived = threading.Event(), threading.Event()
+    answer = threading.Event()
 
     class Slow(Memory):
         def take_up_to(self, n: int) -> range:
             answer.wait()
             return super().take_up_to(n)
 
-    class Told(Cached):
-        def _deliver(self, *given: Any) -> int:
-            size = super()._deliver(*given)
-            arrived.set()
-            return size
-
-    cached = Told(Slow(), step=3, ahead=0)
+    cached = Watched(Slow(), step=3, ahead=0)
     with monkeypatch.context() as patch:
-        interrupt_waiting(patch, until=lambda event: None)
+        interrupt_waiting(patch, until=lambda waiter: None)
         with pytest.raises(KeyboardInterrupt):
             cached.next()
     assert cached.stats().waiters == 0
     answer.set()
-    arrived.wait()
+    cached.delivered.wait()
     assert cached.take(3) == [0, 1, 2]
 
 
@@ -119,26 +122,27 @@ def test_after_a_failure_the_next_caller_fetches_again() -> None:
 
 def test_a_rewound_counter_burns_what_is_in_memory() -> None:
     source = Memory()
-    cached = Cached(source, step=4, ahead=1)
+    cached = Watched(source, step=4, ahead=1)
     assert cached.next() == 0
+    cached.delivered.wait()
+    cached.delivered.clear()
     source.errors.append(rewound())
     assert cached.next() == 1, "the next range is fetched meanwhile"
-    assert cached._thread is not None
-    cached._thread.join()
+    cached.delivered.wait()
     with pytest.raises(CounterRewound):
         cached.next()
     stats = cached.stats()
     assert (stats.issued, stats.burned, stats.cached) == (2, 2, 0)
 
 
-def test_a_take_that_fails_burns_what_it_had() -> None:
+def test_a_take_that_fails_leaves_what_it_had_to_the_next() -> None:
     source = Memory()
     cached = Cached(source, step=4, ahead=0)
     assert cached.next() == 0
     source.errors.append(AllocationTimeout("late"))
     with pytest.raises(AllocationTimeout):
         cached.take(9)
-    assert (cached.stats().issued, cached.stats().burned, cached.next()) == (1, 3, 4)
+    assert (cached.stats().issued, cached.stats().burned, cached.next()) == (1, 0, 1)
 
 
 def test_closing_burns_what_is_in_memory_and_what_is_under_way() -> None:
@@ -156,20 +160,20 @@ def test_a_range_that_arrives_after_the_cache_was_closed_is_burned() -> None:
             cached.close()
             return super().take_up_to(n)
 
-    cached = Cached(Closing(), step=4, ahead=0)
+    cached = Watched(Closing(), step=4, ahead=0)
     with pytest.raises(AllocatorClosed):
         cached.next()
-    assert cached._thread is not None
-    cached._thread.join()
+    cached.delivered.wait()
+    cached.close()
     stats = cached.stats()
     assert (stats.issued, stats.burned, stats.cached, stats.in_flight) == (0, 4, 0, 0)
 
 
 def test_a_child_begins_without_the_ids_of_its_parent() -> None:
-    cached = Cached(Memory(), step=10)
+    cached = Cached(Memory(), step=10, ahead=0)
     assert cached.take(2) == [0, 1]
     assert cached.stats().cached == 8, "in both places where ids are kept"
-    cached.forget()
+    cached.reset_after_fork()
     assert cached.stats() == Stats(step=10)
     assert cached.next() == 10
 
@@ -189,12 +193,11 @@ async def test_a_caller_that_is_cancelled_as_its_id_arrives_leaves_it_to_the_nex
     """Between the cancellation and the turn in which the caller learns of it, the fetch hands over its ids."""
 
     class Cancelling(AsyncCached):
-        def _deliver(self, *given: Any) -> int:
+        def _deliver(self, ids: range | None, error: Any) -> None:
             if not handed_over:
                 callers[0].cancel()
-            size = super()._deliver(*given)
+            super()._deliver(ids, error)
             callers[0].cancel()
-            return size
 
     gate = Gate()
     cached = Cancelling(gate, step=4, ahead=0)
@@ -202,9 +205,9 @@ async def test_a_caller_that_is_cancelled_as_its_id_arrives_leaves_it_to_the_nex
     gate.open.set()
     first, *others = await asyncio.gather(*callers, return_exceptions=True)
     assert isinstance(first, asyncio.CancelledError)
-    assert others == [1, 2, 3, 4 if handed_over else 0]
-    rest = await cached.take(4 if handed_over else 0)
-    assert sorted([*others, *rest]) == list(range(8 if handed_over else 4))
+    assert others == [1, 2, 3, 4]
+    rest = await cached.take(4)
+    assert sorted([*others, *rest]) == list(range(8))
     assert cached.stats().issued == 4 + len(rest)
 
 
@@ -250,7 +253,7 @@ async def test_a_rewound_counter_burns_what_is_in_memory_for_tasks() -> None:
     assert (stats.issued, stats.burned, stats.cached) == (2, 2, 0)
 
 
-async def test_a_take_that_fails_burns_what_it_had_for_tasks() -> None:
+async def test_a_take_that_fails_leaves_what_it_had_to_the_next_for_tasks() -> None:
     gate = Gate()
     gate.open.set()
     cached = AsyncCached(gate, step=4, ahead=0)
@@ -258,7 +261,7 @@ async def test_a_take_that_fails_burns_what_it_had_for_tasks() -> None:
     gate.errors.append(AllocationTimeout("late"))
     with pytest.raises(AllocationTimeout):
         await cached.take(9)
-    assert (cached.stats().issued, cached.stats().burned, await cached.next()) == (1, 3, 4)
+    assert (cached.stats().issued, cached.stats().burned, await cached.next()) == (1, 0, 1)
 
 
 async def test_closing_burns_what_is_in_memory_for_tasks() -> None:
@@ -273,9 +276,9 @@ async def test_closing_burns_what_is_in_memory_for_tasks() -> None:
 async def test_a_child_begins_without_the_ids_of_its_parent_for_tasks() -> None:
     gate = Gate()
     gate.open.set()
-    cached = AsyncCached(gate, step=10)
+    cached = AsyncCached(gate, step=10, ahead=0)
     assert await cached.take(2) == [0, 1]
     assert cached.stats().cached == 8
-    cached.forget()
+    cached.reset_after_fork()
     assert cached.stats() == Stats(step=10)
     assert await cached.next() == 10

@@ -68,9 +68,10 @@ class _Waiter:
 class _Fetch:
     """One run of the fetching thread. It lives in that thread's frame alone, and so exactly as long as the thread."""
 
-    __slots__ = ("__weakref__", "ended")
+    __slots__ = ("__weakref__", "ended", "thread")
 
     def __init__(self) -> None:
+        self.thread = threading.get_ident()
         self.ended = threading.Lock()
         self.ended.acquire()
 
@@ -131,7 +132,7 @@ class Cached(CacheBase[RangeSource, _Waiter]):
         self._stop(closed, CLOSED)
         self._dismiss(closed)
         fetch = self._fetch() if self._fetch is not None else None
-        if fetch is not None:
+        if fetch is not None and fetch.thread != threading.get_ident():
             ended, end = fetch.ended, time.monotonic() + self._patience
             del fetch
             while not ended.acquire(timeout=max(0.0, min(LOOK_AGAIN, end - time.monotonic()))):
