@@ -109,7 +109,8 @@ def block(ns: tuple[str, str], *rows: bytes, end: bool = False) -> bytes:
     return bson.encode(head) + b"".join(rows) + TERMINATOR
 
 
-def packed(*blocks: bytes) -> bytes:
+def packed(*blocks: bytes, also: tuple[dict[str, str], ...] = ()) -> bytes:
+    """An archive of ``s.c`` and the oplog; the prelude names what is in ``also`` too."""
     header = {"concurrent_collections": 4, "version": "0.1", "server_version": "6.0.5", "tool_version": "100.15.0"}
     collection = {
         "db": "s",
@@ -117,7 +118,8 @@ def packed(*blocks: bytes) -> bytes:
         "metadata": json.dumps({"indexes": [], "uuid": "00"}),
         "type": "collection",
     }
-    return MAGIC + bson.encode(header) + bson.encode(collection) + TERMINATOR + b"".join(blocks)
+    rows = (collection, {"db": "", "collection": "oplog", "metadata": ""}, *also)
+    return b"".join((MAGIC, *map(bson.encode, (header, *rows)), TERMINATOR, *blocks))
 
 
 C, OPLOG = ("s", "c"), ("", "oplog")
@@ -156,6 +158,33 @@ def test_an_archive_that_is_cut_off_is_a_problem(tmp_path: Path, lost: int) -> N
 def test_an_archive_that_ends_within_a_collection_is_a_problem(tmp_path: Path, last: int, name: str) -> None:
     found = read_archive(tmp_path, packed(*WHOLE[:last], *WHOLE[last + 1 :]))
     assert found.problems == (f"the archive breaks off within {name}",)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "problems"),
+    [
+        (WHOLE, ("the archive breaks off before s.d",)),
+        (WHOLE[:4], ("the archive breaks off within .oplog", "the archive breaks off before s.d")),
+        ((), tuple(f"the archive breaks off before {name}" for name in (".oplog", "s.c", "s.d"))),
+        ((*WHOLE, block(("s", "d"), end=True)), ()),
+    ],
+)
+def test_an_archive_that_ends_before_a_collection_is_a_problem(
+    tmp_path: Path, blocks: tuple[bytes, ...], problems: tuple[str, ...]
+) -> None:
+    """Cut off between two collections it reads like a whole one; but each collection of its prelude has an end."""
+    also = {"db": "s", "collection": "d", "metadata": "{}"}
+    assert read_archive(tmp_path, packed(*blocks, also=(also,))).problems == problems
+
+
+def test_a_view_has_no_documents_and_a_time_series_has_them_elsewhere(tmp_path: Path) -> None:
+    view = {"db": "s", "collection": "v", "metadata": json.dumps({"options": {"viewOn": "c"}})}
+    series = {"db": "s", "collection": "t", "metadata": json.dumps({"options": {"timeseries": {"timeField": "at"}}})}
+    blocks = *WHOLE, block(("s", "system.buckets.t"), end=True)
+    assert read_archive(tmp_path, packed(*blocks, also=(view, series))).problems == ()
+    assert read_archive(tmp_path, packed(*WHOLE, also=(view, series))).problems == (
+        "the archive breaks off before s.system.buckets.t",
+    )
 
 
 def test_only_small_collections_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

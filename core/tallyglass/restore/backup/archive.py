@@ -72,7 +72,7 @@ def read(path: Path) -> Archive:
                     f"{clean(path.name)} is no mongodump archive.", "Name a dump directory, an archive or data files."
                 )
             header, rows = _prelude(file)
-            ends, problems = _body(file)
+            ends, problems = _body(file, rows)
             first, last = (entry_ts(raw) if raw else None for raw in ends)
         except (_Broken, EOFError, OSError, gzip.BadGzipFile, ValueError) as error:
             return Archive(is_gzip(path), "", "", (), None, None, (f"the archive is not whole: {error}",))
@@ -144,7 +144,9 @@ def _prelude(file: IO[bytes]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return decode(header), rows
 
 
-def _body(file: IO[bytes]) -> tuple[tuple[bytes | None, bytes | None], tuple[str, ...]]:
+def _body(file: IO[bytes], rows: list[dict[str, Any]]) -> tuple[tuple[bytes | None, bytes | None], tuple[str, ...]]:
+    """The first and the last entry of the oplog, and what is missing: mongodump ends each collection of the prelude,
+    also one without documents."""
     first: bytes | None = None
     last: bytes | None = None
     ended: set[tuple[str, str]] = set()
@@ -156,9 +158,10 @@ def _body(file: IO[bytes]) -> tuple[tuple[bytes | None, bytes | None], tuple[str
         elif name == OPLOG:
             first = first or raw
             last = raw
-    missing = begun - ended
-    problems = tuple(f"the archive breaks off within {clean('.'.join(name))}" for name in sorted(missing))
-    return (first, last), problems
+    lacking = {_data_of(row) for row in rows if _collection(row).kind != "view"} - begun - ended
+    problems = [f"the archive breaks off within {clean('.'.join(name))}" for name in sorted(begun - ended)]
+    problems += [f"the archive breaks off before {clean('.'.join(name))}" for name in sorted(lacking)]
+    return (first, last), tuple(problems)
 
 
 def _blocks(file: IO[bytes]) -> Iterator[tuple[tuple[str, str], bytes | None]]:
@@ -184,6 +187,13 @@ class _Joined:
     def read(self, size: int, /) -> bytes:
         head, self._head = self._head[:size], self._head[size:]
         return head + self._file.read(size - len(head))
+
+
+def _data_of(row: dict[str, Any]) -> tuple[str, str]:
+    """The database and collection of the blocks that hold the documents of one collection of the prelude."""
+    name = str(row["collection"])
+    buckets = _collection(row).kind == "timeseries" and not name.startswith(BUCKETS)
+    return str(row["db"]), f"{BUCKETS}{name}" if buckets else name
 
 
 def _collection(row: dict[str, Any]) -> ArchivedCollection:
