@@ -1,6 +1,6 @@
 """From a target to a gateway. The password is never shown, logged or put into an error.
 
-Deadlines, measured on a replica set (docs/security.md): a frozen member is noticed after connect timeout plus
+Time limits, measured on a replica set (docs/security.md): a frozen member is noticed after connect timeout plus
 heartbeat interval, so both are short. The socket timeout is longer than any ``maxTimeMS``: it is for a server that
 answers heartbeats and nothing else.
 What the connection string says itself wins over every default here.
