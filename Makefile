@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 # Most of a live test is waiting for a server: there are more workers than processors.
 WORKERS ?= 4
 PARALLEL := -n $(WORKERS)
+# The tests start hundreds of interpreters, and each would compile the two packages again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint soak mutants bench screenshots tools clean
 

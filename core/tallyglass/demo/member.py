@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,9 +19,23 @@ HOST = "127.0.0.1"
 START_SECONDS = 60.0
 POLL_SECONDS = 0.02
 
+_PORTS = range(12_000, 27_000)
+"""Below what Linux (32768) and others (49152) give to outgoing connections, and below MongoDB's own ports."""
+_PORT_TRIES = 100
+
 
 def free_port() -> int:
-    """A TCP port that was free on loopback a moment ago."""
+    """A TCP port that was free on loopback a moment ago, and that no outgoing connection is given.
+
+    A server that is killed and restarted finds its port free again; one that the kernel hands out, another program
+    may hold by then.
+    """
+    for _ in range(_PORT_TRIES):
+        port = random.choice(_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((HOST, port))
+            return port
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -25,6 +26,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.planner import RestoreRequest, plan_restore
 from tallyglass.restore.raw.indexes import canonical_index, canonical_options
+from tallyglass.restore.replay.coverage import BACK_OFF_SECONDS
 from tallyglass.restore.runbook.prepare import prepare
 from tallyglass.restore.runbook.runbook import MODE, script
 
@@ -137,6 +139,16 @@ class Scene:
         row = self.client.local["oplog.rs"].find_one(wanted, sort=[("$natural", 1)])
         assert row is not None, query
         return Ts(row["ts"].time, row["ts"].inc)
+
+    def await_out_of_window(self, query: dict[str, Any]) -> None:
+        """Wait until entries of earlier scenarios that match are older than what a replay begins with, for safety,
+        before the backup."""
+        while True:
+            self.settle()
+            row = self.client.local["oplog.rs"].find_one(query, sort=[("$natural", -1)])
+            if row is None or row["ts"].time + BACK_OFF_SECONDS < self.now().t:
+                return
+            time.sleep(0.1)
 
     def settle(self) -> None:
         """Write once more with majority, so that everything before is on a majority too."""

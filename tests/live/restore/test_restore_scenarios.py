@@ -186,6 +186,7 @@ async def test_indexes_that_were_dropped_and_changed(scene: Scene) -> None:
 
 async def test_bad_and_cut_and_straddling_transactions(scene: Scene) -> None:
     shop = scene.client["shop"]
+    scene.await_out_of_window({"o.collMod": {"$exists": True}})
     orders(scene)
     shop.create_collection("big")
     with scene.client.start_session() as session:
