@@ -26,7 +26,7 @@ def load(uri: str, rows: Iterable[dict[str, Any]]) -> int:
     found = verify(counter, products)
     if found.behind:
         raise SystemExit(f"The counter is {-found.drift} ids behind the collection. Repair it first:\n{found.command}")
-    loaded, source = 0, iter(rows)
+    loaded, source, ids = 0, iter(rows), range(1)
     while batch := list(itertools.islice(source, BATCH)):
         ids = counter.take(len(batch))
         products.insert_many([{"_id": one, **row} for one, row in zip(ids, batch, strict=True)], ordered=False)

@@ -1,0 +1,46 @@
+"""The metrics that both exporters have in common: their names, their meaning, and where each is in ``Stats``. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tallyglass.allocate.engine.meter import Stats
+
+
+class Observable(Protocol):
+    """Any allocator with a name: a Cached, Counter, Pool or their asynchronous twins."""
+
+    @property
+    def name(self) -> str:
+        """What the metrics are labelled with."""
+
+    def stats(self) -> Stats:
+        """What it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric; ``field`` is its name in ``Stats``. A counter only grows in a process, a gauge is a value of now."""
+
+    field: str
+    meaning: str
+    counter: bool = False
+
+
+METRICS: Final = (
+    Metric("issued", "Ids given to callers.", counter=True),
+    Metric("burned", "Ids taken, or perhaps taken, that will never be used.", counter=True),
+    Metric("fetches", "Ranges fetched.", counter=True),
+    Metric("retries", "Calls that were made again.", counter=True),
+    Metric("failures", "Fetches that were given up.", counter=True),
+    Metric("stalls", "Callers that had to wait for a range.", counter=True),
+    Metric("collisions", "Ids that were tried and are taken already.", counter=True),
+    Metric("cached", "Ids in memory."),
+    Metric("in_flight", "Fetches under way."),
+    Metric("waiters", "Callers that wait now."),
+    Metric("step", "Size of the next range."),
+    Metric("full", "Documents of a pool without an id left."),
+    Metric("fetch_p99", "Seconds of a fetch, 99th percentile of the last 1,024."),
+)
+"""``issued`` of a cache may go down by the ids that an interrupted caller gives back."""

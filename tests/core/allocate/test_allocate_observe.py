@@ -1,0 +1,75 @@
+"""What allocators do reaches Prometheus and OpenTelemetry, by name, and without keeping them alive."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import fields
+
+import pytest
+
+from tallyglass.allocate import Cached, Stats
+from tallyglass.allocate.observe.readings import METRICS
+
+
+class Memory:
+    name = "memory"
+
+    def take_up_to(self, n: int) -> range:
+        return range(n)
+
+    def stats(self) -> Stats:
+        return Stats(fetches=3, fetch_p99=0.5)
+
+
+def made() -> Cached:
+    cached = Cached(Memory(), step=10, ahead=0)
+    assert cached.take(4) == [0, 1, 2, 3]
+    return cached
+
+
+def test_every_metric_is_in_the_statistics() -> None:
+    assert {metric.field for metric in METRICS} | {"fetch_p50"} == {field.name for field in fields(Stats)}
+
+
+def test_prometheus() -> None:
+    pytest.importorskip("prometheus_client")
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    from tallyglass.allocate.observe.prometheus import export
+
+    registry, cached = CollectorRegistry(), made()
+    collector = export(cached, registry=registry)
+    text = generate_latest(registry).decode()
+    assert 'tallyglass_ids_issued_total{allocator="Cached over memory"} 4.0' in text
+    assert 'tallyglass_ids_cached{allocator="Cached over memory"} 6.0' in text
+    assert 'tallyglass_ids_fetch_p99{allocator="Cached over memory"} 0.5' in text
+    other = made()
+    collector.add(other)
+    assert generate_latest(registry).decode().count("tallyglass_ids_issued_total{") == 2
+    del cached, other
+    gc.collect()
+    assert "Cached over memory" not in generate_latest(registry).decode()
+
+
+def test_opentelemetry() -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+    from tallyglass.allocate.observe.opentelemetry import export
+
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    cached = made()
+    export(cached, meter=provider.get_meter("test"))
+    data = reader.get_metrics_data()
+    assert data is not None
+    found = {
+        metric.name: [(point.value, dict(point.attributes)) for point in metric.data.data_points]
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+    }
+    assert found["tallyglass.ids.issued"] == [(4, {"allocator": "Cached over memory"})]
+    assert found["tallyglass.ids.fetches"] == [(3, {"allocator": "Cached over memory"})]
+    provider.shutdown()
