@@ -216,9 +216,9 @@ async def test_a_dns_seed_list(forms: Forms, seeds: SeedList) -> None:
     uri = f"mongodb+srv://{who}{NAME}/?tlsCAFile={ca}"
     assert await both(uri) == {"u@x/:%@app"}
     assert {f"_mongodb._tcp.{NAME}. SRV", f"{NAME}. TXT"} <= {*seeds.asked}
-    assert "TXT record" in " ".join(tool_uri(Target.parse(uri).uri, "tally").words)
+    assert "TXT record" in " ".join(tool_uri(Target.parse(uri).uri, "tally").warnings)
     said = f"{uri}&authSource=app"
-    assert not tool_uri(Target.parse(said).uri, "tally").words
+    assert not tool_uri(Target.parse(said).uri, "tally").warnings
     assert await as_the_tools(said, PASSWORD) == "u@x/:%@app"
     assert tool_uri(Target.parse(said).uri, "tally").text.startswith(f"mongodb+srv://u%40x%2F%3A%25@{NAME}/?")
 

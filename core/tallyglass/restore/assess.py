@@ -9,10 +9,12 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import ARCHIVE
 from tallyglass.restore.impact.definitions import find_definitions
+from tallyglass.restore.impact.infer import find_accident
 from tallyglass.restore.impact.loss import LossCount
 from tallyglass.restore.impact.reissue import Found as CounterFacts
 from tallyglass.restore.impact.reissue import find_reissues
 from tallyglass.restore.impact.returns import plan_returns
+from tallyglass.restore.model.plan import Return, Strategy
 from tallyglass.restore.raw.oplog import window
 from tallyglass.restore.replay import coverage
 from tallyglass.restore.stages import Assessed, Covered, Replayed
@@ -23,15 +25,24 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
     covered = replayed.covered
     inputs = covered.inputs
     loss = await _count_loss(gateway, covered)
-    live, unknown = await live_names(gateway, {item.ns.partition(".")[0] for item in replayed.expected})
+    names = {item.ns for item in replayed.expected} | ({inputs.choice.target} if inputs.choice else set())
+    live, unknown = await live_names(gateway, {name.partition(".")[0] for name in names})
     stamp = inputs.limit.time.strftime("%Y%m%dT%H%M%S")
-    returns = plan_returns(replayed.expected, loss.changed, live, inputs.incident, stamp, unknown)
+    if inputs.choice is not None:
+        row = Return(inputs.choice.ns, Strategy.COPY, inputs.choice.target)
+        taken = inputs.choice.target in live
+        return Assessed(replayed, loss, loss.last or covered.start.newest, returns=(row,), target_taken=taken)
+    seen = loss.last or covered.start.newest
+    accident = await find_accident(gateway, inputs.incident, inputs.limit, seen, covered.located.at_limit, names)
+    updated = accident.ns if accident.updates else ""
+    returns = plan_returns(replayed.expected, loss.changed, live, inputs.incident, stamp, unknown, updated)
     catalog = covered.replay.catalog
     return Assessed(
         replayed,
         loss,
-        seen=loss.last or covered.start.newest,
+        seen=seen,
         counters=await _find_counters(gateway, covered, loss, copy),
+        accident=accident,
         returns=returns,
         definitions=await find_definitions(gateway, catalog, loss.changed, live, inputs.incident, returns),
         overwritten=await coverage.overwritten(gateway, covered.start),

@@ -16,7 +16,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.assess import assess
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, Contents, read_backup
 from tallyglass.restore.backup.data_files import read_running
-from tallyglass.restore.model.plan import Slice
+from tallyglass.restore.model.plan import Choice, Slice
 from tallyglass.restore.raw.oplog import edge, stamp, window
 from tallyglass.restore.replay import coverage
 from tallyglass.restore.replay.base import BaseFacts, read_base
@@ -43,7 +43,7 @@ class RestoreRequest:
     a password, which goes no further. ``spare`` is host:port, ``spare_uri`` its whole URI where it needs more than
     that. ``backup_start`` is an oplog position known to lie before the backup began. ``work_dir`` is where the
     commands keep their files, a new folder in the home directory if empty. ``own_spare_port`` is where they start a
-    spare of their own if none is named.
+    spare of their own if none is named. ``choice`` asks for one namespace under another name, and for nothing else.
     """
 
     backup: Path
@@ -55,6 +55,7 @@ class RestoreRequest:
     backup_start: Ts | None = None
     work_dir: str = ""
     own_spare_port: int = own_spare.PORT
+    choice: Choice | None = None
 
     @property
     def limit(self) -> Ts:
@@ -95,6 +96,7 @@ async def _inputs(gateway: Gateway, request: RestoreRequest) -> Inputs:
         request.incident,
         tools=await asyncio.to_thread(toolset.installed),
         free_bytes=_free_bytes(request.work_dir),
+        choice=request.choice,
     )
     if deployment.sharded or not deployment.has_oplog:
         return inputs

@@ -79,6 +79,8 @@ def _describe(found: Findings, request: RestoreRequest) -> Plan:
             for role, uri in (("source", inputs.source_uri), ("spare", inputs.spare_uri))
             if uri is not None and uri.asks and not (role == "spare" and inputs.own_spare)
         ),
+        accident=assessed.accident if assessed else None,
+        choice=inputs.choice,
     )
 
 

@@ -17,7 +17,7 @@ from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.impact.definitions import Definitions
 from tallyglass.restore.impact.loss import LossCount
 from tallyglass.restore.impact.reissue import Found as CounterFacts
-from tallyglass.restore.model.plan import ExpectedNamespace, Return, Slice
+from tallyglass.restore.model.plan import Accident, Choice, ExpectedNamespace, Return, Slice
 from tallyglass.restore.raw.entries import Entry
 from tallyglass.restore.replay.base import BaseFacts
 from tallyglass.restore.replay.chains import Chain, is_left_out
@@ -42,7 +42,8 @@ class ToolUris:
 class Inputs:
     """The point, the source, the backup and the spare, before the oplog is looked at.
 
-    ``spare`` is what a named spare says of itself. ``uri_trouble`` says why a URI cannot be used; ``free_bytes`` are
+    ``choice`` is set where one namespace is wanted under another name. ``spare`` is what a named spare says of itself.
+    ``uri_trouble`` says why a URI cannot be used; ``free_bytes`` are
     those of the work directory, None where that is not known.
     """
 
@@ -57,6 +58,7 @@ class Inputs:
     spare: Spare | None = None
     uri_trouble: str = ""
     free_bytes: int | None = None
+    choice: Choice | None = None
 
     @property
     def uris(self) -> ToolUris | None:
@@ -120,15 +122,18 @@ class Replayed:
 @dataclass(frozen=True, slots=True)
 class Assessed:
     """What the restore means for the live data. ``seen`` is the last entry that was read. ``overwritten`` says why the
-    oplog no longer holds the start, empty where it does."""
+    oplog no longer holds the start, empty where it does. ``target_taken`` tells that the name for a
+    chosen namespace is taken."""
 
     replayed: Replayed
     loss: LossCount
     seen: Ts
+    accident: Accident | None = None
     counters: CounterFacts = field(default_factory=CounterFacts)
     returns: tuple[Return, ...] = ()
     definitions: Definitions = field(default_factory=Definitions)
     overwritten: str = ""
+    target_taken: bool = False
 
     @property
     def covered(self) -> Covered:

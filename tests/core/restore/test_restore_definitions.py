@@ -59,19 +59,19 @@ def what(kind: str, ns: str) -> Incident:
         ([], [BY_V], '{"createIndexes": "c", "indexes": [{"v": NumberInt(2), "key": {"v": NumberInt(1)}, ', ""),
         ([BY_V | {"expireAfterSeconds": 5}], [BY_V], '"index": {"name": "v", "expireAfterSeconds": NumberInt(60)}', ""),
         ([BY_V | {"hidden": True}], [BY_V], '"index": {"name": "v", "hidden": false}', ""),
-        ([BY_V | {"unique": True}], [BY_V], "", "it is another one now"),
-        ([{"v": 2, "key": {"v": 1}, "name": "v"}], [BY_V], "", "it is another one now"),
+        ([BY_V | {"unique": True}], [BY_V], "", "it differs now"),
+        ([{"v": 2, "key": {"v": 1}, "name": "v"}], [BY_V], "", "it differs now"),
         ([BY_V | {"name": "other"}], [BY_V], "", "under another name now"),
         ([], [BY_V | {"key": {"b": 1, "1": 1}}], 'new Map([["b", NumberInt(1)], ["1", NumberInt(1)]])', ""),
-        ([], [BY_V | {"partialFilterExpression": {"at": {"$lt": DatetimeMS(2**62)}}}], "", "has no words for it"),
+        ([], [BY_V | {"partialFilterExpression": {"at": {"$lt": DatetimeMS(2**62)}}}], "", "has no literal for it"),
     ],
 )
 async def test_each_difference(now: list[Any], at_point: list[Any], statement: str, word: str) -> None:
     found = await find(now, at_point)
     assert len(found.statements) == (1 if statement else 0)
-    assert len(found.words) == (1 if word else 0)
+    assert len(found.by_hand) == (1 if word else 0)
     assert all(statement in one for one in found.statements)
-    assert all(word in one for one in found.words)
+    assert all(word in one for one in found.by_hand)
 
 
 async def test_a_validator() -> None:

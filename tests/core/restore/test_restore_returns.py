@@ -7,12 +7,11 @@ from typing import Any
 import bson
 import pytest
 from bson import Int64, Timestamp
-from bson.datetime_ms import DatetimeMS
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.impact.loss import Changed, LossCount
-from tallyglass.restore.impact.returns import merge_command, plan_returns
+from tallyglass.restore.impact.returns import plan_returns
 from tallyglass.restore.model.plan import ExpectedNamespace, Strategy
 from tallyglass.restore.raw import entries
 
@@ -41,7 +40,7 @@ def test_what_others_dropped_stays_dropped() -> None:
 
 
 def test_what_cannot_be_listed_is_left_to_a_person() -> None:
-    changed = {"s.c": Changed(updates=1), "other.x": Changed(dropped=True)}
+    changed = {"s.c": Changed(deletes=1), "other.x": Changed(dropped=True)}
     rows = plan_returns(expected("s.c", "other.x"), changed, frozenset(), None, "T", frozenset({"s"}))
     assert [(row.ns, row.strategy, row.beside) for row in rows] == [
         ("s.c", Strategy.BESIDE, ""),
@@ -51,22 +50,9 @@ def test_what_cannot_be_listed_is_left_to_a_person() -> None:
 
 
 def test_a_name_beside_that_is_taken_is_not_dropped() -> None:
-    changed = {"s.c": Changed(by_incident=2, hit={b"1": 1})}
+    changed = {"s.c": Changed(by_incident=2)}
     rows = plan(expected("s.c"), changed, {"s.c", "s.c_pitr_T"}, incident("updateMany", "s.c"))
     assert rows == {"s.c": (Strategy.MERGE, "s.c_pitr_T_2")}
-
-
-@pytest.mark.parametrize("kind", ["updateMany", "transaction"])
-def test_nothing_newer_is_overwritten(kind: str) -> None:
-    what = incident(kind, "s.c")
-    changed = Changed(by_incident=3, hit={b"1": 1, b"2": 2, b"3": 3}, newer={b"2": 2})
-    (row,) = plan_returns(expected("s.c"), {"s.c": changed}, frozenset({"s.c"}), what, "T")
-    pipeline = merge_command(row, changed, what)["pipeline"]
-    assert pipeline[0] == {"$match": {"_id": {"$in": [1, 3]}}}
-    many = Changed(by_incident=9, hit=None, newer={b"2": 2})
-    assert merge_command(row, many, what)["pipeline"][0] == {"$match": {"_id": {"$nin": [2]}}}
-    unknown = Changed(by_incident=3, hit={b"1": 1}, newer=None)
-    assert plan(expected("s.c"), {"s.c": unknown}, {"s.c"}, what)["s.c"][0] is Strategy.BESIDE
 
 
 @pytest.mark.parametrize(
@@ -86,22 +72,6 @@ def test_what_took_the_name_after_a_bad_update_is_not_overwritten(o: dict[str, A
     )):  # fmt: skip
         count.feed(entries.read(bson.encode({"ts": Timestamp(5, 1 + i), "t": Int64(1), "v": 2, **row})))
     assert plan(expected("s.c"), count.changed, {"s.c"}, what)["s.c"][0] is strategy
-
-
-def test_a_delete_brings_back_only_what_is_missing() -> None:
-    what = incident("deleteMany", "s.c")
-    changed = Changed(by_incident=3, hit={b"1": 1}, newer={b"2": 2})
-    (row,) = plan_returns(expected("s.c"), {"s.c": changed}, frozenset({"s.c"}), what, "T")
-    match, merge = merge_command(row, changed, what)["pipeline"]
-    assert match == {"$match": {"_id": {"$nin": [2]}}}
-    assert merge["$merge"] == {"into": "c", "on": "_id", "whenMatched": "keepExisting", "whenNotMatched": "insert"}
-
-
-def test_ids_that_no_text_for_mongosh_means_are_left_to_a_person() -> None:
-    what = incident("updateMany", "s.c")
-    for ids in ({"hit": {b"1": 1}, "newer": {b"2": DatetimeMS(2**62)}}, {"hit": {b"1": {"not UTF-8": "\ufffd"}}}):
-        changed = Changed(by_incident=3, **ids)
-        assert plan(expected("s.c"), {"s.c": changed}, {"s.c"}, what)["s.c"][0] is Strategy.BESIDE
 
 
 def test_a_rename_over_another_brings_back_both() -> None:

@@ -68,7 +68,7 @@ def test_kinds_of_login(given: str, query: str, asks: bool, said: tuple[str, ...
     made = tool_uri(f"mongodb://{given}", "s")
     assert made.text.partition("?")[2] == f"{query}&replicaSet=s"
     assert made.asks is asks
-    words = " ".join(made.words)
+    words = " ".join(made.warnings)
     assert all(word in words for word in said)
     assert "secret" not in made.text + words
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from test_restore_script import plan, rehearse, spec, step, with_work
 
-from tallyglass.restore.model.plan import ExpectedNamespace, Level, Phase
+from tallyglass.restore.model.plan import ExpectedNamespace, Level, Phase, Return, Strategy
 from tallyglass.restore.runbook.commands import commands
 from tallyglass.restore.runbook.spec import logged
 from tallyglass.restore.spare.verify import _read_log
@@ -55,7 +55,9 @@ def test_a_step_does_not_go_on_by_itself_where_the_script_is_killed(tmp_path: Pa
 
 
 def test_what_came_back_is_counted_before_it_is_merged(tmp_path: Path) -> None:
-    held = replace(spec(str(tmp_path)), expected=(ExpectedNamespace("shop.orders", "collection", 951),))
+    whole = Return("shop.orders", Strategy.WHOLE, "shop.orders_pitr")
+    expected = (ExpectedNamespace("shop.orders", "collection", 951),)
+    held = replace(spec(str(tmp_path)), expected=expected, returns=(whole,))
     (back,) = [made for made in commands(held) if "back-1.log" in made.proof]
     assert back.shell.endswith(f"2>&1 | tee {tmp_path}/back-1.log | cat -v")
     log = tmp_path / "back-1.log"

@@ -180,7 +180,7 @@ class Scene:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
             check=False,
             stdin=subprocess.DEVNULL,
         )

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import random
+import shlex
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import pytest
 from bson import Int64
-from restore_scene import Scene
+from pymongo import MongoClient, UpdateOne
+from pymongo.errors import DuplicateKeyError, PyMongoError, WriteError
+from restore_scene import Scene, ids, record
+
+from tallyglass.moment import Ts
+from tallyglass.restore.model.plan import Choice
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 
@@ -38,3 +53,217 @@ async def test_a_counter_that_starts_again_at_one_is_raised(scene: Scene, accide
     assert [(row.restored, row.live) for row in plan.reissue if row.id == "orders"] == [(1005, 1005)]
     scene.run(plan)
     assert next_id() == max(issued) + 1
+
+
+class Writer(threading.Thread):
+    """Writes until :meth:`finish`, on a client of its own, and keeps a ledger that nothing under test reads."""
+
+    def __init__(self, scene: Scene, write: Callable[[Any, random.Random], None], **options: Any) -> None:
+        super().__init__(daemon=True)
+        self.client: MongoClient[Any] = MongoClient(scene.source.uri, **options)
+        self.write, self.ended, self.trouble = write, threading.Event(), ""
+
+    def run(self) -> None:
+        choice = random.Random(7)
+        while not self.ended.wait(0.005):
+            try:
+                self.write(self.client["shop"], choice)
+            except PyMongoError as error:
+                self.trouble = repr(error)
+                return
+
+    def finish(self) -> None:
+        self.ended.set()
+        self.join()
+        self.client.close()
+        assert not self.trouble, self.trouble
+
+
+async def test_a_bad_update_amid_writers_without_sessions(scene: Scene) -> None:
+    shop, count = scene.client["shop"], 1_500
+    shop.accounts.insert_many([
+        {"_id": n, "status": "ok", "name": f"n{n}", "balance": 0, "addr": {"zip": n, "street": "s"}, "tags": []}
+        for n in range(count)
+    ])  # fmt: skip
+    backup = scene.backup("--oplog")
+    deposits, renamed, removed = Counter[int](), dict[int, str](), set[int]()
+
+    def deposit(db: Any, choice: random.Random) -> None:
+        n = choice.randrange(count)
+        if db.accounts.update_one({"_id": n}, {"$inc": {"balance": 1}}).modified_count:
+            deposits[n] += 1
+
+    def rename(db: Any, choice: random.Random) -> None:
+        n = choice.randrange(count)
+        what = choice.random()
+        if what < 0.1:
+            db.accounts.delete_one({"_id": n})
+            removed.add(n)
+        elif what < 0.3:
+            if db.accounts.update_one({"_id": n}, {"$set": {"status": "mine"}}).matched_count:
+                renamed[n] = "mine"
+        else:
+            db.accounts.update_one({"_id": n}, {"$push": {"tags": 1}, "$set": {"addr.street": "t"}})
+
+    writers = [Writer(scene, deposit, retryWrites=False), Writer(scene, rename)]
+    for writer in writers:
+        writer.start()
+    while sum(deposits.values()) < 200:
+        assert not writers[0].trouble, writers[0].trouble
+    since = scene.now()
+    shop.accounts.update_many({"_id": {"$gte": 0}}, [
+        {"$set": {"status": "BAD", "addr.zip": None}}, {"$unset": "name"},
+    ])  # fmt: skip
+    while sum(deposits.values()) < 600:
+        assert not writers[0].trouble, writers[0].trouble
+    bad = {"ns": "shop.accounts", "o.diff.u.status": "BAD"}
+    first, last = scene.first_entry(bad, since), scene.newest_of(bad)
+    incident = await scene.incident("updateMany", "shop.accounts")
+    # On a loaded machine the run of updates may have been torn by a pause.
+    incident = replace(incident, first=min(first, incident.first), last=max(last, incident.last), point=None)
+    plan = await scene.plan(backup, incident.first, incident=incident)
+    done = scene.run(plan)
+    for writer in writers:
+        writer.finish()
+    live = {row["_id"]: row for row in shop.accounts.find()}
+    assert done.returncode == 0, done.stderr
+    assert set(live) == set(range(count)) - removed
+    assert {n: row["balance"] for n, row in live.items() if row["balance"] != deposits[n]} == {}
+    damaged = [n for n, row in live.items() if row["status"] == "BAD" or row.get("name") != f"n{n}"]
+    assert damaged == []
+    assert [n for n, row in live.items() if row["addr"]["zip"] != n] == []
+    assert {n for n, row in live.items() if row["status"] == "mine"} <= set(renamed)
+    assert "still damaged" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["bulk", "loop"])
+async def test_an_accident_of_many_single_writes(scene: Scene, form: str) -> None:
+    shop, count = scene.client["shop"], 500
+    shop.items.insert_many([{"_id": n, "price": n * 3, "stock": 0} for n in range(count)])
+    backup = scene.backup("--oplog")
+    for n in range(0, count, 7):
+        shop.items.update_one({"_id": n}, {"$inc": {"stock": 1}})
+    before, since = record(scene.client), scene.now()
+    if form == "bulk":
+        shop.items.bulk_write([UpdateOne({"_id": n}, {"$set": {"price": n * 2.5}}) for n in range(count)])
+    else:
+        with scene.client.start_session() as session:
+            for n in range(count):
+                shop.items.update_one({"_id": n}, {"$set": {"price": -1}}, session=session)
+    shop.items.update_one({"_id": 3}, {"$inc": {"stock": 50}})
+    scene.settle()
+    plan = await scene.plan(backup, scene.first_entry({"op": "u", "ns": "shop.items"}, since))
+    scene.must_run(plan)
+    shop.items.update_one({"_id": 3}, {"$inc": {"stock": -50}})
+    assert record(scene.client)["shop.items"] == before["shop.items"]
+
+
+async def test_what_would_stop_or_undo_the_merge_is_left_out_and_said(scene: Scene) -> None:
+    shop = scene.client["shop"]
+    shop.users.create_index("mail", unique=True)
+    shop.users.insert_many([{"_id": n, "mail": f"m{n}"} for n in range(100)])
+    shop.legacy.insert_many([{"_id": n} for n in range(20)])
+    shop.command("collMod", "legacy", validator={"new": {"$exists": True}})
+    old = datetime.now(UTC) - timedelta(days=2)
+    shop.visits.insert_many([{"_id": n, "at": old if n % 2 else datetime.now(UTC)} for n in range(10)])
+    shop.create_collection("words", collation={"locale": "en", "strength": 2})
+    shop.words.insert_many([{"_id": "abc", "n": 1}, {"_id": "def", "n": 2}])
+    shop.create_collection("people", validator={"mail": {"$type": "string"}})
+    shop.people.create_index("mail", unique=True)
+    shop.people.insert_many([{"_id": n, "mail": f"p{n}"} for n in range(10)])
+    backup = scene.backup("--oplog")
+    since = scene.now()
+    for name in ("users", "legacy", "visits", "words"):
+        shop[name].delete_many({})
+    shop.people.drop()
+    shop.users.insert_one({"_id": "new", "mail": "m7"})
+    shop.visits.create_index("at", expireAfterSeconds=3600)
+    shop.words.insert_one({"_id": "ABC", "n": 3})
+    shop.people.insert_many([{"_id": "new", "mail": "p3"}, {"_id": "more", "mail": "q"}])
+    scene.settle()
+    plan = await scene.plan(backup, scene.first_entry({"op": "d", "ns": "shop.users"}, since))
+    done = scene.run(plan)
+    assert done.returncode == 3, done.stderr
+    left = {
+        name: sorted(map(str, shop[name].distinct("_id"))) for name in ("users", "legacy", "visits", "words", "people")
+    }
+    assert left["users"] == sorted([*(str(n) for n in range(100) if n != 7), "new"])
+    assert len(left["legacy"]) == 20
+    assert left["visits"] == ["0", "2", "4", "6", "8"]
+    assert left["words"] == ["ABC", "def"]
+    assert left["people"] == sorted([*(str(n) for n in range(10) if n != 3), "new", "more"])
+    with pytest.raises(DuplicateKeyError):
+        shop.people.insert_one({"mail": "p1"})
+    with pytest.raises(WriteError):
+        shop.people.insert_one({"mail": 1})
+    lines = (scene.folder / "work" / "still-damaged.jsonl").read_text().splitlines()
+    damaged = {(row["ns"], str(row["_id"])) for row in map(json.loads, lines)}
+    assert {
+        ("shop.users", "{'$numberInt': '7'}"),
+        ("shop.people", "{'$numberInt': '3'}"),
+        ("shop.words", "abc"),
+    } <= damaged
+    assert len([one for one in damaged if one[0] == "shop.visits"]) == 5
+    shop.users.delete_one({"_id": "new"})
+    shop.people.delete_one({"_id": "new"})
+    shop.words.delete_one({"_id": "ABC"})
+    shop.command("collMod", "visits", index={"name": "at_1", "expireAfterSeconds": 2**31 - 1})
+    again = scene.run(plan)
+    assert again.returncode == 0, again.stderr
+    assert shop.users.count_documents({"_id": 7, "mail": "m7"}) == 1
+    assert sorted(shop.words.distinct("_id")) == ["abc", "def"]
+    assert shop.visits.count_documents({}) == 10
+
+
+async def test_one_collection_and_two_documents_by_choice(scene: Scene) -> None:
+    shop = scene.client["shop"]
+    shop.orders.create_index("mail", unique=True)
+    shop.orders.insert_many([{"_id": n, "mail": f"m{n}"} for n in range(50)])
+    shop.other.insert_one({"_id": 1})
+    backup = scene.backup("--oplog")
+    shop.orders.update_one({"_id": 3}, {"$set": {"mail": "new"}})
+    before, limit = record(scene.client), scene.now()
+    limit = Ts(limit.t, limit.i + 1)
+    shop.orders.delete_many({"_id": {"$gt": 5}})
+    shop.orders.update_many({}, {"$set": {"bad": 1}})
+    shop.other.drop()
+    scene.settle()
+    live = record(scene.client)
+    whole = await scene.plan(backup, limit, choice=Choice("shop.orders", "shop.monday"))
+    scene.must_run(whole)
+    after = record(scene.client)
+    assert after.pop("shop.monday") == before["shop.orders"]
+    assert after == live
+    taken = await scene.plan(backup, limit, choice=Choice("shop.orders", "shop.monday"))
+    assert "target-taken" in ids(taken)
+    absent = await scene.plan(backup, limit, choice=Choice("shop.nothing", "shop.x"))
+    assert "not-at-point" in ids(absent)
+
+
+async def test_a_named_spare_that_a_killed_run_half_filled_is_emptied(scene: Scene) -> None:
+    shop = scene.client["shop"]
+    shop.orders.insert_many([{"_id": n} for n in range(50)])
+    backup = scene.backup("--oplog")
+    before, since = record(scene.client), scene.now()
+    shop.orders.drop()
+    scene.settle()
+    plan = await scene.plan(backup, scene.first_entry({"o.drop": "orders"}, since))
+    real, killed = scene.path, scene.folder / "killed"
+    killed.mkdir()
+    (killed / "mongorestore").write_text(
+        f'#!/bin/sh\nPATH={shlex.quote(real)}:$PATH\nmongorestore "$@" || exit\n[ "$1" = --version ] || exit 9\n'
+    )
+    (killed / "mongorestore").chmod(0o755)
+    scene.path = f"{killed}:{real}"
+    assert "step-failed" in scene.run(plan).stderr
+    scene.path = real
+    assert "shop" in scene.spare_client.list_database_names()
+    marks = scene.spare_client["admin"]["tallyglass_spare"]
+    mark = marks.find_one_and_delete({"_id": {"$regex": scene.folder.name}})
+    assert mark is not None
+    refused = scene.run(plan)
+    assert "spare is not empty" in refused.stderr, "nothing proves whose data it is"
+    assert "shop" in scene.spare_client.list_database_names()
+    marks.insert_one(mark)
+    scene.must_run(plan)
+    assert record(scene.client)["shop.orders"] == before["shop.orders"]

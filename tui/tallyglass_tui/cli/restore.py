@@ -6,6 +6,7 @@ import click
 
 from tallyglass_tui.cli.restore_plan import plan
 from tallyglass_tui.cli.restore_prepare import prepare
+from tallyglass_tui.cli.restore_return import outcome, recover
 from tallyglass_tui.cli.restore_verify import verify
 
 
@@ -20,3 +21,5 @@ def command(ctx: click.Context) -> None:
 command.add_command(plan)
 command.add_command(prepare)
 command.add_command(verify)
+command.add_command(recover)
+command.add_command(outcome)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tallyglass.moment import Ts
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.oplog.snapshot import Incident
-    from tallyglass.restore.model.plan import Check, Plan
+    from tallyglass.restore.model.plan import Check, Choice, Plan
 
 _HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")
 CODES = {"ok": 0, "warn": 1, "block": 2}
@@ -39,6 +40,11 @@ WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
 @click.option("--since", metavar="T", help="With --incident: the --since that its number was shown for.")
 @click.option("--spare", metavar="HOST:PORT", help="The empty scratch server to restore onto; a URI is taken too.")
 @click.option("--backup-start", metavar="T:I", help="An oplog position from before the backup began, if it has none.")
+@click.option("--only", metavar="NS", help="Only this collection, put beside the live data under another name.")
+@click.option("--as", "target_ns", metavar="NS2", help="With --only: that name; else the collection's with the point.")
+@click.option(
+    "--id", "ids", multiple=True, metavar="ID", help="With --only: this document; may be given several times."
+)
 @click.option("--work-dir", metavar="PATH", default="", help="Where the commands keep their files.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @click.option("--script", type=click.Path(path_type=Path), metavar="FILE", help="Write the runbook as a script.")
@@ -51,6 +57,9 @@ def plan(
     since: str | None,
     spare: str | None,
     backup_start: str | None,
+    only: str | None,
+    target_ns: str | None,
+    ids: tuple[str, ...],
     work_dir: str,
     wants_json: bool,
     script: Path | None,
@@ -62,8 +71,8 @@ def plan(
     """
     if (before is None) == (number is None):
         raise InputError("The point is not clear.", "Give either --before T:I or --incident N.")
-    if wants_json and script:
-        raise InputError("--json and --script exclude each other.", "Leave one of them out.")
+    if only is None and (target_ns or ids):
+        raise InputError("--as and --id belong to --only NS.", "Name the collection with --only.")
     limit, start, begun = moment_of(before), moment_of(since), moment_of(backup_start)
     place, spare_uri = _spare(spare)
     backup = _backup(given, backup)
@@ -74,6 +83,7 @@ def plan(
         from tallyglass.restore.planner import RestoreRequest, plan_restore
 
         incident = await _incident(gateway, number, start, seconds) if number is not None else None
+        point = limit or (incident.limit if incident else None)
         request = RestoreRequest(
             backup=backup,
             source_uri=target.uri,
@@ -83,6 +93,7 @@ def plan(
             spare_uri=spare_uri,
             backup_start=begun,
             work_dir=folder,
+            choice=_choice(only, target_ns, ids, point),
         )
         return await plan_restore(gateway, request)
 
@@ -93,14 +104,14 @@ def plan(
 
 
 def _hand_over(made: Plan, wants_json: bool, script: Path | None) -> None:
+    if script is not None and made.level != "block":
+        _write_script(script, made)
     if wants_json:
         from tallyglass.restore.model.document import to_json
 
         tell(printable_json(to_json(made, indent=2)))
     elif script is None:
         tell("\n".join(as_lines(made)))
-    elif made.level != "block":
-        _write_script(script, made)
 
 
 def tell_doubts(checks: Iterable[Check]) -> None:
@@ -113,6 +124,33 @@ def tell_doubts(checks: Iterable[Check]) -> None:
 def in_words(check: Check) -> str:
     """A check's title and advice, safe to show."""
     return f"{clean(check.title)} {clean(check.advice)}".rstrip()
+
+
+def _choice(only: str | None, target: str | None, ids: tuple[str, ...], point: Ts | None) -> Choice | None:
+    """What was asked for with --only, --as and --id."""
+    if only is None or point is None:
+        return None
+    from tallyglass.restore.model.plan import Choice
+
+    target = target or f"{only}_pitr_{point.time:%Y%m%dT%H%M%S}"
+    for ns in (only, target):
+        if not all(ns.partition(".")[::2]) or "$" in ns or len(ns.encode()) > _LONGEST_NAMESPACE:
+            raise InputError(f"'{clean(ns, 80)}' is not a collection.", "Write it as DATABASE.COLLECTION.")
+    if only == target:
+        raise InputError("--as names the collection itself.", "Give another name: what is live is not touched.")
+    return Choice(only, target, tuple(extended for one in ids for extended in _as_extended_json(one)))
+
+
+_LONGEST_NAMESPACE = 255
+
+
+def _as_extended_json(given: str) -> list[str]:
+    """An ``_id`` as it was typed: Extended JSON, or else a text; 24 hexadecimal digits may be an ObjectId too."""
+    try:
+        return [json.dumps(json.loads(given))]
+    except ValueError:
+        text = [json.dumps(given)]
+    return [*text, json.dumps({"$oid": given})] if re.fullmatch("[0-9a-fA-F]{24}", given) else text
 
 
 def _backup(given: Given, named: Path | None) -> Path:

@@ -20,16 +20,16 @@ from tallyglass_tui.cli.outermost import complain
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @timeout_option
 def prepare(given: Given, out: Path | None, archive: bool, gzip: bool, wants_json: bool, seconds: float) -> None:
-    """Note the oplog's position beside the backup to come, and print the command that takes it.
+    """Record the position of the oplog next to the backup to come, and print the command that takes it.
 
-    With that note a later restore knows, and need not guess, from where the oplog must reach.
+    With that record a later restore knows from where on the oplog is needed.
     """
     from tallyglass.restore.runbook.prepare import prepare as look
 
     place = out or Path(f"tallyglass-backup-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     target = target_of(given)
     found = ask(target, lambda gateway: look(gateway, target.uri, place, gzip=gzip, archive=archive), seconds)
-    for word in found.words:
+    for word in found.warnings:
         complain(word)
     noted = found.write()
     if wants_json:
@@ -44,5 +44,5 @@ def prepare(given: Given, out: Path | None, archive: bool, gzip: bool, wants_jso
             )
         )
         return
-    complain(f"the position {found.before} is noted in {noted}. Take the backup now:")
+    complain(f"the position {found.before} is recorded in {noted}. Take the backup now:")
     tell(found.command.shell)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PLAN_BYTES = 200_000_000
 # Counting a large collection is one command that says nothing until it is done; a dead server is noticed by heartbeats.
-_PATIENT = {"socketTimeoutMS": 3_700_000}
+PATIENT: dict[str, Any] = {"socketTimeoutMS": 3_700_000}
 
 
 @click.command(short_help="Compare what was restored with the plan.")
@@ -33,13 +33,13 @@ def verify(given: Given, plan_file: Path, spare: str, log: Path | None, empty: b
 
     Exit 0 as computed, 1 with warnings, 2 not as computed.
     """
-    plan = _read(plan_file)
+    plan = read_plan(plan_file)
     from tallyglass.restore.spare.ready import ready
     from tallyglass.restore.spare.verify import verify as compare
 
-    target = target_of(Given(uri=_as_uri(spare), password_file=given.password_file, driver=given.driver))
+    target = target_of(Given(uri=as_uri(spare), password_file=given.password_file, driver=given.driver))
     found = ask(
-        target, lambda gateway: ready(plan, gateway) if empty else compare(plan, gateway, log=log), None, **_PATIENT
+        target, lambda gateway: ready(plan, gateway) if empty else compare(plan, gateway, log=log), None, **PATIENT
     )
     if wants_json:
         tell_doubts(found.checks)
@@ -55,11 +55,13 @@ def verify(given: Given, plan_file: Path, spare: str, log: Path | None, empty: b
     return CODES[found.level]
 
 
-def _as_uri(spare: str) -> str:
+def as_uri(spare: str) -> str:
+    """A URI for what may be given as host and port."""
     return spare if "://" in spare else f"mongodb://{spare}/?directConnection=true"
 
 
-def _read(path: Path) -> Plan:
+def read_plan(path: Path) -> Plan:
+    """The plan in a file. Raises InputError."""
     from tallyglass.restore.model.document import from_json
 
     try:

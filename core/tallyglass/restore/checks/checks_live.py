@@ -79,7 +79,7 @@ def _definitions(assessed: Assessed) -> Checks:
             f"{len(definitions.statements)} indexes or validators differ from those at the point.",
             "The commands that set them right are the last step of the return; it asks, and --yes does not run it.",
         )
-    for words in definitions.words[:10]:
+    for words in definitions.by_hand[:10]:
         yield warn("definitions-by-hand", f"{words}.")
 
 

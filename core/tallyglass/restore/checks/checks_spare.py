@@ -16,7 +16,7 @@ def spare_server(found: Findings) -> Checks:
     if inputs.uri_trouble:
         yield block("uri", inputs.uri_trouble)
     for uri in (inputs.source_uri, inputs.spare_uri):
-        for word in uri.words if uri else ():
+        for word in uri.warnings if uri else ():
             yield warn("uri-option", word)
     fcv = found.located.fcv if found.located else None
     if inputs.own_spare:

@@ -1,6 +1,6 @@
-"""Indexes and validators that are other on the live set than at the point, and the commands that set them right.
+"""Indexes and validators that differ between the live set and the point, and the commands that restore them.
 
-None of it runs by itself: an index takes its time on a live set, and someone may have meant what was changed.
+None of them runs by itself: building an index takes time on a live set, and the change may have been intended.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _VALIDATION = {"validator": {}, "validationLevel": "strict", "validationAction":
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """``statements`` for mongosh, and ``words`` about what no safe command can be given for."""
+    """``statements`` for mongosh; ``by_hand`` describes the differences for which there is no safe command."""
 
     statements: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
+    by_hand: tuple[str, ...] = ()
 
 
 async def find_definitions(
@@ -39,21 +39,21 @@ async def find_definitions(
     returns: Sequence[Return],
 ) -> Definitions:
     """Compare every live collection whose definitions were changed after the point, by the incident if there is one."""
-    comes_anew = {row.ns for row in returns if row.strategy in (Strategy.WHOLE, Strategy.REPLACE)}
+    replaced_whole = {row.ns for row in returns if row.strategy in (Strategy.WHOLE, Strategy.REPLACE)}
     statements: list[str] = []
-    words: list[str] = []
+    by_hand: list[str] = []
     for ns, item in sorted(catalog.collections.items()):
         found = changed.get(ns)
-        if found is None or not found.commands or ns not in live or ns in comes_anew or item.kind != "collection":
+        if found is None or not found.commands or ns not in live or ns in replaced_whole or item.kind != "collection":
             continue
         if incident is not None and (incident.kind not in ("dropIndexes", "collMod") or incident.ns != clean_name(ns)):
             continue
         db, _, name = ns.partition(".")
-        _compare_indexes(ns, item.indexes, await gateway.list_indexes(Namespace(db, name)), statements, words)
+        _compare_indexes(ns, item.indexes, await gateway.list_indexes(Namespace(db, name)), statements, by_hand)
         for info in await gateway.list_collections(db):
             if str(info.ns) == ns and info.options is not None:
-                _compare_validation(ns, item.options, info.options, statements, words)
-    return Definitions(tuple(statements), tuple(words))
+                _compare_validation(ns, item.options, info.options, statements, by_hand)
+    return Definitions(tuple(statements), tuple(by_hand))
 
 
 def _compare_indexes(
@@ -61,7 +61,7 @@ def _compare_indexes(
     wanted: Mapping[str, Mapping[str, Any]],
     live: Sequence[Mapping[str, Any]],
     out: list[str],
-    words: list[str],
+    by_hand: list[str],
 ) -> None:
     db, _, name = ns.partition(".")
     by_name = {str(spec.get("name")): spec for spec in live}
@@ -69,17 +69,19 @@ def _compare_indexes(
         now = by_name.get(index)
         if is_id_index(spec) or (now is not None and canonical_index(now) == canonical_index(spec)):
             continue
-        said = f"{clean_name(ns)}, index {clean_name(index)}"
+        shown = f"{clean_name(ns)}, index {clean_name(index)}"
         if now is not None:
             changes = _coll_mod(spec, now)
             if changes is None:
-                words.append(f"{said}: it is another one now; drop it and build it again as {_shown(spec)}")
+                by_hand.append(f"{shown}: it differs now; drop it and build it again as {_shown(spec)}")
             else:
                 out.append(mongosh.must(db, {"collMod": name, "index": {"name": index} | changes}))
         elif any(_key(one) == _key(spec) for one in live):
-            words.append(f"{said}: its keys have an index under another name now; at the point it was {_shown(spec)}")
+            by_hand.append(
+                f"{shown}: its keys have an index under another name now; at the point it was {_shown(spec)}"
+            )
         elif not mongosh.has_literal(spec):
-            words.append(f"{said}: mongosh has no words for it; build it with a driver as {_shown(spec)}")
+            by_hand.append(f"{shown}: mongosh has no literal for it; build it with a driver as {_shown(spec)}")
         else:
             out.append(mongosh.must(db, {"createIndexes": name, "indexes": [buildable(spec)]}))
 
@@ -100,7 +102,7 @@ def _coll_mod(spec: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _compare_validation(
-    ns: str, wanted: Mapping[str, Any], live: Mapping[str, Any], out: list[str], words: list[str]
+    ns: str, wanted: Mapping[str, Any], live: Mapping[str, Any], out: list[str], by_hand: list[str]
 ) -> None:
     at_point, now = (
         {field: same_numbers(options.get(field, default)) for field, default in _VALIDATION.items()}
@@ -113,7 +115,7 @@ def _compare_validation(
     if mongosh.has_literal(body["validator"]):
         out.append(mongosh.must(db, body))
     else:
-        words.append(f"{clean_name(ns)}: mongosh has no words for its validator; set it with a driver")
+        by_hand.append(f"{clean_name(ns)}: mongosh has no literal for its validator; set it with a driver")
 
 
 def _key(spec: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.decode.head import target_of
@@ -14,24 +13,18 @@ from tallyglass.restore.replay.chains import is_left_out
 from tallyglass.restore.replay.unfold import Unfolder
 from tallyglass.text import clean_name
 
-MOST_NEWER = 5_000
-"""Ids per namespace, written after the point by others, that a merge can keep one by one."""
-
 
 @dataclass(slots=True)
 class Changed:
-    """Operations on one namespace after the point; ``newer`` holds the ids that others than the incident wrote.
-
-    ``hit`` holds those that the incident wrote. Either is None once there are more than :data:`MOST_NEWER`.
-    """
+    """Operations on one namespace after the point; ``by_incident`` and ``others`` say whose they are, as far as the
+    incident's span, kind and sessions tell."""
 
     inserts: int = 0
     updates: int = 0
     deletes: int = 0
     commands: int = 0
-    newer: dict[bytes, Any] | None = field(default_factory=dict)
-    hit: dict[bytes, Any] | None = field(default_factory=dict)
     by_incident: int = 0
+    others: int = 0
     dropped: bool = False
     replaced: bool = False
     """Whether it was dropped or emptied, or its name was given away or taken: what is there now came otherwise."""
@@ -91,9 +84,8 @@ class LossCount:
             return
         if self._belongs(entry, whole):
             changed.by_incident += 1
-            changed.hit = _with_id(changed.hit, entry)
         else:
-            changed.newer = _with_id(changed.newer, entry)
+            changed.others += 1
 
     def _belongs(self, entry: Entry, whole: Entry) -> bool:
         """Whether an operation is part of the incident: within its span, on its namespace, of its kind."""
@@ -116,10 +108,3 @@ class LossCount:
             if ns
         ]
         return tuple(sorted(rows, key=lambda row: (-(row.inserts + row.updates + row.deletes), row.ns)))
-
-
-def _with_id(ids: dict[bytes, Any] | None, entry: Entry) -> dict[bytes, Any] | None:
-    if ids is None:
-        return None
-    ids[entry.id_key] = entry.document_id
-    return ids if len(ids) <= MOST_NEWER else None

@@ -23,15 +23,20 @@ def needs(returns: Iterable[Return], counters: Iterable[str]) -> Needs:
         db, _, name = row.ns.partition(".")
         beside = row.beside.partition(".")[2]
         want(db, "", "listCollections")
-        want(db, beside or name, "createCollection", "insert", "bypassDocumentValidation")
+        want(
+            row.beside.partition(".")[0] or db, beside or name, "createCollection", "insert", "bypassDocumentValidation"
+        )
         if beside:
-            want(db, beside, "find", "dropCollection")
+            want(row.beside.partition(".")[0], beside, "find", "dropCollection")
         if row.strategy is Strategy.MERGE:
-            want(db, name, "find", "insert", "update")
+            want(db, name, "find", "insert", "update", "bypassDocumentValidation", "listIndexes")
+            want(db, beside, "update")
             want("local", "oplog.rs", "find")
-        elif row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
-            want(db, beside or name, "createIndex")
-            if beside:
+            if row.recreated:
+                want(db, name, "createIndex", "collMod")
+        elif row.strategy in (Strategy.WHOLE, Strategy.REPLACE, Strategy.COPY):
+            want(row.beside.partition(".")[0] or db, beside or name, "createIndex")
+            if beside and row.strategy is not Strategy.COPY:
                 want(db, "", "renameCollectionSameDB")
         if row.strategy is Strategy.REPLACE:
             want(db, name, "find", "insert", "update")

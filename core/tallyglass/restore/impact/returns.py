@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.impact.loss import Changed
 from tallyglass.restore.model.plan import ExpectedNamespace, Return, Strategy, stored_as
@@ -29,9 +27,11 @@ def plan_returns(
     incident: Incident | None,
     stamp: str,
     unknown: frozenset[str] = frozenset(),
+    updated: str = "",
 ) -> tuple[Return, ...]:
     """One row for every namespace of ``expected`` that was damaged. ``live`` holds the names there are now, ``unknown``
-    the databases whose names cannot be listed: there nothing is brought back without a person."""
+    the databases whose names cannot be listed: there nothing is brought back without a person. ``updated`` is the
+    namespace whose updates are to be undone where no incident was named."""
     if incident is not None and incident.kind in _DEFINITIONS:
         return ()
     rows = []
@@ -44,7 +44,7 @@ def plan_returns(
                 rows.append(Return(item.ns, Strategy.BESIDE, "", note=_UNLISTED))
         elif item.ns not in live and _was_taken(item, found, incident):
             rows.append(_whole(item, _free_name(f"{item.ns}_pitr_{stamp}", live)))
-        elif item.ns in live and found is not None and _damaged(item, found, incident):
+        elif item.ns in live and found is not None and _damaged(item, found, incident, updated):
             beside, away = (_free_name(f"{item.ns}_{word}_{stamp}", live) for word in ("pitr", "before_restore"))
             rows.append(_beside(item, found, incident, beside, away))
     return tuple(rows)
@@ -67,9 +67,9 @@ def _was_taken(item: ExpectedNamespace, found: Changed | None, incident: Inciden
     return bool(found.by_incident) or (incident.kind in _REPLACED and bool(found.commands))
 
 
-def _damaged(item: ExpectedNamespace, found: Changed, incident: Incident | None) -> bool:
+def _damaged(item: ExpectedNamespace, found: Changed, incident: Incident | None, updated: str) -> bool:
     if incident is None:
-        return bool(found.updates or found.deletes or found.dropped or found.commands)
+        return bool(found.deletes or found.dropped or found.commands) or item.ns == updated
     replaced = incident.kind in _REPLACED and bool(found.commands)
     return replaced or bool(found.by_incident) or _names(item.ns, incident)
 
@@ -98,61 +98,25 @@ def _beside(item: ExpectedNamespace, found: Changed, incident: Incident | None, 
     if replaced:
         note = "The live collection is renamed, not dropped."
         return Return(item.ns, Strategy.REPLACE, beside, note=note, away=away)
-    if incident is None or incident.kind not in _MERGED:
-        return Return(item.ns, Strategy.MERGE, beside, note="What is live stays as it is; what is missing comes back.")
+    kept = found.others
+    if incident is None:
+        note = "What was deleted since comes back; what is live stays as it is."
+        return Return(item.ns, Strategy.MERGE, beside, kept, note, recreated=found.dropped)
+    if incident.kind not in _MERGED:
+        note = "What is live stays as it is; what is missing comes back."
+        return Return(item.ns, Strategy.MERGE, beside, kept, note, recreated=True)
     if found.replaced and incident.kind != "deleteMany":
         note = "It was dropped, emptied or replaced after the point: compare and merge by hand."
         return Return(item.ns, Strategy.BESIDE, beside, note=note)
-    if not mongosh.has_literal([*(found.newer or {}).values(), *(found.hit or {}).values()]):
-        note = "It has documents whose _id mongosh has no words for: compare and merge by hand."
-        return Return(item.ns, Strategy.BESIDE, beside, note=note)
-    if found.newer is None and incident.kind != "deleteMany":
-        note = "Others wrote too many of its documents since to keep each: compare and merge by hand."
-        return Return(item.ns, Strategy.BESIDE, beside, note=note)
-    if found.newer is None:
-        note = "Others wrote too many of its documents since: those that they deleted come back too."
-        return Return(item.ns, Strategy.MERGE, beside, note=note)
     note = "Documents that the transaction inserted stay." if incident.kind == "transaction" else ""
-    return Return(item.ns, Strategy.MERGE, beside, len(found.newer), note)
+    return Return(item.ns, Strategy.MERGE, beside, kept, note)
 
 
-def merge_command(row: Return, found: Changed | None, incident: Incident | None) -> dict[str, Any]:
-    """The ``aggregate`` command that merges the copy beside into the live collection.
+def return_statements(row: Return, count: int | None = None, paths: Sequence[str] = ()) -> list[str]:
+    """The mongosh statements that give a collection that was put beside its name.
 
-    After a mass update or a transaction the documents that it hit, and nobody wrote since, are replaced; in every other
-    case what is live stays and only what is missing comes back. Documents that others deleted since stay deleted.
-    """
-    name = row.ns.partition(".")[2]
-    match: dict[str, Any] = {}
-    on_match = "keepExisting"
-    if incident is not None and incident.kind in _MERGED and found is not None:
-        newer = dict(found.newer or {})
-        if incident.kind != "deleteMany":
-            on_match = "replace"
-            if found.hit is not None:
-                match = {"_id": {"$in": [value for key, value in found.hit.items() if key not in newer]}}
-        if newer and not match:
-            match = {"_id": {"$nin": list(newer.values())}}
-    merge = {"into": name, "on": "_id", "whenMatched": on_match, "whenNotMatched": "insert"}
-    pipeline = [*([{"$match": match}] if match else []), {"$merge": merge}]
-    return {"aggregate": row.beside.partition(".")[2], "pipeline": pipeline, "cursor": {}}
-
-
-def merge_steps(
-    row: Return,
-    found: Changed | None,
-    incident: Incident | None,
-    seen: Ts,
-    count: int | None = None,
-    paths: Sequence[str] = (),
-) -> list[str]:
-    """The mongosh statements for one namespace that was put beside.
-
-    ``seen`` is the last entry of the oplog that was read for the plan: what is written after it is left alone too.
     ``count`` documents must be beside, None where that was not computed; ``paths`` are the numbers of counters in it.
     """
-    if row.strategy is Strategy.MERGE:
-        return [mongosh.merge_since(row.ns, row.beside, count, seen, merge_command(row, found, incident))]
     if row.strategy is Strategy.WHOLE and row.beside:
         return [mongosh.take_name(row.ns, row.beside, count)]
     if row.strategy is Strategy.REPLACE:

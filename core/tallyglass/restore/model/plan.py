@@ -68,6 +68,26 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class Accident:
+    """Which operations after the point are to be undone.
+
+    ``kind``: ``updates`` or ``deletes`` of the collection ``ns``, a ``removal`` (drop, dropDatabase, emptied), one
+    ``transaction``, or ``everything``: all deletes and removals after the point, since no incident was named. ``first``
+    and ``last`` bound it, both inclusive; None for no end. ``session`` is the client session's ``lsid`` as hex where
+    it is known that one client did it. ``updates`` tells whether updates of ``ns`` belong to it, up to
+    ``updates_last``.
+    """
+
+    kind: str
+    ns: str
+    first: Ts
+    last: Ts | None
+    session: str = ""
+    updates: bool = False
+    updates_last: Ts | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Loss:
     """Operations after the point on one namespace: what a full rollback to the point would lose."""
 
@@ -145,15 +165,28 @@ class Strategy(StrEnum):
     """Beside the live one, then merged: what was written after the point by others stays."""
     REPLACE = "replace"
     """Beside the live one, which is then renamed away and replaced."""
+    COPY = "copy"
+    """Under another name, because it was asked for: to compare or to export."""
     BESIDE = "beside"
     """Beside the live one, for a person to compare; nothing is merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One namespace that is wanted as it was at the point, under the name ``target``; ``ids`` are the ``_id``s of the
+    documents that are wanted of it, as Extended JSON, empty for all."""
+
+    ns: str
+    target: str
+    ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Return:
     """How one namespace comes back: ``beside`` is the name it is put under first; ``kept`` counts documents that
     were written after the point by others and stay as they are; ``note`` says any doubt; ``away`` is the name under
-    which what is live is kept when it is replaced."""
+    which what is live is kept when it is replaced; ``recreated`` tells that the collection was removed and made again,
+    so that its indexes and options are to come back too."""
 
     ns: str
     strategy: Strategy
@@ -161,6 +194,7 @@ class Return:
     kept: int = 0
     note: str = ""
     away: str = ""
+    recreated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +244,8 @@ class Plan:
     source_user: str = ""
     spare_user: str = ""
     passwords: tuple[str, ...] = ()
+    accident: Accident | None = None
+    choice: Choice | None = None
 
     @property
     def level(self) -> Level:

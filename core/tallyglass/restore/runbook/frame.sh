@@ -115,15 +115,15 @@ lock() {
   { IFS= read -r pid && IFS= read -r began && IFS= read -r host; } <"$W/lock/pid" 2>/dev/null || true
   printf -v advice 'rm -r %q' "$W/lock"
   if [ -z "$host" ]; then
-    die "[locked] $W/lock is there but does not say whose it is: another run begins just now, or one was stopped as it" \
-      "began. If none is under way: $advice"
+    die "[locked] $W/lock is there but does not name its owner: another run is just starting, or was stopped while" \
+      "it started. If none is running: $advice"
   elif [ "$host" != "$(uname -n)" ]; then
-    die "[locked] A run on $host (process $pid) uses $W. If it is over there: $advice"
+    die "[locked] A run on $host (process $pid) uses $W. If that run has ended: $advice"
   elif [ -n "$began" ] && [ "$(born "$pid")" = "$began" ]; then
-    die "[locked] Another run of this restore is under way (process $pid). Wait for it, or stop it."
+    die "[locked] Another run of this restore is in progress (process $pid). Wait for it, or stop it."
   fi
-  die "[stale-lock] The run that held $W (process $pid) is not there any more; it was killed. Nothing holds it now." \
-    "Then: $advice and run the script again: it goes on where that one stopped."
+  die "[stale-lock] The run that held $W (process $pid) was killed." \
+    "Remove the lock: $advice. Then run the script again: it resumes where that one stopped."
 }
 
 # A tool outlives a script that was killed, and goes on writing.
@@ -169,10 +169,15 @@ step() {
   if past "$phase"; then
     finish
   fi
+  if [ "$phase" = clean ] && [ -e "$W/incomplete" ]; then
+    say ""
+    say "Not cleaned up: what is still damaged may be brought back from here. Run the script again once it can be."
+    finish
+  fi
   if [ -e "$W/done/$number" ]; then
     say "[$number/$STEPS] $phase: $title (done before)"
     if [ "$kind" = again ] && [ ! -e "$W/done/$STEPS" ]; then
-      safely "run_$number" || die "[step-failed] Step $number ($title) cannot be taken up again."
+      safely "run_$number" || die "[step-failed] Step $number ($title) failed when it was repeated."
     fi
     arm
     return 0
@@ -183,27 +188,32 @@ step() {
   [ -z "$undo" ] || say "  undo: $undo"
   say "  \$ ${shown:0:2000}"
   if [ "$kind" = by-hand ] && [ "$YES" = 1 ]; then
-    say "  not run: this one is yours to decide. Run the script again without --yes to be asked, or run the line above."
+    say "  skipped with --yes: this step needs a decision. Run the script again without --yes, or run the line above."
     return 0
   fi
   if [ "$YES" = 0 ]; then
     has_terminal || die "[no-terminal] There is no terminal to ask on. Run it with --yes, or on one."
     read -r -p "  run it? [y/N] " answer </dev/tty
     if [ "$kind" = by-hand ] && [ "$answer" != y ] && [ "$answer" != Y ]; then
-      say "  left out"
+      say "  skipped"
       return 0
     fi
-    [ "$answer" = y ] || [ "$answer" = Y ] || die "at step $number, as you wished. Run the script again to go on."
+    [ "$answer" = y ] || [ "$answer" = Y ] || die "before step $number at your request. Run the script again to resume."
   fi
   safely "run_$number" || die "[step-failed] Step $number ($title) failed; nothing after it was run."
   arm
-  safely "check_$number" || die "[check-failed] Step $number ($title) did not give what was computed beforehand."
+  safely "check_$number" || die "[check-failed] Step $number ($title) did not give the computed result."
   mkdir -p "$W/done"
   : >"$W/done/$number"
 }
 
 finish() {
   say ""
+  [ ! -e "$W/outcome.txt" ] || cat "$W/outcome.txt" >&2
+  if [ -e "$W/incomplete" ]; then
+    say "NOT COMPLETE. Files are in $W."
+    exit 3
+  fi
   say "Done up to: $UNTIL. Files are in $W."
   exit 0
 }
@@ -216,7 +226,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 lock
 LEFT=$(survivors)
-[ -z "$LEFT" ] || die "[still-running] A tool of a run that was killed is still at work (process $LEFT): wait until it ends."
+[ -z "$LEFT" ] || die "[still-running] A tool of a killed run is still running (process $LEFT): wait until it ends."
 if [ -e "$W/plan.id" ] && [ "$(<"$W/plan.id")" != "$PLAN_ID" ]; then
   die "[other-plan] $W belongs to another plan. Move it away, or plan with another --work-dir."
 fi

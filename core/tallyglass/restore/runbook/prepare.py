@@ -1,4 +1,4 @@
-"""A provable backup next time: note where the oplog stands before it begins, and say the command that takes it."""
+"""Prepare a provable backup: record the position of the oplog before it begins, and give the command that takes it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ FORMAT = 1
 @dataclass(frozen=True, slots=True)
 class Preparation:
     """The sidecar's text and place, and the backup command that must follow it. ``before`` is the majority's newest
-    timestamp at this moment: a backup that begins later is covered from there on. ``words`` are said to the
+    timestamp at this moment: a backup that begins later is covered from there on. ``warnings`` are for the
     operator."""
 
     path: Path
     text: str
     before: Ts
     command: Command
-    words: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def write(self) -> Path:
         """Write the sidecar, readable by its owner alone; its path. Raises InputError where that cannot be done."""
@@ -68,8 +68,8 @@ async def prepare(
     hello = await gateway.command("hello")
     uri = tool_uri(source_uri, deployment.set_name)
     out = _absolute(out)
-    names, words = await _namespaces(gateway)
-    said = {
+    names, warnings = await _namespaces(gateway)
+    sidecar = {
         "format": FORMAT,
         "before": str(before),
         "fcv": await feature_version(gateway) or "",
@@ -90,7 +90,7 @@ async def prepare(
     )
     path = out.with_name(f"{out.name}.{SIDECAR}") if archive else out / SIDECAR
     return Preparation(
-        path, json.dumps(said, ensure_ascii=True, indent=1) + "\n", before, command, (*uri.words, *words)
+        path, json.dumps(sidecar, ensure_ascii=True, indent=1) + "\n", before, command, (*uri.warnings, *warnings)
     )
 
 
@@ -100,10 +100,10 @@ def _absolute(path: Path) -> Path:
 
 async def _namespaces(gateway: Gateway) -> tuple[list[str], list[str]]:
     names: list[str] = []
-    words: list[str] = []
+    warnings: list[str] = []
     for db in await gateway.list_databases():
         try:
             names += [str(info.ns) for info in await gateway.list_collections(db)]
         except (PrivilegeError, ReadError) as error:
-            words.append(f"The collections of {clean_name(db)} could not be listed: {error.title}")
-    return sorted(names), words
+            warnings.append(f"The collections of {clean_name(db)} could not be listed: {error.title}")
+    return sorted(names), warnings

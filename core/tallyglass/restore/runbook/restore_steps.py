@@ -6,6 +6,8 @@ that it keeps in memory during that run.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT
 from tallyglass.restore.model.plan import Command, Phase
 from tallyglass.restore.runbook.spec import RunbookSpec, logged, run_mongosh, said_at_the_end, text, tool, verification
@@ -18,7 +20,7 @@ from tallyglass.text import shell_join, shell_quote
 
 def restore_steps(spec: RunbookSpec) -> list[Command]:
     """Onto the spare: stage or unpack the backup, replay, mend."""
-    steps = [*_start_spare(spec)]
+    steps = [*_start_spare(spec), *_mark_spare(spec)]
     if spec.contents.backup.form == ARCHIVE:
         steps += _unpack_archive(spec)
     elif spec.contents.backup.form != DATA_FILES:
@@ -167,13 +169,33 @@ def _replayed(spec: RunbookSpec) -> str:
     return f"{spec.work.oplog}.gz" if spec.gzip else spec.work.oplog
 
 
+def _mark_spare(spec: RunbookSpec) -> list[Command]:
+    """Note on a spare that was named, while it is empty, which restore writes on it."""
+    if spec.own_spare or spec.contents.backup.form == DATA_FILES:
+        return []
+    step = run_mongosh(
+        spec, Phase.RESTORE, "mark.js", "Mark the spare as this restore's", [mongosh.mark_spare(_mark(spec))], "spare",
+        why="It is empty now. What a killed run leaves there may be removed later, since this proves whose it is.",
+    )  # fmt: skip
+    return [replace(step, argv=(), shell=chain(shell_join(verification(spec, "--empty")), step.shell))]
+
+
+def _mark(spec: RunbookSpec) -> str:
+    return f"{spec.work.path} {spec.limit}"
+
+
 def _still_empty(spec: RunbookSpec) -> str:
     """Looked at again in the same step: the plan may be old, or the step may have been stopped half-way before.
 
-    A spare of the commands' own that a stopped run began to write on is replaced before.
+    What a stopped run left is removed before: a spare of the commands' own is replaced; one that was named is emptied,
+    if it bears the mark of this restore.
     """
     empty = shell_join(verification(spec, "--empty"))
-    return chain(own_spare.renew(spec.work), empty, own_spare.mark(spec.work)) if spec.own_spare else empty
+    if spec.own_spare:
+        return chain(own_spare.renew(spec.work), empty, own_spare.mark(spec.work))
+    statement = mongosh.empty_marked(_mark(spec), VIEW_OPENER)
+    clear = run_mongosh(spec, Phase.RESTORE, "emptied.js", "", [statement], "spare", why="")
+    return chain(clear.shell, empty)
 
 
 def _only_once(spec: RunbookSpec) -> str:

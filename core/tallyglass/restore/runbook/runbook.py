@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from tallyglass.moment import iso
 from tallyglass.restore.model.document import to_json
-from tallyglass.restore.model.plan import Command, Level, Plan
+from tallyglass.restore.model.plan import Command, Level, Phase, Plan
 from tallyglass.restore.tools.files import WorkDir
 from tallyglass.text import clean, shell_quote
 
@@ -38,8 +38,8 @@ def script(plan: Plan) -> str:
             f"SPARE_USER={shell_quote(plan.spare_user if 'spare' in plan.passwords else '')}",
             f"STEPS={len(plan.commands)}",
             f"USES_MONGOSH={int(any(step.argv[:1] == ('mongosh',) for step in plan.commands))}",
-            # The one step that is done again in each run starts a spare.
-            f"USES_MONGOD={int(any(step.again for step in plan.commands))}",
+            # The one step of that phase that is done again in each run starts a spare.
+            f"USES_MONGOD={int(any(step.again and step.phase is Phase.RESTORE for step in plan.commands))}",
             f"PLAN={shell_quote(kept)}",
             "",
             _FRAME,

@@ -22,7 +22,7 @@ class RunbookSpec:
     ``live_fixes`` are the mongosh statements for counters on the spare and on the live set; ``merges`` those that merge
     what came back, by namespace. ``moved`` are the namespaces of the counters in ``live_fixes``,
     ``definitions`` the statements for indexes and validators that a person decides on. ``set_name`` is that of the
-    source, which the spare must not have.
+    source, which the spare must not have. ``ids`` are those of the documents that were asked for, if only some were.
     """
 
     work: WorkDir
@@ -47,6 +47,7 @@ class RunbookSpec:
     definitions: tuple[str, ...] = ()
     own_spare: int = 0
     set_name: str = ""
+    ids: tuple[str, ...] = ()
 
     def password(self, role: str) -> str:
         """The file that holds the password of ``source`` or ``spare`` while the commands run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tallyglass.restore.impact.returns import merge_steps
+from tallyglass.restore.impact.returns import return_statements
 from tallyglass.restore.model.plan import Plan, Slice, Strategy
 from tallyglass.restore.runbook.spec import RunbookSpec
 from tallyglass.restore.stages import Assessed, ToolUris
@@ -38,6 +38,7 @@ def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> Runb
         definitions=assessed.definitions.statements,
         own_spare=uris.own_spare,
         set_name=plan.set_name,
+        ids=plan.choice.ids if plan.choice else (),
     )
 
 
@@ -51,8 +52,7 @@ def _merges(assessed: Assessed, plan: Plan) -> dict[str, list[str]]:
     for back in plan.returns:
         count = computed.get(back.ns)
         count = None if count is None else count + made[back.ns]
-        changed, paths = assessed.loss.changed.get(back.ns), counters.paths.get(back.ns, ())
-        merges[back.ns] = merge_steps(back, changed, assessed.inputs.incident, assessed.seen, count, paths)
+        merges[back.ns] = return_statements(back, count, counters.paths.get(back.ns, ()))
     return merges
 
 

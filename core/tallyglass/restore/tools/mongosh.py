@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from bson import Timestamp, json_util
+from bson import json_util
 
-from tallyglass.moment import Ts
 from tallyglass.mongo.mongosh import call, has_literal, literal
 
 __all__ = [
-    "call", "create_indexes", "drop_like", "gone", "has_literal", "literal", "merge_since", "moved", "must",
-    "must_be_absent", "must_be_allowed", "must_not_be_set", "program", "replace_by", "take_name",
+    "build_indexes", "call", "create_indexes", "define", "drop_like", "empty_marked", "gone", "has_literal", "literal",
+    "look", "mark_spare", "merge_repairs", "moved", "must", "must_be_absent", "must_be_allowed", "must_not_be_set",
+    "program", "replace_by", "take_name",
 ]  # fmt: skip
 
 
@@ -42,17 +42,41 @@ def must_be_allowed(needs: Sequence[tuple[str, str, Sequence[str]]]) -> str:
     return f"mustBeAllowed({literal(needs)});"
 
 
+def mark_spare(mark: str) -> str:
+    """Write on the spare which restore uses it, where :func:`empty_marked` finds it."""
+    return f"markSpare({literal(mark)});"
+
+
+def empty_marked(mark: str, opener: str) -> str:
+    """Drop every database of a spare that bears this mark, unless it holds nothing but the view ``opener``."""
+    return f"emptyMarked({literal(mark)}, {literal(opener)});"
+
+
+def build_indexes(beside: str, indexes: Sequence[Mapping[str, Any]]) -> str:
+    """Build the indexes of a copy; a TTL index that would remove documents of it at once is built without effect, and
+    said. May be run again."""
+    return f"buildIndexes({literal(beside)}, {literal(list(indexes))});"
+
+
 def take_name(ns: str, beside: str, count: int | None) -> str:
     """Rename ``beside``, which must hold ``count`` documents, to ``ns``, which must not be there; may be run again."""
     return f"takeName({literal(ns)}, {literal(beside)}, {_plain(count)});"
 
 
-def merge_since(ns: str, beside: str, count: int | None, seen: Ts, body: Mapping[str, Any]) -> str:
-    """An ``aggregate`` command that merges ``beside`` into ``ns``, without the documents that the oplog shows written
-    after ``seen``, its last entry that was looked at. Nothing is written where ``beside`` does not hold ``count``
-    documents, or ``ns`` is gone: see :func:`program`."""
-    stamp = literal(Timestamp(seen.t, seen.i))
-    return f"mergeSince({literal(ns)}, {literal(beside)}, {_plain(count)}, {stamp}, {literal(body)});"
+def look(ns: str, side: str, indexes: Sequence[Mapping[str, Any]]) -> str:
+    """Mark the repairs in ``side`` that would break a rule of ``ns`` or of ``indexes``, which it is to have, and say
+    them; nothing live is written. May be run again."""
+    return f"look({literal(ns)}, {literal(side)}, {literal(list(indexes))});"
+
+
+def merge_repairs(ns: str, side: str) -> str:
+    """Write the repairs in ``side`` that are not marked into ``ns``. May be run again."""
+    return f"mergeRepairs({literal(ns)}, {literal(side)});"
+
+
+def define(ns: str, indexes: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> str:
+    """Build the indexes that a collection lacks, and set the options that ``collMod`` takes."""
+    return f"define({literal(ns)}, {literal(list(indexes))}, {literal(options)});"
 
 
 def replace_by(ns: str, beside: str, kept: str, count: int | None, paths: Sequence[str] = ()) -> str:

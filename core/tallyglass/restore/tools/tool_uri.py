@@ -109,14 +109,14 @@ _ELSEWHERE = _WITHOUT_PASSWORD | {"MONGODB-AWS", "PLAIN"}
 
 @dataclass(frozen=True, slots=True)
 class ToolUri:
-    """The URI for the tools, without a password; ``words`` name what was left out and matters; ``user`` is empty
+    """The URI for the tools, without a password; ``warnings`` name what was left out and matters; ``user`` is empty
     without one; ``asks`` tells whether the tools will ask for a password."""
 
     text: str
     user: str
     asks: bool
     hosts: tuple[str, ...]
-    words: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def tool_uri(uri: str, set_name: str = "") -> ToolUri:
@@ -125,7 +125,7 @@ def tool_uri(uri: str, set_name: str = "") -> ToolUri:
     Raises InputError for a URI that cannot be read, or that no tool can be given. The password in it is dropped.
     """
     options, user, hosts, srv = _parsed(uri)
-    words: list[str] = []
+    warnings: list[str] = []
     kept: dict[str, str] = {}
     for name, value in options.items():
         fate, why = FATES.get(name, (Fate.REFUSE, "It is not known how the tools read it."))
@@ -133,18 +133,18 @@ def tool_uri(uri: str, set_name: str = "") -> ToolUri:
         if fate is Fate.REFUSE and not (refused and not value):
             raise InputError(f"The option {clean(name)} has no equal in the database tools.", why)
         if fate is Fate.WORD:
-            words.append(f"{clean(name)} is left out. {why}")
+            warnings.append(f"{clean(name)} is left out. {why}")
         if fate is Fate.KEEP and isinstance(value, dict):
-            value = _properties(value, words)
+            value = _properties(value, warnings)
         if fate is Fate.KEEP and value != "":
             kept[_SPELLED["tls" if name == "ssl" else name]] = _as_text(value)
     _refuse_encrypted_key(kept.get("tlsCertificateKeyFile", ""))
     if kept.get("authMechanism") == "DEFAULT":
         del kept["authMechanism"]
     mechanism = kept.get("authMechanism", "")
-    words += _said_of(mechanism, "ENVIRONMENT:" in kept.get("authMechanismProperties", ""))
+    warnings += _said_of(mechanism, "ENVIRONMENT:" in kept.get("authMechanismProperties", ""))
     if srv and user and "authSource" not in kept and mechanism not in _ELSEWHERE:
-        words.append(
+        warnings.append(
             f"The commands say authSource=admin. If the TXT record of {clean(hosts[0])} says another, add that."
         )
     if (user or mechanism in _ELSEWHERE) and "authSource" not in kept:
@@ -158,13 +158,13 @@ def tool_uri(uri: str, set_name: str = "") -> ToolUri:
     query = "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(kept.items()))
     text = f"{scheme}://{login}{','.join(hosts)}/" + (f"?{query}" if query else "")
     asks = bool(user) and mechanism not in _WITHOUT_PASSWORD
-    return ToolUri(text, user, asks, hosts, tuple(words))
+    return ToolUri(text, user, asks, hosts, tuple(warnings))
 
 
-def _properties(given: dict[str, object], words: list[str]) -> str:
-    """What the tools know of authMechanismProperties; ``words`` gets what they do not. A secret is never among it."""
+def _properties(given: dict[str, object], warnings: list[str]) -> str:
+    """What the tools know of authMechanismProperties; ``warnings`` gets the others. No secret is among them."""
     for name in given.keys() - _KNOWN_PROPERTIES:
-        words.append(f"{clean(name)} is left out. Of the properties of a login the tools know {_KNOWN_SAID}.")
+        warnings.append(f"{clean(name)} is left out. Of the properties of a login the tools know {_KNOWN_SAID}.")
     return ",".join(f"{name}:{given[name]}" for name in sorted(given.keys() & _KNOWN_PROPERTIES))
 
 

@@ -1,0 +1,159 @@
+"""Accidents that nobody described beforehand, each against a record kept outside: what comes back, and what is said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import bson
+import pytest
+from bson import Binary, Decimal128, Int64, MinKey, ObjectId, Regex, Timestamp
+from bson.datetime_ms import DatetimeMS
+from bson.raw_bson import RawBSONDocument
+from pymongo import MongoClient, ReplaceOne
+from restore_scene import Scene, record
+
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.soak]
+
+ODD_IDS = [
+    {"b": 1, "1": 2, "0": {"_bsontype": "MaxKey"}}, DatetimeMS(2**62), Binary(b"\0x", 5), Decimal128("1.0"), MinKey(),
+    ObjectId(), Int64(2**60), 1.5, True, None, "a\nb\u202e\0c", {"$x": 1, "a.b": 2}, Timestamp(1, 2), {},
+]  # fmt: skip
+
+
+def damaged(scene: Scene) -> list[dict[str, Any]]:
+    lines = (scene.folder / "work" / "still-damaged.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+async def test_deletes_of_odd_documents(scene: Scene) -> None:
+    odd = scene.client["odd"]
+    odd.ids.insert_many([{"_id": one, "n": n} for n, one in enumerate(ODD_IDS)])
+    bad = bson.encode({"_id": 1, "s": "x\x01y"}).replace(b"x\x01y", b"x\xffy")
+    odd.bytes.insert_one(RawBSONDocument(bad))
+    odd.names.insert_one({"_id": 1, "a.b": 1, "$c": {"$d": [1]}, "": 2, "10": 3, "9": 4, "r": Regex("x", "i")})
+    odd.again.insert_many([{"_id": n, "v": "old"} for n in range(5)])
+    odd.tossed.insert_many([{"_id": n, "v": "old"} for n in range(5)])
+    odd.large.insert_many([{"_id": n, "x": "y" * 9_000_000} for n in range(2)])
+    odd["na*me \\ \u00e9"].insert_many([{"_id": n} for n in range(3)])
+    backup = scene.backup("--oplog")
+    before, since = record(scene.client), scene.now()
+    for name in ("ids", "bytes", "names", "again", "large", "na*me \\ \u00e9"):
+        odd[name].delete_many({})
+    odd.tossed.drop()
+    odd.again.insert_one({"_id": 2, "v": "new"})
+    odd.tossed.insert_many([{"_id": n, "v": "new"} for n in (1, 3, 9)])
+    scene.settle()
+    plan = await scene.plan(backup, scene.first_entry({"op": "d", "ns": "odd.ids"}, since))
+    done = scene.run(plan)
+    after = record(scene.client)
+    for name in ("ids", "bytes", "names", "large", "na*me \\ \u00e9"):
+        assert after[f"odd.{name}"] == before[f"odd.{name}"], (name, done.stderr)
+    assert {row["_id"]: row["v"] for row in odd.again.find()} == {0: "old", 1: "old", 2: "new", 3: "old", 4: "old"}
+    assert {row["_id"]: row["v"] for row in odd.tossed.find()} == {
+        0: "old", 1: "new", 2: "old", 3: "new", 4: "old", 9: "new",
+    }  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+async def test_an_update_of_many_kinds_of_fields(scene: Scene) -> None:
+    items = scene.client["shop"]["items"]
+    plain: MongoClient[Any] = MongoClient(scene.source.uri, retryWrites=False)
+    start = {"status": "ok", "addr": {"zip": 7, "street": "s"}, "log": ["a"], "old": 1, "last": 1}
+    items.insert_many([{"_id": n} | start for n in range(40)])
+    backup = scene.backup("--oplog")
+    items.update_many({"_id": {"$lt": 4}}, {"$set": {"status": "mine"}})
+    before = {row["_id"]: row for row in items.find()}
+    order = record(scene.client)["shop.items"]
+    since = scene.now()
+    items.update_many({}, {
+        "$set": {"status": "BAD", "addr": {"zip": 0}}, "$push": {"log": "bad"}, "$rename": {"old": "fresh"},
+    })  # fmt: skip
+    items.update_one({"_id": 10}, {"$set": {"addr.street": "theirs"}})
+    items.update_one({"_id": 11}, {"$push": {"log": "theirs"}})
+    plain["shop"]["items"].update_one({"_id": 12}, {"$set": {"status": "theirs"}})
+    found = items.find_one({"_id": 13})
+    items.bulk_write([ReplaceOne({"_id": 13}, found | {"last": 9})])
+    items.delete_one({"_id": 14})
+    items.delete_one({"_id": 15})
+    items.insert_one({"_id": 15, "status": "again"})
+    plain["shop"]["items"].update_one({"_id": 16}, {"$unset": {"addr": 1}})
+    incident = await scene.incident("updateMany", "shop.items")
+    assert incident.last > since
+    plan = await scene.plan(backup, scene.first_entry({"op": "u", "o.diff.u.status": "BAD"}, since), incident=incident)
+    plain.close()
+    done = scene.run(plan)
+    assert done.returncode == 3, done.stderr
+    live = {row["_id"]: row for row in items.find()}
+    assert live[10] == before[10] | {"addr": {"zip": 7, "street": "theirs"}}
+    assert live[12] == before[12] | {"status": "theirs"}
+    assert live[13] == before[13] | {"last": 9}
+    assert 14 not in live
+    assert live[15] == {"_id": 15, "status": "again"}
+    assert live[16] == {name: value for name, value in before[16].items() if name != "addr"}
+    left = {row["_id"]["$numberInt"] for row in damaged(scene)}
+    assert "11" in left
+    assert left <= {"10", "11"}, done.stderr
+    touched = {10, 11, 12, 13, 14, 15, 16}
+    raw = {bytes(row.raw) for row in _raw(scene)}
+    assert {one for one in order[3] if bson.decode(one)["_id"] not in touched} <= raw, "byte for byte, and in order"
+
+
+def _raw(scene: Scene) -> list[RawBSONDocument]:
+    options = bson.codec_options.CodecOptions(document_class=RawBSONDocument)
+    return list(scene.client["shop"].get_collection("items", codec_options=options).find())
+
+
+async def test_sums_that_cannot_be_told_apart(scene: Scene) -> None:
+    plain: MongoClient[Any] = MongoClient(scene.source.uri, retryWrites=False)
+    accounts = plain["shop"]["accounts"]
+    accounts.insert_many([{"_id": n, "balance": 100} for n in range(20)])
+    backup = scene.backup("--oplog")
+    accounts.update_one({"_id": 1}, {"$inc": {"balance": 1}})
+    since = scene.now()
+    accounts.update_many({}, {"$mul": {"balance": 1.5}})
+    accounts.update_one({"_id": 2}, {"$inc": {"balance": 7}})
+    incident = await scene.incident("updateMany", "shop.accounts")
+    live = list(accounts.find())
+    plan = await scene.plan(backup, scene.first_entry({"op": "u", "ns": "shop.accounts"}, since), incident=incident)
+    done = scene.run(plan)
+    assert done.returncode == 3, done.stderr
+    assert list(accounts.find()) == live, "nothing is guessed"
+    assert len(damaged(scene)) == 20
+    plain.close()
+
+
+async def test_a_transaction_over_two_collections_and_a_conflict_that_comes_while_it_is_undone(scene: Scene) -> None:
+    shop = scene.client["shop"]
+    shop.a.create_index("mail", unique=True)
+    shop.a.insert_many([{"_id": n, "mail": f"m{n}", "v": 0} for n in range(20)])
+    shop.b.insert_many([{"_id": n, "v": 0} for n in range(20)])
+    backup = scene.backup("--oplog")
+    before, since = record(scene.client), scene.now()
+    with scene.client.start_session() as session, session.start_transaction():
+        shop.a.delete_many({"_id": {"$lt": 10}}, session=session)
+        shop.b.update_many({}, {"$set": {"v": 1}}, session=session)
+        shop.b.insert_one({"_id": "new"}, session=session)
+    shop.b.update_one({"_id": 3}, {"$set": {"w": 1}})
+    scene.settle()
+    incident = await scene.incident("transaction", "shop.b")
+    assert incident.last > since
+    plan = await scene.plan(backup, incident.limit, incident=incident)
+    number = 1 + next(at for at, step in enumerate(plan.commands) if step.title == "Work out what was lost")
+    script = scene.save(plan)
+    text = script.read_text()
+    stop = f"check_{number}() {{\n  false"
+    broken = scene.folder / "broken.sh"
+    broken.write_text(text.replace(f"check_{number}() {{\n  ", f"{stop} && ", 1))
+    broken.chmod(0o700)
+    scene.tool("sh", "-c", f"{broken} --yes; true")
+    assert record(scene.client)["shop.a"] != before["shop.a"], "stopped after the look"
+    shop.a.insert_one({"_id": "rival", "mail": "m4"})
+    done = scene.run(plan)
+    assert done.returncode == 3, done.stderr
+    assert [row["_id"] for row in damaged(scene)] == [{"$numberInt": "4"}]
+    assert shop.b.count_documents({"v": 0}) == 20
+    assert shop.b.count_documents({"w": 1}) == 1
+    shop.a.delete_one({"_id": "rival"})
+    assert scene.run(plan).returncode == 0
+    assert record(scene.client)["shop.a"] == before["shop.a"]

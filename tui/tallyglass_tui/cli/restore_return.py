@@ -1,0 +1,157 @@
+"""``tallyglass restore recover`` and ``outcome``: what the script asks before and after it writes to the live set."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypeVar
+
+import click
+
+from tallyglass.errors import InputError
+from tallyglass.text import clean
+from tallyglass_tui.cli.headless import as_json, ask, table, tell
+from tallyglass_tui.cli.options import Given, target_of
+from tallyglass_tui.cli.restore_verify import PATIENT, as_uri, read_plan
+
+if TYPE_CHECKING:
+    from tallyglass.mongo.gateway import Gateway
+    from tallyglass.restore.impact.outcome import NamespaceOutcome
+
+Answer = TypeVar("Answer")
+Command = TypeVar("Command", bound=Callable[..., object])
+
+SHOWN = 5
+"""Ids that are shown of each namespace; the file has all."""
+
+
+def _servers(function: Command) -> Command:
+    for option in (
+        click.option("--spare-password-file", metavar="FILE", default="", help="The spare's password."),
+        click.option("--source-password-file", metavar="FILE", default="", help="The live set's password."),
+        click.option("--spare", metavar="URI", required=True, help="The server that was restored onto."),
+        click.option("--source", metavar="URI", required=True, help="The live set."),
+        click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path)),
+    ):
+        function = option(function)
+    return function
+
+
+def _ask_both(
+    source: str, spare: str, passwords: tuple[str, str], work: Callable[[Gateway, Gateway], Awaitable[Answer]]
+) -> Answer:
+    """Run ``work`` on the live set and the spare."""
+    live = target_of(Given(uri=as_uri(source), password_file=passwords[0]))
+    copy = target_of(Given(uri=as_uri(spare), password_file=passwords[1]))
+
+    async def on_both(gateway: Gateway) -> Answer:
+        from tallyglass.mongo.client import open_gateway
+
+        other = open_gateway(copy, **PATIENT)
+        try:
+            return await work(gateway, other)
+        finally:
+            await other.close()
+
+    return ask(live, on_both, None, **PATIENT)
+
+
+@click.command(hidden=True)
+@_servers
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Where the repairs go.")
+def recover(
+    plan_file: Path, source: str, spare: str, source_password_file: str, spare_password_file: str, out: Path
+) -> None:
+    """Compute what has to be written to the live collections, into files for mongorestore. Nothing else is written."""
+    plan = read_plan(plan_file)
+    from tallyglass.restore.impact.outcome import Repairs, repairs
+
+    rows = [(number, row) for number, row in enumerate(plan.returns, start=1) if row.strategy == "merge"]
+
+    async def work(live: Gateway, copy: Gateway) -> list[tuple[int, Repairs]]:
+        found = []
+        for number, row in rows:
+            held = Repairs(row.ns)
+            with private_file(out / "tallyglass" / f"{number}.bson") as file:
+                async for document in repairs(live, copy, plan, row, held):
+                    file.write(document)
+                    held.written += 1
+            found.append((number, held))
+        return found
+
+    found = _ask_both(source, spare, (source_password_file, spare_password_file), work)
+    first = out.parent / "damaged.json"
+    if not first.exists():
+        with private_file(first) as file:
+            file.write(as_json({held.ns: held.written for _, held in found}).encode())
+    for _, held in found:
+        kinds = {verdict.value: count for verdict, count in sorted(held.verdicts.items())}
+        tell(as_json({"ns": clean(held.ns), "written": held.written, "too_large": held.by_hand, "documents": kinds}))
+
+
+@click.command()
+@_servers
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="The work directory.")
+def outcome(
+    plan_file: Path, source: str, spare: str, source_password_file: str, spare_password_file: str, out: Path
+) -> int:
+    """Say per namespace what came back, what others changed since, and what is still damaged.
+
+    Exit 0 nothing is damaged any more, 1 something is, or nothing came back.
+    """
+    plan = read_plan(plan_file)
+    from tallyglass.restore.impact.outcome import account
+
+    before = _damaged_before(out)
+
+    async def work(live: Gateway, copy: Gateway) -> list[NamespaceOutcome]:
+        return [row async for row in account(live, copy, plan, before)]
+
+    rows = _ask_both(source, spare, (source_password_file, spare_password_file), work)
+    ids = out / "still-damaged.jsonl"
+    damaged = [one for row in rows for one in row.damaged]
+    with private_file(ids) as file:
+        file.writelines(one.line().encode() + b"\n" for one in damaged)
+    text = "\n".join(_report(rows, ids))
+    nothing = not any(row.restored or row.already or row.left for row in rows)
+    with private_file(out / "outcome.txt") as file:
+        file.write(text.encode("ascii", "backslashreplace") + b"\n")
+    incomplete = out / "incomplete"
+    incomplete.unlink(missing_ok=True)
+    if damaged or nothing:
+        incomplete.touch(mode=0o600)
+    tell(text)
+    return 1 if damaged or nothing else 0
+
+
+def _report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
+    head = ("namespace", "restored", "already there", "changed by others, left alone", "still damaged")
+    cells = [
+        (row.ns, f"{row.restored}", f"{row.already}", f"{row.left}", f"{len(row.damaged)}") for row in rows
+    ]  # fmt: skip
+    lines = [table([head, *cells], right=frozenset({1, 2, 3, 4}))] if rows else ["Nothing was brought back."]
+    damaged = [one for row in rows for one in row.damaged]
+    for row in rows:
+        lines += [f"  {row.ns} {one.id}: {one.why}" for one in row.damaged[:SHOWN]]
+    if damaged:
+        lines.append(f"Still damaged: {len(damaged)}. All of them are in {clean(str(ids), 300)}.")
+    elif rows and not any(row.restored or row.already or row.left for row in rows):
+        lines.append("Nothing was restored.")
+    return lines
+
+
+def _damaged_before(out: Path) -> dict[str, int]:
+    """How many documents were damaged when the return began, by namespace."""
+    path = out / "damaged.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def private_file(path: Path) -> IO[bytes]:
+    """A file that its owner alone can read."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+    except OSError as error:
+        raise InputError(f"{clean(str(path))} cannot be written: {error.strerror}.") from None
