@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tallyglass.oplog.decode import render, walk
 from tallyglass.oplog.decode.entry import detail, operations, row, to_json
+from tallyglass.oplog.filter.matcher import FilterMatcher
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.filter.sieve import Sieve
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.read.collect import Collector
 from tallyglass.text import clean, clean_block
@@ -90,7 +90,7 @@ def hold(raw: bytes) -> None:
         assert isinstance(operation.o, dict)
         assert isinstance(operation.o2, dict)
     for wanted in FILTERS:
-        Sieve(wanted).wants(raw)
+        FilterMatcher(wanted).wants(raw)
         collector = Collector(wanted, 10)
         collector.take(raw)
         collector.rows(None)

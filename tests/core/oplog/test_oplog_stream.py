@@ -14,7 +14,16 @@ from bson import Int64, Timestamp
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.oplog.read import batch_reader, stream
-from tallyglass.oplog.read.stream import Arrived, Event, Gap, Opened, Place, Stream, TakenBack, Trouble
+from tallyglass.oplog.read.stream import (
+    Arrived,
+    EntryPosition,
+    Event,
+    Gap,
+    Interruption,
+    Opened,
+    OplogStream,
+    RolledBack,
+)
 
 Script = Callable[[], AsyncIterator[bytes]]
 
@@ -67,7 +76,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def events(gateway: Scripted, enough: Callable[[list[Event]], bool], **how: Any) -> list[Event]:
     found: list[Event] = []
-    following = Stream(gateway, Ts(101, 1), how.pop("match", None), **how)  # type: ignore[arg-type]
+    following = OplogStream(gateway, Ts(101, 1), how.pop("match", None), **how)  # type: ignore[arg-type]
     async with asyncio.timeout(60), aclosing(following.events()) as running:  # type: ignore[type-var]
         async for event in running:
             if event != Arrived(b"") and not isinstance(event, Opened):
@@ -87,7 +96,7 @@ async def test_it_goes_on_after_the_last_entry_whatever_happens(how: dict[str, A
     found = await events(gateway, lambda found: entry(3) in arrived(found))
     assert arrived(found) == entry(1) + entry(2) + entry(3)
     assert [query["ts"] for query in gateway.queries] == [{"$gte": Timestamp(101, 1)}, {"$gte": Timestamp(102, 1)}]
-    troubles = [event for event in found if isinstance(event, Trouble)]
+    troubles = [event for event in found if isinstance(event, Interruption)]
     assert len(troubles) == (1 if how.get("then") or how.get("hang") else 0)
 
 
@@ -98,12 +107,12 @@ async def test_a_hole_is_a_gap_and_another_branch_a_rollback() -> None:
     lost = (entry(1), entry(2), entry(3, 2))
     other = Scripted(gives(entry(1) + entry(2) + entry(3)), gives(entry(3, 2)), gives(entry(2) + entry(3, 2)), log=lost)
     found = await events(other, lambda found: entry(3, 2) in arrived(found))
-    assert found[1:] == [TakenBack(Ts(102, 1), Ts(103, 1), Ts(103, 1), 1), Arrived(entry(3, 2))]
+    assert found[1:] == [RolledBack(Ts(102, 1), Ts(103, 1), Ts(103, 1), 1), Arrived(entry(3, 2))]
 
 
 async def test_an_entry_that_is_known_is_not_given_again_and_must_be_there() -> None:
     gateway = Scripted(gives(entry(1) + entry(2), hang=True))
-    found = await events(gateway, lambda found: bool(arrived(found)), anchor=Place(Ts(101, 1), 1))
+    found = await events(gateway, lambda found: bool(arrived(found)), anchor=EntryPosition(Ts(101, 1), 1))
     assert arrived(found) == entry(2)
 
 

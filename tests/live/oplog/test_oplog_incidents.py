@@ -18,12 +18,12 @@ from tallyglass.oplog.decode.entry import operations, row
 from tallyglass.oplog.decode.envelope import entries
 from tallyglass.oplog.decode.head import read_head
 from tallyglass.oplog.decode.transaction import name_of, unfold
+from tallyglass.oplog.filter.matcher import FilterMatcher
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.filter.sieve import Sieve
 from tallyglass.oplog.incidents import incident
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.incidents.incident import scan, watch
-from tallyglass.oplog.read.stream import Stream
+from tallyglass.oplog.read.stream import OplogStream
 from tallyglass.oplog.read.tail import read
 from tallyglass.oplog.snapshot import Harm, Incident
 
@@ -130,13 +130,13 @@ async def test_the_servers_part_of_a_filter_leaves_nothing_out(
 ) -> None:
     servers, _ = what_was_done
     wanted = OplogFilter.parse(text)
-    sieve = Sieve(wanted)
+    matcher = FilterMatcher(wanted)
     gateway = open_gateway(servers.uri)
     found = {row.ts async for row in read(gateway, wanted)}
     await gateway.close()
     with servers.client() as client:
         batches = client.local["oplog.rs"].find_raw_batches(batch_size=500)
-        every = {row(raw).ts for batch in batches for raw in entries(batch) if sieve.wants(raw) and not _partial(raw)}
+        every = {row(raw).ts for batch in batches for raw in entries(batch) if matcher.wants(raw) and not _partial(raw)}
     assert found
     assert found - every == set()
     assert {ts for ts in every if ts <= max(found)} - found == set()
@@ -186,13 +186,13 @@ async def test_what_comes_is_watched_after_the_past(replica_set: ReplicaSet) -> 
 async def test_entries_that_a_majority_holds_are_let_go(
     replica_set: ReplicaSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    streams: list[Stream] = []
+    streams: list[OplogStream] = []
 
-    def followed(*how: Any, **more: Any) -> Stream:
-        streams.append(Stream(*how, **more))
+    def followed(*how: Any, **more: Any) -> OplogStream:
+        streams.append(OplogStream(*how, **more))
         return streams[-1]
 
-    monkeypatch.setattr(incident, "Stream", followed)
+    monkeypatch.setattr(incident, "OplogStream", followed)
     monkeypatch.setattr(incident, "KEPT_BYTES", 0)
     gateway = open_gateway(replica_set.uri)
     with replica_set.client(w="majority") as client:

@@ -19,7 +19,7 @@ _DESTRUCTIVE = frozenset({b"drop", b"dropDatabase", b"dropIndexes", b"deleteInde
 
 
 @dataclass(slots=True)
-class Inner:
+class AppliedOperations:
     """What an applyOps holds: how many operations, of which kind, on which namespaces."""
 
     count: int = 0
@@ -37,8 +37,8 @@ class Inner:
 
 
 @dataclass(slots=True)
-class Told:
-    """An entry told: what it does, where, to how many documents, and whether data or definitions go away."""
+class Description:
+    """An entry in words: what it does, where, to how many documents, and whether data or definitions go away."""
 
     what: str
     ns: str
@@ -46,25 +46,25 @@ class Told:
     destructive: bool = False
 
 
-def tell(head: Head) -> Told:
+def describe(head: Head) -> Description:
     """Say what an entry does. Raises Malformed where its documents are broken."""
     match head.op:
         case "i":
-            return Told(_insert(head), clean_name(head.ns, 255))
+            return Description(_insert(head), clean_name(head.ns, 255))
         case "u":
-            return Told(diff.summary(head), clean_name(head.ns, 255))
+            return Description(diff.summary(head), clean_name(head.ns, 255))
         case "d":
-            return Told("delete", clean_name(head.ns, 255), destructive=True)
+            return Description("delete", clean_name(head.ns, 255), destructive=True)
         case "n":
-            return Told(_noop(head), clean_name(head.ns, 255), documents=0)
+            return Description(_noop(head), clean_name(head.ns, 255), documents=0)
         case "c":
             return _command(head)
-    return Told(f"{clean_name(head.op, 20) or 'no operation'} {_whole(head)}".rstrip(), clean_name(head.ns, 255))
+    return Description(f"{clean_name(head.op, 20) or 'no operation'} {_whole(head)}".rstrip(), clean_name(head.ns, 255))
 
 
-def look_inside(head: Head) -> Inner:
+def summarize_operations(head: Head) -> AppliedOperations:
     """Count the operations of an applyOps by kind and namespace. Raises Malformed."""
-    inner = Inner()
+    inner = AppliedOperations()
     for element in head.fields(head.within(head.o, b"applyOps")):
         inner.count += 1
         if inner.count > INNER_LIMIT or element.type != walk.DOCUMENT:
@@ -102,17 +102,17 @@ def _whole(head: Head) -> str:
     return render.one_line(head.raw, head.o, 160) if head.o else ""
 
 
-def _command(head: Head) -> Told:
+def _command(head: Head) -> Description:
     first = command_of(head)
     if first is None:
-        return Told("empty command", clean_name(head.ns, 255), documents=0)
+        return Description("empty command", clean_name(head.ns, 255), documents=0)
     if first.name == b"applyOps":
         return _apply_ops(head)
     ns = clean_name(target_of(head), 255)
     records = head.within(head.o2, b"numRecords")
     documents = (walk.whole_number(head.raw, records) or 0) if records else 0
     destructive = first.name in _DESTRUCTIVE or (first.name == b"renameCollection" and drops_target(head))
-    return Told(_command_words(head, first, documents), ns, documents, destructive)
+    return Description(_command_words(head, first, documents), ns, documents, destructive)
 
 
 def _command_words(head: Head, first: Element, documents: int) -> str:
@@ -172,12 +172,12 @@ def _rest(head: Head) -> str:
                      for field in islice(head.fields(head.o), 1, 6))  # fmt: skip
 
 
-def _apply_ops(head: Head) -> Told:
-    inner = look_inside(head)
+def _apply_ops(head: Head) -> Description:
+    inner = summarize_operations(head)
     destructive = inner.ops["d"] > 0
     if inner.ops["c"]:
         commands = (item for item in inner_heads(head, INNER_LIMIT) if item.op == "c")
-        destructive = destructive or any(tell(item).destructive for item in commands if not _is_apply_ops(item))
+        destructive = destructive or any(describe(item).destructive for item in commands if not _is_apply_ops(item))
     if head.multi == VECTORED_INSERT:
         what = f"insert of {inner.count:,}"
     elif is_transaction(head):
@@ -186,7 +186,7 @@ def _apply_ops(head: Head) -> Told:
         what = f"delete of {inner.count:,}"
     else:
         what = f"applyOps of {inner.count:,}"
-    return Told(what, inner.where or clean_name(head.ns, 255), inner.count, destructive)
+    return Description(what, inner.where or clean_name(head.ns, 255), inner.count, destructive)
 
 
 def _is_apply_ops(head: Head) -> bool:
@@ -194,7 +194,7 @@ def _is_apply_ops(head: Head) -> bool:
     return first is not None and first.name == b"applyOps"
 
 
-def _transaction(head: Head, inner: Inner) -> str:
+def _transaction(head: Head, inner: AppliedOperations) -> str:
     total = head.within(head.o, b"count")
     if head.flag(b"partialTxn"):
         return f"part of a transaction: {inner.count:,}"

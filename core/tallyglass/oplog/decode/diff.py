@@ -18,7 +18,7 @@ from tallyglass.text import clean, clean_name
 DEPTH_LIMIT = 200
 
 
-class Act(StrEnum):
+class ChangeKind(StrEnum):
     """What happens to one path."""
 
     SET = "set"
@@ -32,7 +32,7 @@ class Act(StrEnum):
 class Change:
     """One change of an update. ``path`` is safe to show; ``value`` is where the new value lies, None for a removal."""
 
-    act: Act
+    kind: ChangeKind
     path: str
     value: Element | None = None
 
@@ -65,15 +65,15 @@ def summary(head: Head, limit: int = 160) -> str:
 
 def word(head: Head, change: Change) -> str:
     """One change as text, safe to show: ``total: 8``, ``+note: "x"``, ``-note``, ``lines cut to 2``."""
-    if change.act is Act.REMOVE:
+    if change.kind is ChangeKind.REMOVE:
         return f"-{change.path}"
     if change.value is None or change.value.name in head.secrets:
         return f"{change.path} changed"
-    if change.act is Act.LENGTH:
+    if change.kind is ChangeKind.LENGTH:
         return f"{change.path} cut to {walk.whole_number(head.raw, change.value)}"
-    if change.act is Act.PATCH:
+    if change.kind is ChangeKind.PATCH:
         return f"{change.path} patched"
-    sign = "+" if change.act is Act.ADD else ""
+    sign = "+" if change.kind is ChangeKind.ADD else ""
     return f"{sign}{change.path}: {brief(head.raw, change.value)}"
 
 
@@ -96,12 +96,12 @@ def _diff(head: Head, holder: Element, path: str, depth: int) -> Iterator[Change
         if array:
             yield from _array_section(head, section, path, depth)
         elif name == b"d":
-            yield from (Change(Act.REMOVE, _join(path, field.name)) for field in head.fields(section))
+            yield from (Change(ChangeKind.REMOVE, _join(path, field.name)) for field in head.fields(section))
         elif name in (b"u", b"i"):
-            act = Act.ADD if name == b"i" else Act.SET
+            act = ChangeKind.ADD if name == b"i" else ChangeKind.SET
             yield from (Change(act, _join(path, field.name), field) for field in head.fields(section))
         elif name == b"b":
-            yield from (Change(Act.PATCH, _join(path, field.name), field) for field in head.fields(section))
+            yield from (Change(ChangeKind.PATCH, _join(path, field.name), field) for field in head.fields(section))
         elif name.startswith(b"s"):
             yield from _below(head, section, _join(path, name[1:]), depth)
 
@@ -109,25 +109,25 @@ def _diff(head: Head, holder: Element, path: str, depth: int) -> Iterator[Change
 def _array_section(head: Head, section: Element, path: str, depth: int) -> Iterator[Change]:
     name = section.name
     if name == b"l":
-        yield Change(Act.LENGTH, path, section)
+        yield Change(ChangeKind.LENGTH, path, section)
     elif name.startswith(b"u"):
-        yield Change(Act.SET, _join(path, name[1:]), section)
+        yield Change(ChangeKind.SET, _join(path, name[1:]), section)
     elif name.startswith(b"s"):
         yield from _below(head, section, _join(path, name[1:]), depth)
 
 
 def _below(head: Head, section: Element, path: str, depth: int) -> Iterator[Change]:
     if depth >= DEPTH_LIMIT or section.type != walk.DOCUMENT:
-        yield Change(Act.SET, path)
+        yield Change(ChangeKind.SET, path)
     else:
         yield from _diff(head, section, path, depth + 1)
 
 
 def _modifiers(head: Head, modifiers: list[Element]) -> Iterator[Change]:
     for modifier in modifiers:
-        act = Act.REMOVE if modifier.name == b"$unset" else Act.SET
+        act = ChangeKind.REMOVE if modifier.name == b"$unset" else ChangeKind.SET
         for field in head.fields(modifier):
-            yield Change(act, _join("", field.name), None if act is Act.REMOVE else field)
+            yield Change(act, _join("", field.name), None if act is ChangeKind.REMOVE else field)
 
 
 def _join(path: str, name: bytes) -> str:

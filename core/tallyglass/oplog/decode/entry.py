@@ -27,14 +27,14 @@ def row(raw: bytes, majority: Ts | None = None) -> OplogRow:
     except Malformed as error:
         return unreadable(raw, ZERO, str(error))
     try:
-        told = describe.tell(head)
+        described = describe.describe(head)
         found = head.document_id if head.op in "iud" else None
         shown_id = render.id_text(raw, found) if found else ""
     except Malformed as error:
         return unreadable(raw, head.ts, str(error))
     return OplogRow(
-        RowKind.ENTRY, head.ts, head.term, head.wall, clean(head.op, 8), told.ns, told.what, id=shown_id, size=len(raw),
-        documents=told.documents, destructive=told.destructive,
+        RowKind.ENTRY, head.ts, head.term, head.wall, clean(head.op, 8), described.ns, described.what, id=shown_id,
+        size=len(raw), documents=described.documents, destructive=described.destructive,
         majority=None if majority is None else head.ts <= majority, raw=raw,
     )  # fmt: skip
 

@@ -139,6 +139,14 @@ def target_of(head: Head) -> str:
     return f"{head.db}.{word}" if word else head.db
 
 
+def session_text(head: Head) -> str:
+    """The session's id as hex digits; empty without a session or where it is not readable."""
+    if not head.session:
+        return ""
+    found = walk.find(head.session, b"id")
+    return head.session[found.start + 5 : found.end].hex() if found and found.type == walk.BINARY else ""
+
+
 def _ts(head: Head, raw: bytes, element: Element) -> None:
     if element.type == walk.TIMESTAMP:
         head.ts = timestamp(raw, element.start)
@@ -206,4 +214,14 @@ _READERS = {
 }  # fmt: skip
 
 
-__all__ = ["Head", "Malformed", "command_of", "inner_count", "inner_heads", "read_head", "target_of", "timestamp"]
+__all__ = [
+    "Head",
+    "Malformed",
+    "command_of",
+    "inner_count",
+    "inner_heads",
+    "read_head",
+    "session_text",
+    "target_of",
+    "timestamp",
+]

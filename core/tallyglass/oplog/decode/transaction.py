@@ -10,9 +10,8 @@ from bson import Timestamp
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway
 from tallyglass.oplog.decode.describe import is_transaction
-from tallyglass.oplog.decode.head import Head, command_of, inner_count, read_head
+from tallyglass.oplog.decode.head import Head, command_of, inner_count, read_head, session_text
 from tallyglass.oplog.decode.walk import Malformed
-from tallyglass.oplog.filter.sieve import session_text
 
 OPEN_LIMIT = 1_000
 """Unfinished transactions that are remembered; the oldest is forgotten when there are more."""

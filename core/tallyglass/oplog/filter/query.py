@@ -1,6 +1,6 @@
 """Which entries are wanted: typed as words, sent to the server where it can judge, and judged here in the end.
 
-The server's part only ever leaves out what cannot match; :class:`tallyglass.oplog.filter.sieve.Sieve` decides.
+The server's part only leaves out what cannot match: :class:`tallyglass.oplog.filter.matcher.FilterMatcher` decides.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class OplogFilter:
     def parse(cls, text: str) -> OplogFilter:
         """Read what a person types: ``ns:shop.* ns:!*.tmp op:du id:42 since:now-5m destructive some text``.
 
-        Words without a key form the text. Double quotes keep spaces in a word; around an id they mean the string.
+        TextMatcher without a key form the text. Double quotes keep spaces in a word; around an id they mean the string.
         Raises InputError for a word that cannot be read.
         """
         if _WORD.sub("", text).strip():

@@ -16,7 +16,16 @@ from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.read import notes
 from tallyglass.oplog.read.ends import end_of_oplog
 from tallyglass.oplog.read.past import backward, safe_end
-from tallyglass.oplog.read.stream import Arrived, Event, Gap, Opened, Place, Stream, TakenBack, Trouble
+from tallyglass.oplog.read.stream import (
+    Arrived,
+    EntryPosition,
+    Event,
+    Gap,
+    Interruption,
+    Opened,
+    OplogStream,
+    RolledBack,
+)
 from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.text import clean
 
@@ -85,7 +94,7 @@ class _Looking:
         self._gateway = gateway
         self._grouper = Grouper(backward=True)
         self._asked: set[str] = set()
-        self._end = Place(ZERO)
+        self._end = EntryPosition(ZERO)
         self._goal = ZERO
         self._trouble = ""
         self._link = ""
@@ -115,11 +124,11 @@ class _Looking:
     async def future(self) -> AsyncIterator[IncidentScan]:
         """What comes after the end of the past; ends where that past was taken back."""
         self._grouper.turn()
-        stream = Stream(self._gateway, self._end.ts, MATCH, anchor=self._end)
+        stream = OplogStream(self._gateway, self._end.ts, MATCH, anchor=self._end)
         told, shown = time.monotonic(), await self._known(self._goal, done=True)
         async with closing(stream.events()) as events:
             async for event in events:
-                if isinstance(event, TakenBack):
+                if isinstance(event, RolledBack):
                     return
                 had = self._link
                 self._take(event)
@@ -131,7 +140,7 @@ class _Looking:
                     shown = known
                     yield known
 
-    async def _forget_settled(self, stream: Stream) -> None:
+    async def _forget_settled(self, stream: OplogStream) -> None:
         """Let go of entries that a majority holds by now. Asked only where they are many: it costs a command."""
         if stream.kept_bytes > KEPT_BYTES:
             with suppress(ConnectError, PrivilegeError, ReadError):
@@ -141,7 +150,7 @@ class _Looking:
         match event:
             case Gap(after, first):
                 self._trouble = f"Entries between {after} and {first} were not seen."
-            case Trouble(text):
+            case Interruption(text):
                 self._link = text
             case Opened():
                 self._link = ""

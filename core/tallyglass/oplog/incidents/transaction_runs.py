@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from tallyglass.moment import ZERO
-from tallyglass.oplog.decode.describe import look_inside
+from tallyglass.oplog.decode.describe import summarize_operations
 from tallyglass.oplog.decode.head import Head
 from tallyglass.oplog.incidents.run import Run
 from tallyglass.oplog.snapshot import Harm
@@ -30,7 +30,7 @@ class TransactionRuns:
         assert head.txn is not None
         key = (head.session, head.txn)
         run = self._open.get(key) or self._begin(key, head)
-        inner = look_inside(head)
+        inner = summarize_operations(head)
         last = not head.flag(b"partialTxn")
         run.add(head.ts, head.wall_millis, 1, inner.count)
         if inner.ops["d"]:

@@ -12,8 +12,8 @@ from tallyglass.oplog.decode.envelope import UNREADABLE, Envelope, Walker, last_
 from tallyglass.oplog.decode.head import read_head
 from tallyglass.oplog.decode.transaction import Assembler, Parts, is_part
 from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.oplog.filter.matcher import FilterMatcher
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.filter.sieve import Sieve
 from tallyglass.oplog.read.rates import BUCKET_SECONDS, Rates
 from tallyglass.oplog.snapshot import OplogRow
 
@@ -36,7 +36,7 @@ class Collector:
     """
 
     def __init__(self, wanted: OplogFilter, room: int, backlog: int = 0) -> None:
-        self._sieve = Sieve(wanted)
+        self._matcher = FilterMatcher(wanted)
         self._walker = Walker(self._judge)
         self._transactions = Assembler()
         self._waiting: deque[_Waiting | OplogRow] = deque()
@@ -63,7 +63,7 @@ class Collector:
             if envelope.tag == YES:
                 self.matched += 1
                 self._wait(_Waiting(batch[start:end]))
-            elif envelope.tag == LOOK or self._sieve.may_want(batch, start, end):
+            elif envelope.tag == LOOK or self._matcher.may_want(batch, start, end):
                 self._look(batch[start:end])
 
     def put(self, row: OplogRow) -> None:
@@ -84,15 +84,15 @@ class Collector:
 
     def _judge(self, op: str, ns: str, session: bool) -> int:
         if op == UNREADABLE or op == "c" or op == "n":
-            return NO if op == "n" and not self._sieve.wanted.noops else LOOK
-        if not self._sieve.wants_envelope(op, ns):
+            return NO if op == "n" and not self._matcher.wanted.noops else LOOK
+        if not self._matcher.wants_envelope(op, ns):
             return NO
-        return YES if self._sieve.by_envelope else GLANCE
+        return YES if self._matcher.by_envelope else GLANCE
 
     def _look(self, raw: bytes) -> None:
         try:
             head = read_head(raw)
-            wanted = self._sieve.wants_head(head)
+            wanted = self._matcher.wants_head(head)
             if is_part(head):
                 parts = self._transactions.take(head, wanted)
                 if parts is None or not parts.wanted:

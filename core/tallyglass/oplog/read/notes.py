@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.decode.envelope import last_start, position
-from tallyglass.oplog.read.stream import Gap, TakenBack
+from tallyglass.oplog.read.stream import Gap, RolledBack
 from tallyglass.oplog.snapshot import OplogRow, RowKind
 
 
@@ -17,7 +17,7 @@ def gap(event: Gap) -> OplogRow:
     return _row(RowKind.GAP, event.first, what)
 
 
-def taken_back(event: TakenBack) -> OplogRow:
+def rolled_back(event: RolledBack) -> OplogRow:
     """``ROLLBACK: 26 entries taken back``; its ``ts`` is the last entry that still exists, or the first one gone."""
     many = "an unknown number of" if event.count is None else f"{event.count:,}"
     after = f"after {event.common}" if event.common else f"from {event.first}"

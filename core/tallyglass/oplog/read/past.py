@@ -14,11 +14,11 @@ from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, closing
 from tallyglass.oplog.decode.envelope import entries
 from tallyglass.oplog.decode.transaction import is_part_of_transaction
+from tallyglass.oplog.filter.matcher import FilterMatcher
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.filter.sieve import Sieve
 from tallyglass.oplog.read import notes
 from tallyglass.oplog.read.ends import end_of_oplog, op_time
-from tallyglass.oplog.read.stream import BATCH_SIZE, Gap, Place
+from tallyglass.oplog.read.stream import BATCH_SIZE, EntryPosition, Gap
 from tallyglass.oplog.snapshot import OplogWindow
 
 BACKLOG_SECONDS = 3.0
@@ -29,7 +29,7 @@ _PAST_MS = 60_000
 _SLICE_BYTES = 32_000_000
 
 
-async def safe_end(gateway: Gateway) -> Place:
+async def safe_end(gateway: Gateway) -> EntryPosition:
     """The newest entry before which nothing can appear any more: the majority point.
 
     The newest entry by ``$natural: -1`` is not: an earlier one may still be in the making on a busy primary.
@@ -41,7 +41,7 @@ async def safe_end(gateway: Gateway) -> Place:
         raise ReadError("This member does not know yet what the majority holds.", "It is asked again.")
     term = majority.get("t")
     # The entry that initiates a set has no term, and its optime says -1.
-    return Place(ts, int(term) if isinstance(term, int) and term >= 0 else None)
+    return EntryPosition(ts, int(term) if isinstance(term, int) and term >= 0 else None)
 
 
 async def newest(
@@ -55,7 +55,7 @@ async def newest(
     if not wanted.noops:
         query = {"$and": [query, {"op": {"$ne": "n"}}]}
     limit = 0 if wanted.narrow else count
-    sieve, found, matched = Sieve(wanted), list[bytes](), 0
+    matcher, found, matched = FilterMatcher(wanted), list[bytes](), 0
     ends = time.monotonic() + seconds
     batches = gateway.find_raw(
         OPLOG, query, sort=[("$natural", -1)], limit=limit, batch_size=1_000, time_ms=int(seconds * 1_000)
@@ -64,7 +64,7 @@ async def newest(
         async with closing(batches) as held:
             async for batch in held:
                 for raw in entries(batch):
-                    wants = sieve.wants(raw)
+                    wants = matcher.wants(raw)
                     if wants or is_part_of_transaction(raw):
                         found.append(raw)
                     matched += wants
@@ -77,7 +77,7 @@ async def newest(
     return found[::-1], True
 
 
-class Pace:
+class SliceLength:
     """How many seconds of oplog to ask for at once, so that an answer takes about a second, whatever the filter.
 
     A server that looks for what is rare answers only when it has looked through everything it was asked for; a long
@@ -102,7 +102,7 @@ class Pace:
 async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = None) -> AsyncIterator[bytes | Gap]:
     """Batches of entries from ``since`` up to before ``until``, oldest first, and every place where the oplog rolled
     past the reader. Resumed where the link is lost. Errors: those of the gateway, after five attempts in vain."""
-    pace, failures = Pace(), 0
+    pace, failures = SliceLength(), 0
     begin = max(since, await end_of_oplog(gateway, 1) or ZERO)
     while begin < until:
         end = min(Ts(begin.t + pace.seconds, 0), until)
@@ -135,7 +135,7 @@ async def backward(gateway: Gateway, since: Ts, until: Ts, match: Document) -> A
     Each slice is read forwards, since a server seeks the bounds of ``ts`` only in that direction, and turned round
     here. Errors: as for :func:`past`.
     """
-    pace, failures, end = Pace(), 0, until
+    pace, failures, end = SliceLength(), 0, until
     while end > since:
         begin = max(Ts(max(end.t - pace.seconds, 0), 0), since)
         began = time.monotonic()

@@ -38,7 +38,7 @@ Match = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EntryPosition:
     """One entry's place in history: two entries with the same ``ts`` and another term are not the same."""
 
     ts: Ts
@@ -68,7 +68,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class RolledBack:
     """Entries after ``common`` up to ``last`` no longer exist. ``count`` is None where they were too many to keep.
 
     ``common`` is None where no entry that was seen is left.
@@ -81,17 +81,17 @@ class TakenBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Interruption:
     """Entries do not flow, and why. Another attempt is on its way."""
 
     text: str
     since: datetime
 
 
-Event = Arrived | Opened | Gap | TakenBack | Trouble
+Event = Arrived | Opened | Gap | RolledBack | Interruption
 
 
-class Stream:
+class OplogStream:
     """Follows the oplog of one deployment for one reader.
 
     ``start`` is the first ``ts`` wanted; ``anchor`` an entry that is known already, which then must come first and
@@ -105,7 +105,7 @@ class Stream:
         start: Ts,
         match: Match | None = None,
         *,
-        anchor: Place | None = None,
+        anchor: EntryPosition | None = None,
         prefer_secondary: bool = True,
     ) -> None:
         self._gateway = gateway
@@ -113,8 +113,8 @@ class Stream:
         self._start = start
         self._prefer_secondary = prefer_secondary
         self._anchor = anchor
-        self._trail: deque[Place] = deque([anchor] if anchor else (), maxlen=_TRAIL)
-        self._kept: deque[tuple[Place, bytes]] = deque()
+        self._trail: deque[EntryPosition] = deque([anchor] if anchor else (), maxlen=_TRAIL)
+        self._kept: deque[tuple[EntryPosition, bytes]] = deque()
         self._kept_bytes = 0
         self._lost_kept = False
         self._member = ""
@@ -126,7 +126,7 @@ class Stream:
         return self._member
 
     @property
-    def last(self) -> Place | None:
+    def last(self) -> EntryPosition | None:
         """The last entry that arrived."""
         return self._anchor
 
@@ -160,10 +160,10 @@ class Stream:
             await asyncio.sleep(_BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)])
             failures += 1
 
-    def _trouble(self, text: str) -> Trouble:
+    def _trouble(self, text: str) -> Interruption:
         if self._trouble_since is None:
             self._trouble_since = datetime.now(UTC)
-        return Trouble(text, self._trouble_since)
+        return Interruption(text, self._trouble_since)
 
     async def _one_cursor(self, *, unfiltered: bool) -> AsyncIterator[Event]:
         """One cursor until it ends, for whatever reason.
@@ -193,7 +193,7 @@ class Stream:
                     broken = await self._continuity(batch, first_end)
                     if broken is not None:
                         yield broken
-                    if isinstance(broken, TakenBack):
+                    if isinstance(broken, RolledBack):
                         return
                     if broken is None:
                         batch = batch[first_end:]
@@ -220,7 +220,7 @@ class Stream:
     def _note(self, batch: bytes) -> None:
         start = last_start(batch)
         ts, term = position(batch, start, len(batch))
-        place = Place(ts, term)
+        place = EntryPosition(ts, term)
         self._anchor = place
         self._trail.append(place)
         self._kept.append((place, batch))
@@ -230,10 +230,10 @@ class Stream:
             self._kept_bytes -= len(old)
             self._lost_kept = True
 
-    async def _continuity(self, batch: bytes, first_end: int) -> Gap | TakenBack | None:
+    async def _continuity(self, batch: bytes, first_end: int) -> Gap | RolledBack | None:
         """Compare the first entry of a new cursor with the last one of the cursor before."""
         assert self._anchor is not None
-        first = Place(*position(batch, 0, first_end))
+        first = EntryPosition(*position(batch, 0, first_end))
         if first == self._anchor:
             return None
         oldest = await end_of_oplog(self._gateway, 1, member=self._member)
@@ -242,13 +242,15 @@ class Stream:
             self._trail.clear()
             self._forget_kept()
             return gap
-        return await self._taken_back()
+        return await self._rolled_back()
 
-    async def _taken_back(self) -> TakenBack:
+    async def _rolled_back(self) -> RolledBack:
         """Find the newest entry seen that still exists, and go on after it."""
         assert self._anchor is not None
         last = self._anchor.ts
-        exact = [Place(*position(batch, start, end)) for _, batch in self._kept for start, end in walk.split(batch)]
+        exact = [
+            EntryPosition(*position(batch, start, end)) for _, batch in self._kept for start, end in walk.split(batch)
+        ]
         older = [place for place in self._trail if not exact or place.ts < exact[0].ts]
         places = older + exact
         common = await self._newest_existing(places)
@@ -261,9 +263,9 @@ class Stream:
             self._start, self._anchor = gone[0].ts, None
         self._trail = deque(places[: common + 1], maxlen=_TRAIL)
         self._forget_kept()
-        return TakenBack(found.ts if found else None, gone[0].ts, last, len(gone) if known else None)
+        return RolledBack(found.ts if found else None, gone[0].ts, last, len(gone) if known else None)
 
-    async def _newest_existing(self, places: list[Place]) -> int:
+    async def _newest_existing(self, places: list[EntryPosition]) -> int:
         """The index of the newest place that is still in the oplog, by halving: after it none is. -1 for none."""
         low, high = -1, len(places) - 1
         while low < high:
@@ -274,7 +276,7 @@ class Stream:
                 high = middle - 1
         return low
 
-    async def _exists(self, place: Place) -> bool:
+    async def _exists(self, place: EntryPosition) -> bool:
         found = await self._gateway.find_one(
             OPLOG, {"ts": Timestamp(*place.ts)}, projection={"ts": 1, "t": 1}, member=self._member
         )

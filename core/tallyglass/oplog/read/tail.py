@@ -18,7 +18,7 @@ from tallyglass.oplog.read import notes
 from tallyglass.oplog.read.collect import Collector
 from tallyglass.oplog.read.ends import end_of_oplog, op_time
 from tallyglass.oplog.read.past import newest, past, safe_end, window
-from tallyglass.oplog.read.stream import Arrived, Gap, Opened, Stream, TakenBack, Trouble
+from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, OplogWindow, RowKind
 from tallyglass.tasks import end
 
@@ -76,7 +76,7 @@ class _Tail:
     room: int
     backlog: int
     collector: Collector = field(init=False)
-    stream: Stream | None = None
+    stream: OplogStream | None = None
     trouble: str = ""
     since: datetime | None = None
     majority: Ts | None = None
@@ -118,7 +118,7 @@ class _Tail:
             async for event in events:
                 self._handle(event)
 
-    async def _begin(self) -> Stream:
+    async def _begin(self) -> OplogStream:
         deployment = await look_at(self.gateway)
         if not deployment.has_oplog:
             raise DeploymentError(deployment.no_oplog_because())
@@ -129,7 +129,7 @@ class _Tail:
             found, _ = await newest(self.gateway, self.wanted, anchor.ts.next, self.backlog)
             for raw in found:
                 self.collector.take(raw)
-        return Stream(
+        return OplogStream(
             self.gateway, anchor.ts, self.wanted.on_server(), anchor=anchor, prefer_secondary=self.prefer_secondary
         )
 
@@ -145,7 +145,7 @@ class _Tail:
                 self.collector.take(found)
                 self._changed.set()
 
-    def _handle(self, event: Arrived | Opened | Gap | TakenBack | Trouble) -> None:
+    def _handle(self, event: Arrived | Opened | Gap | RolledBack | Interruption) -> None:
         now = time.monotonic()
         match event:
             case Arrived(batch):
@@ -165,11 +165,11 @@ class _Tail:
                 self.gaps += 1
                 self.collector.break_here()
                 self.collector.put(notes.gap(event))
-            case TakenBack():
+            case RolledBack():
                 self.rollbacks += 1
                 self.collector.break_here()
-                self.collector.put(notes.taken_back(event))
-            case Trouble(text, since):
+                self.collector.put(notes.rolled_back(event))
+            case Interruption(text, since):
                 self._set_trouble(text, since)
         self._changed.set()
 

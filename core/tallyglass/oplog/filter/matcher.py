@@ -12,7 +12,15 @@ import bson
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.decode import describe, render, walk
-from tallyglass.oplog.decode.head import NESTING_LIMIT, Head, command_of, inner_heads, read_head, target_of
+from tallyglass.oplog.decode.head import (
+    NESTING_LIMIT,
+    Head,
+    command_of,
+    inner_heads,
+    read_head,
+    session_text,
+    target_of,
+)
 from tallyglass.oplog.decode.identity import candidates
 from tallyglass.oplog.decode.walk import Element, Malformed
 from tallyglass.oplog.filter.query import OplogFilter, compile_text, glob_pattern, is_glob
@@ -24,7 +32,7 @@ REGEX_LIMIT = 4_000
 _CACHE_LIMIT = 20_000
 
 
-class Sieve:
+class FilterMatcher:
     """Decides which entries a filter wants."""
 
     def __init__(self, wanted: OplogFilter) -> None:
@@ -33,8 +41,8 @@ class Sieve:
         self._leave_ops = {op[1:] for op in wanted.ops if op.startswith("!")}
         self._keep_ns = _names(tuple(n for n in wanted.namespaces if not n.startswith("!")))
         self._leave_ns = _names(tuple(n[1:] for n in wanted.namespaces if n.startswith("!")))
-        self._ids = Ids(wanted.id) if wanted.id else None
-        self._text = Words(wanted.text) if wanted.text else None
+        self._ids = IdMatcher(wanted.id) if wanted.id else None
+        self._text = TextMatcher(wanted.text) if wanted.text else None
         self._ns_verdicts: dict[str, bool] = {}
         session, _, number = wanted.transaction.partition(":")
         self._transaction = (session, int(number)) if number.isdigit() else None
@@ -81,7 +89,7 @@ class Sieve:
             return False
         if not self._wants_command(head) if head.op == "c" else not self._wants_ns(head.ns):
             return False
-        if self.wanted.destructive and not (head.op == "d" or (head.op == "c" and describe.tell(head).destructive)):
+        if self.wanted.destructive and not (head.op == "d" or (head.op == "c" and describe.describe(head).destructive)):
             return False
         return self._ids is None or self._ids.match(head)
 
@@ -127,14 +135,6 @@ class Sieve:
         return (session_text(head), head.txn) == self._transaction
 
 
-def session_text(head: Head) -> str:
-    """The session's id as hex digits; empty without a session or where it is not readable."""
-    if not head.session:
-        return ""
-    found = walk.find(head.session, b"id")
-    return head.session[found.start + 5 : found.end].hex() if found and found.type == walk.BINARY else ""
-
-
 def _in_time(ts: Ts, wanted: OplogFilter) -> bool:
     return (wanted.since is None or ts >= wanted.since) and (wanted.until is None or ts < wanted.until)
 
@@ -149,7 +149,7 @@ def _names(globs: tuple[str, ...]) -> Callable[[str], bool] | None:
     return lambda ns: ns in exact or any(pattern.fullmatch(ns) for pattern in patterns)
 
 
-class Ids:
+class IdMatcher:
     """Whether an operation touches the document of one ``_id``."""
 
     def __init__(self, text: str) -> None:
@@ -181,7 +181,7 @@ def _encoded(value: Any) -> bytes:
     return raw[4:5] + raw[7:-1]
 
 
-class Words:
+class TextMatcher:
     """Whether a text is found in an entry's documents or namespace."""
 
     def __init__(self, text: str) -> None:
