@@ -30,6 +30,7 @@ READ_COMMANDS = frozenset(
         "replSetGetStatus",
         "serverStatus",
         "shardingState",
+        "usersInfo",
     }
 )
 """The only command names that :meth:`Gateway.command` sends."""

@@ -112,8 +112,12 @@ class OplogUpdate:
     rollbacks: int = 0
 
 
-ROUTINE = frozenset({"ttl", "capped"})
-"""Kinds of incidents that are a server's own trimming."""
+ROUTINE = frozenset({"ttl", "capped", "migration", "job", "trickle"})
+"""Kinds of incidents that are the server's own work, or what an application usually does."""
+
+
+NO_USER_HASH = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+"""SHA-256 of nothing: what every session carries on a server without access control."""
 
 
 class Harm(StrEnum):
@@ -126,12 +130,18 @@ class Harm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What a person did: a run of entries with a first and a last timestamp.
+    """What a person did, or what is routine: a run of entries with a first and a last timestamp.
 
     ``number`` is its place in the list that it came from, from 1, oldest first. ``kind`` is a short word: drop,
-    dropDatabase, deleteMany, updateMany, out, rename, collMod, dropIndexes, transaction, users, setFCV.
-    ``title`` is one line ("deleteMany on shop.orders"). ``ops`` counts entries, ``documents`` documents (None
-    where unknown). ``point`` is where to return to, None for its first entry. ``open`` means still going on.
+    dropDatabase, deleteMany, updateMany, deletes, updates, batch, fan_out, slow_loop, out, rename, collMod,
+    createIndexes, dropIndexes, truncateRange, transaction, users, setFCV, sharding; routine are ttl, capped, migration,
+    job and trickle. ``title`` is one line ("deleteMany on shop.orders"). ``ops`` counts entries. ``documents`` is None
+    where unknown; with ``documents_exact`` false some of them are the application's own. ``point`` is where to return
+    to, None for its first entry. ``open`` means still going on.
+
+    ``reason`` says why it is routine, ``op`` is "d" or "u" for writes. ``session`` is the id of the one session in hex,
+    ``sessions`` how many took part; ``user_hash`` the SHA-256 of ``user@db`` that it carries, ``user`` the user of that
+    hash where it is known. A statement without a session carries neither. ``confidence`` is high, medium or low.
     """
 
     number: int
@@ -149,6 +159,14 @@ class Incident:
     point: Ts | None = None
     open: bool = False
     note: str = ""
+    reason: str = ""
+    op: str = ""
+    sessions: int = 0
+    session: str = ""
+    user: str = ""
+    user_hash: str = ""
+    confidence: str = "high"
+    documents_exact: bool = True
 
     @property
     def limit(self) -> Ts:
@@ -156,9 +174,22 @@ class Incident:
         return self.point or self.first
 
     @property
+    def who(self) -> str:
+        """What the oplog says of who did it, in one sentence."""
+        if self.user:
+            return f"Its session belongs to {self.user}."
+        if self.user_hash == NO_USER_HASH:
+            return "User unknown: the server runs without access control."
+        if self.user_hash:
+            return f"User unknown: none of those that may be listed has the hash {self.user_hash[:12]}…."
+        if self.op:
+            return "User unknown: a statement without a session leaves none. The server's log may name its connection."
+        return "User unknown: this entry names none. The server's log may name its connection."
+
+    @property
     def routine(self) -> bool:
-        """Whether this is a server's own trimming, not what a person did."""
-        return self.kind in ROUTINE
+        """Whether this is the server's own work or what is usual there, not what a person did."""
+        return bool(self.reason) or self.kind in ROUTINE
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pymongo import MongoClient
+from pymongo import DeleteOne, MongoClient, ReplaceOne
 
 from server_version import major
 from tallyglass.oplog.snapshot import Harm
@@ -111,6 +111,51 @@ def coll_mod(client: Client) -> Done:
     return Done("collMod", f"{DB}.ruled", mark, mark, None, Harm.DEFINITION)
 
 
+def ttl_index(client: Client) -> Done:
+    client[DB].expiring.create_index("at", expireAfterSeconds=3_600)
+    mark = command_entry(DB, "createIndexes", "expiring")
+    return Done("createIndexes", f"{DB}.expiring", mark, mark, None, Harm.DEFINITION)
+
+
+def role(client: Client) -> Done:
+    """dropRole writes an applyOps with a session: the delete stands inside."""
+    client[DB].command("createRole", "incident", privileges=[], roles=[])
+    client[DB].command("dropRole", "incident")
+    mark = {"o.applyOps": {"$elemMatch": {"ns": "admin.system.roles", "op": "d", "o._id": f"{DB}.incident"}}}
+    return Done("users", "admin.system.roles", mark, mark, 1, Harm.DEFINITION)
+
+
+def delete_one_loop(client: Client) -> Done:
+    client[DB].looped.insert_many([{"_id": n} for n in range(300)])
+    with client.start_session() as session:
+        for n in range(300):
+            client[DB].looped.delete_one({"_id": n}, session=session)
+    mark = entry(f"{DB}.looped", op="d")
+    return Done("deletes", f"{DB}.looped", mark, mark, 300, Harm.LOSS)
+
+
+def find_and_modify_loop(client: Client) -> Done:
+    client[DB].modified.insert_many([{"_id": n} for n in range(100)])
+    for n in range(100):
+        client[DB].modified.find_one_and_replace({"_id": n}, {"n": n})
+    mark = entry(f"{DB}.modified", op="u")
+    return Done("updates", f"{DB}.modified", mark, mark, 100, Harm.CHANGE)
+
+
+def bulk_write(client: Client) -> Done:
+    client[DB].bulk.insert_many([{"_id": n} for n in range(2_000)])
+    client[DB].bulk.bulk_write([DeleteOne({"_id": n}) for n in range(2_000)])
+    mark = entry(f"{DB}.bulk", op="d")
+    return Done("batch", f"{DB}.bulk", mark, mark, 2_000, Harm.LOSS)
+
+
+def upserts(client: Client) -> Done:
+    client[DB].imported.insert_many([{"_id": n} for n in range(500)])
+    client[DB].imported.bulk_write([ReplaceOne({"_id": n}, {"n": n}, upsert=True) for n in range(800)])
+    mark = entry(f"{DB}.imported", op="u")
+    return Done("batch", f"{DB}.imported", mark, mark, 500, Harm.CHANGE)
+
+
 def drop_indexes(client: Client) -> Done:
     client[DB].indexed.create_index("a")
     client[DB].indexed.drop_index("a_1")
@@ -163,5 +208,6 @@ def set_fcv(client: Client) -> Done:
 
 ACTS: list[Callable[[Client], Done]] = [
     drop, drop_database, delete_many, update_many, out, map_reduce, rename, rename_onto, coll_mod, drop_indexes,
-    transaction, transaction_of_deletes, convert_to_capped, user, set_fcv,
+    transaction, transaction_of_deletes, convert_to_capped, user, set_fcv, ttl_index, role, delete_one_loop,
+    find_and_modify_loop, bulk_write, upserts,
 ]  # fmt: skip

@@ -155,7 +155,8 @@ async def test_one_that_goes_on_is_open(replica_set: ReplicaSet) -> None:
         client[DB].going.delete_many({})
         incidents = [one async for one in scan(gateway, Ts(since.time, 0))][-1].incidents
         (found,) = [one for one in incidents if one.ns == f"{DB}.going"]
-        assert (found.open, found.documents, found.samples[-1]) == (True, 20, "0")
+        assert (found.open, found.documents) == (True, 20)
+        assert set(found.samples) & {str(n) for n in range(20)} == set(found.samples) != set()
         client.drop_database(DB)
     await gateway.close()
 

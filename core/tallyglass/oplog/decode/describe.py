@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tallyglass.oplog.decode import diff, render, walk
-from tallyglass.oplog.decode.head import VECTORED_INSERT, Head, command_of, inner_heads, target_of
+from tallyglass.oplog.decode.head import LINKED_WRITES, VECTORED_INSERT, Head, command_of, inner_heads, target_of
 from tallyglass.oplog.decode.walk import Element
 from tallyglass.text import clean, clean_name
 
@@ -80,7 +80,7 @@ def summarize_operations(head: Head) -> AppliedOperations:
 
 def is_transaction(head: Head) -> bool:
     """Whether an applyOps entry is a transaction, or a part of one."""
-    return head.txn is not None and head.multi != VECTORED_INSERT
+    return head.txn is not None and head.multi not in (VECTORED_INSERT, LINKED_WRITES)
 
 
 def _insert(head: Head) -> str:

@@ -30,8 +30,9 @@ ALL_SECRETS: frozenset[bytes] = frozenset().union(*SECRETS.values()) - {b"key"}
 
 _NONE: frozenset[bytes] = frozenset()
 
-VECTORED_INSERT = 1
-"""``multiOpType`` of an applyOps whose operations are independent of each other (8.0)."""
+VECTORED_INSERT, LINKED_WRITES = 1, 2
+"""``multiOpType`` of an applyOps that is no transaction: the inserts of one command (8.0), the single writes of one
+session that were applied together (later)."""
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class Head:
 
     ``previous`` is the ``ts`` of the entry before it in the same transaction or retryable write, :data:`ZERO`
     for the first of one, None where there is none. ``session`` is the raw ``lsid``, empty without a session.
+    ``from_migrate`` marks what a chunk migration or resharding wrote: nothing that a user did.
     """
 
     raw: bytes
@@ -55,6 +57,7 @@ class Head:
     txn: int | None = None
     previous: Ts | None = None
     multi: int = 0
+    from_migrate: bool = False
 
     @property
     def wall(self) -> datetime | None:
@@ -139,6 +142,13 @@ def target_of(head: Head) -> str:
     return f"{head.db}.{word}" if word else head.db
 
 
+def session_and_user(head: Head) -> tuple[bytes, bytes]:
+    """The 16 bytes of a session's id and the hash of its user (SHA-256 of ``user@db``); empty where there are none."""
+    raw = head.session
+    user = raw[39:71] if raw[29:34] == b"\x05uid\0" else b""
+    return raw[13:29] if len(raw) >= 29 else raw, user
+
+
 def session_text(head: Head) -> str:
     """The session's id as hex digits; empty without a session or where it is not readable."""
     if not head.session:
@@ -208,9 +218,14 @@ def _multi(head: Head, raw: bytes, element: Element) -> None:
     head.multi = walk.whole_number(raw, element) or 0
 
 
+def _from_migrate(head: Head, raw: bytes, element: Element) -> None:
+    head.from_migrate = element.type == walk.BOOL and bool(raw[element.start])
+
+
 _READERS = {
     b"ts": _ts, b"t": _term, b"op": _op, b"ns": _ns, b"wall": _wall, b"o": _o, b"o2": _o2, b"ui": _ui,
     b"lsid": _session, b"txnNumber": _txn, b"prevOpTime": _previous, b"multiOpType": _multi,
+    b"fromMigrate": _from_migrate,
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.decode import render, walk
 from tallyglass.oplog.decode.describe import drops_target
 from tallyglass.oplog.decode.head import Head, command_of, target_of
+from tallyglass.oplog.decode.walk import Element
 from tallyglass.oplog.incidents.run import GAP_MILLIS, Run
 from tallyglass.oplog.snapshot import Harm
 from tallyglass.text import clean, clean_name
@@ -29,7 +30,7 @@ _OUT = re.compile(r"tmp\.(agg_out|mr)\.")
 _CONVERT = re.compile(r"tmp[A-Za-z0-9]{5}\.convertToCapped\.")
 _ACROSS = re.compile(r"tmp[A-Za-z0-9]{5}\.renameCollection\Z")
 _TEMPORARY = re.compile(
-    r"tmp\.(agg_out|mr)\.|tmp[A-Za-z0-9]{5}\.(convertToCapped\.|renameCollection\Z|rename\Z)|system\.drop\."
+    r"tmp\.(agg_out|mr)\.|tmp[A-Za-z0-9]{5}\.(convertToCapped\.|renameCollection\Z|rename\Z)|system\.(drop|resharding)\."
 )
 
 
@@ -54,6 +55,11 @@ class Act:
         return Run(self.kind, self.ns, self.harm, self.title, head.ts, head.ts, wall, wall, note=self.note)
 
 
+def is_temporary(ns: str) -> bool:
+    """Whether a namespace is where the server works on a result: its writes harm nobody."""
+    return _TEMPORARY.match(_collection(ns)) is not None
+
+
 def command_act(head: Head) -> Act | None:
     """What a command means; None where it is nobody's harm."""
     first = command_of(head)
@@ -66,7 +72,11 @@ def _collection(ns: str) -> str:
 
 
 def _records(head: Head) -> int | None:
-    found = head.within(head.o2, b"numRecords")
+    return _number(head, head.o2, b"numRecords")
+
+
+def _number(head: Head, holder: Element | None, name: bytes) -> int | None:
+    found = head.within(holder, name)
     return walk.whole_number(head.raw, found) if found is not None else None
 
 
@@ -123,6 +133,54 @@ def _converted(head: Head) -> Act:
     return Act("convertToCapped", Harm.LOSS, f"convertToCapped {clean_name(ns, 255)}", ns)
 
 
+def _truncated(head: Head) -> Act | None:
+    """8.3 and later: many documents of a collection at once, by record id."""
+    ns = target_of(head)
+    command = command_of(head)
+    word = walk.text(head.raw, command) if command is not None else ""
+    ns = word if word.startswith(f"{head.db}.") else ns
+    if ns.startswith(INTERNAL) or "system.change_collection" in ns or "system.preimages" in ns:
+        return None
+    return Act(
+        "truncateRange", Harm.LOSS, f"truncateRange on {clean_name(ns, 255)}", ns, _number(head, head.o, b"docsDeleted")
+    )
+
+
+def _indexes_made(head: Head) -> Act | None:
+    """Only an index that lets documents expire: others harm nothing."""
+    ns = target_of(head)
+    if ns.startswith(INTERNAL):
+        return None
+    for spec in (head.o, *head.fields(head.within(head.o, b"indexes"))):
+        seconds = _number(head, spec, b"expireAfterSeconds")
+        if seconds is None:
+            continue
+        found = head.within(spec, b"name")
+        name = clean_name(walk.text(head.raw, found), 120) if found is not None else ""
+        title = f"TTL index {name} on {clean_name(ns, 255)}, documents expire after {seconds:,} s"
+        return Act("createIndexes", Harm.DEFINITION, title, ns, note="The server deletes what is older, once a minute.")
+    return None
+
+
+_SHARDING = (
+    b"shardCollection",
+    b"reshardCollection",
+    b"refineCollectionShardKey",
+    b"movePrimary",
+    b"unshardCollection",
+)
+
+
+def noop_act(head: Head) -> Act | None:
+    """A sharding command: a shard notes it as a no-op, with the command beside it."""
+    for name in _SHARDING:
+        found = head.within(head.o2, name)
+        if found is not None:
+            command, ns = name.decode(), walk.text(head.raw, found) or head.ns
+            return Act("sharding", Harm.DEFINITION, f"{command} {clean_name(ns, 255)}", ns)
+    return None
+
+
 _COMMANDS: dict[bytes, Callable[[Head], Act | None]] = {
     b"drop": _drop,
     b"renameCollection": _rename,
@@ -133,6 +191,9 @@ _COMMANDS: dict[bytes, Callable[[Head], Act | None]] = {
     b"deleteIndex": _drop_indexes,
     b"emptycapped": _emptied,
     b"convertToCapped": _converted,
+    b"truncateRange": _truncated,
+    b"createIndexes": _indexes_made,
+    b"commitIndexBuild": _indexes_made,
 }
 
 
@@ -162,11 +223,12 @@ def _fcv_act(head: Head) -> Act | None:
 
 
 @dataclass(slots=True)
-class Definitions:
-    """Which collections have a TTL index or are capped, and since when as far as the oplog shows.
+class CollectionDefinitions:
+    """Which collections let documents expire or are capped, and since when as far as the oplog shows.
 
     What a server says today need not have held when an entry was written: ``since`` is the newest ``ts`` at which
-    a collection was made, renamed into place, or given a TTL index.
+    a collection was made, renamed into place, or given a TTL index. Clustered and time-series collections have
+    ``expireAfterSeconds`` themselves, without an index.
     """
 
     ttl: set[str] = field(default_factory=set)
@@ -182,12 +244,14 @@ class Definitions:
         if first.name == b"create":
             if head.flag(b"capped"):
                 self.capped.add(ns)
+            if _expires(head, head.o):
+                self.ttl.add(ns)
         elif first.name == b"renameCollection":
             to = head.within(head.o, b"to")
             ns = walk.text(head.raw, to) if to is not None else ns
         elif first.name in (b"createIndexes", b"commitIndexBuild", b"collMod"):
             specs = [head.o, head.within(head.o, b"index"), *head.fields(head.within(head.o, b"indexes"))]
-            if all(head.within(spec, b"expireAfterSeconds") is None for spec in specs):
+            if not any(_expires(head, spec) for spec in specs):
                 return
             self.ttl.add(ns)
         else:
@@ -197,3 +261,9 @@ class Definitions:
     def held(self, ns: str, names: set[str], ts: Ts) -> bool:
         """Whether ``ns`` is one of ``names``, and was by ``ts`` as far as is known."""
         return ns in names and self.since.get(ns, ts) <= ts
+
+
+def _expires(head: Head, spec: Element | None) -> bool:
+    """Whether an index or a collection lets documents expire; ``"off"`` means that it no longer does."""
+    found = head.within(spec, b"expireAfterSeconds")
+    return found is not None and found.type != walk.STRING

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from typing import TypeVar
+
 from tallyglass.moment import Ts
 from tallyglass.oplog.decode.head import Head
 from tallyglass.oplog.incidents.acts import Act
@@ -13,6 +16,8 @@ DATABASE_MILLIS = 10_000
 """How long a dropDatabase may wait for the majority between its last drop and itself."""
 
 CHAIN_LIMIT = 10_000
+REMADE_MILLIS = 1_000
+REMADE = "made again within a second: mongorestore --drop, or a reload"
 
 
 class DatabaseDrops:
@@ -74,3 +79,37 @@ class DatabaseDrops:
 
 def _collection(ns: str) -> str:
     return clean_name(ns.partition(".")[2], 120)
+
+
+class Remakes:
+    """Notes which drops were followed at once by a collection of the same name, in either direction of time."""
+
+    def __init__(self) -> None:
+        self._dropped: OrderedDict[str, Run] = OrderedDict()
+        self._created: OrderedDict[str, tuple[Ts, int | None]] = OrderedDict()
+
+    def dropped(self, run: Run | None) -> None:
+        """A drop; None where it belongs to a dropDatabase."""
+        if run is None:
+            return
+        created = self._created.get(run.ns)
+        if created is not None and created[0] > run.last and run.distance(*created) <= REMADE_MILLIS:
+            run.note = REMADE
+        _hold(self._dropped, run.ns, run)
+
+    def created(self, ns: str, head: Head) -> None:
+        """A collection was made."""
+        run = self._dropped.get(ns)
+        if run is not None and head.ts > run.last and run.distance(head.ts, head.wall_millis) <= REMADE_MILLIS:
+            run.note = REMADE
+        _hold(self._created, ns, (head.ts, head.wall_millis))
+
+
+Held = TypeVar("Held")
+
+
+def _hold(held: OrderedDict[str, Held], ns: str, item: Held) -> None:
+    held[ns] = item
+    held.move_to_end(ns)
+    if len(held) > CHAIN_LIMIT:
+        held.popitem(last=False)

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
 
 from tallyglass.moment import ZERO, Ts
-from tallyglass.oplog.decode.envelope import UNREADABLE, Envelope, Walker
-from tallyglass.oplog.decode.head import Head, command_of, inner_heads, read_head
+from tallyglass.oplog.decode.envelope import UNREADABLE, Envelope, Walker, position
+from tallyglass.oplog.decode.head import (
+    LINKED_WRITES,
+    Head,
+    command_of,
+    inner_heads,
+    read_head,
+    session_and_user,
+    target_of,
+)
 from tallyglass.oplog.decode.render import id_text
 from tallyglass.oplog.decode.transaction import is_part
 from tallyglass.oplog.decode.walk import Malformed
-from tallyglass.oplog.incidents import acts, trims
-from tallyglass.oplog.incidents.acts import Act, Definitions
-from tallyglass.oplog.incidents.database_drops import DATABASE_MILLIS, DatabaseDrops
-from tallyglass.oplog.incidents.run import GAP_MILLIS, MASS, Run
-from tallyglass.oplog.incidents.transaction_runs import TransactionRuns
-from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.text import clean_name
+from tallyglass.oplog.incidents import acts, rows, verdict
+from tallyglass.oplog.incidents.acts import Act, CollectionDefinitions
+from tallyglass.oplog.incidents.compaction import Compactor, Place, Stamp, as_number, plain_stamp, stamped
+from tallyglass.oplog.incidents.database_drops import DATABASE_MILLIS, DatabaseDrops, Remakes
+from tallyglass.oplog.incidents.families import BURST_LIMIT, Family, Writes
+from tallyglass.oplog.incidents.run import Run
+from tallyglass.oplog.incidents.transaction_runs import LARGE, TransactionRuns
+from tallyglass.oplog.incidents.users import UserNames
+from tallyglass.oplog.incidents.verdict import Explained, FamilyVerdict, Window
+from tallyglass.oplog.snapshot import Incident
 
 FINISHED_LIMIT = 2_000
-"""Incidents that are kept; beyond it the least harmful are only counted."""
+"""Incidents that are kept; beyond it the least harmful are only counted, never the only one of a kind."""
 
+ROUTINE_LIMIT = 500
+KIND_QUOTA = 100
 OPEN_LIMIT = 1_000
+MIGRATION_LIMIT = 5_000
+IGNORED, PLAIN, IN_SESSION, LOOK = 0, 1, 2, 4
+
+_FROM_MIGRATE = b"\x08fromMigrate\0\x01"
+_BUCKETS = "system.buckets."
 _SWEEP_SECONDS = 5
-IGNORED, MASS_WRITE, LOOK = 0, 1, 2
+_NUMBER_START, _NUMBER_END = 23, 39
+"""Where the 16 bytes of ``lsid.id`` stand in an entry that begins with ``lsid``."""
 
 Key = tuple[str, ...]
 
@@ -33,39 +52,55 @@ class Grouper:
     """Feed it entries in order, oldest first, or newest first with ``backward``; ask for the incidents at any time.
 
     Entries that cannot be part of an incident may be left out: see ``MATCH`` in incident.py. ``known`` says which
-    collections have a TTL index or are capped; those whose definition passes by are added.
+    collections have a TTL index or are capped; those whose definition passes by are added. ``users`` names the users
+    that sessions belong to.
     """
 
     def __init__(self, *, backward: bool = False) -> None:
         self._backward = backward
         self._walker = Walker(_judge)
+        self._writes = Compactor(self._compress, backward=backward)
         self._open: OrderedDict[Key, Run] = OrderedDict()
         self._transactions = TransactionRuns(backward=backward)
         self._drops = DatabaseDrops()
+        self._remakes = Remakes()
         self._finished: list[Run] = []
-        self._strays: list[Run] = []
-        self._left_out = 0
+        self._migrated: dict[tuple[str, str], Family] = {}
+        self._left_out: Counter[str] = Counter()
         self._swept = 0
         self._at: Ts = ZERO
         self._at_wall: int | None = None
         self._newest: Ts | None = None
         self._newest_wall: int | None = None
-        self.known = Definitions()
+        self._oldest: Ts | None = None
+        self._cut = 0
+        self.known = CollectionDefinitions()
+        self.users = UserNames()
         self.fed = 0
 
     @property
     def left_out(self) -> int:
-        """Incidents that were forgotten to bound the memory."""
-        return self._left_out
+        """Incidents that were forgotten to bound the memory, or that are too many for the list."""
+        return self._left_out.total() + self._cut
 
     def deleted_from(self) -> set[str]:
         """The namespaces of all mass deletes so far: whoever knows, adds to ``known``."""
-        return {run.ns for run in [*self._open.values(), *self._finished] if run.kind == "deleteMany"}
+        return {
+            family.ns
+            for family in self._writes.families.values()
+            if family.op == "d" and family.writes is Writes.PLAIN and (family.documents > 1)
+        }
 
     def note_newest(self, ts: Ts, wall: int | None) -> None:
-        """Say how far the oplog has come, so that an incident that is still going on can be told."""
+        """Say how far the oplog has come, so that an incident that is still going on is known as such."""
         if self._newest is None or ts > self._newest:
             self._newest, self._newest_wall = ts, wall
+            self._writes.note_newest(ts)
+
+    def note_oldest(self, ts: Ts) -> None:
+        """Say how far back the oplog was looked at, also where nothing was found there."""
+        if ts != ZERO and (self._oldest is None or ts < self._oldest):
+            self._oldest = ts
 
     def feed_batch(self, batch: bytes) -> None:
         """Take a batch of whole entries. Bytes that are no entry are passed over."""
@@ -73,26 +108,80 @@ class Grouper:
             counts, chosen = self._walker.tally(batch)
         except Malformed:
             return
+        if not counts:
+            return
         self.fed += sum(counts.values())
-        masses: dict[Envelope, list[tuple[int, int]]] = {}
+        moved = batch.find(_FROM_MIGRATE) >= 0
+        plain: dict[Envelope, list[Place]] = {}
+        in_session: dict[Envelope, list[Place]] = {}
+        runs: dict[tuple[Envelope, bytes], list[Place]] = {}
         for start, end, envelope in chosen:
-            if envelope.tag == MASS_WRITE:
-                masses.setdefault(envelope, []).append((start, end))
-            else:
+            tag = envelope.tag
+            if tag == LOOK:
                 self._guarded(batch, start, end)
-        for envelope, places in masses.items():
+            elif moved and batch.find(_FROM_MIGRATE, start, end) >= 0 and self._is_moved(batch, start, end):
+                continue
+            elif tag == PLAIN:
+                plain.setdefault(envelope, []).append((start, end))
+            else:
+                key = envelope, batch[start + _NUMBER_START : start + _NUMBER_END]
+                found = runs.get(key)
+                if found is None:
+                    runs[key] = [(start, end)]
+                else:
+                    found.append((start, end))
+                in_session.setdefault(envelope, []).append((start, end))
+        self._feed_writes(batch, plain, in_session, runs)
+        self._note_ends(batch, chosen)
+        self._sweep()
+
+    def _feed_writes(
+        self,
+        batch: bytes,
+        plain: dict[Envelope, list[Place]],
+        in_session: dict[Envelope, list[Place]],
+        runs: dict[tuple[Envelope, bytes], list[Place]],
+    ) -> None:
+        writes, stamps = self._writes, dict[int, Stamp]()
+        for envelope, places in plain.items():
             try:
-                self._mass(batch, envelope, places)
+                writes.plain(batch, envelope.ns, envelope.op, places)
             except Malformed:
                 continue
-        self._sweep()
+        for (envelope, session), places in runs.items():
+            try:
+                writes.session(batch, envelope.ns, envelope.op, session, places, stamps)
+            except Malformed:
+                continue
+        for envelope, places in in_session.items():
+            try:
+                writes.fan_out(batch, envelope.ns, envelope.op, places, stamps)
+            except Malformed:
+                continue
+
+    def _note_ends(self, batch: bytes, chosen: list[tuple[int, int, Envelope]]) -> None:
+        for start, end, _ in (chosen[:1] + chosen[-1:]) if chosen else ():
+            try:
+                stamp = plain_stamp(batch, start, end)
+                ts, wall = Ts(stamp.ts >> 32, stamp.ts & 0xFFFF_FFFF), stamp.wall
+            except Malformed:
+                ts, wall = position(batch, start, end)[0], 0
+            if ts != ZERO:
+                self.note_newest(ts, wall)
+                self.note_oldest(ts)
+                self._at, self._at_wall = ts, wall
 
     def incidents(self) -> tuple[Incident, ...]:
         """All so far, worst first; ``number`` counts them from 1 by time, oldest first."""
-        runs = [
-            run for run in [*self._finished, *self._open.values(), *self._transactions.whole_enough()] if run.counts
-        ]
-        runs = trims.tell_apart(runs, self.known)
+        found = [*self._finished, *self._open.values(), *self._transactions.whole_enough(), *self._write_runs()]
+        acting = [run for run in found if not run.reason]
+        kept = _bounded(acting)
+        routine = [run for run in found if run.reason]
+        routine.sort(key=lambda run: run.rank)
+        self._cut = len(acting) - len(kept) + max(len(routine) - ROUTINE_LIMIT, 0)
+        runs = [*kept, *routine[:ROUTINE_LIMIT]]
+        for run in runs:
+            run.user = self.users.name_of(run.user_hash)
         runs.sort(key=lambda run: (run.first, run.kind, run.ns))
         numbered = [(run, run.incident(n, self._newest, self._newest_wall)) for n, run in enumerate(runs, 1)]
         numbered.sort(key=lambda pair: pair[0].rank)
@@ -104,22 +193,11 @@ class Grouper:
         What lies within reach of the newest entry is open again, so that what goes on there stays one incident.
         """
         self._backward = self._transactions.backward = False
+        self._writes.turn()
         self._drops = DatabaseDrops()
-        for key, run in list(self._open.items()):
-            if not self._near_newest(run, GAP_MILLIS):
-                self._finish(self._open.pop(key))
-        reach = [run for run in [*self._finished, *self._strays] if self._near_newest(run, GAP_MILLIS)]
-        for run in sorted(reach, key=lambda one: one.last, reverse=True):
-            if run.kind in MASS and (run.kind, run.ns) not in self._open:
-                self._open[run.kind, run.ns] = run
-                self._finished = [one for one in self._finished if one is not run]
         for run in sorted(self._finished, key=lambda one: one.first):
             if run.kind == "drop" and self._near_newest(run, DATABASE_MILLIS):
                 self._drops.hold(run)
-        self._strays.clear()
-
-    def _near_newest(self, run: Run, millis: int) -> bool:
-        return self._newest is not None and run.distance(self._newest, self._newest_wall) <= millis
 
     def close(self) -> tuple[Incident, ...]:
         """End all runs, and give all incidents, worst first."""
@@ -132,57 +210,81 @@ class Grouper:
         self._drops = DatabaseDrops()
         return self.incidents()
 
+    # Deletes and updates
+
+    def _window(self) -> Window:
+        newest, oldest = self._newest or ZERO, self._oldest or ZERO
+        return Window(oldest.t * 1_000, newest.t * 1_000)
+
+    def _explained(self, family: Family) -> Explained:
+        ns, known = family.ns, self.known
+        return Explained(ns in known.ttl, ns in known.capped, as_number(known.since.get(ns, ZERO)))
+
+    def _compress(self, family: Family) -> None:
+        forgotten = family.forgotten
+        verdict.compress(family, self._window(), self._explained(family), BURST_LIMIT // 2)
+        self._left_out[family.op] += family.forgotten - forgotten
+
+    def _write_runs(self) -> list[Run]:
+        writes, window, found = self._writes, self._window(), list[Run]()
+        writes.index_open_runs()
+        for family in list(writes.families.values()):
+            if family.documents < 2 or family.writes is Writes.FAN_OUT:
+                continue
+            if family.writes is Writes.PLAIN:
+                verdicts = verdict.judge_plain(family, window, self._explained(family))
+                found += self._as_runs(verdicts, family)
+                continue
+            runs = writes.runs_of(family)
+            judged = verdict.judge_runs(family, runs, window)
+            pool = writes.families.get((family.ns, family.op, Writes.FAN_OUT))
+            spread = verdict.judge_fan_out(pool, judged, runs, window) if pool is not None else []
+            found += self._as_runs(judged, family)
+            found += [rows.act_run(one, pool) for one in spread if pool is not None]
+        return found + [rows.migration_run(family) for family in self._migrated.values()]
+
+    def _as_runs(self, verdicts: FamilyVerdict, family: Family) -> list[Run]:
+        found = [rows.act_run(act, family) for act in verdicts.acts]
+        if verdicts.routine is not None:
+            found.append(rows.routine_run(verdicts.routine, family))
+        return found
+
+    def _is_moved(self, batch: bytes, start: int, end: int) -> bool:
+        """Whether a migration wrote this entry, which is counted then."""
+        try:
+            head = read_head(batch[start:end])
+        except Malformed:
+            return False
+        if head.from_migrate:
+            self._moved(head.op, head.ns, head, 1)
+        return head.from_migrate
+
+    def _moved(self, op: str, ns: str, head: Head, documents: int) -> None:
+        key = (ns, op)
+        if key not in self._migrated and len(self._migrated) >= MIGRATION_LIMIT:
+            key = ("", op)
+        family = self._migrated.setdefault(key, Family(key[0], op, Writes.PLAIN))
+        family.count(stamped(head.ts, head.wall_millis, documents))
+
+    # Commands, users and roles, transactions
+
+    def _near_newest(self, run: Run, millis: int) -> bool:
+        return self._newest is not None and run.distance(self._newest, self._newest_wall) <= millis
+
     def _guarded(self, batch: bytes, start: int, end: int) -> None:
         try:
             self._look(read_head(batch[start:end]))
         except Malformed:
             return
 
-    def _mass(self, batch: bytes, envelope: Envelope, places: list[tuple[int, int]]) -> None:
-        """Deletes or updates of one namespace: only the ends of a stretch are parsed, if it has no hole."""
-        ends = [read_head(batch[start:end]) for start, end in (places[0], places[-1])]
-        apart = abs((ends[0].wall_millis or 0) - (ends[1].wall_millis or 0))
-        if len(places) > 1 and apart > GAP_MILLIS:
-            for start, end in places:
-                self._mass(batch, envelope, [(start, end)])
-            return
-        kind = "deleteMany" if envelope.op == "d" else "updateMany"
-        run = self._mass_run(kind, envelope.ns, ends[0])
-        heads = ends[:1] if len(places) == 1 else ends
-        for head in heads:
-            run.add(head.ts, head.wall_millis, 1, 1)
-            self._sample(run, head)
-        run.add(heads[-1].ts, None, len(places) - len(heads), len(places) - len(heads))
-        self._saw(heads[-1])
-
-    def _mass_run(self, kind: str, ns: str, head: Head) -> Run:
-        harm = Harm.LOSS if kind == "deleteMany" else Harm.CHANGE
-        return self._run((kind, ns), Act(kind, harm, f"{kind} on {clean_name(ns, 255)}", ns), head, GAP_MILLIS)
-
-    def _run(self, key: Key, act: Act, head: Head, reach: int) -> Run:
-        """The open run of that key that reaches to this entry, or a new one."""
-        run = self._open.get(key)
-        if run is not None and run.distance(head.ts, head.wall_millis) > reach:
-            self._finish(self._open.pop(key))
-            run = None
-        if run is None:
-            run = act.run(head)
-            self._open[key] = run
-            if len(self._open) > OPEN_LIMIT:
-                self._finish(self._open.popitem(last=False)[1])
-        return run
-
-    def _sample(self, run: Run, head: Head) -> None:
-        found = head.document_id
-        if found is not None:
-            run.samples.append(id_text(head.raw, found, 60))
-
     def _look(self, head: Head) -> None:
         """One entry that is a command, or touches users, roles or the compatibility version."""
-        if head.op != "c":
+        if head.op == "n":
+            self._one(acts.noop_act(head), head)
+        elif head.op != "c":
             self._one(acts.system_act(head), head)
         elif is_part(head):
-            self._finish(self._transactions.take(head))
+            self._transaction(head)
         elif _name(head) in (b"commitTransaction", b"abortTransaction"):
             committed = _name(head) == b"commitTransaction"
             self._finish(self._transactions.take_end(head, committed=committed))
@@ -190,37 +292,75 @@ class Grouper:
             self._apply_ops(head)
         else:
             self._command(head)
-        self._saw(head)
+        self.note_newest(head.ts, head.wall_millis)
+        self.note_oldest(head.ts)
+        self._at, self._at_wall = head.ts, head.wall_millis
+
+    def _transaction(self, head: Head) -> None:
+        """One applyOps of a transaction: small ones count for what their session does otherwise."""
+        whole = head.previous in (None, ZERO) and not (head.flag(b"partialTxn") or head.flag(b"prepare"))
+        counts: Counter[tuple[str, str]] = Counter()
+        for inner in inner_heads(head):
+            if inner.ns in acts.SYSTEM and inner.op in "iud":
+                self._one(acts.system_act(inner), inner)
+            elif inner.op in "ud" and not inner.ns.startswith(acts.INTERNAL) and not inner.from_migrate:
+                counts[inner.op, inner.ns] += 1
+        if whole and counts.total() < LARGE // 5:
+            self._in_session(head, counts)
+        self._finish(self._transactions.take(head))
+
+    def _in_session(self, head: Head, counts: Counter[tuple[str, str]]) -> None:
+        session, user = session_and_user(head)
+        for (op, ns), count in counts.items():
+            piece = stamped(head.ts, head.wall_millis, count, head.txn if head.txn is not None else -1)
+            self._writes.add_to_run(ns, op, session, user, piece)
 
     def _apply_ops(self, head: Head) -> None:
-        """Batched deletes (6.1), or an applyOps that somebody ran: each operation counts for itself."""
-        touched: dict[tuple[str, str], int] = {}
-        last: dict[tuple[str, str], Head] = {}
+        """Batched deletes (6.1), a session's writes in one entry, or an applyOps that somebody ran."""
+        counts: Counter[tuple[str, str]] = Counter()
+        moved: Counter[tuple[str, str]] = Counter()
+        samples: dict[tuple[str, str], Head] = {}
         for inner in inner_heads(head):
-            if inner.op in "du" and _judge(inner.op, inner.ns, False) == MASS_WRITE:
-                key = (inner.op, inner.ns)
-                touched[key] = touched.get(key, 0) + 1
-                last[key] = inner
+            if inner.from_migrate:
+                moved[inner.op, inner.ns] += 1
+            elif inner.op in "du" and _judge(inner.op, inner.ns, False) == PLAIN:
+                counts[inner.op, inner.ns] += 1
+                samples.setdefault((inner.op, inner.ns), inner)
+            elif inner.op in "iud" and inner.ns in acts.SYSTEM:
+                self._one(acts.system_act(inner), inner)
             elif inner.op == "c" and _name(inner) != b"applyOps":
                 self._command(inner)
-        for (op, ns), count in touched.items():
-            run = self._mass_run("deleteMany" if op == "d" else "updateMany", ns, head)
-            run.add(head.ts, head.wall_millis, 1, count)
-            self._sample(run, last[op, ns])
+        for (op, ns), count in moved.items():
+            self._moved(op, ns, head, count)
+        if head.txn is not None and head.multi == LINKED_WRITES:
+            self._in_session(head, counts)
+            return
+        for (op, ns), count in counts.items():
+            found = samples[op, ns].document_id
+            sample = id_text(head.raw, found, 60) if found is not None else ""
+            family = self._writes.family(ns, op, Writes.PLAIN)
+            self._writes.add_plain(family, stamped(head.ts, head.wall_millis, count, sample=sample))
 
     def _command(self, head: Head) -> None:
         name = _name(head)
         self.known.learn(head)
+        if head.from_migrate:
+            self._moved("c", target_of(head), head, 0)
+            return
         if name == b"dropDatabase":
             run, drops = self._drops.take_database(head, backward=self._backward)
-            gone = {id(drop) for drop in drops}
-            self._finished = [one for one in self._finished if id(one) not in gone]
+            absorbed = {id(drop) for drop in drops}
+            self._finished = [one for one in self._finished if id(one) not in absorbed]
             self._finish(run)
             return
         act = acts.command_act(head)
+        if name == b"create":
+            self._remakes.created(target_of(head), head)
         if name == b"drop":
             if act is not None:
-                self._finish(self._drops.take(act, head))
+                drop = self._drops.take(act, head)
+                self._remakes.dropped(drop)
+                self._finish(drop)
             return
         self._drops.forget(head.db)
         self._one(act, head)
@@ -241,6 +381,19 @@ class Grouper:
         if act.ends and not self._backward:
             self._end(act.key)
 
+    def _run(self, key: Key, act: Act, head: Head, reach: int) -> Run:
+        """The open run of that key that reaches to this entry, or a new one."""
+        run = self._open.get(key)
+        if run is not None and run.distance(head.ts, head.wall_millis) > reach:
+            self._finish(self._open.pop(key))
+            run = None
+        if run is None:
+            run = act.run(head)
+            self._open[key] = run
+            if len(self._open) > OPEN_LIMIT:
+                self._finish(self._open.popitem(last=False)[1])
+        return run
+
     def _end(self, key: Key) -> None:
         run = self._open.pop(key, None)
         if run is not None:
@@ -250,30 +403,35 @@ class Grouper:
     def _finish(self, run: Run | None) -> None:
         if run is None:
             return
-        if not run.counts:
-            if self._backward and self._near_newest(run, GAP_MILLIS):
-                self._strays.append(run)
-            return
         self._finished.append(run)
         if len(self._finished) > FINISHED_LIMIT * 2:
-            kept = heapq.nsmallest(FINISHED_LIMIT, self._finished, key=lambda one: one.rank)
-            self._left_out += len(self._finished) - len(kept)
+            kept = _bounded(self._finished)
+            self._left_out["c"] += len(self._finished) - len(kept)
             self._finished = kept
 
-    def _saw(self, head: Head) -> None:
-        """Note how far the stream has come."""
-        self.note_newest(head.ts, head.wall_millis)
-        self._at, self._at_wall = head.ts, head.wall_millis
-
     def _sweep(self) -> None:
-        """Now and then, between batches, end what is out of reach."""
+        """Now and then, between batches, forget drops that no dropDatabase can follow any more."""
         if abs(self._at.t - self._swept) < _SWEEP_SECONDS:
             return
         self._swept = self._at.t
-        for key, run in list(self._open.items()):
-            if key[0] in MASS and run.distance(self._at, self._at_wall) > GAP_MILLIS:
-                self._finish(self._open.pop(key))
         self._drops.sweep(self._at, self._at_wall)
+
+
+def _bounded(runs: Iterable[Run]) -> list[Run]:
+    """At most so many as are kept: the worst of each kind and the first of each namespace come before all others."""
+    ordered = sorted(runs, key=lambda run: run.rank)
+    if len(ordered) <= FINISHED_LIMIT:
+        return ordered
+    kinds: Counter[str] = Counter()
+    names: Counter[str] = Counter()
+    ranked = []
+    for place, run in enumerate(ordered):
+        kinds[run.kind] += 1
+        names[run.ns] += 1
+        preferred = 0 if kinds[run.kind] <= KIND_QUOTA else 1 if names[run.ns] == 1 else 2
+        ranked.append((preferred, place, run))
+    ranked.sort(key=lambda one: one[:2])
+    return [run for _, _, run in ranked[:FINISHED_LIMIT]]
 
 
 def _name(head: Head) -> bytes:
@@ -282,11 +440,15 @@ def _name(head: Head) -> bytes:
 
 
 def _judge(op: str, ns: str, session: bool) -> int:
-    """What an envelope means: nothing, one of a mass of deletes or updates, or something to look at."""
+    """What an envelope means: nothing, a delete or update with or without a session, or something to look at."""
     if op == "c" or op == UNREADABLE:
         return LOOK
+    if op == "n":
+        return IGNORED if session else LOOK
     if op in ("i", "u", "d") and ns in acts.SYSTEM:
         return LOOK
-    if op in ("u", "d") and not session and not ns.startswith(acts.INTERNAL):
-        return MASS_WRITE
-    return IGNORED
+    if op not in ("u", "d") or ns.startswith(acts.INTERNAL) or acts.is_temporary(ns):
+        return IGNORED
+    if op == "u" and ns.partition(".")[2].startswith(_BUCKETS):
+        return IGNORED
+    return IN_SESSION if session else PLAIN

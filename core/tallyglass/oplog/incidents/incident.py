@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from tallyglass.deployment.cluster import look_at
+from tallyglass.deployment.privileges import CLUSTER, allows
 from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway, Namespace, closing
@@ -33,9 +34,9 @@ __all__ = ["MATCH", "Grouper", "scan", "watch"]
 
 MATCH: dict[str, Any] = {
     "$or": [
-        {"op": "c"},
-        {"op": {"$in": ["d", "u"]}, "lsid": {"$exists": False}},
+        {"op": {"$in": ["c", "d", "u"]}},
         {"ns": {"$in": ["admin.system.users", "admin.system.roles", "admin.system.version"]}},
+        {"op": "n", "o2": {"$exists": True}, "lsid": {"$exists": False}},
     ]
 }
 """What a server must send so that a :class:`Grouper` misses nothing."""
@@ -99,11 +100,13 @@ class _Looking:
         self._trouble = ""
         self._link = ""
         self._refused = ""
+        self._cost = 0.0
 
     async def check(self) -> None:
         deployment = await look_at(self._gateway)
         if not deployment.has_oplog:
             raise DeploymentError(deployment.no_oplog_because())
+        self._grouper.users.learn(await _users(self._gateway))
 
     async def past(self, since: Ts | None, until: Ts | None) -> AsyncIterator[IncidentScan]:
         self._end = await safe_end(self._gateway)
@@ -111,30 +114,34 @@ class _Looking:
         self._grouper.note_newest(end, None)
         self._goal = max(since or ZERO, await end_of_oplog(self._gateway, 1) or ZERO)
         stop = end.next if until is None or until > end else until
-        told = time.monotonic()
+        shown = time.monotonic()
         async with closing(backward(self._gateway, self._goal, stop, MATCH)) as slices:
             async for batches, reached in slices:
                 for batch in batches:
                     self._grouper.feed_batch(batch)
-                if time.monotonic() - told >= PROGRESS_SECONDS:
+                self._grouper.note_oldest(reached)
+                # A list over many namespaces takes time: it must not take more than a tenth of the scan's.
+                if time.monotonic() - shown >= max(PROGRESS_SECONDS, 10 * self._cost):
                     yield await self._known(reached, done=False)
-                    told = time.monotonic()
+                    shown = time.monotonic()
+        self._grouper.note_oldest(self._goal)
         yield await self._known(self._goal, done=True)
 
     async def future(self) -> AsyncIterator[IncidentScan]:
         """What comes after the end of the past; ends where that past was taken back."""
         self._grouper.turn()
         stream = OplogStream(self._gateway, self._end.ts, MATCH, anchor=self._end)
-        told, shown = time.monotonic(), await self._known(self._goal, done=True)
+        asked, shown = time.monotonic(), await self._known(self._goal, done=True)
         async with closing(stream.events()) as events:
             async for event in events:
                 if isinstance(event, RolledBack):
                     return
                 had = self._link
                 self._take(event)
-                if time.monotonic() - told < _SECOND and bool(had) == bool(self._link):
+                wait = max(_SECOND, 10 * self._cost)
+                if time.monotonic() - asked < wait and bool(had) == bool(self._link):
                     continue
-                told, known = time.monotonic(), await self._known(self._goal, done=True)
+                asked, known = time.monotonic(), await self._known(self._goal, done=True)
                 await self._forget_settled(stream)
                 if (known.incidents, known.trouble) != (shown.incidents, shown.trouble):
                     shown = known
@@ -161,9 +168,22 @@ class _Looking:
     async def _known(self, reached: Ts, *, done: bool) -> IncidentScan:
         self._refused = await _ask_definitions(self._gateway, self._grouper, self._asked) or self._refused
         grouper = self._grouper
+        began = time.monotonic()
+        incidents = grouper.incidents()
+        self._cost = time.monotonic() - began
         left_out = f"{grouper.left_out:,} lesser incidents are left out." if grouper.left_out else ""
         trouble = " ".join(filter(None, (self._link, self._trouble, left_out, self._refused)))
-        return IncidentScan(grouper.incidents(), grouper.fed, reached, done, trouble)
+        return IncidentScan(incidents, grouper.fed, reached, done, trouble)
+
+
+async def _users(gateway: Gateway) -> list[str]:
+    """The users that may be listed, as ``user@db``; only this one without viewUser, none without access control."""
+    info = (await gateway.command("connectionStatus", showPrivileges=True)).get("authInfo", {})
+    found = info.get("authenticatedUsers", ())
+    if found and allows(info.get("authenticatedUserPrivileges", ()), CLUSTER, "viewUser"):
+        with suppress(PrivilegeError, ReadError):
+            found = (await gateway.command("usersInfo", {"forAllDBs": True})).get("users", ())
+    return [f"{one.get('user')}@{one.get('db')}" for one in found]
 
 
 async def _ask_definitions(gateway: Gateway, grouper: Grouper, asked: set[str]) -> str:
@@ -175,14 +195,19 @@ async def _ask_definitions(gateway: Gateway, grouper: Grouper, asked: set[str]) 
             break
         asked.add(name)
         ns = Namespace.parse(name)
+        series = Namespace(ns.db, ns.collection.removeprefix("system.buckets."))
         try:
             if any("expireAfterSeconds" in index for index in await gateway.list_indexes(ns)):
                 grouper.known.ttl.add(name)
             for row in await gateway.list_collections(ns.db):
-                if row.ns == ns and row.options is None:
+                if row.ns != series and row.ns != ns:
+                    continue
+                if row.options is None:
                     refused = f"Not known without listCollections on {clean(ns.db)}: whether {clean(name)} is capped."
-                elif row.ns == ns and row.options and row.options.get("capped"):
+                elif row.options.get("capped"):
                     grouper.known.capped.add(name)
+                elif row.options.get("expireAfterSeconds") is not None:
+                    grouper.known.ttl.add(name)
         except PrivilegeError:
             refused = f"Not known without listIndexes on {clean(name)}: whether its documents expire by themselves."
         except (ConnectError, ReadError):

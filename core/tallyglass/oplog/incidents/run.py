@@ -15,12 +15,10 @@ GAP_MILLIS = 3_000
 """Entries of one kind on one namespace that are no further apart, by the server's clock, are one incident."""
 
 SAMPLES = 5
-MIN_RUN = 2
-"""A single delete or update without a session is no mass operation."""
+WRITES = frozenset({"deleteMany", "updateMany", "deletes", "updates", "batch", "fan_out", "slow_loop"})
+"""Kinds that consist of deletes or updates, which may go on."""
 
-MASS = frozenset({"deleteMany", "updateMany"})
 _HARM_ORDER = {Harm.LOSS: 0, Harm.CHANGE: 1, Harm.DEFINITION: 2}
-_SLOW_SECONDS, _SLOW_RATE = 10, 100
 
 
 @dataclass(slots=True)
@@ -44,6 +42,14 @@ class Run:
     point: Ts | None = None
     note: str = ""
     closed: bool = False
+    reason: str = ""
+    op: str = ""
+    session: bytes = b""
+    user_hash: bytes = b""
+    user: str = ""
+    sessions: int = 0
+    confidence: str = "high"
+    about: bool = False
 
     def add(self, ts: Ts, wall: int | None, ops: int = 1, documents: int | None = None) -> None:
         """Take in entries at ``ts``, which may lie before or after what is there."""
@@ -71,31 +77,25 @@ class Run:
         self.add(other.last, other.last_wall, other.ops, other.documents)
 
     @property
-    def counts(self) -> bool:
-        """Whether it is more than one stray operation."""
-        return self.kind not in MASS or self.ops >= MIN_RUN or (self.documents or 0) >= MIN_RUN
-
-    @property
-    def rank(self) -> tuple[int, int, int, Ts]:
+    def rank(self) -> tuple[bool, int, int, Ts]:
         """Orders by harm: routine trimming last, loss first, then by documents, then the newest."""
         size = self.documents if self.documents is not None else 10**12
-        return (self.kind in ROUTINE, _HARM_ORDER[self.harm], -size, Ts(-self.last.t, -self.last.i))
-
-    def remark(self) -> str:
-        """The note, or what a slow trickle of updates or deletes may be instead."""
-        seconds = self.last.t - self.first.t
-        if not self.note and self.kind in MASS and seconds >= _SLOW_SECONDS and self.ops < seconds * _SLOW_RATE:
-            return "or an application that writes without sessions (retryWrites=false)"
-        return self.note
+        return (
+            bool(self.reason) or self.kind in ROUTINE,
+            _HARM_ORDER[self.harm],
+            -size,
+            Ts(-self.last.t, -self.last.i),
+        )
 
     def incident(self, number: int, newest: Ts | None, newest_wall: int | None) -> Incident:
         """The frozen form. It is open while the newest entry known lies within reach of its end."""
-        streaming = self.kind in MASS and not self.closed
+        streaming = self.kind in WRITES and not self.closed
         still_open = streaming and newest is not None and self.distance(newest, newest_wall) <= GAP_MILLIS
         return Incident(
             number, self.kind, self.title, clean_name(self.ns, 255), self.harm, self.first, self.last,
             _time(self.first_wall), _time(self.last_wall), self.ops, self.documents, tuple(self.samples),
-            self.point or self.first, still_open, self.remark(),
+            self.point or self.first, still_open, self.note, self.reason, self.op, self.sessions, self.session.hex(),
+            self.user, self.user_hash.hex(), self.confidence, not self.about,
         )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from tallyglass.moment import ZERO
 from tallyglass.oplog.decode.describe import summarize_operations
-from tallyglass.oplog.decode.head import Head
+from tallyglass.oplog.decode.head import Head, session_and_user
 from tallyglass.oplog.incidents.run import Run
 from tallyglass.oplog.snapshot import Harm
 
@@ -33,6 +33,7 @@ class TransactionRuns:
         inner = summarize_operations(head)
         last = not head.flag(b"partialTxn")
         run.add(head.ts, head.wall_millis, 1, inner.count)
+        run.sessions, run.session, run.user_hash = 1, *session_and_user(head)
         if inner.ops["d"]:
             run.harm = Harm.LOSS
         if last:

@@ -1,0 +1,153 @@
+"""Writes that follow on each other closely: an interval that grows at either end, in any direction of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+EDGE_ENTRIES = 16
+"""Entries at the older end of a burst whose places are kept, to find where a statement began."""
+
+SAMPLES = 5
+
+
+@dataclass(slots=True)
+class Piece:
+    """Entries of one operation on one namespace without a pause between them.
+
+    ``first`` and ``last`` are timestamps as one number (``t << 32 | i``), the walls milliseconds since 1970. ``edge``
+    holds ``(ts, wall)`` of the oldest entries, oldest first. ``number`` is the lowest ``txnNumber`` of a session's
+    writes, ``statements`` how many numbers follow on each other from there; 0 without a session.
+    """
+
+    first: int
+    last: int
+    first_wall: int
+    last_wall: int
+    entries: int
+    documents: int
+    edge: list[tuple[int, int]]
+    sample: str = ""
+    number: int = -1
+    statements: int = 0
+
+
+@dataclass(slots=True)
+class Burst:
+    """Pieces with short gaps between them. The fields are those of :class:`Piece`.
+
+    ``low`` and ``high`` bound the transaction numbers, ``batch`` is the largest number of documents under one of them.
+    """
+
+    first: int
+    last: int
+    first_wall: int
+    last_wall: int
+    entries: int = 0
+    documents: int = 0
+    low: int = -1
+    high: int = -1
+    statements: int = 0
+    batch: int = 0
+    session: bytes = b""
+    user: bytes = b""
+    find_and_modify: bool = False
+    edge: list[tuple[int, int]] = field(default_factory=list)
+    samples: list[str] = field(default_factory=list)
+    before: Burst | None = None
+    """A few writes of the same session just before, with a hole in the numbers between."""
+
+    _number: int = -1
+    _in_number: int = 0
+
+    @classmethod
+    def of(cls, piece: Piece, session: bytes = b"", user: bytes = b"") -> Burst:
+        """A burst of one piece."""
+        burst = cls(piece.first, piece.last, piece.first_wall, piece.last_wall, session=session, user=user)
+        burst.add(piece)
+        return burst
+
+    def add(self, piece: Piece) -> None:
+        """Take in a piece that lies before or after what is there."""
+        older = piece.first < self.first
+        if older:
+            self.first, self.first_wall = piece.first, piece.first_wall
+            self.edge = (piece.edge + self.edge)[:EDGE_ENTRIES]
+        elif len(self.edge) < EDGE_ENTRIES:
+            self.edge = (self.edge + piece.edge)[:EDGE_ENTRIES]
+        if piece.last > self.last:
+            self.last, self.last_wall = piece.last, piece.last_wall
+        self.entries += piece.entries
+        self.documents += piece.documents
+        if piece.sample and len(self.samples) < SAMPLES:
+            self.samples.append(piece.sample)
+        if piece.statements:
+            self._count_statements(piece, older)
+
+    def _count_statements(self, piece: Piece, older: bool) -> None:
+        low, high = piece.number, piece.number + piece.statements - 1
+        self.low = low if self.low < 0 else min(self.low, low)
+        self.high = max(self.high, high)
+        nearest, outermost = (high, low) if older else (low, high)
+        if piece.statements > 1:
+            self.statements += piece.statements - (nearest == self._number)
+            self._number, self._in_number = outermost, 1
+            self.batch = max(self.batch, 1)
+            return
+        if nearest == self._number:
+            self._in_number += piece.documents
+        else:
+            self.statements += 1
+            self._number, self._in_number = nearest, piece.documents
+        self.batch = max(self.batch, self._in_number)
+
+    def gap(self, piece: Piece | Burst) -> int:
+        """Milliseconds between this and what lies before or after it; 0 where they overlap."""
+        if piece.first > self.last:
+            return max(piece.first_wall - self.last_wall, 0)
+        if piece.last < self.first:
+            return max(self.first_wall - piece.last_wall, 0)
+        return 0
+
+    def overlaps(self, other: Burst) -> bool:
+        """Whether the two have a moment in common."""
+        return self.first <= other.last and other.first <= self.last
+
+    def jump(self, piece: Piece) -> int:
+        """How far the transaction numbers of a piece lie from the interval of this burst's."""
+        high = piece.number + piece.statements - 1
+        return max(piece.number - self.high, self.low - high, 0)
+
+    def absorb(self, other: Burst) -> None:
+        """Take in another burst whole."""
+        older = other.first < self.first
+        if older:
+            self.first, self.first_wall = other.first, other.first_wall
+            self.edge = (other.edge + self.edge)[:EDGE_ENTRIES]
+        if other.last > self.last:
+            self.last, self.last_wall = other.last, other.last_wall
+        self.entries += other.entries
+        self.documents += other.documents
+        self.statements += other.statements
+        self.batch = max(self.batch, other.batch)
+        self.low = min(self.low, other.low) if self.low >= 0 and other.low >= 0 else max(self.low, other.low)
+        self.high = max(self.high, other.high)
+        self.samples = (self.samples + other.samples)[:SAMPLES]
+
+    def copy(self) -> Burst:
+        """Another burst with the same content, for joining without a trace."""
+        twin = Burst(self.first, self.last, self.first_wall, self.last_wall, session=self.session, user=self.user)
+        twin.find_and_modify = self.find_and_modify
+        twin.entries, twin.documents, twin.statements = self.entries, self.documents, self.statements
+        twin.low, twin.high, twin.batch = self.low, self.high, self.batch
+        twin.edge, twin.samples = list(self.edge), list(self.samples)
+        return twin
+
+    @property
+    def millis(self) -> int:
+        """From the first entry to the last, by the server's clock."""
+        return max(self.last_wall - self.first_wall, 0)
+
+    @property
+    def purity(self) -> float:
+        """The share of the session's statements between first and last that are of this kind: 1.0 for a plain loop."""
+        return self.statements / (self.high - self.low + 1) if self.low >= 0 else 0.0

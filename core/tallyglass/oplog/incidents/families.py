@@ -1,0 +1,143 @@
+"""What is kept of the writes of one kind on one namespace: its bursts, and what is usual there. Bounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tallyglass.oplog.incidents.burst import Burst, Piece
+from tallyglass.oplog.incidents.sizes import SizeHistogram
+
+CLUMP_MILLIS = 20
+"""Entries of one statement follow on each other at least so closely: 21 ms was the longest of 60,000 gaps."""
+
+EPISODE_MILLIS = 10_000
+"""Writes without a session that are no further apart are looked at together."""
+
+RUN_MILLIS, RUN_JUMP = 10_000, 4
+NEXT_MILLIS = 1_800_000
+"""How long a session's next statement may take and still belong to what it did before: the life of a session."""
+
+LEAST_RUN = 20
+"""Single writes by one session that are an incident at least: below it an application's request looks the same."""
+
+LEAST_FAN_OUT = 100
+BURST_LIMIT = 512
+"""Bursts of one family that are kept as they are; then what is usual is only counted."""
+
+
+class Writes(Enum):
+    """How writes are put together: without a session, by one session, or over all sessions."""
+
+    PLAIN = "plain"
+    SESSION = "session"
+    FAN_OUT = "fan-out"
+
+
+@dataclass(slots=True)
+class Folded:
+    """Bursts that were found usual and are only counted."""
+
+    bursts: int = 0
+    documents: int = 0
+    starts: list[int] = field(default_factory=list)
+    """Walls at which some of them began: the oldest and the newest, as a reference for a rhythm."""
+
+    def add(self, burst: Burst) -> None:
+        """Count one."""
+        self.bursts += 1
+        self.documents += burst.documents
+        self.starts.append(burst.first_wall)
+        if len(self.starts) > 128:
+            self.starts.sort()
+            self.starts = self.starts[:32] + self.starts[-32:]
+
+
+@dataclass(slots=True)
+class Family:
+    """The deletes or the updates of one namespace, in one of the forms of :class:`Writes`.
+
+    ``clumps`` are dense; ``episodes``, of writes without a session, have pauses too. Open ones may still grow. ``seam``
+    holds those at the newest entry of a look back: they go on with what comes.
+    """
+
+    ns: str
+    op: str
+    writes: Writes
+    documents: int = 0
+    entries: int = 0
+    first: int = 0
+    last: int = 0
+    first_wall: int = 0
+    last_wall: int = 0
+    hours: dict[int, int] = field(default_factory=dict)
+    clump_sizes: SizeHistogram = field(default_factory=SizeHistogram)
+    episode_sizes: SizeHistogram = field(default_factory=SizeHistogram)
+    clumps: list[Burst] = field(default_factory=list)
+    episodes: list[Burst] = field(default_factory=list)
+    open_clump: Burst | None = None
+    open_episode: Burst | None = None
+    seam_clump: Burst | None = None
+    seam_episode: Burst | None = None
+    folded: Folded = field(default_factory=Folded)
+    forgotten: int = 0
+    version: int = 0
+    verdict: object = None
+    """What a judge remembers, with the version that it holds for."""
+
+    def count(self, piece: Piece) -> None:
+        """Count the entries of a piece."""
+        self.version += 1
+        if not self.entries or piece.first < self.first:
+            self.first, self.first_wall = piece.first, piece.first_wall
+        if piece.last > self.last:
+            self.last, self.last_wall = piece.last, piece.last_wall
+        self.documents += piece.documents
+        self.entries += piece.entries
+        minute = piece.first_wall // 60_000
+        hour = minute // 60
+        self.hours[hour] = self.hours.get(hour, 0) | 1 << minute % 60
+
+    @property
+    def active_minutes(self) -> int:
+        """Minutes with at least one entry."""
+        return sum(found.bit_count() for found in self.hours.values())
+
+    def add_clump(self, burst: Burst) -> None:
+        """Take in a clump or a run that has ended."""
+        self.version += 1
+        self.clump_sizes.add(burst.documents)
+        least = {Writes.PLAIN: 2, Writes.SESSION: LEAST_RUN, Writes.FAN_OUT: LEAST_FAN_OUT}[self.writes]
+        if burst.documents >= least:
+            self.clumps.append(burst)
+
+    def add_episode(self, burst: Burst) -> None:
+        """Take in an episode that has ended."""
+        self.version += 1
+        self.episode_sizes.add(burst.documents)
+        if burst.documents >= 2:
+            self.episodes.append(burst)
+
+    def all_clumps(self) -> list[Burst]:
+        """The clumps with those that are open, oldest first."""
+        return _with_open(self.clumps, self.open_clump, self.seam_clump)
+
+    def all_episodes(self) -> list[Burst]:
+        """The episodes with those that are open, oldest first."""
+        return _with_open(self.episodes, self.open_episode, self.seam_episode)
+
+    @property
+    def episode_count(self) -> int:
+        """How many episodes there were, single writes included."""
+        return self.episode_sizes.count + (self.open_episode is not None) + (self.seam_episode is not None)
+
+    @property
+    def kept(self) -> int:
+        """How many bursts are kept as objects."""
+        return len(self.clumps) + len(self.episodes)
+
+
+def _with_open(closed: list[Burst], *growing: Burst | None) -> list[Burst]:
+    found = [*closed, *(burst for burst in growing if burst is not None and burst.documents >= 2)]
+    found.sort(key=lambda burst: burst.first)
+    return found

@@ -1,0 +1,95 @@
+"""The findings about a family in words: one run each, as the list of incidents shows it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from tallyglass.oplog.incidents.burst import Burst
+from tallyglass.oplog.incidents.compaction import as_ts
+from tallyglass.oplog.incidents.families import Family
+from tallyglass.oplog.incidents.run import SAMPLES, Run
+from tallyglass.oplog.incidents.verdict import Finding
+from tallyglass.oplog.snapshot import Harm
+from tallyglass.text import clean_name
+
+_NOUN = {"d": "deletes", "u": "updates"}
+_SLOW_SECONDS, _SLOW_RATE = 10, 100
+
+
+def act_run(finding: Finding, family: Family) -> Run:
+    """One act of a family."""
+    kind, title = _kind_and_title(finding, family)
+    run = _run(finding, family, kind, title)
+    run.note = finding.note or _note(finding, family)
+    return run
+
+
+def routine_run(finding: Finding, family: Family) -> Run:
+    """The routine of a family in one line."""
+    ns, noun = clean_name(family.ns, 255), _NOUN[family.op]
+    kind, title = {
+        "ttl": ("ttl", f"TTL on {ns}"),
+        "capped": ("capped", f"oldest documents of capped {ns} removed"),
+    }.get(finding.reason, ("trickle", f"routine {noun} on {ns}"))
+    if finding.reason.startswith("every "):
+        kind, title = "job", f"{noun} on {ns} {finding.reason}"
+    run = _run(finding, family, kind, title)
+    run.reason = finding.reason
+    run.note = f"{finding.times:,} times" if finding.times > 1 else ""
+    if kind == "trickle":
+        run.note = f"{finding.reason}; {run.note}" if run.note else finding.reason
+    return run
+
+
+def migration_run(family: Family) -> Run:
+    """What moved between shards."""
+    ns, noun = clean_name(family.ns, 255), {"d": "deletes", "u": "updates", "i": "inserts"}.get(family.op, "commands")
+    whole = Burst(family.first, family.last, family.first_wall, family.last_wall, family.entries, family.documents)
+    run = _run(Finding(whole, "many"), family, "migration", f"moved between shards: {noun} on {ns}")
+    run.reason = "migration"
+    run.note = "The documents are on another shard: nothing is lost." if family.op == "d" else ""
+    return run
+
+
+def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
+    ns, noun = clean_name(family.ns, 255), _NOUN[family.op]
+    many = "deleteMany" if family.op == "d" else "updateMany"
+    match finding.form:
+        case "single":
+            how = "findAndModify " if finding.burst.find_and_modify else ""
+            return noun, f"{how}{noun} by one session on {ns}"
+        case "batch":
+            return "batch", f"bulkWrite of {noun} on {ns}"
+        case "fan_out":
+            return "fan_out", f"{noun} by many sessions at once on {ns}"
+        case "slow":
+            return "slow_loop", f"slow {noun} one by one on {ns}"
+    return many, f"{many} on {ns}"
+
+
+def _run(finding: Finding, family: Family, kind: str, title: str) -> Run:
+    burst = finding.burst
+    harm = Harm.LOSS if family.op == "d" else Harm.CHANGE
+    return Run(
+        kind, family.ns, harm, title, as_ts(burst.first), as_ts(burst.last), burst.first_wall, burst.last_wall,
+        burst.entries, burst.documents, deque(burst.samples, maxlen=SAMPLES), op=family.op, session=burst.session,
+        user_hash=burst.user, sessions=finding.sessions, confidence=finding.confidence, about=finding.about,
+    )  # fmt: skip
+
+
+def _note(finding: Finding, family: Family) -> str:
+    burst = finding.burst
+    if finding.form in ("many", "slow") and not burst.session:
+        seconds = burst.millis / 1_000
+        if seconds >= _SLOW_SECONDS and burst.entries < seconds * _SLOW_RATE:
+            return "or an application that writes without sessions (retryWrites=false)"
+    if finding.about:
+        usual = family.clump_sizes.usual(burst.documents)
+        noun = _NOUN[family.op]
+        size = f" 1 to {usual} at a time" if usual > 1 else " one at a time"
+        share = round(family.documents / max(family.active_minutes, 1) / 60_000 * burst.millis)
+        mine = f"; about {share:,} of these documents may be its own" if share else ""
+        return f"The application {noun}{size} here{mine}." if usual else ""
+    if finding.form == "single" and burst.millis:
+        return f"{burst.documents:,} single {_NOUN[family.op]} in {burst.millis / 1_000:,.1f} s: a script or a shell."
+    return ""

@@ -1,0 +1,42 @@
+"""How large the bursts of one kind usually are, in constant memory."""
+
+from __future__ import annotations
+
+BUCKETS = 40
+
+
+class SizeHistogram:
+    """Counts sizes by their number of binary digits."""
+
+    __slots__ = ("_counts", "count")
+
+    def __init__(self) -> None:
+        self._counts = [0] * BUCKETS
+        self.count = 0
+
+    def add(self, size: int) -> None:
+        """Count one size."""
+        self._counts[min(size.bit_length(), BUCKETS - 1)] += 1
+        self.count += 1
+
+    def copy(self) -> SizeHistogram:
+        """Another one with the same counts."""
+        twin = SizeHistogram()
+        twin._counts, twin.count = list(self._counts), self.count
+        return twin
+
+    def usual(self, without: int | None = None) -> int:
+        """The 90th percentile of the sizes, to within a factor of two; ``without`` leaves one of that size out.
+
+        0 where fewer than four are left.
+        """
+        own = min(without.bit_length(), BUCKETS - 1) if without is not None else -1
+        total = self.count - (own >= 0)
+        if total < 4:
+            return 0
+        wanted, seen = 0.9 * total, 0
+        for bits, found in enumerate(self._counts):
+            seen += found - (bits == own)
+            if seen >= wanted:
+                return (1 << bits) - 1
+        return 0

@@ -1,0 +1,526 @@
+"""Whether bursts are somebody's act or routine: decided late, against what is usual on that namespace."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tallyglass.oplog.incidents.burst import Burst
+from tallyglass.oplog.incidents.families import LEAST_FAN_OUT, LEAST_RUN, RUN_MILLIS, Family, Writes
+from tallyglass.oplog.incidents.rhythm import TTL_MILLIS, in_step, in_step_with_ttl, period_of
+from tallyglass.oplog.incidents.sizes import SizeHistogram
+
+USUAL_FACTOR = 5
+"""A burst of more than so many times the usual size is unusual."""
+
+JOIN_MILLIS = 3_000
+MAYBE_TTL = "or the TTL index of this collection"
+_QUIET_JOIN_MILLIS, _YOUNG_JOIN_MILLIS, _LONGEST_JOIN_MILLIS = 10_000, 30_000, 120_000
+_STEADY_MILLIS = 1_800_000
+_STEADY_SHARE, _YOUNG_SHARE = 0.4, 0.25
+_STEADY_WINDOW_MILLIS = 600_000
+_BASELINE_EPISODES = 5
+_COVER_TO_CUT = 0.3
+_FEW_CLUMPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The span of the oplog that was looked at, in milliseconds since 1970."""
+
+    begin: int
+    end: int
+
+    @property
+    def millis(self) -> int:
+        """Its length, at least a minute."""
+        return max(self.end - self.begin, 60_000)
+
+
+@dataclass(slots=True)
+class Finding:
+    """One row of a family: a burst, or several joined.
+
+    ``reason`` is empty for an act, else why it is routine. ``about`` means that some of the documents may be the
+    application's. ``point`` is the ``ts`` of the first entry that surely belongs to it.
+    """
+
+    burst: Burst
+    form: str
+    reason: str = ""
+    note: str = ""
+    about: bool = False
+    times: int = 1
+    sessions: int = 0
+    confidence: str = "high"
+
+
+@dataclass(slots=True)
+class FamilyVerdict:
+    """The acts of a family, and its routine in one line; None where there is nothing to tell."""
+
+    acts: list[Finding] = field(default_factory=list)
+    routine: Finding | None = None
+
+
+def cover(family: Family, window: Window) -> float:
+    """The share of the window's minutes in which the family wrote."""
+    return min(1.0, family.active_minutes / (window.millis / 60_000))
+
+
+def is_young(family: Family, window: Window) -> bool:
+    """Whether all that a family did lies so close together that there is no baseline."""
+    return family.last_wall - family.first_wall <= _YOUNG_SHARE * window.millis
+
+
+def is_steady(burst: Burst, window: Window) -> bool:
+    """Whether it went on for so long that it is how an application works."""
+    if burst.millis > _STEADY_MILLIS:
+        return True
+    return window.millis >= _STEADY_WINDOW_MILLIS and burst.millis > _STEADY_SHARE * window.millis
+
+
+# Writes without a session
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What a collection's definition explains: deletes by a TTL index or a size limit, ``since`` a timestamp."""
+
+    ttl: bool = False
+    capped: bool = False
+    since: int = 0
+
+
+def judge_plain(family: Family, window: Window, explained: Explained) -> FamilyVerdict:
+    """Deletes or updates without a session."""
+    clumps, episodes = family.all_clumps(), family.all_episodes()
+    ttl = explained.ttl and family.op == "d"
+    if explained.capped and family.op == "d":
+        return _capped(family, episodes, explained.since)
+    if family.episode_count < _BASELINE_EPISODES and not any(is_steady(one, window) for one in episodes):
+        acts, reason = [Finding(one, "many") for one in _split(episodes, clumps)], ""
+        rhythm = _by_rhythm(episodes, clumps, explained if ttl else None, family)
+        if rhythm is not None:
+            acts, reason = rhythm
+        elif ttl:
+            for act in acts:
+                act.note = MAYBE_TTL
+    else:
+        acts, reason = _against_baseline(family, clumps, episodes, window, explained if ttl else None)
+    joined = _joined(acts, family, window)
+    shared = cover(family, window) >= _COVER_TO_CUT
+    for act in joined:
+        if shared and reason not in ("ttl",):
+            _cut(act)
+            act.about = True
+            act.confidence = "medium"
+        if act.form == "many" and _is_slow(act.burst, clumps):
+            act.form = "slow"
+            act.confidence = "low"
+    rest, entries = _rest(family, joined)
+    routine = None
+    if reason and rest > 0:
+        whole = _whole(family, rest, entries)
+        times = max(len(episodes) + family.folded.bursts - len(joined), 1)
+        routine = Finding(whole, "many", reason, times=times)
+    return FamilyVerdict(joined, routine)
+
+
+def _capped(family: Family, episodes: list[Burst], since: int) -> FamilyVerdict:
+    """What a size limit removed; before the collection was capped it was somebody."""
+    acts = [Finding(one, "many") for one in episodes if one.first < since]
+    rest, entries = _rest(family, acts)
+    times = len(episodes) - len(acts) + family.folded.bursts
+    if rest <= 0 or not times:
+        return FamilyVerdict(acts)
+    return FamilyVerdict(acts, Finding(_whole(family, rest, entries), "many", "capped", times=times))
+
+
+def _starts(bursts: Sequence[Burst], family: Family) -> list[int]:
+    return sorted({*(one.first_wall for one in bursts), *family.folded.starts})
+
+
+def _rest(family: Family, acts: Iterable[Finding]) -> tuple[int, int]:
+    """Documents and entries of a family that are no part of an act."""
+    bursts = [act.burst for act in acts]
+    return family.documents - sum(one.documents for one in bursts), family.entries - sum(one.entries for one in bursts)
+
+
+def _whole(family: Family, documents: int, entries: int) -> Burst:
+    whole = Burst(family.first, family.last, family.first_wall, family.last_wall, entries, documents)
+    for one in (family.all_clumps() or family.all_episodes())[-1:]:
+        whole.samples = one.samples
+    return whole
+
+
+def _split(episodes: Sequence[Burst], clumps: Sequence[Burst]) -> Iterable[Burst]:
+    """An episode of two or three dense statements with a pause between them is so many acts."""
+    for episode in episodes:
+        inside = [one for one in clumps if episode.first <= one.first and one.last <= episode.last]
+        dense = sum(one.documents for one in inside) == episode.documents
+        apart = all(left.gap(right) > JOIN_MILLIS for left, right in itertools.pairwise(inside))
+        if 1 < len(inside) <= _FEW_CLUMPS and dense and apart:
+            yield from inside
+        else:
+            yield episode
+
+
+def _against_baseline(
+    family: Family, clumps: list[Burst], episodes: list[Burst], window: Window, ttl: Explained | None
+) -> tuple[list[Finding], str]:
+    """What stands out from what is usual, and what the rest is."""
+    bursts = _outstanding_clumps(family, clumps)
+    steady = [one for one in episodes if is_steady(one, window)]
+    mixed = bool(steady)
+    looked_at = bursts if mixed else episodes
+    found = _by_rhythm(looked_at, [] if mixed else clumps, ttl, family)
+    if found is not None:
+        acts, reason = found
+        if not mixed:
+            return [_narrowed(act, bursts) for act in acts], reason
+        return acts, "usual rate here"
+    if mixed:
+        acts = [Finding(one, "many") for one in bursts if not _like_others(one, bursts, family, window)]
+        return acts, "usual rate here"
+    if is_young(family, window) and family.episode_count < 4 * _BASELINE_EPISODES:
+        return [Finding(one, "many") for one in episodes], ""
+    acts = []
+    for episode in episodes:
+        inside = [one for one in bursts if episode.first <= one.first and one.last <= episode.last]
+        inside = [one for one in inside if not _like_others(one, bursts, family, window)]
+        if inside:
+            acts += [Finding(one, "many") for one in inside]
+        elif _is_unusual(episode, family) and not _made_of_usual(episode, clumps, family):
+            acts.append(Finding(episode, "many"))
+    return acts, "usual size here"
+
+
+def _outstanding_clumps(family: Family, clumps: list[Burst]) -> list[Burst]:
+    sizes = family.clump_sizes
+    closed = {id(one) for one in family.clumps}
+    found = []
+    for one in clumps:
+        usual = sizes.usual(one.documents if id(one) in closed else None)
+        if one.documents >= max(8, USUAL_FACTOR * max(usual, 1)) or usual == 0:
+            found.append(one)
+    return found
+
+
+def _is_unusual(episode: Burst, family: Family) -> bool:
+    closed = any(one is episode for one in family.episodes)
+    usual = family.episode_sizes.usual(episode.documents if closed else None)
+    return episode.documents > USUAL_FACTOR * usual
+
+
+def _made_of_usual(episode: Burst, clumps: list[Burst], family: Family) -> bool:
+    """Whether a long episode is what the family always does: as many documents a second, in pieces as large."""
+    minutes = max(family.active_minutes, 1)
+    usual_rate = family.documents / minutes / 60_000
+    return episode.millis > 60_000 and episode.documents / max(episode.millis, 1) <= 3 * usual_rate
+
+
+def _like_others(one: Burst, bursts: Sequence[Burst], family: Family, window: Window) -> bool:
+    """Whether at least four others of like size are spread over the time: a job of its own."""
+    if is_young(family, window):
+        return False
+    alike = [
+        other
+        for other in bursts
+        if other is not one and one.documents <= USUAL_FACTOR * other.documents <= USUAL_FACTOR**2 * one.documents
+    ]
+    if len(alike) < 4:
+        return False
+    walls = [other.first_wall for other in alike]
+    return max(walls) - min(walls) > _YOUNG_SHARE * window.millis
+
+
+def _by_rhythm(
+    bursts: list[Burst], clumps: list[Burst], ttl: Explained | None, family: Family
+) -> tuple[list[Finding], str] | None:
+    """Those that are out of step, or too large, for the rhythm of the others; None where there is no rhythm.
+
+    Of a burst that holds a regular one too, only the ``clumps`` that are out of step are taken.
+    """
+    steps: Callable[[int], bool]
+    starts = _starts(bursts, family)
+    period = TTL_MILLIS if ttl is not None else period_of(starts)
+    if not period:
+        return None
+    if ttl is not None:
+        steps = functools.partial(in_step_with_ttl, starts=starts)
+    else:
+        steps = functools.partial(in_step, starts=starts, period=period)
+    regular = [steps(one.first_wall) and (ttl is None or one.first >= ttl.since) for one in bursts]
+    if ttl is not None and not any(regular) and not family.folded.bursts:
+        return None
+    acts, usual = [], _median(bursts, family)
+    for one, stepped in zip(bursts, regular, strict=True):
+        if stepped and one.documents <= USUAL_FACTOR * usual:
+            continue
+        note = (
+            f"{one.documents / max(usual, 1):.0f} times the usual size of what runs here {_every(period)}"
+            if stepped
+            else f"out of step with what runs here {_every(period)}"
+        )
+        inside = [clump for clump in clumps if clump.overlaps(one)]
+        irregular = [clump for clump in inside if not steps(clump.first_wall)]
+        burst = _one_burst(irregular) if len(irregular) < len(inside) else None
+        acts.append(Finding(burst or one, "many", note=f"{note}; {MAYBE_TTL}" if ttl is not None else note))
+    return acts, "ttl" if ttl is not None else _every(period)
+
+
+def _one_burst(bursts: Sequence[Burst]) -> Burst | None:
+    """All of them as one; None where there are none."""
+    if not bursts:
+        return None
+    whole = bursts[0].copy()
+    for one in bursts[1:]:
+        whole.absorb(one)
+    return whole
+
+
+def _median(bursts: Sequence[Burst], family: Family) -> float:
+    """The usual size: of those that are kept, or of those that were folded where there are more of them."""
+    folded = family.folded
+    if folded.bursts > len(bursts):
+        return folded.documents / folded.bursts
+    ordered = sorted(one.documents for one in bursts)
+    return ordered[len(ordered) // 2] if ordered else 0
+
+
+def _every(period: int) -> str:
+    return f"every {period / 1_000:.0f} s"
+
+
+def _narrowed(act: Finding, bursts: Sequence[Burst]) -> Finding:
+    """The one dense statement that makes up most of an episode, in its place."""
+    inside = [one for one in bursts if act.burst.first <= one.first and one.last <= act.burst.last]
+    if len(inside) == 1 and inside[0].documents * 2 >= act.burst.documents:
+        act.burst = inside[0]
+    return act
+
+
+def _joined(acts: list[Finding], family: Family, window: Window) -> list[Finding]:
+    """Neighbours that are pieces of one act, put together."""
+    acts.sort(key=lambda act: act.burst.first)
+    quiet = cover(family, window) < _COVER_TO_CUT
+    young = is_young(family, window)
+    joined: list[Finding] = []
+    for act in acts:
+        before = joined[-1] if joined else None
+        if before is not None:
+            gap = before.burst.gap(act.burst)
+            if gap <= _reach(before.burst, act.burst, quiet=quiet, young=young):
+                if joined[-1].times == 1:
+                    before.burst = before.burst.copy()
+                before.burst.absorb(act.burst)
+                before.times += 1
+                before.note = before.note or act.note
+                continue
+        joined.append(act)
+    for act in joined:
+        act.times = 1
+    return joined
+
+
+def _reach(before: Burst, after: Burst, *, quiet: bool, young: bool) -> int:
+    if before.entries > _FEW_CLUMPS and before.millis <= before.entries * 5 and after.millis <= after.entries * 5:
+        return JOIN_MILLIS
+    if not quiet:
+        return JOIN_MILLIS
+    if young:
+        return _YOUNG_JOIN_MILLIS
+    mean = before.millis // max(before.entries, 1)
+    return min(max(_QUIET_JOIN_MILLIS, 8 * mean), _LONGEST_JOIN_MILLIS)
+
+
+def _cut(act: Finding) -> None:
+    """Leave out entries at the older end that stand apart: where others write too, they are theirs."""
+    burst = act.burst
+    edge = burst.edge
+    if len(edge) < 2 or burst.entries <= len(edge) // 2:
+        return
+    apart = max(2.0, 20 * burst.millis / max(burst.entries, 1))
+    cut = 0
+    for number in range(1, len(edge)):
+        if edge[number][1] - edge[number - 1][1] >= apart:
+            cut = number
+    if cut and cut < burst.entries:
+        burst = burst.copy()
+        burst.first, burst.first_wall = edge[cut]
+        burst.documents -= cut
+        burst.entries -= cut
+        burst.edge = edge[cut:]
+        act.burst = burst
+
+
+def _is_slow(burst: Burst, clumps: Sequence[Burst]) -> bool:
+    """Whether it consists of single documents with pauses: a loop, and no statement."""
+    if burst.documents < LEAST_RUN or burst.millis < 100 * burst.entries:
+        return False
+    inside = sum(one.documents for one in clumps if burst.first <= one.first and one.last <= burst.last)
+    return inside * 2 < burst.documents
+
+
+# Writes of one session, and over many sessions
+
+
+def judge_runs(family: Family, runs: list[Burst], window: Window) -> FamilyVerdict:
+    """Single deletes or updates by one session each."""
+    closed = {id(one) for one in family.clumps}
+    sizes = family.clump_sizes.copy()
+    for one in runs:
+        if id(one) not in closed:
+            sizes.add(one.documents)
+    runs = [one for one in runs if one.documents >= LEAST_RUN]
+    if not runs:
+        return FamilyVerdict()
+    runs.sort(key=lambda one: one.first)
+    acts, routine, reason = [], 0, ""
+    rate = family.documents / max(family.active_minutes, 1) / 60_000
+    covered, young = cover(family, window), is_young(family, window)
+    batches = [one.batch for one in runs if one.batch >= LEAST_RUN]
+    for run in runs:
+        why = _why_routine(run, runs, family, sizes, window, rate, covered, batches, young=young)
+        if why:
+            routine, reason = routine + 1, why
+        else:
+            acts.append(run)
+    found = [_session_finding(one) for one in _one_session(acts)]
+    rest, entries = _rest(family, found)
+    row = None
+    if routine:
+        row = Finding(_whole(family, rest, entries), "single", reason, times=routine + family.folded.bursts)
+    return FamilyVerdict(found, row)
+
+
+def _session_finding(run: Burst) -> Finding:
+    form = "batch" if run.batch >= LEAST_RUN and run.batch * 2 >= run.documents else "single"
+    if form == "single" and run.documents and run.millis > 500 * run.documents:
+        form = "slow"
+    return Finding(run, form, sessions=1, confidence="medium" if run.purity < 0.9 else "high")
+
+
+def _why_routine(
+    run: Burst,
+    runs: list[Burst],
+    family: Family,
+    sizes: SizeHistogram,
+    window: Window,
+    rate: float,
+    covered: float,
+    batches: list[int],
+    *,
+    young: bool,
+) -> str:
+    """Why a run is an application's; empty for an act."""
+    begun_here = run.low <= 2 and run.purity >= 0.9 and len(runs) == 1
+    inside = window.begin + 60_000 < run.first_wall and run.last_wall < window.end - 60_000
+    if is_steady(run, window) and not (begun_here and inside):
+        return "steady session"
+    if run.batch >= LEAST_RUN:
+        alike = sum(run.batch <= 2 * other and other <= 4 * run.batch for other in batches) - 1
+        if alike >= 3 and not young:
+            return "batches of this size are usual here"
+        if run.batch * 2 >= run.documents:
+            return ""
+    if run.purity < 0.3:
+        return "an application's session"
+    own_rate = run.documents / max(run.millis, 1_000)
+    if covered > 0.5 and own_rate <= 3 * rate and run.purity < 0.9:
+        return "usual rate here"
+    others = [other for other in runs if other is not run]
+    alike = sum(run.documents <= 2 * other.documents and other.documents <= 4 * run.documents for other in others)
+    usual = sizes.usual(run.documents)
+    many = len(others) + family.folded.bursts
+    if many >= 4 and run.documents <= USUAL_FACTOR * usual and alike + family.folded.bursts >= 3 and not young:
+        return "usual size here"
+    if not young and family.folded.bursts >= 16 and run.documents <= USUAL_FACTOR * usual:
+        return "usual size here"
+    return ""
+
+
+def _one_session(runs: list[Burst]) -> list[Burst]:
+    """Runs of the same session that follow on each other are one."""
+    joined: list[Burst] = []
+    last: dict[bytes, Burst] = {}
+    for run in runs:
+        before = last.get(run.session)
+        if before is not None and before.gap(run) <= RUN_MILLIS:
+            before.absorb(run)
+            continue
+        before, run = run.before, run.copy()
+        if before is not None and before.documents < LEAST_RUN and _same_loop(before, run):
+            run.absorb(before)
+        last[run.session] = run
+        joined.append(run)
+    return joined
+
+
+def _same_loop(before: Burst, run: Burst) -> bool:
+    """Whether a few writes before a loop are its first: a loop of which some statements changed nothing."""
+    statements = before.statements + run.statements
+    return run.low >= 0 and before.low >= 0 and statements >= 0.6 * (run.high - before.low + 1)
+
+
+def judge_fan_out(family: Family, runs: FamilyVerdict, all_runs: list[Burst], window: Window) -> list[Finding]:
+    """Work that one client spread over a pool of sessions; takes the runs inside out of ``runs``."""
+    found = []
+    minutes = max(family.active_minutes, 1)
+    rate = family.documents / minutes / 60_000
+    clumps = family.all_clumps()
+    closed = {id(one) for one in family.clumps}
+    for clump in clumps:
+        if clump.documents < LEAST_FAN_OUT or is_steady(clump, window):
+            continue
+        usual = family.clump_sizes.usual(clump.documents if id(clump) in closed else None)
+        common = clump.documents <= 8 * usual or clump.documents / max(clump.millis, 1) <= 10 * rate
+        if common and not (is_young(family, window) and usual == 0):
+            continue
+        inside = [one for one in all_runs if one.overlaps(clump)]
+        if _largest_share(inside) * 2 >= clump.documents:
+            continue
+        if len(clumps) > 4 and _like_others(clump, clumps, family, window):
+            continue
+        runs.acts = [act for act in runs.acts if not act.burst.overlaps(clump)]
+        found.append(Finding(clump, "fan_out", confidence="medium", sessions=len({one.session for one in inside})))
+    return _joined(found, family, window)
+
+
+def _largest_share(runs: Iterable[Burst]) -> int:
+    """The documents of the session that wrote most."""
+    by_session: Counter[bytes] = Counter()
+    for run in runs:
+        by_session[run.session] += run.documents
+    return max(by_session.values(), default=0)
+
+
+def compress(family: Family, window: Window, explained: Explained, limit: int) -> None:
+    """Fold what is usual, so that the unusual can be kept; beyond ``limit`` the least unusual are forgotten."""
+    if family.writes is Writes.PLAIN:
+        acts = judge_plain(family, window, explained).acts
+    elif family.writes is Writes.SESSION:
+        acts = judge_runs(family, list(family.clumps), window).acts
+    else:
+        acts = judge_fan_out(family, FamilyVerdict(), [], window)
+    spans = [(act.burst.first, act.burst.last) for act in acts]
+
+    def is_kept(burst: Burst) -> bool:
+        return any(first <= burst.last and burst.first <= last for first, last in spans)
+
+    for name in ("clumps", "episodes"):
+        held: list[Burst] = getattr(family, name)
+        kept = [burst for burst in held if is_kept(burst)]
+        for burst in held:
+            if not is_kept(burst) and (name == "episodes" or family.writes is not Writes.PLAIN):
+                family.folded.add(burst)
+        if len(kept) > limit:
+            kept.sort(key=lambda burst: -burst.documents)
+            family.forgotten += len(kept) - limit
+            del kept[limit:]
+        held[:] = kept
+    family.version += 1

@@ -1,0 +1,89 @@
+"""Measure a list of incidents against the truth of a scenario: recall, precision, the error of ``point``."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from corpus.oplog_corpus import Act, Scenario
+from tallyglass.oplog.incidents.grouper import Grouper
+from tallyglass.oplog.snapshot import Incident
+
+BATCH = 2_000
+
+
+@dataclass(slots=True)
+class Score:
+    """Counts over scenarios. ``point_errors`` are entries between truth and point: late is positive."""
+
+    wanted: int = 0
+    found: int = 0
+    rows: int = 0
+    false_rows: int = 0
+    point_errors: list[int] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    false: list[str] = field(default_factory=list)
+    off: list[str] = field(default_factory=list)
+
+    @property
+    def recall(self) -> float:
+        """The share of the acts that must be found."""
+        return self.found / self.wanted if self.wanted else 1.0
+
+    @property
+    def precision(self) -> float:
+        """The share of the rows that are an act."""
+        return 1 - self.false_rows / self.rows if self.rows else 1.0
+
+    @property
+    def exact(self) -> float:
+        """The share of the acts found whose point is exact."""
+        return self.point_errors.count(0) / len(self.point_errors) if self.point_errors else 1.0
+
+
+def incidents_of(scenario: Scenario, *, backward: bool = False, batch: int = BATCH) -> tuple[Incident, ...]:
+    """What the grouper says, fed in batches in either direction."""
+    grouper = Grouper(backward=backward)
+    grouper.known.ttl |= scenario.ttl
+    grouper.known.capped |= scenario.capped
+    grouper.note_oldest(scenario.window[0])
+    grouper.note_newest(scenario.window[1], None)
+    entries = scenario.entries[::-1] if backward else scenario.entries
+    for at in range(0, len(entries), batch):
+        grouper.feed_batch(b"".join(entries[at : at + batch]))
+    return grouper.close()
+
+
+def add(score: Score, scenario: Scenario, incidents: Iterable[Incident]) -> None:
+    """Score one scenario."""
+    rows = [one for one in incidents if not one.routine and one.ns not in scenario.unknowable]
+    score.rows += len(rows)
+    for row in rows:
+        if not any(_same(act, row) for act in scenario.acts):
+            score.false_rows += 1
+            score.false.append(f"{scenario.name}: {row.kind} {row.ns} {row.documents} {row.first} ({row.note})")
+    for act in scenario.acts:
+        named = [row for row in rows if _same(act, row) and row.kind in act.kinds]
+        if act.must == "found":
+            score.wanted += 1
+            score.found += bool(named)
+            if not named:
+                others = [f"{row.kind} {row.documents}" for row in rows if row.ns == act.ns]
+                score.missed.append(f"{scenario.name}: {act.name}; rows there: {others}")
+        if named:
+            error = _error(scenario, act, min(named, key=lambda row: row.limit))
+            score.point_errors.append(error)
+            if error:
+                score.off.append(f"{scenario.name}: {act.name}: {error:+d} entries")
+
+
+def _same(act: Act, row: Incident) -> bool:
+    return row.ns == act.ns and row.first <= act.last and act.first <= row.last
+
+
+def _error(scenario: Scenario, act: Act, row: Incident) -> int:
+    places: Sequence = scenario.places.get((act.ns, act.op), ()) if act.op else ()
+    if not places:
+        return 0 if row.limit == act.point else 1
+    return bisect_left(places, row.limit) - bisect_left(places, act.point)
