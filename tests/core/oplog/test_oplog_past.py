@@ -15,7 +15,7 @@ from tallyglass.oplog.decode.envelope import entries
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import past as past_module
 from tallyglass.oplog.read.past import past, safe_end
-from tallyglass.oplog.read.stream import Gap, Place
+from tallyglass.oplog.read.stream import EntryPosition, Gap
 from tallyglass.oplog.read.tail import read
 
 
@@ -95,4 +95,4 @@ async def test_after_a_lost_link_it_goes_on_behind_the_last_entry(monkeypatch: p
 async def test_a_member_that_knows_no_majority_is_not_read() -> None:
     with pytest.raises(ReadError, match="majority"):
         await safe_end(Log(0, 100))  # type: ignore[arg-type]
-    assert (await safe_end(Log(900, 100))) == Place(Ts(900, 1), 1)  # type: ignore[arg-type]
+    assert (await safe_end(Log(900, 100))) == EntryPosition(Ts(900, 1), 1)  # type: ignore[arg-type]

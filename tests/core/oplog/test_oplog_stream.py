@@ -146,12 +146,12 @@ async def test_with_a_filter_the_place_is_proven_by_the_last_entry_itself() -> N
 
 
 async def test_a_known_entry_that_is_gone_is_a_gap_or_a_rollback() -> None:
-    known = Place(Ts(101, 1), 1)
+    known = EntryPosition(Ts(101, 1), 1)
     gap = Scripted(gives(entry(9), hang=True), log=(entry(8), entry(9)))
     assert (await events(gap, bool, anchor=known))[0] == Gap(Ts(101, 1), Ts(109, 1))
     oldest = Scripted(gives(entry(2, 2), hang=True), log=(entry(1, 2), entry(2, 2)))
     found = await events(oldest, bool, anchor=known)
-    assert found[0] == TakenBack(None, Ts(101, 1), Ts(101, 1), None), "nothing before it was seen"
+    assert found[0] == RolledBack(None, Ts(101, 1), Ts(101, 1), None), "nothing before it was seen"
 
 
 async def test_the_same_moment_in_another_term_is_another_entry() -> None:
@@ -160,7 +160,7 @@ async def test_the_same_moment_in_another_term_is_another_entry() -> None:
         gives(entry(1) + entry(2)), gives(entry(2, 2)), gives(entry(1) + entry(2, 2), hang=True), log=log
     )
     found = await events(gateway, lambda found: entry(2, 2) in arrived(found))
-    assert found[1:] == [TakenBack(Ts(101, 1), Ts(102, 1), Ts(102, 1), 1), Arrived(entry(2, 2))]
+    assert found[1:] == [RolledBack(Ts(101, 1), Ts(102, 1), Ts(102, 1), 1), Arrived(entry(2, 2))]
 
 
 @pytest.mark.parametrize("left", range(6))
@@ -174,9 +174,9 @@ async def test_after_a_rollback_it_goes_on_at_the_newest_entry_that_is_left(left
     gateway = Scripted(gives(*batches), *cursors, log=(*kept, other, entry(6, 2)))
     found = await events(gateway, lambda found: other in arrived(found))
     assert arrived(found) == b"".join(batches) + other, "nothing of the other branch before, no entry twice"
-    taken = [event for event in found if isinstance(event, TakenBack)]
+    taken = [event for event in found if isinstance(event, RolledBack)]
     common = Ts(100 + left, 1) if left else None
-    assert taken == ([] if left == 5 else [TakenBack(common, Ts(101 + left, 1), Ts(105, 1), 5 - left)])
+    assert taken == ([] if left == 5 else [RolledBack(common, Ts(101 + left, 1), Ts(105, 1), 5 - left)])
     assert begins(gateway) == ([1, 5] if left == 5 else [1, 5, left or 1])
 
 
@@ -187,7 +187,7 @@ async def rolled_back(left: int, *, commit: int = 0, monkeypatch: pytest.MonkeyP
         gives(entry(1) + entry(2), entry(3) + entry(4), entry(5) + entry(6)), gives(entry(7, 2)),
         log=(entry(1), *kept, entry(7, 2)),
     )  # fmt: skip
-    following = Stream(gateway, Ts(101, 1))
+    following = OplogStream(gateway, Ts(101, 1))
     if monkeypatch is not None:
         monkeypatch.setattr(stream, "_KEPT_BYTES", 2 * len(entry(1)))
     async with asyncio.timeout(60), aclosing(following.events()) as running:  # type: ignore[type-var]
@@ -195,9 +195,9 @@ async def rolled_back(left: int, *, commit: int = 0, monkeypatch: pytest.MonkeyP
             if event == Arrived(entry(5) + entry(6)):
                 before = following.kept_bytes
                 following.commit(Ts(100 + commit, 1))
-                assert following.last == Place(Ts(106, 1), 1)
+                assert following.last == EntryPosition(Ts(106, 1), 1)
                 assert before - following.kept_bytes == commit * len(entry(1))
-            if isinstance(event, TakenBack):
+            if isinstance(event, RolledBack):
                 return event
     raise AssertionError("no rollback was seen")
 
@@ -206,10 +206,10 @@ async def rolled_back(left: int, *, commit: int = 0, monkeypatch: pytest.MonkeyP
 async def test_what_a_majority_has_is_forgotten_and_the_rest_is_counted(commit: int, left: int) -> None:
     if left == 6:
         gone = await rolled_back(5, commit=6)
-        assert isinstance(gone, TakenBack)
+        assert isinstance(gone, RolledBack)
         assert gone.count is None, "what a majority had was taken back: how much of it is not known"
         return
-    assert await rolled_back(left, commit=commit) == TakenBack(
+    assert await rolled_back(left, commit=commit) == RolledBack(
         Ts(100 + left, 1), Ts(101 + left, 1), Ts(106, 1), 6 - left
     )
 
@@ -219,5 +219,5 @@ async def test_what_was_too_much_to_keep_is_not_counted(
     left: int, count: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = await rolled_back(left, monkeypatch=monkeypatch)
-    assert isinstance(gone, TakenBack)
+    assert isinstance(gone, RolledBack)
     assert (gone.common, gone.count) == (Ts(100 + left, 1), count)
