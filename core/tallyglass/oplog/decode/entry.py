@@ -5,19 +5,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
-
-from bson import json_util
 
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Document
-from tallyglass.oplog.decode import describe, diff, render, walk
+from tallyglass.oplog.decode import describe, diff, extended_json, render, walk
 from tallyglass.oplog.decode.head import ALL_SECRETS, NESTING_LIMIT, Head, command_of, inner_heads, read_head
 from tallyglass.oplog.decode.walk import Element, Malformed
 from tallyglass.oplog.snapshot import OplogRow, RowKind
 from tallyglass.text import clean
 
-_JSON = json_util.CANONICAL_JSON_OPTIONS
+_NOTHING: frozenset[str] = frozenset()
 
 
 def row(raw: bytes, majority: Ts | None = None) -> OplogRow:
@@ -71,23 +68,22 @@ def _change_lines(head: Head, found: Iterator[diff.Change]) -> Iterator[str]:
         yield diff.word(head, change)
 
 
-def to_json(raw: bytes) -> str:
-    """The whole entry as one line of canonical extended JSON, for saving; an object with ``$broken`` in hex where
-    it is not BSON. Every character outside ASCII is escaped, so the line is safe on a terminal as well; users'
-    credentials and signing keys are left out."""
+def to_json(raw: bytes, *, kind: str = "", relaxed: bool = False) -> str:
+    """The whole entry as one line of extended JSON (v2), for saving and for other programs.
+
+    Canonical unless ``relaxed``; with ``kind`` that field comes first. An object with ``$broken`` in hex where it is
+    not BSON. Every character outside ASCII is escaped, so the line is safe on a terminal as well; users' credentials
+    and signing keys are left out.
+    """
+    first = f'"kind": "{kind}"' if kind else ""
+    write = extended_json.relaxed if relaxed else extended_json.canonical
     try:
-        hidden = {name.decode() for name in _hidden(read_head(raw))}
-        document = walk.decode(raw, 0, len(raw))
-        text = json_util.dumps(_without(document, hidden) if hidden else document, json_options=_JSON)
-        return text.replace("\x7f", "\\u007f")
-    except (Malformed, RecursionError, ValueError, TypeError):
-        return json_util.dumps({"$broken": raw.hex()})
-
-
-def _without(value: Any, hidden: set[str]) -> Any:
-    if isinstance(value, dict):
-        return {key: render.HIDDEN if key in hidden else _without(inner, hidden) for key, inner in value.items()}
-    return [_without(inner, hidden) for inner in value] if isinstance(value, list) else value
+        hidden = _NOTHING
+        if b"credentials\0" in raw or b"admin.system.keys\0" in raw:
+            hidden = frozenset(name.decode() for name in _hidden(read_head(raw)))
+        return write(raw, hidden, first)
+    except (Malformed, ValueError, TypeError):
+        return f'{{{first}{", " if first else ""}"$broken": "{raw.hex()}"}}'
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,12 +73,13 @@ def elements(raw: bytes, start: int = 0, end: int | None = None) -> Iterator[Ele
         if name_end < 0:
             raise Malformed("a name has no end")
         value = name_end + 1
-        value_end = _value_end(raw, kind, value, stop)
-        yield Element(kind, raw[at + 1 : name_end], value, value_end)
-        at = value_end
+        after = value_end(raw, kind, value, stop)
+        yield Element(kind, raw[at + 1 : name_end], value, after)
+        at = after
 
 
-def _value_end(raw: bytes, kind: int, start: int, stop: int) -> int:
+def value_end(raw: bytes, kind: int, start: int, stop: int) -> int:
+    """Where a value of that type ends, within a document that ends at ``stop``. Raises Malformed."""
     fixed = _FIXED.get(kind)
     if fixed is not None:
         end = start + fixed

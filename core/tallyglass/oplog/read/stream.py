@@ -238,7 +238,8 @@ class OplogStream:
             return None
         oldest = await end_of_oplog(self._gateway, 1, member=self._member)
         if oldest is not None and oldest > self._anchor.ts:
-            gap = Gap(self._anchor.ts, first.ts)
+            # With a filter the first entry is only the next match: the hole ends where the oplog begins.
+            gap = Gap(self._anchor.ts, min(oldest, first.ts))
             self._trail.clear()
             self._forget_kept()
             return gap

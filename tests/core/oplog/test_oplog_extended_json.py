@@ -1,0 +1,83 @@
+"""Extended JSON from the bytes says what the driver's own converter says, and is safe on a terminal."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import bson
+import pytest
+from bson import Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp, json_util
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyglass.mongo.codec import CODEC
+from tallyglass.oplog.decode import extended_json
+from tallyglass.oplog.decode.entry import to_json
+from tallyglass.oplog.decode.walk import Malformed
+
+VALUES: list[Any] = [
+    0, -1, 2**31, Int64(5), 1.5, -0.0, 1e300, float("nan"), float("inf"), float("-inf"), True, False, None, "",
+    "naïve \x7f\x1b", datetime(2026, 11, 20, 18, 6, 14, 123_000, tzinfo=UTC), datetime(2026, 11, 20, tzinfo=UTC),
+    datetime(1960, 1, 1, tzinfo=UTC),
+    ObjectId(), b"", b"abc", Binary(b"x" * 16, 3), Binary(uuid.uuid4().bytes, 4), Binary(b"x", 128), Timestamp(5, 6),
+    Regex("a.*", "im"), Code("f()"), Code("f()", {"a": 1}), Decimal128("1.10"), MinKey(), MaxKey(), DBRef("c", 1), [],
+    [[1], {}], {},
+]  # fmt: skip
+
+
+def same(document: dict[str, Any]) -> None:
+    raw = bson.encode(document)
+    decoded = bson.decode(raw, CODEC)
+    for write, options in (
+        (extended_json.relaxed, json_util.RELAXED_JSON_OPTIONS),
+        (extended_json.canonical, json_util.CANONICAL_JSON_OPTIONS),
+    ):
+        text = write(raw)
+        assert text.isascii()
+        assert text.isprintable()
+        assert json.dumps(json.loads(text)) == json.dumps(json.loads(json_util.dumps(decoded, json_options=options)))
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_each_type_is_written_as_the_driver_writes_it(value: Any) -> None:
+    same({"a": value, "é\n": [value, {"deep": value}]})
+
+
+scalars = st.one_of(
+    st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(), st.binary(), st.booleans(), st.none(), st.builds(ObjectId)
+)
+names = st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(names, st.recursive(scalars, lambda v: st.lists(v) | st.dictionaries(names, v), max_leaves=12)))
+def test_any_document_is_written_as_the_driver_writes_it(document: dict[str, Any]) -> None:
+    same(document)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_damaged_bytes_are_refused_and_never_read_past_their_end(data: st.DataObject) -> None:
+    raw = bytearray(
+        bson.encode({"a": "text", "b": [1, {"c": 2.5}], "d": b"xyz", "e": ObjectId(), "f": Timestamp(1, 2)})
+    )
+    for _ in range(data.draw(st.integers(1, 3))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        text = extended_json.relaxed(bytes(raw))
+    except Malformed:
+        text = to_json(bytes(raw), kind="entry")
+        assert json.loads(text)["kind"] == "entry"
+    assert text.isascii()
+
+
+def test_secrets_are_left_out_and_the_kind_comes_first() -> None:
+    raw = bson.encode(
+        {"op": "i", "ns": "admin.system.users", "o": {"_id": "a", "credentials": {"SCRAM": {"k": "secret"}}}}
+    )
+    text = to_json(raw, kind="entry", relaxed=True)
+    assert "secret" not in text
+    assert text.startswith('{"kind": "entry", "op": "i"')
