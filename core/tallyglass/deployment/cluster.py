@@ -32,7 +32,8 @@ class Member:
 class Deployment:
     """What ``hello`` and ``buildInfo`` say, safe to show.
 
-    ``sharded`` is true for any part of a sharded cluster; ``shard_unknown`` where this user may not ask.
+    ``sharded`` is true for any part of a sharded cluster; ``shard_unknown`` where this user may not ask. A shard knows
+    its name, its cluster's id and its config servers; ``config_server`` is true for a member of those.
     """
 
     kind: Kind
@@ -44,6 +45,10 @@ class Deployment:
     arbiter: bool = False
     members: tuple[Member, ...] = ()
     shard_unknown: bool = False
+    shard_name: str = ""
+    cluster_id: str = ""
+    config_servers: str = ""
+    config_server: bool = False
 
     @property
     def has_oplog(self) -> bool:
@@ -54,6 +59,18 @@ class Deployment:
     def label(self) -> str:
         """One short line: the set's name, or the kind."""
         return self.set_name or str(self.kind)
+
+    def sharding_advice(self) -> str:
+        """What being a part of a sharded cluster means for a restore; empty where it is none."""
+        if self.config_server:
+            return "Its data say where each chunk lives: restore it together with every shard, never alone."
+        if not self.shard_name:
+            return ""
+        return (
+            "This oplog holds only this shard's writes. A restore of this shard alone does not match the others: what "
+            "moved since the backup would be there twice or not at all. Back up and restore all shards and the config "
+            "servers to one cluster time, with the balancer stopped."
+        )
 
     def no_oplog_because(self) -> str:
         """One sentence for a panel that needs the oplog; empty where there is one."""
@@ -80,31 +97,35 @@ async def look_at(gateway: Gateway) -> Deployment:
         kind = Kind.UNINITIATED
     else:
         kind = Kind.STANDALONE
-    shard = kind is Kind.MONGOS or await _is_shard_part(gateway, hello)
+    state = await _sharding_state(gateway) if kind is not Kind.MONGOS else {}
+    config_server = bool(hello.get("configsvr"))
+    is_part = kind is Kind.MONGOS or config_server or bool(state and state.get("enabled"))
+    unknown, state = state is None, state or {}
     return Deployment(
         kind=kind,
         version=clean(str(build.get("version", ""))),
         set_name=clean_name(str(hello.get("setName", ""))),
         primary=clean_name(str(hello.get("primary", ""))),
         me=clean_name(str(hello.get("me", ""))),
-        sharded=bool(shard),
+        sharded=is_part,
         arbiter=bool(hello.get("arbiterOnly")),
         members=await _members(gateway, hello) if kind is Kind.REPLICA_SET else (),
-        shard_unknown=shard is None,
+        shard_unknown=unknown and not is_part,
+        shard_name=clean_name(str(state.get("shardName", ""))),
+        cluster_id=clean(str(state.get("clusterId", "")), 40),
+        config_servers=clean_name(str(state.get("configServer", "")), 400),
+        config_server=config_server,
     )
 
 
-async def _is_shard_part(gateway: Gateway, hello: Document) -> bool | None:
-    """None where this user may not ask."""
-    if hello.get("configsvr"):
-        return True
+async def _sharding_state(gateway: Gateway) -> Document | None:
+    """What a shard says of its cluster; None where this user may not ask."""
     try:
-        state = await gateway.command("shardingState")
+        return await gateway.command("shardingState")
     except PrivilegeError:
         return None
     except ReadError:
-        return False
-    return bool(state.get("enabled"))
+        return {}
 
 
 async def _members(gateway: Gateway, hello: Document) -> tuple[Member, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,8 @@ from tallyglass.deployment.privileges import State, Verdict, fix, jobs, judge, r
 from tallyglass.errors import PrivilegeError, TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.read.ends import end_of_oplog
+from tallyglass.oplog.read.window import window
+from tallyglass.oplog.snapshot import OplogWindow
 from tallyglass.text import clean_name
 
 _ANYTHING: tuple[Mapping[str, Any], ...] = ({"resource": {"anyResource": True}, "actions": ["anyAction"]},)
@@ -41,7 +41,7 @@ class Diagnosis:
     """The whole answer, every text safe to show. ``user`` is ``name@db``; empty where nobody is logged in.
 
     ``databases`` are those that this user may list; ``scope`` those that the jobs were judged for, empty for any.
-    ``first`` and ``last`` bound the oplog, None where unread.
+    ``window`` is the oplog's, None where there is no oplog; ``first`` and ``last`` bound it, None where unread.
     """
 
     deployment: Deployment
@@ -53,6 +53,7 @@ class Diagnosis:
     first: Ts | None
     last: Ts | None
     findings: tuple[Finding, ...]
+    window: OplogWindow | None = None
 
 
 async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis:
@@ -76,7 +77,7 @@ async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis
         impossible = no_oplog if job.id in _OPLOG_JOBS else _no_members(deployment) if job.id == "members" else ""
         commands = fix(verdict, name, home, roles) if users and not impossible else ()
         findings.append(Finding(verdict, impossible, commands))
-    first, last = (None, None) if no_oplog else await _window(gateway)
+    reach = None if no_oplog else await _window(gateway)
     return Diagnosis(
         deployment,
         access_control,
@@ -84,9 +85,10 @@ async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis
         tuple(clean_name(f"{role.get('role')}@{role.get('db')}") for role in roles),
         tuple(clean_name(db) for db in await _databases(gateway)),
         tuple(clean_name(db) for db in scope),
-        first,
-        last,
+        reach.first if reach else None,
+        reach.last if reach else None,
         tuple(findings),
+        reach,
     )
 
 
@@ -109,11 +111,8 @@ async def _databases(gateway: Gateway) -> list[str]:
         return []
 
 
-async def _window(gateway: Gateway) -> tuple[Ts | None, Ts | None]:
-    async def end(direction: int) -> Ts | None:
-        try:
-            return await end_of_oplog(gateway, direction)
-        except TallyglassError:
-            return None
-
-    return await asyncio.gather(end(1), end(-1))
+async def _window(gateway: Gateway) -> OplogWindow | None:
+    try:
+        return await window(gateway, recent=True)
+    except TallyglassError:
+        return None

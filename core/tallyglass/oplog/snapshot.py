@@ -57,7 +57,9 @@ class NamespaceRate:
 class OplogWindow:
     """First and last timestamp, bytes used and allowed, and growth in bytes an hour; None where unreadable.
 
-    ``lacking`` names the privilege without which the sizes are not.
+    ``bytes_per_hour`` is over the whole window, ``recent_bytes_per_hour`` over the newest entries. ``kept_hours`` is
+    how long the server keeps entries whatever the size, None where that is not set. ``lacking`` names the privilege
+    without which the sizes are not read.
     """
 
     first: Ts | None
@@ -66,6 +68,26 @@ class OplogWindow:
     max_bytes: int | None = None
     bytes_per_hour: float | None = None
     lacking: str = ""
+    recent_bytes_per_hour: float | None = None
+    kept_hours: float | None = None
+
+    @property
+    def forecast_hours(self) -> float | None:
+        """How far back the oplog will reach if it goes on to fill as it did of late; None where unknown."""
+        if not self.max_bytes or not self.recent_bytes_per_hour:
+            return None
+        return max(self.max_bytes / self.recent_bytes_per_hour, self.kept_hours or 0.0)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether old entries make way for new ones already."""
+        return bool(self.used_bytes and self.max_bytes and self.used_bytes >= 0.95 * self.max_bytes)
+
+    @property
+    def reach_hours(self) -> float | None:
+        """How long what is written now will stay, at worst: the window there is once it is full, or the forecast."""
+        known = [hours for hours in (self.hours if self.is_full else None, self.forecast_hours) if hours is not None]
+        return min(known, default=None)
 
     @property
     def hours(self) -> float | None:

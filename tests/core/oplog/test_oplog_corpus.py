@@ -22,12 +22,20 @@ def shape(incidents: tuple[Incident, ...]) -> list[tuple[Any, ...]]:
     return [(i.kind, i.ns, i.first, i.last, i.ops, i.documents, i.point) for i in incidents if not i.routine]
 
 
-@pytest.mark.parametrize("seeds", [range(1, 2), pytest.param(range(2, 8), marks=pytest.mark.soak, id="long")])
+QUICK = {
+    "commands", "loops", "busy collections", "migration and resharding only", "TTL, time-series and a person",
+    "held out: sessionless", "held out: statements, 4.4", "held out: loops, fast",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seeds", [range(1, 2), pytest.param(range(1, 7), marks=pytest.mark.soak, id="all of it")])
 @pytest.mark.parametrize("held_out", [False, True], ids=["tuned", "held out"])
 def test_acts_are_found_among_routine(held_out: bool, seeds: range, capsys: pytest.CaptureFixture[str]) -> None:
     score, entries = Score(), 0
     for recipe in RECIPES:
-        for seed in seeds if recipe.held_out is held_out else ():
+        if recipe.held_out is not held_out or (len(seeds) == 1 and recipe.name not in QUICK):
+            continue
+        for seed in seeds:
             scenario = build(recipe, seed)
             entries += len(scenario.entries)
             add(score, scenario, incidents_of(scenario, backward=seed % 2 == 0))
@@ -39,27 +47,27 @@ def test_acts_are_found_among_routine(held_out: bool, seeds: range, capsys: pyte
             f"off by {sorted(error for error in score.point_errors if error)}"
         )
     recall, precision, exact = LEAST[held_out]
-    assert score.wanted >= 40
+    assert score.wanted >= 20
     assert score.recall >= recall, score.missed
     assert score.precision >= precision, score.false
     assert score.exact >= exact, score.off
 
 
-@pytest.mark.parametrize("name", ["loops", "TTL, time-series and a person", "nothing, hard"])
-def test_direction_and_size_of_batches_are_no_matter(name: str) -> None:
+@pytest.mark.parametrize(("name", "rate"), [("loops", 2), ("TTL, time-series and a person", 1)])
+def test_direction_and_size_of_batches_are_no_matter(name: str, rate: float) -> None:
     (recipe,) = [one for one in RECIPES if one.name == name]
-    scenario = build(Recipe(recipe.name, recipe.steps, recipe.rate, min(recipe.minutes, 20)), 5)
+    scenario = build(Recipe(recipe.name, recipe.steps, rate, 20), 5)
     forward = shape(incidents_of(scenario))
     assert shape(incidents_of(scenario, backward=True)) == forward
-    assert shape(incidents_of(scenario, batch=17)) == forward
+    assert shape(incidents_of(scenario, batch=171)) == forward
 
 
 def test_memory_is_bounded_over_namespaces_and_sessions() -> None:
     rng, writer = random.Random(7), OplogWriter(BEGIN)
     sessions = [Session(rng.randbytes(16)) for _ in range(300)]
-    for n in range(20_000):
+    for n in range(8_000):
         ns = f"tenant{rng.randrange(2_000)}.things"
-        writer.write(n * 200, rng.choice("ud"), ns, n, rng.choice(sessions) if n % 3 else None)
+        writer.write(n * 500, rng.choice("ud"), ns, n, rng.choice(sessions) if n % 3 else None)
     entries, _, _ = writer.stream()
     grouper = Grouper()
     tracemalloc.start()
@@ -68,16 +76,16 @@ def test_memory_is_bounded_over_namespaces_and_sessions() -> None:
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(grouper.close()) <= FINISHED_LIMIT + ROUTINE_LIMIT
-    assert size < 40_000_000
+    assert size < 24_000_000
 
 
 @pytest.mark.parametrize("days", [0.5, pytest.param(3, marks=pytest.mark.soak)])
 def test_routine_of_days_does_not_push_out_the_one_delete_of_four(days: float) -> None:
-    """20 TTL collections, a pass a minute; among them a deleteMany of 4, a dropped index and a removed user."""
+    """TTL collections, a pass a minute; among them a deleteMany of 4, a dropped index and a removed user."""
     rng, writer = random.Random(3), OplogWriter(BEGIN)
     passes, mistakes = int(days * 24 * 60), days * 24 * 60 * 60_000 * 0.4
     for minute in range(passes):
-        for number in range(20):
+        for number in range(4 if days < 1 else 20):
             at = minute * 60_000 + number * 2_000
             for n in range(rng.randrange(2, 5)):
                 writer.write(at + n, "d", f"expiring.c{number}", n)

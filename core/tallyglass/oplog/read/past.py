@@ -1,4 +1,4 @@
-"""Read the oplog's past: its newest entries, a span of it, and how much of it there is."""
+"""Read the oplog's past: its newest entries, or a span of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from bson import Timestamp
 
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, closing
 from tallyglass.oplog.decode.envelope import entries
@@ -19,7 +19,6 @@ from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import notes
 from tallyglass.oplog.read.ends import end_of_oplog, op_time
 from tallyglass.oplog.read.stream import BATCH_SIZE, EntryPosition, Gap
-from tallyglass.oplog.snapshot import OplogWindow
 
 BACKLOG_SECONDS = 3.0
 """How long a tail looks for older entries to begin with."""
@@ -162,24 +161,3 @@ async def backward(gateway: Gateway, since: Ts, until: Ts, match: Document) -> A
         pace.took(time.monotonic() - began)
         yield [b"".join(list(entries(batch))[::-1]) for batch in reversed(held)], begin
         end = begin
-
-
-async def window(gateway: Gateway) -> OplogWindow:
-    """First and last entry, size and growth. What may not be read is None. Errors: those of the gateway."""
-    first, last = await end_of_oplog(gateway, 1), await end_of_oplog(gateway, -1)
-    used, maximum, lacking = None, None, ""
-    try:
-        stats = await gateway.command("collStats", OPLOG.collection, db=OPLOG.db)
-        used, maximum = _number(stats.get("size")), _number(stats.get("maxSize"))
-    except PrivilegeError:
-        lacking = f"collStats on {OPLOG}"
-    except ReadError:
-        pass
-    growth = None
-    if used is not None and first is not None and last is not None and last.t > first.t:
-        growth = used / ((last.t - first.t) / 3600)
-    return OplogWindow(first, last, used, maximum, growth, lacking)
-
-
-def _number(value: Any) -> int | None:
-    return int(value) if isinstance(value, (int, float)) else None
