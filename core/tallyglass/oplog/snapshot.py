@@ -164,6 +164,7 @@ class Incident:
     ``reason`` says why it is routine, ``op`` is "d" or "u" for writes. ``session`` is the id of the one session in hex,
     ``sessions`` how many took part; ``user_hash`` the SHA-256 of ``user@db`` that it carries, ``user`` the user of that
     hash where it is known. A statement without a session carries neither. ``confidence`` is high, medium or low.
+    ``shards`` are those that it happened on, in a list that was merged from several.
     """
 
     number: int
@@ -189,6 +190,7 @@ class Incident:
     user_hash: str = ""
     confidence: str = "high"
     documents_exact: bool = True
+    shards: tuple[str, ...] = ()
 
     @property
     def limit(self) -> Ts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -68,14 +69,15 @@ def _change_lines(head: Head, found: Iterator[diff.Change]) -> Iterator[str]:
         yield diff.word(head, change)
 
 
-def to_json(raw: bytes, *, kind: str = "", relaxed: bool = False) -> str:
+def to_json(raw: bytes, *, kind: str = "", shard: str = "", relaxed: bool = False) -> str:
     """The whole entry as one line of extended JSON (v2), for saving and for other programs.
 
-    Canonical unless ``relaxed``; with ``kind`` that field comes first. An object with ``$broken`` in hex where it is
-    not BSON. Every character outside ASCII is escaped, so the line is safe on a terminal as well; users' credentials
-    and signing keys are left out.
+    Canonical unless ``relaxed``; with ``kind`` and ``shard`` those fields come first. An object with ``$broken`` in hex
+    where it is not BSON. Every character outside ASCII is escaped, so the line is safe on a terminal as well; users'
+    credentials and signing keys are left out.
     """
-    first = f'"kind": "{kind}"' if kind else ""
+    named = {name: value for name, value in (("kind", kind), ("shard", shard)) if value}
+    first = json.dumps(named)[1:-1]
     write = extended_json.relaxed if relaxed else extended_json.canonical
     try:
         hidden = _NOTHING

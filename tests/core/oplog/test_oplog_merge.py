@@ -1,0 +1,123 @@
+"""Several oplogs as one: in order of cluster time, with back-pressure, and whoever is lost does not stop the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+
+import bson
+from bson import Int64, Timestamp
+
+from tallyglass.errors import PrivilegeError
+from tallyglass.moment import Ts
+from tallyglass.oplog.incidents.across_shards import combine
+from tallyglass.oplog.read.export import Entries, ExportItem
+from tallyglass.oplog.read.merge import MergedItem, ShardEntry, ShardEvent, ShardLost, merge
+from tallyglass.oplog.read.stream import Gap
+from tallyglass.oplog.snapshot import Harm, Incident
+
+
+def batch(*seconds: int) -> Entries:
+    raws = tuple(bson.encode({"op": "n", "ns": "", "o": {}, "ts": Timestamp(n, 1), "t": Int64(1)}) for n in seconds)
+    return Entries(raws, Ts(seconds[-1], 1))
+
+
+async def stream(items: Iterable[ExportItem], error: Exception | None = None) -> AsyncIterator[ExportItem]:
+    for item in items:
+        await asyncio.sleep(0)
+        yield item
+    if error is not None:
+        raise error
+
+
+def seconds(found: list[MergedItem]) -> list[tuple[str, int]]:
+    return [(entry.shard, entry.ts.t) for item in found if isinstance(item, tuple) for entry in item]
+
+
+async def test_entries_come_in_order_of_cluster_time() -> None:
+    sources = {
+        "a": stream([batch(1, 4, 9), batch(10), batch(20)]),
+        "b": stream([batch(2, 3), batch(5), batch(11, 30)]),
+        "c": stream([batch(6), Gap(Ts(6, 1), Ts(25, 1)), batch(25)]),
+    }
+    found = [item async for item in merge(sources, hold=None)]
+    order = seconds(found)
+    assert [second for _, second in order] == [1, 2, 3, 4, 5, 6, 9, 10, 11, 20, 25, 30]
+    assert dict(order[:1]) == {"a": 1}
+    assert [item for item in found if isinstance(item, ShardEvent)] == [ShardEvent("c", Gap(Ts(6, 1), Ts(25, 1)))]
+
+
+async def test_a_lost_shard_is_named_and_the_others_go_on() -> None:
+    sources = {"a": stream([batch(1), batch(5)]), "b": stream([batch(2)], PrivilegeError("Not allowed.", "Ask."))}
+    found = [item async for item in merge(sources, hold=None)]
+    assert [second for _, second in seconds(found)] == [1, 2, 5]
+    (lost,) = [item for item in found if isinstance(item, ShardLost)]
+    assert lost.shard == "b"
+    assert "Not allowed" in lost.reason
+
+
+async def test_a_silent_shard_holds_the_others_back_only_for_a_moment() -> None:
+    never = asyncio.Event()
+
+    async def silent() -> AsyncIterator[ExportItem]:
+        await never.wait()
+        yield batch(1)
+
+    merged = merge({"a": stream([batch(1, 2)]), "b": silent()}, hold=0.05)
+    found = await anext(merged)
+    assert seconds([found]) == [("a", 1), ("a", 2)]
+    await merged.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_reader_that_stops_stops_the_shards() -> None:
+    given = 0
+
+    async def endless(start: int) -> AsyncIterator[ExportItem]:
+        nonlocal given
+        for n in range(10_000):
+            given += 1
+            yield batch(start + 2 * n)
+
+    merged = merge({"a": endless(0), "b": endless(1)}, hold=None)
+    taken = 0
+    async for item in merged:
+        assert isinstance(item, tuple)
+        assert all(isinstance(entry, ShardEntry) for entry in item)
+        taken += len(item)
+        if taken >= 20:
+            break
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert given < taken + 20
+    await merged.aclose()  # type: ignore[attr-defined]
+
+
+def incident(kind: str, ns: str, first: int, last: int, documents: int, **more: object) -> Incident:
+    made = Incident(1, kind, f"{kind} on {ns}", ns, Harm.LOSS, Ts(first, 1), Ts(last, 1), None, None, 3, documents)
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def test_what_a_router_sent_to_all_shards_is_one_incident() -> None:
+    by_shard = {
+        "s0": [
+            incident("dropDatabase", "shop", 100, 101, 5),
+            incident("deletes", "shop.a", 200, 210, 30, session="aa"),
+        ],
+        "s1": [
+            incident("dropDatabase", "shop", 99, 100, 7),
+            incident("deletes", "shop.a", 205, 215, 20, session="aa"),
+            incident("deletes", "shop.a", 206, 214, 25, session="bb"),
+            incident("deleteMany", "shop.b", 300, 301, 4),
+        ],
+        "s2": [incident("deleteMany", "shop.b", 330, 331, 4)],
+    }
+    found = combine(by_shard)
+    told = [(one.number, one.kind, one.first.t, one.last.t, one.documents, one.limit.t, one.shards) for one in found]
+    assert told == [
+        (1, "dropDatabase", 99, 101, 12, 99, ("s1", "s0")),
+        (2, "deletes", 200, 215, 50, 200, ("s0", "s1")),
+        (3, "deletes", 206, 214, 25, 206, ("s1",)),
+        (4, "deleteMany", 300, 301, 4, 300, ("s1",)),
+        (5, "deleteMany", 330, 331, 4, 330, ("s2",)),
+    ]
