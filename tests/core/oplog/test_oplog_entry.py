@@ -36,7 +36,14 @@ def one(op: str, ns: str, n: int) -> dict[str, Any]:
 TXN = {"lsid": LSID, "txnNumber": Int64(4)}
 
 TOLD = [
-    (entry("i", "shop.orders", {"_id": 1, "a": 2}), "insert", "shop.orders", "1"),
+    (entry("i", "shop.orders", {"_id": 1, "a": 2, "b": "x"}), 'a: 2, b: "x"', "shop.orders", "1"),
+    (entry("i", "shop.orders", {"_id": 2}), "insert", "shop.orders", "2"),
+    (
+        entry("i", "admin.system.users", {"_id": "shop.ann", "user": "ann", "credentials": {"k": "secret"}}),
+        'user: "ann"',
+        "admin.system.users",
+        "shop.ann",
+    ),
     (entry("d", "shop.orders", {"_id": "x"}), "delete", "shop.orders", "x"),
     (entry("u", "shop.orders", {"_id": 1, "z": 1}, {"_id": 1}), "replace", "shop.orders", "1"),
     (entry("u", "a.b", {"$v": 1, "$set": {"n": 5}, "$unset": {"q": True}}, {"_id": 1}), "update n: 5, -q", "a.b", "1"),

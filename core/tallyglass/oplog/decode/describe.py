@@ -11,6 +11,7 @@ from tallyglass.oplog.decode.head import LINKED_WRITES, VECTORED_INSERT, Head, c
 from tallyglass.oplog.decode.walk import Element
 from tallyglass.text import clean, clean_name
 
+_FIELDS_SHOWN = 6
 INNER_LIMIT = 5_000
 """Operations of one applyOps that are looked at one by one; more are only counted."""
 
@@ -89,7 +90,16 @@ def _insert(head: Head) -> str:
         return "define view"
     if collection.startswith("system.buckets."):
         return "insert time-series bucket"
-    return "insert"
+    return _first_fields(head) or "insert"
+
+
+def _first_fields(head: Head) -> str:
+    """What tells one inserted document from another at a glance: its first fields after the _id."""
+    fields = (field for field in head.fields(head.o) if field.name != b"_id" and field.name not in head.secrets)
+    return ", ".join(
+        f"{clean_name(field.name.decode('utf-8', 'replace'), 40)}: {diff.brief(head.raw, field)}"
+        for field in islice(fields, _FIELDS_SHOWN)
+    )
 
 
 def _noop(head: Head) -> str:
