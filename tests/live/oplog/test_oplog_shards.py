@@ -49,6 +49,11 @@ async def test_a_shard_and_a_config_server_say_what_they_are(cluster: Cluster) -
     assert (shard.sharded, shard.shard_name, shard.cluster_id) == (True, "s1", str(identity["clusterId"]))
     assert shard.config_servers == identity["configsvrConnectionString"]
     assert (config.sharded, config.config_server, config.shard_name) == (True, True, "")
+
+
+def test_doctor_says_it_before_anyone_plans(cluster: Cluster) -> None:
+    identity = cluster.clients[0].admin["system.version"].find_one({"_id": "shardIdentity"})
+    assert identity is not None
     said = CliRunner().invoke(main, ["doctor", cluster.shards[0].uri]).stdout
     assert f"shard s0 of cluster {identity['clusterId']}" in said
     assert "Back up and restore all shards" in said

@@ -49,7 +49,7 @@ def _written(raw: bytes, hidden: frozenset[str], first: str, *, canonical: bool)
     parts: list[str] = []
     try:
         _document(raw, 0, len(raw), parts, hidden, canonical, False, 0)
-    except (struct.error, IndexError, UnicodeDecodeError, OverflowError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError, RecursionError) as error:
         raise Malformed(str(error)) from None
     text = "".join(parts).replace("\x7f", "\\u007f")
     if not first:
