@@ -35,6 +35,7 @@ _TYPES = {
     NumericType.INT64: Ceiling(INT64_MAX, "int64"),
     NumericType.DOUBLE: Ceiling(DOUBLE_STALL, "double (2^53)"),
     NumericType.DECIMAL: Ceiling(DECIMAL_STALL, "Decimal128 (34 digits)"),
+    NumericType.STRING: Ceiling(10**30 - 1, "text of digits"),
 }
 
 CROSSING = Ceiling(INT32_MAX, "2^31")

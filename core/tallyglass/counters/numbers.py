@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -58,6 +59,29 @@ def as_number(value: Any) -> Number:
     return int(value)
 
 
+_DIGITS = re.compile(r"(\d{1,30})\D*\Z")
+
+
+def read_number(raw: Any, *, text: bool = False) -> tuple[Number, NumericType] | None:
+    """The number in a decoded value and the type it is stored as; with ``text`` also the last digits of a text.
+
+    None where there is none.
+    """
+    kind = numeric_type(raw)
+    if kind is not None:
+        return as_number(raw), kind
+    if text and isinstance(raw, str):
+        found = _DIGITS.search(raw[-200:])
+        return (int(found[1]), NumericType.STRING) if found else None
+    return None
+
+
+def padded_digits(raw: object) -> int | None:
+    """How many digits a text that ends in zero-padded digits has room for; None for any other value."""
+    found = _DIGITS.search(raw[-200:]) if isinstance(raw, str) else None
+    return len(found[1]) if found and found[1].startswith("0") else None
+
+
 def is_stalled(value: Number, kind: NumericType) -> bool:
     """Whether an increment by one leaves the stored number as it is, or is refused by the server."""
     if isinstance(value, float) and not math.isfinite(value):
@@ -66,4 +90,4 @@ def is_stalled(value: Number, kind: NumericType) -> bool:
         return abs(value) >= DOUBLE_STALL
     if kind is NumericType.DECIMAL:
         return abs(value) >= DECIMAL_STALL
-    return value >= INT64_MAX
+    return kind is not NumericType.STRING and value >= INT64_MAX

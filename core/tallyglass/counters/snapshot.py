@@ -24,6 +24,23 @@ class NumericType(StrEnum):
     INT64 = "int64"
     DOUBLE = "double"
     DECIMAL = "decimal"
+    STRING = "string"
+    """Digits at the end of a text, such as ``INV-000123``."""
+
+
+class Grade(StrEnum):
+    """How sure it is that a number hands out ids. Only the first two may alarm."""
+
+    CERTAIN = "certain"
+    """Named in the configuration, or its values were found again as ids in documents inserted just after."""
+    LIKELY = "likely"
+    """The shape and the name of a known library, or fewer values found again."""
+    POSSIBLE = "possible"
+    """By its name alone: nobody was seen to use the ids."""
+    OPEN = "open"
+    """It only rises, and its values are found nowhere: hits, versions, logins."""
+    UNLIKELY = "unlikely"
+    """It falls, has fractions, or expires: stock, balances, rate limits."""
 
 
 class Flag(StrEnum):
@@ -49,7 +66,7 @@ FLAG_HELP = {
     Flag.FIRST_FULL: "At least one document of the pool is full.",
     Flag.EMPTY: "Every document of the pool is full.",
     Flag.FULL: "The ceiling is reached: no id is left.",
-    Flag.GUESS: "Recognised by its shape alone, in a collection of no known library.",
+    Flag.GUESS: "Recognised by its name and shape alone: nobody was seen to use its values as ids. It never alarms.",
 }
 
 
@@ -65,6 +82,8 @@ class Ceiling:
 class Forecast:
     """When a counter reaches a ceiling. Dates are None where the history cannot carry one; ``note`` says why.
 
+    ``naive`` is given where it is too early for a band: the date if the mean rate so far goes on.
+
     ``early``, ``likely`` and ``late`` are the 10th, 50th and 90th percentile. ``rate`` is ids a second over whole
     cycles (the basis of the dates), ``basis`` names the span it was taken over ("7 days"). ``spread`` is late
     over early as a factor of remaining time, given also where no date is. ``far`` means beyond the year 9999
@@ -74,6 +93,7 @@ class Forecast:
     early: datetime | None = None
     likely: datetime | None = None
     late: datetime | None = None
+    naive: datetime | None = None
     rate: float | None = None
     basis: str = ""
     history_seconds: float = 0.0
@@ -99,13 +119,35 @@ class PoolView:
 
 
 @dataclass(frozen=True, slots=True)
+class Members:
+    """Many counters of one kind in one collection, such as one for each tenant, shown as one row.
+
+    ``worst`` are those that end first or have a flag. ``used`` counts them by whole percent of their range used (101
+    numbers); empty where that is not known.
+    """
+
+    count: int
+    worst: tuple[CounterView, ...] = ()
+    used: tuple[int, ...] = ()
+
+    def above(self, share: float) -> int:
+        """How many have used at least this share (0..1) of their range, to whole percents."""
+        return sum(self.used[math.ceil(share * 100 - 1e-9) :])
+
+
+@dataclass(frozen=True, slots=True)
 class CounterView:
     """One counter, or one pool, at one moment.
 
     ``key`` is stable across snapshots. ``value`` is as stored (a pool's: ids handed out). ``used`` is 0..1 of
     start..ceiling. ``rate`` is ids a second lately; ``recent`` the rates of the last samples, oldest first.
     ``drift`` is value minus max(id in ``target``), in ids issued; ``repair`` the mongosh command that mends it.
-    ``crossing`` is the forecast for 2^31, None once it is passed.
+    ``crossing`` is the forecast for 2^31, None once it is passed or where the readers are known to have 64 bits;
+    ``crossing_used`` the share of 0..2^31 that is gone.
+    ``grade`` says how sure it is that the number hands out ids, ``evidence`` why.
+    ``step`` is what is added for each id, below 0 where the counter descends; ``cycles`` says that it starts again on
+    purpose. ``acknowledged`` are the flags that do not alarm; ``rewound_at`` is when the value last went back.
+    ``members`` is there for many counters that are shown as one row.
     ``history`` holds (seconds since 1970, value) points, oldest first, thinned for a graph.
     ``burn`` is the share of the ids handed out that no document of ``target`` has: never used, or deleted since.
     ``confidence`` is 1 where the collection's name and the document's shape are those of a known library.
@@ -139,14 +181,28 @@ class CounterView:
     confidence: float = 1.0
     pool: PoolView | None = None
     at: datetime | None = None
+    grade: Grade = Grade.CERTAIN
+    evidence: str = ""
+    step: int = 1
+    cycles: bool = False
+    crossing_used: float | None = None
+    acknowledged: tuple[Flag, ...] = ()
+    rewound_at: datetime | None = None
+    members: Members | None = None
+
+    @property
+    def may_alarm(self) -> bool:
+        """Whether it is sure enough to wake somebody up."""
+        return self.grade in (Grade.CERTAIN, Grade.LIKELY)
 
     @property
     def left(self) -> int | None:
         """Ids that can still be handed out; None without a ceiling, or where the value is not a finite number."""
         if self.ceiling is None or not math.isfinite(self.value):
             return None
-        issued = int(self.value) - (1 if self.semantics is Semantics.NEXT and self.pool is None else 0)
-        return max(0, self.ceiling.value - issued)
+        direction = -1 if self.step < 0 else 1
+        issued = int(self.value) - (direction if self.semantics is Semantics.NEXT and self.pool is None else 0)
+        return max(0, (self.ceiling.value - issued) * direction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +217,19 @@ class CounterTrouble:
 
 @dataclass(frozen=True, slots=True)
 class CountersSnapshot:
-    """All counters at one moment, most urgent first; what could not be read; what is still being looked for."""
+    """All counters at one moment, most urgent first; what could not be read; what is still being looked for.
+
+    ``discovering``: not all of the ``collections_seen`` were looked at, only ``collections_looked`` of them.
+    ``collections_unread`` exist and could not be read. ``unmatched`` says which rules of the configuration fit nothing.
+    ``oplog_seconds`` is how far back the oplog reaches, None where that is unknown.
+    """
 
     at: datetime
     counters: tuple[CounterView, ...]
     troubles: tuple[CounterTrouble, ...] = ()
     discovering: bool = False
     collections_seen: int = 0
+    collections_looked: int = 0
+    collections_unread: int = 0
+    unmatched: tuple[str, ...] = ()
+    oplog_seconds: float | None = None

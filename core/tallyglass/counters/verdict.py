@@ -1,20 +1,35 @@
-"""One line and one number for monitoring systems, in the manner of Nagios plugins."""
+"""What a look at the counters means for a monitoring system: a level, one line, and perfdata (Monitoring Plugins)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag
+from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, Forecast, Members
 from tallyglass.text import clean
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
-_WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
-_CRITICAL_FLAGS = (Flag.STALLED, Flag.FULL, Flag.EMPTY, Flag.BEHIND, Flag.REWOUND, Flag.RESET)
+LEVEL_NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_SEVERITY = {OK: 0, UNKNOWN: 1, WARNING: 2, CRITICAL: 3}
+_CRITICAL_FLAGS = (Flag.STALLED, Flag.FULL, Flag.EMPTY, Flag.BEHIND)
+_REWIND_FLAGS = (Flag.REWOUND, Flag.RESET)
 _WARNING_FLAGS = (Flag.DOUBLE,)
 _MOST_NAMED = 5
-_MOST_PERFDATA = 200
+
+NAIVE_MARGIN = 3.5
+"""The true end comes earlier than the naive date divided by this one time in ten (docs/forecasting.md)."""
+
+_LEAST_CHANGES = 10
+_FEW_CHANGES = 3
+_SHORT_HISTORY = 2 * 3600.0
+_IDLE_SEEN = 3600.0
+_HALF_USED = 0.5
+_REWIND_CRITICAL = timedelta(days=7)
+_REWIND_WARNING = timedelta(days=30)
+_DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,62 +44,172 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """``level`` is the exit code: 0 ok, 1 warning, 2 critical, 3 unknown. ``line`` is the output with perfdata."""
+    """``level`` is the exit code: 0 ok, 1 warning, 2 critical, 3 unknown. ``line`` is the output with perfdata.
+
+    ``details`` has one line for each counter with a level above OK, and one for each note, the worst first.
+    """
 
     level: int
     line: str
+    details: tuple[str, ...] = ()
 
 
-def judge(snapshot: CountersSnapshot, thresholds: Thresholds = Thresholds()) -> CheckResult:
-    """The worst that the counters say. Without a counter, or with one that could not be read, "ok" is unknown."""
-    graded = [(*grade(counter, thresholds, snapshot.at), counter) for counter in snapshot.counters]
-    level = max((level for level, _, _ in graded), default=OK)
-    if level == OK and (not graded or not all(trouble.partial for trouble in snapshot.troubles)):
+def check_counters(
+    snapshot: CountersSnapshot, thresholds: Thresholds = Thresholds(), *, guesses: bool = False
+) -> CheckResult:
+    """The worst that the counters say; UNKNOWN where the look was not complete. ``guesses`` lets guesses count too."""
+    rows = [counter for counter in snapshot.counters if guesses or counter.may_alarm]
+    every = [*rows, *(member for counter in rows if counter.members for member in counter.members.worst)]
+    graded = [(*grade(counter, thresholds, snapshot.at, guesses=guesses), counter) for counter in every]
+    gaps = incomplete(snapshot, counted=bool(rows))
+    level = max((level for level, _, _ in graded), key=_SEVERITY.__getitem__, default=OK)
+    if gaps and level == OK:
         level = UNKNOWN
-    bad = sorted((row for row in graded if row[0] > OK), key=lambda row: -row[0])
-    if bad:
-        parts = [f"{_name(counter)}: {why}" for _, why, counter in bad[:_MOST_NAMED]]
-        if len(bad) > _MOST_NAMED:
-            parts.append(f"and {len(bad) - _MOST_NAMED} more")
-    else:
-        parts = [f"{len(graded)} counter{'s' * (len(graded) > 1)}" if graded else "no counters found"]
-    if snapshot.troubles:
-        parts.append(f"{len(snapshot.troubles)} not readable: {_plain(snapshot.troubles[0].title)}")
-    perfdata = " ".join(
-        _perfdata((row[2] for row in [*bad, *(row for row in graded if row[0] == OK)]), thresholds, snapshot.at)
-    )
-    return CheckResult(level, f"COUNTERS {_WORDS[level]} - {'; '.join(parts)}" + (f" | {perfdata}" if perfdata else ""))
+    bad = sorted((row for row in graded if row[0] != OK), key=lambda row: -_SEVERITY[row[0]])
+    parts = [f"{name_of(counter)}: {why}" for _, why, counter in bad[:_MOST_NAMED]]
+    if len(bad) > _MOST_NAMED:
+        parts.append(f"and {len(bad) - _MOST_NAMED} more")
+    if not bad and rows:
+        parts.append(f"{_count(rows):,} counter{'s' * (_count(rows) > 1)}")
+    parts += gaps
+    notes = list(_notes(snapshot, rows, guesses=guesses))
+    text = clean("; ".join([*parts, *notes]), 4_000).replace("|", "/")
+    perfdata = " ".join(_perfdata(rows, thresholds, snapshot.at))
+    details = [f"{LEVEL_NAMES[level]} {name_of(counter)}: {why}" for level, why, counter in bad]
+    details += [f"note: {_plain(trouble.title)}" for trouble in snapshot.troubles]
+    line = f"COUNTERS {LEVEL_NAMES[level]} - {text}" + (f" | {perfdata}" if perfdata else "")
+    return CheckResult(level, line, tuple(details))
 
 
-def grade(counter: CounterView, thresholds: Thresholds, now: datetime) -> tuple[int, str]:
-    """The level of one counter and the reason in a few words."""
-    reasons: list[tuple[int, str]] = []
-    for flag in counter.flags:
-        if flag in _CRITICAL_FLAGS:
-            reasons.append((CRITICAL, flag.value))
-        elif flag in _WARNING_FLAGS:
-            reasons.append((WARNING, flag.value))
-    if counter.used is not None:
-        text = f"{_share(counter.used)} used"
-        if counter.used >= thresholds.crit_used:
-            reasons.append((CRITICAL, text))
-        elif counter.used >= thresholds.warn_used:
-            reasons.append((WARNING, text))
-    days = days_left(counter, now)
-    if days is not None:
-        text = f"may end in {_span(days)}"
-        if days <= thresholds.crit_days:
-            reasons.append((CRITICAL, text))
-        elif days <= thresholds.warn_days:
-            reasons.append((WARNING, text))
+def incomplete(snapshot: CountersSnapshot, *, counted: bool = True) -> list[str]:
+    """Why the look does not cover everything, in a few words each; empty where it does."""
+    gaps: list[str] = []
+    if snapshot.discovering:
+        looked, total = snapshot.collections_looked, snapshot.collections_seen
+        gaps.append(f"{looked:,} of {total:,} collections looked at")
+    elif not counted:
+        gaps.append("no counters found")
+    hidden = [trouble for trouble in snapshot.troubles if not trouble.partial]
+    if hidden:
+        gaps.append(f"{len(hidden)} not readable: {_plain(hidden[0].title)}")
+    return gaps
+
+
+def _notes(snapshot: CountersSnapshot, rows: Sequence[CounterView], *, guesses: bool) -> Iterator[str]:
+    """What is worth a word and alarms nobody."""
+    young = sum(is_young(counter) for counter in rows)
+    if young:
+        yield f"{young:,} counter{'s' * (young > 1)} too young to date"
+    unsure = sum(not counter.may_alarm for counter in snapshot.counters)
+    if unsure and not guesses:
+        yield f"{unsure:,} guess{'es' * (unsure > 1)} not counted (--guesses)"
+    acknowledged = sum(len(counter.acknowledged) for counter in rows)
+    if acknowledged:
+        yield f"{acknowledged:,} flag{'s' * (acknowledged > 1)} acknowledged"
+    for trouble in snapshot.troubles:
+        if trouble.partial:
+            yield _plain(trouble.title)
+            return
+
+
+def _count(rows: Sequence[CounterView]) -> int:
+    return sum(counter.members.count if counter.members else 1 for counter in rows)
+
+
+def grade(counter: CounterView, thresholds: Thresholds, now: datetime, *, guesses: bool = False) -> tuple[int, str]:
+    """The level of one counter, and the reason in a few words."""
+    if not (guesses or counter.may_alarm):
+        return OK, ""
+    reasons = [*_of_flags(counter, now), *_of_use(counter, thresholds), *_of_time(counter, thresholds, now)]
     if not reasons:
         return OK, ""
-    worst = max(level for level, _ in reasons)
+    worst = max((level for level, _ in reasons), key=_SEVERITY.__getitem__)
     return worst, ", ".join(text for level, text in reasons if level == worst)
 
 
-def _span(days: float) -> str:
-    """Days; below two of them hours, below two of those minutes."""
+def _of_flags(counter: CounterView, now: datetime) -> Iterator[tuple[int, str]]:
+    for flag in counter.flags if counter.members is None else ():
+        if flag in counter.acknowledged:
+            continue
+        if flag in _CRITICAL_FLAGS:
+            yield CRITICAL, flag.value
+        elif flag in _REWIND_FLAGS:
+            age = now - counter.rewound_at if counter.rewound_at else timedelta(0)
+            if age <= _REWIND_WARNING:
+                yield (CRITICAL if age <= _REWIND_CRITICAL else WARNING), flag.value
+        elif flag in _WARNING_FLAGS:
+            yield WARNING, flag.value
+
+
+def _of_use(counter: CounterView, thresholds: Thresholds) -> Iterator[tuple[int, str]]:
+    if counter.cycles:
+        return
+    if counter.members is not None:
+        yield from _of_members(counter.members, thresholds)
+        return
+    if counter.used is not None and counter.used >= thresholds.warn_used:
+        critical = counter.used >= thresholds.crit_used
+        yield (CRITICAL if critical else WARNING), f"{_share(counter.used)} used"
+    # Only a program that reads the ids could fail at 2^31, and nobody named one: a warning, never more.
+    if counter.crossing_used is not None and counter.crossing_used >= thresholds.warn_used:
+        yield WARNING, f"{_share(counter.crossing_used)} of 2^31 used"
+
+
+def _of_members(members: Members, thresholds: Thresholds) -> Iterator[tuple[int, str]]:
+    for level, share in ((CRITICAL, thresholds.crit_used), (WARNING, thresholds.warn_used)):
+        count = members.above(share) if members.used else 0
+        if count:
+            yield level, f"{count:,} of {members.count:,} have {share:.0%} used"
+            return
+
+
+def _of_time(counter: CounterView, thresholds: Thresholds, now: datetime) -> Iterator[tuple[int, str]]:
+    if counter.cycles:
+        return
+    yield from _of_forecast(counter, counter.forecast, thresholds, now)
+    if counter.crossing is not None:
+        days = _days_until(counter.crossing.early, now)
+        if days is None and counter.crossing.naive and counter.crossing.steps >= _LEAST_CHANGES:
+            naive = _days_until(counter.crossing.naive, now)
+            days = None if naive is None else naive / NAIVE_MARGIN
+        if days is not None and days <= thresholds.warn_days:
+            yield WARNING, f"may pass 2^31 in {span(days)}"
+
+
+def _of_forecast(
+    counter: CounterView, forecast: Forecast, thresholds: Thresholds, now: datetime
+) -> Iterator[tuple[int, str]]:
+    days = _days_until(forecast.early, now)
+    if days is not None:
+        if days <= thresholds.warn_days:
+            yield (CRITICAL if days <= thresholds.crit_days else WARNING), f"may end in {span(days)}"
+        return
+    naive = _days_until(forecast.naive, now)
+    seen = span(forecast.history_seconds / _DAY_SECONDS)
+    if naive is not None and forecast.steps >= _LEAST_CHANGES:
+        perhaps = naive / NAIVE_MARGIN
+        if perhaps <= thresholds.warn_days:
+            text = f"too early for a band ({seen} seen); at this rate full in {span(naive)}, perhaps {span(perhaps)}"
+            sure = forecast.history_seconds >= _SHORT_HISTORY or naive <= thresholds.crit_days
+            yield (CRITICAL if sure and perhaps <= thresholds.crit_days else WARNING), text
+    elif naive is not None and forecast.steps >= _FEW_CHANGES and naive <= thresholds.crit_days:
+        yield WARNING, f"too early for a band ({forecast.steps} changes seen); at this rate full in {span(naive)}"
+    elif is_young(counter) and counter.used is not None and counter.used > _HALF_USED:
+        yield UNKNOWN, f"{_share(counter.used)} used and too young to date"
+
+
+def is_young(counter: CounterView) -> bool:
+    """Whether too little was seen of a counter to say anything about its end."""
+    forecast = counter.forecast
+    if forecast.early is not None or forecast.likely is not None or counter.members is not None:
+        return False
+    if forecast.far:
+        return not forecast.rate and forecast.history_seconds < _IDLE_SEEN
+    return forecast.steps < _LEAST_CHANGES
+
+
+def span(days: float) -> str:
+    """A length of time: days; below two of them hours, below two of those minutes."""
     if days >= 2:
         return f"{days:.1f} days"
     minutes = round(days * 1440)
@@ -100,32 +225,56 @@ def _share(used: float) -> str:
 
 def days_left(counter: CounterView, now: datetime) -> float | None:
     """Days until the early end of the band; None where there is no date."""
-    early = counter.forecast.early
-    return None if early is None else max(0.0, (early - now).total_seconds() / 86_400)
+    return _days_until(counter.forecast.early, now)
 
 
-def _name(counter: CounterView) -> str:
+def _days_until(moment: datetime | None, now: datetime) -> float | None:
+    return None if moment is None else max(0.0, (moment - now).total_seconds() / _DAY_SECONDS)
+
+
+def name_of(counter: CounterView) -> str:
+    """Namespace and id, on one line."""
     return _plain(f"{counter.ns} {counter.id}" if counter.id else counter.ns)
 
 
 def _plain(text: str) -> str:
     # A pipe begins perfdata.
-    return clean(text, 120).replace("|", "/")
+    return clean(text, 200).replace("|", "/")
 
 
-def _label(text: str) -> str:
-    # A label stands in single quotes; a quote in it is doubled, an equals sign is not allowed.
-    return "'" + _plain(text).replace("'", "''").replace("=", ":") + "'"
+def labels(counters: Sequence[CounterView]) -> list[str]:
+    """A name for each counter that no other has, the same in every run.
+
+    Where two share namespace and id, both get their field; where that is not enough, a part of a hash of their key.
+    """
+    names = [_stable_name(counter).replace("=", ":") for counter in counters]
+    for suffix in (lambda counter: f"#{_plain(counter.field).replace('=', ':')}", _fingerprint):
+        often = Counter(names)
+        names = [
+            f"{name}{suffix(counter)}" if often[name] > 1 else name
+            for name, counter in zip(names, counters, strict=True)
+        ]
+    return names
 
 
-def _perfdata(counters: Iterable[CounterView], limits: Thresholds, now: datetime) -> Iterable[str]:
-    for number, counter in enumerate(counters):
-        if number >= _MOST_PERFDATA:
-            return
-        name = _name(counter)
+def _stable_name(counter: CounterView) -> str:
+    """The name without how many counters a row stands for."""
+    return name_of(counter) if counter.members is None else _plain(f"{counter.ns} * {counter.field}")
+
+
+def _fingerprint(counter: CounterView) -> str:
+    return f"#{hashlib.sha256(counter.key.encode()).hexdigest()[:8]}"
+
+
+def _quoted(label: str) -> str:
+    return "'" + label.replace("'", "''") + "'"
+
+
+def _perfdata(counters: Sequence[CounterView], limits: Thresholds, now: datetime) -> Iterable[str]:
+    for name, counter in sorted(zip(labels(counters), counters, strict=True), key=lambda row: row[0]):
         if counter.used is not None:
             bounds = f"{limits.warn_used * 100:g};{limits.crit_used * 100:g};0;100"
-            yield f"{_label(name)}={counter.used * 100:.4f}%;{bounds}"
+            yield f"{_quoted(name)}={counter.used * 100:.4f}%;{bounds}"
         days = days_left(counter, now)
         if days is not None:
-            yield f"{_label(name + ' days')}={days:.2f};{limits.warn_days:g}:;{limits.crit_days:g}:"
+            yield f"{_quoted(name + ' days')}={days:.2f};{limits.warn_days:g}:;{limits.crit_days:g}:"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,12 @@ from tallyglass.counters.snapshot import (
     CounterView,
     Flag,
     Forecast,
+    Grade,
+    Members,
     NumericType,
     Semantics,
 )
-from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, judge
+from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, check_counters
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
@@ -183,7 +186,7 @@ def counter(key: str = "a", **fields: Any) -> CounterView:
     known: dict[str, Any] = {
         "key": key, "ns": "shop.counters", "id": key, "field": "seq", "shape": "manual", "library": "", "value": 5,
         "type": INT64, "semantics": Semantics.LAST, "start": 0, "ceiling": Ceiling(100, "MAX_VALUE"), "used": 0.05,
-        "rate": 1.0, "forecast": Forecast(),
+        "rate": 1.0, "forecast": Forecast(far=True, history_seconds=7200.0),
     }  # fmt: skip
     return CounterView(**(known | fields))
 
@@ -205,12 +208,12 @@ def ends_in(days: float) -> Forecast:
         ([counter(forecast=ends_in(91))], OK, ""),
         ([counter(flags=(Flag.DOUBLE,))], WARNING, "DOUBLE"),
         ([counter(flags=(Flag.BEHIND,))], CRITICAL, "BEHIND"),
-        ([counter(flags=(Flag.GUESS,))], OK, ""),
+        ([counter(used=0.99, flags=(Flag.GUESS,), grade=Grade.POSSIBLE)], UNKNOWN, "1 guess not counted"),
         ([], UNKNOWN, "no counters found"),
     ],
 )
 def test_verdict(counters: list[CounterView], level: int, words: str) -> None:
-    verdict = judge(CountersSnapshot(NOW, tuple(counters)))
+    verdict = check_counters(CountersSnapshot(NOW, tuple(counters)))
     assert verdict.level == level
     assert words in verdict.line
     assert "\n" not in verdict.line
@@ -218,7 +221,7 @@ def test_verdict(counters: list[CounterView], level: int, words: str) -> None:
 
 def test_verdict_has_perfdata_and_its_own_thresholds() -> None:
     row = counter("it's|a=b", used=0.5, forecast=ends_in(10))
-    verdict = judge(CountersSnapshot(NOW, (row,)), Thresholds(0.4, 0.6, 5, 2))
+    verdict = check_counters(CountersSnapshot(NOW, (row,)), Thresholds(0.4, 0.6, 5, 2))
     assert verdict.level == WARNING
     text, _, perfdata = verdict.line.partition(" | ")
     assert "|" not in text + perfdata
@@ -227,10 +230,10 @@ def test_verdict_has_perfdata_and_its_own_thresholds() -> None:
 
 def test_verdict_is_unknown_where_something_could_not_be_read() -> None:
     trouble = CounterTrouble("hr.counters", "This user may not run find on hr.counters.")
-    assert judge(CountersSnapshot(NOW, (counter(),), (trouble,))).level == UNKNOWN
-    assert judge(CountersSnapshot(NOW, (counter(used=0.95),), (trouble,))).level == CRITICAL
+    assert check_counters(CountersSnapshot(NOW, (counter(),), (trouble,))).level == UNKNOWN
+    assert check_counters(CountersSnapshot(NOW, (counter(used=0.95),), (trouble,))).level == CRITICAL
     partial = CounterTrouble("hr.people", "Whether its counter is behind is not known.", partial=True)
-    assert judge(CountersSnapshot(NOW, (counter(),), (partial,))).level == OK
+    assert check_counters(CountersSnapshot(NOW, (counter(),), (partial,))).level == OK
 
 
 @pytest.mark.parametrize(
@@ -276,3 +279,111 @@ def test_a_whole_file() -> None:
 def test_a_missing_file_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="There is no file"):
         load_config(tmp_path / "none.toml")
+
+
+def test_verdict_is_unknown_where_the_search_is_not_complete() -> None:
+    partly = CountersSnapshot(NOW, (counter(),), discovering=True, collections_seen=4_502, collections_looked=1_168)
+    result = check_counters(partly)
+    assert (result.level, "1,168 of 4,502 collections looked at" in result.line) == (UNKNOWN, True)
+    assert check_counters(replace(partly, counters=(counter(used=0.95),))).level == CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("days", "steps", "seen", "level"),
+    [
+        # A naive date that lies 3.5 times as far as a threshold is inside it; with little history it only warns.
+        (100, 10, 3_600, WARNING),
+        (100, 10, 3 * 3_600, CRITICAL),
+        (20, 10, 600, CRITICAL),
+        (310, 10, 3 * 3_600, WARNING),
+        (400, 10, 3 * 3_600, OK),
+        (0.01, 5, 600, WARNING),
+        (0.01, 2, 600, OK),
+    ],
+)
+def test_too_early_for_a_band_is_no_silence(days: float, steps: int, seen: float, level: int) -> None:
+    young = Forecast(naive=NOW + timedelta(days=days), rate=1.0, steps=steps, history_seconds=seen)
+    result = check_counters(CountersSnapshot(NOW, (counter(forecast=young),)))
+    assert result.level == level
+    assert ("at this rate full in" in result.line) == (level != OK)
+
+
+def test_a_young_counter_above_half_is_unknown() -> None:
+    for used, level in ((0.4, OK), (0.6, UNKNOWN)):
+        result = check_counters(CountersSnapshot(NOW, (counter(used=used, forecast=Forecast(steps=3)),)))
+        assert (result.level, "too young to date" in result.line) == (level, True)
+
+
+def test_2_31_warns_and_is_never_critical() -> None:
+    near = Forecast(early=NOW + timedelta(days=1), likely=NOW + timedelta(days=2), late=NOW + timedelta(days=3))
+    result = check_counters(CountersSnapshot(NOW, (counter(crossing=near, crossing_used=0.99),)))
+    assert (result.level, "99.0% of 2^31 used, may pass 2^31 in 24.0 hours" in result.line) == (WARNING, True)
+
+
+def test_a_rewind_fades_and_an_acknowledged_flag_is_silent() -> None:
+    for days, level in ((1, CRITICAL), (8, WARNING), (31, OK)):
+        row = counter(flags=(Flag.RESET,), rewound_at=NOW - timedelta(days=days))
+        assert check_counters(CountersSnapshot(NOW, (row,))).level == level
+    row = counter(flags=(Flag.RESET, Flag.BEHIND), acknowledged=(Flag.RESET, Flag.BEHIND))
+    result = check_counters(CountersSnapshot(NOW, (row,)))
+    assert (result.level, "2 flags acknowledged" in result.line) == (OK, True)
+
+
+def test_a_guess_alarms_only_when_asked() -> None:
+    row = counter(used=0.99, grade=Grade.POSSIBLE, flags=(Flag.GUESS,))
+    assert check_counters(CountersSnapshot(NOW, (counter("b"), row))).level == OK
+    assert check_counters(CountersSnapshot(NOW, (counter("b"), row)), guesses=True).level == CRITICAL
+
+
+def test_perfdata_labels_are_unique_stable_and_all_there() -> None:
+    rows = [counter(f"k{n}", id="same", field=f"f{n % 2}", used=0.5) for n in range(4)]
+    rows += [counter(f"c{n:03}", used=0.5) for n in range(300)]
+    lines = [check_counters(CountersSnapshot(NOW, tuple(order))).line for order in (rows, rows[::-1])]
+    assert lines[0] == lines[1]
+    found = re.findall(r"'((?:[^']|'')*)'=", lines[0])
+    assert len(found) == len(set(found)) == 304
+
+
+def test_members_are_one_row_and_the_worst_are_named() -> None:
+    used = (0,) * 92 + (3,) + (0,) * 8
+    members = Members(50_000, (counter("tenant 7", used=0.92),), used)
+    result = check_counters(CountersSnapshot(NOW, (counter("*", used=0.92, members=members),)))
+    assert result.level == CRITICAL
+    assert "3 of 50,000 have 90% used" in result.line
+    assert "shop.counters tenant 7: 92.0% used" in result.line
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[counter]]\ncollection = 'a.b'\nmin = 1", "min is the end of a descending counter"),
+        ("[[counter]]\ncollection = 'a.b'\nstep = 0", "step must not be 0"),
+        ("[[counter]]\ncollection = 'a.b'\ncycle = true", "needs max"),
+        ("[[counter]]\ncollection = 'a.b'\nmax = 9\ncycle = true\nresets = 'yearly'", "exclude each other"),
+        ("[[counter]]\ncollection = 'a.b'\nresets = 'weekly'", "resets must be"),
+        ("include = ['shop']", "list of patterns"),
+        ("[[acknowledge]]\ncounter = 'a.b c'\nflags = ['RESET']", "until must be a date"),
+        ("[[acknowledge]]\ncounter = 'a.b c'\nflags = ['RED']\nuntil = 2027-01-31", "is not a flag"),
+    ],
+)
+def test_a_rule_that_cannot_work_is_an_error(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "counters.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_config(path)
+    assert words in str(caught.value)
+
+
+def test_wildcards_and_acknowledgements_of_a_file() -> None:
+    config = parse_config(
+        {
+            "include": ["shop_*.*"], "exclude": ["*.audit*"],
+            "counter": [{"collection": "shop_*.serials", "field": "n"}],
+            "acknowledge": [{"counter": "shop_eu.* orders", "flags": ["RESET"], "until": (NOW + timedelta(1)).date()}],
+        }
+    )  # fmt: skip
+    assert [config.allows(Namespace("shop_eu", name)) for name in ("a", "audit_log")] == [True, False]
+    assert not config.allows(Namespace("hr", "a"))
+    assert len(config.rules_for(Namespace("shop_eu", "serials"))) == 1
+    assert config.acknowledged("shop_eu.counters orders", NOW) == (Flag.RESET,)
+    assert config.acknowledged("shop_eu.counters orders", NOW + timedelta(2)) == ()

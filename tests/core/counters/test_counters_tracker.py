@@ -223,12 +223,12 @@ def test_store_keeps_thins_and_is_private(tmp_path: Path) -> None:
     store.close()
     assert path.stat().st_mode & 0o077 == 0
     store = SampleStore(path)
-    found = store.load("here")
+    found = store.load("here", ["a", "b"])
     assert found["a"][-1] == Past(T0, 10**18, INT64)
     assert found["b"] == [Past(T0, 1.5, DOUBLE)]
     assert 2 * day / 300 + 12 * 24 <= len(found["a"]) <= 2 * day / 300 + 12 * 24 + 6 * 4 + 4
     assert found["a"][0].at >= T0 - 20 * day
-    assert store.load("elsewhere") == {}
+    assert store.load("elsewhere", ["a"]) == {}
     store.close()
 
 
@@ -257,7 +257,7 @@ def test_store_says_what_is_wrong_with_a_file(tmp_path: Path, connections: list[
     path.write_bytes(b"not a database" * 100)
     store = SampleStore(path)
     with pytest.raises(InputError, match="cannot be used") as caught:
-        store.load("here")
+        store.load("here", ["a", "b"])
     assert len(connections) == 1
     assert_closed(connections)
     assert "--no-history" in caught.value.advice
@@ -291,5 +291,52 @@ def test_a_store_that_is_closed_opens_no_file(tmp_path: Path, connections: list[
     store = SampleStore(tmp_path / "counters.sqlite")
     store.close()
     with pytest.raises(InputError, match="closed"):
-        store.load("here")
+        store.load("here", ["a", "b"])
     assert not connections
+
+
+def test_a_counter_above_2_53_that_rises_is_not_rewound() -> None:
+    shop = Shop()
+    for n in range(42):
+        (view,) = shop.look(T0 + n, {"_id": "a", "seq": Int64(10**18 + 20 + n)})
+    assert (view.flags, shop.tracker().series.steps, view.rate) == ((), 41, pytest.approx(1.0))
+
+
+def test_a_counter_that_only_falls_by_one_descends() -> None:
+    shop = Shop()
+    for n in range(8):
+        (view,) = shop.look(T0 + n, {"_id": "a", "seq": 500 - n})
+    assert (view.flags, view.step, view.left) == ((), -1, 493)
+    assert view.ceiling is not None
+    assert (view.ceiling.value, view.ceiling.reason) == (0, "0 (it descends)")
+
+
+def test_a_reset_at_new_year_is_on_purpose_and_in_summer_is_not() -> None:
+    for moment, flags in ((1_798_761_600.0, ()), (T0, (Flag.RESET,))):
+        shop = Shop()
+        shop.look(moment - 60, {"_id": "a", "seq": 9_000})
+        (view,) = shop.look(moment + 60, {"_id": "a", "seq": 1})
+        assert (view.flags, view.cycles) == (flags, not flags)
+
+
+def test_a_counter_that_went_back_from_the_same_number_twice_cycles() -> None:
+    shop = Shop()
+    values = [998, 999, 1, 2, 998, 999, 1]
+    views = [shop.look(T0 + 60 * n, {"_id": "a", "seq": value})[0] for n, value in enumerate(values)]
+    assert [view.flags for view in views[2:4]] == [(Flag.RESET,)] * 2
+    assert (views[-1].flags, views[-1].cycles) == ((), True)
+
+
+def test_many_tenants_are_one_row_with_the_worst_under_it() -> None:
+    shop = Shop()
+    rows = [{"_id": f"tenant {n}", "seq": n} for n in range(1_000)]
+    (view,) = shop.look(T0, *rows)
+    assert view.members is not None
+    assert (view.members.count, view.value) == (1_000, 499_500)
+    assert "tenant 999" in {member.id for member in view.members.worst}
+    rows[17] = {"_id": "tenant 17", "seq": 3}
+    (view,) = shop.look(T0 + 1, *rows[:-1])
+    assert view.members is not None
+    assert view.members.count == 999
+    (fallen,) = [member for member in view.members.worst if member.flags]
+    assert (fallen.id, fallen.flags, fallen.value) == ("tenant 17", (Flag.REWOUND,), 3)

@@ -10,7 +10,7 @@ import click
 from tallyglass.connection.secret import scrub
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.text import clean
-from tallyglass_tui.cli.counters import config_option, history_option, look_once
+from tallyglass_tui.cli.counters import config_option, guesses_option, history_option, look_once
 from tallyglass_tui.cli.headless import tell
 from tallyglass_tui.cli.options import Given, connection_options
 from tallyglass_tui.cli.outermost import UNKNOWN, usage_words
@@ -46,9 +46,10 @@ def _share(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
         number = float(text.removesuffix("%"))
     except ValueError:
         number = -1.0
-    number = number / 100 if text.endswith("%") else number
+    # As Monitoring Plugins have it: -w 75 is 75 percent.
+    number = number / 100 if text.endswith("%") or number > 1 else number
     if not 0 <= number <= 1:
-        raise click.BadParameter("Write a share, such as 0.75 or 75%.", ctx, parameter)
+        raise click.BadParameter("Write a share, such as 0.75, 75 or 75%.", ctx, parameter)
     return number
 
 
@@ -59,13 +60,15 @@ _days = click.FloatRange(min=0)
 @connection_options()
 @config_option
 @history_option
-@click.option("--warn-used", callback=_share, default="75%", show_default=True, metavar="SHARE")
-@click.option("--crit-used", callback=_share, default="90%", show_default=True, metavar="SHARE")
+@click.option("-w", "--warn-used", callback=_share, default="75%", show_default=True, metavar="SHARE")
+@click.option("-c", "--crit-used", callback=_share, default="90%", show_default=True, metavar="SHARE")
 @click.option("--warn-days", type=_days, default=90.0, show_default=True, metavar="DAYS")
 @click.option("--crit-days", type=_days, default=30.0, show_default=True, metavar="DAYS")
+@guesses_option
 @click.option(
-    "--timeout", "seconds", type=click.FloatRange(min=0.1), default=30.0, show_default=True, metavar="SECONDS"
+    "-t", "--timeout", "seconds", type=click.FloatRange(min=0.1), default=30.0, show_default=True, metavar="SECONDS"
 )
+@click.option("-v", "--verbose", count=True, help="One more line for each counter that is not OK, and each note.")
 def command(
     given: Given,
     config: Path | None,
@@ -74,13 +77,15 @@ def command(
     crit_used: float,
     warn_days: float,
     crit_days: float,
+    guesses: bool,
     seconds: float,
+    verbose: int,
 ) -> int:
     """One line with perfdata; exit 0 ok, 1 warning, 2 critical, 3 unknown.
 
     A counter warns by the share of its range that is used, and by the days until it may run out.
     """
-    from tallyglass.counters.verdict import Thresholds, judge
+    from tallyglass.counters.verdict import Thresholds, check_counters
 
     if warn_used > crit_used or warn_days < crit_days:
         raise InputError(
@@ -88,6 +93,8 @@ def command(
             "Give a --warn-used below --crit-used, and a --warn-days above --crit-days.",
         )
     snapshot = look_once(given, config, seconds, history=not no_history)
-    verdict = judge(snapshot, Thresholds(warn_used, crit_used, warn_days, crit_days))
-    tell(clean(verdict.line, 16_000))
-    return int(verdict.level)
+    result = check_counters(snapshot, Thresholds(warn_used, crit_used, warn_days, crit_days), guesses=guesses)
+    tell(clean(result.line, len(result.line)))
+    for line in result.details if verbose else ():
+        tell(clean(line))
+    return result.level

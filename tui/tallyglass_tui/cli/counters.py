@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallyglass.errors import PrivilegeError
+from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.moment import iso
-from tallyglass_tui.cli.headless import as_json, ask, table, tell, timeout_option
+from tallyglass_tui.cli.headless import ask, table, tell, timeout_option, write_json
 from tallyglass_tui.cli.options import Given, connection_options, profile_of
 from tallyglass_tui.cli.outermost import warn
 
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tallyglass.counters.follow.watch import WatchSettings
-    from tallyglass.counters.snapshot import CountersSnapshot, CounterView
+    from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Members
+
+_SEARCH_SHARE = 0.6
+"""Of the time given: the rest is for reading the counters themselves."""
+
+_SHOWN_MEMBERS = 5
+_JSON_EXACT = 2**53
 
 config_option = click.option(
     "--config", metavar="FILE", type=click.Path(path_type=Path), help="Definitions of counters and ceilings (TOML)."
@@ -28,38 +35,54 @@ history_option = click.option(
 )
 
 
+guesses_option = click.option("--guesses", is_flag=True, help="Count guesses too: numbers known by their name alone.")
+
+
 @click.command()
 @connection_options()
 @config_option
 @history_option
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@guesses_option
 @timeout_option
-def command(given: Given, config: Path | None, no_history: bool, wants_json: bool, seconds: float) -> None:
+def command(
+    given: Given, config: Path | None, no_history: bool, wants_json: bool, guesses: bool, seconds: float
+) -> None:
     """Show every sequence counter once: value, share of its range used, rate, and when it runs out."""
     snapshot = look_once(given, config, seconds, history=not no_history)
     if snapshot.discovering:
-        warn(
-            f"only {snapshot.collections_seen} collections were looked through in the time; there may be more counters."
-        )
+        looked = f"{snapshot.collections_looked:,} of {snapshot.collections_seen:,} collections"
+        warn(f"only {looked} were looked at in the time; there may be more counters. Try a longer --timeout.")
     for trouble in snapshot.troubles:
         warn(f"{trouble.ns}: {trouble.title} {trouble.advice}".rstrip())
+    listed = [counter for counter in snapshot.counters if guesses or counter.may_alarm]
+    unsure = len(snapshot.counters) - len(listed)
     if wants_json:
-        tell(as_json([_facts(counter) for counter in snapshot.counters], indent=2))
-    elif snapshot.counters:
-        tell(as_table(snapshot))
+        write_json(counter_facts(counter) for counter in (snapshot.counters if guesses else listed))
+    elif listed:
+        tell(as_table(replace(snapshot, counters=tuple(listed))))
     else:
-        warn(f"no counter was found in {snapshot.collections_seen} collections.")
+        warn(f"no counter was found in {snapshot.collections_seen:,} collections.")
+    if unsure and not wants_json:
+        warn(f"{unsure:,} number{'s' * (unsure > 1)} may be counters by name alone; --guesses shows them.")
 
 
 def look_once(given: Given, config: Path | None, seconds: float, *, history: bool) -> CountersSnapshot:
     """One bounded look with forecasts, on the deployment that is meant.
 
-    Raises PrivilegeError where the user sees no collection at all: no counter is then no answer.
+    Raises PrivilegeError where the user sees no collection at all: no counter is then no answer. Raises InputError
+    where a rule of the configuration fits nothing.
     """
     from tallyglass.counters.follow.watch import look
 
-    settings = watch_settings(given, config, history=history)
+    settings = replace(watch_settings(given, config, history=history), search_seconds=seconds * _SEARCH_SHARE)
     snapshot = ask(given, lambda gateway: look(gateway, settings), seconds)
+    if snapshot.unmatched:
+        more = f" ({len(snapshot.unmatched) - 1} more like it)" if len(snapshot.unmatched) > 1 else ""
+        raise InputError(
+            f"The configuration does not fit this deployment: {snapshot.unmatched[0]}{more}",
+            "Correct or remove it: a rule that does nothing would be silence.",
+        )
     if not snapshot.counters and not snapshot.collections_seen:
         raise PrivilegeError("This user may see no collection.", "tallyglass doctor names the role for it.")
     return snapshot
@@ -86,10 +109,9 @@ def as_table(snapshot: CountersSnapshot) -> str:
     """The counters as a table with its header."""
     from tallyglass_tui.format import count, rate, share, time_left
 
-    rows = [("NAMESPACE", "ID", "VALUE", "USED", "RATE", "LEFT", "FLAGS")]
-    rows += [
-        (
-            counter.ns,
+    def row(counter: CounterView, indent: str = "") -> tuple[str, ...]:
+        return (
+            f"{indent}{counter.ns}",
             counter.id,
             count(counter.value),
             share(counter.used),
@@ -97,19 +119,25 @@ def as_table(snapshot: CountersSnapshot) -> str:
             time_left(counter.forecast, snapshot.at),
             " ".join(flag.value for flag in counter.flags),
         )
-        for counter in snapshot.counters
-    ]
+
+    rows: list[tuple[str, ...]] = [("NAMESPACE", "ID", "VALUE", "USED", "RATE", "LEFT", "FLAGS")]
+    for counter in snapshot.counters:
+        rows.append(row(counter))
+        rows += [row(member, "  ") for member in (counter.members.worst[:_SHOWN_MEMBERS] if counter.members else ())]
     return table(rows, right=frozenset({2, 3, 4}))
 
 
-def _facts(counter: CounterView) -> dict[str, Any]:
-    forecast = counter.forecast
+def counter_facts(counter: CounterView) -> dict[str, Any]:
+    """One counter as a JSON object. ``exact`` repeats a value that readers of JSON may round, as a text."""
+    forecast, crossing = counter.forecast, counter.crossing
+    large = isinstance(counter.value, int) and abs(counter.value) > _JSON_EXACT
     return {
         "ns": counter.ns,
         "id": counter.id,
         "field": counter.field,
         "shape": counter.shape,
         "value": counter.value,
+        **({"exact": str(counter.value)} if large else {}),
         "type": counter.type,
         "semantics": counter.semantics,
         "start": counter.start,
@@ -120,6 +148,7 @@ def _facts(counter: CounterView) -> dict[str, Any]:
         "p10": _day(forecast.early),
         "p50": _day(forecast.likely),
         "p90": _day(forecast.late),
+        "naive": _day(forecast.naive),
         "far": forecast.far,
         "note": forecast.note,
         "history_seconds": forecast.history_seconds,
@@ -128,7 +157,27 @@ def _facts(counter: CounterView) -> dict[str, Any]:
         "target": counter.target,
         "repair": counter.repair,
         "flags": list(counter.flags),
+        "acknowledged": list(counter.acknowledged),
+        "grade": counter.grade,
+        "evidence": counter.evidence,
+        "step": counter.step,
+        "cycles": counter.cycles,
+        "rewound_at": _day(counter.rewound_at),
+        "crossing": None
+        if crossing is None
+        else {
+            "used": counter.crossing_used,
+            "p10": _day(crossing.early),
+            "p50": _day(crossing.likely),
+            "p90": _day(crossing.late),
+            "naive": _day(crossing.naive),
+        },
+        **({"members": _members(counter.members)} if counter.members else {}),
     }
+
+
+def _members(members: Members) -> dict[str, Any]:
+    return {"count": members.count, "worst": [counter_facts(member) for member in members.worst]}
 
 
 def _day(moment: datetime | None) -> str | None:

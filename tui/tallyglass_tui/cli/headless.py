@@ -7,7 +7,7 @@ import contextlib
 import json
 import math
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -123,9 +123,18 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def write_json(rows: Iterable[Any]) -> None:
+    """A JSON array to stdout, one element after the other, whatever their number."""
+    opened = False
+    for row in rows:
+        sys.stdout.write(("," if opened else "[") + "\n  " + as_json(row, indent=2).replace("\n", "\n  "))
+        opened = True
+    sys.stdout.write("\n]\n" if opened else "[]\n")
+
+
 def tell(text: str) -> None:
     """One line of data, or several, to stdout, with nothing in it that acts on a terminal."""
-    sys.stdout.write(clean_block(text, 10_000_000) + "\n")
+    sys.stdout.write(clean_block(text, max(len(text), 1)) + "\n")
 
 
 def table(rows: Sequence[tuple[str, ...]], *, right: frozenset[int] = frozenset()) -> str:

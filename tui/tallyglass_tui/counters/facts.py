@@ -14,6 +14,7 @@ from tallyglass_tui.widgets.line_view import Piece
 
 _LABEL = 11
 _FIRST_NAME = 26
+_SHOWN_MEMBERS = 10
 Line = list[Piece]
 
 _LEVEL_WORDS = {CRITICAL: (" urgent ", "text--bad"), WARNING: (" soon ", "text--warn")}
@@ -28,6 +29,8 @@ def _lines(counter: CounterView, now: datetime, width: int, plain: bool) -> Iter
     word, style = _LEVEL_WORDS.get(level(counter, now), ("", ""))
     yield [(f" {name(counter)[: width - 12]}", "text--title"), ("  ", ""), (word, style)]
     yield from _fact("kind", _kind(counter), width)
+    if counter.evidence:
+        yield from _fact("evidence", f"{counter.grade.value}: {counter.evidence}", width)
     yield from _fact("value", _value(counter), width)
     ceiling = f"{fmt.count(counter.ceiling.value)}: {counter.ceiling.reason}" if counter.ceiling else "none is known"
     yield from _fact("ceiling", ceiling, width)
@@ -43,6 +46,14 @@ def _lines(counter: CounterView, now: datetime, width: int, plain: bool) -> Iter
         yield from _fact("2^31", ends(counter.crossing, now), width)
     if counter.drift is not None:
         yield from _fact("drift", _drift(counter), width)
+    if counter.members is not None:
+        yield from _fact("members", f"{fmt.count(counter.members.count)} counters; those that end first:", width)
+        for member in counter.members.worst[:_SHOWN_MEMBERS]:
+            flags = "".join(f" {flag.value}" for flag in member.flags)
+            text = (
+                f"{member.id}: {fmt.count(member.value)}, {fmt.share(member.used)} used, {ends(member.forecast, now)}"
+            )
+            yield from _fact("", text + flags, width)
     for flag in counter.flags:
         yield from _fact(flag.value.lower(), FLAG_HELP.get(flag, ""), width, "text--warn")
     for note in counter.notes:
@@ -70,15 +81,21 @@ def _value(counter: CounterView) -> str:
 
 def ends(forecast: Forecast, now: datetime) -> str:
     """When it ends: the early, likely and late date, or why there is none."""
+    if forecast.naive is not None:
+        return f"{_lower(forecast.note)} At this rate {fmt.day(forecast.naive)} (no band)"
     if forecast.likely is None:
         note = forecast.note or ("not within this age" if forecast.far else "too early to say")
-        return f"{note[0].lower()}{note[1:]}".rstrip(".")
+        return _lower(note).rstrip(".")
     if _is_there(forecast, now):
         return "already there"
     return (
         f"in {fmt.time_left(forecast, now)}: likely {fmt.day(forecast.likely)}, "
         f"from {fmt.day(forecast.early)} to {fmt.day(forecast.late)} (80%). {forecast.note}"
     ).rstrip()
+
+
+def _lower(note: str) -> str:
+    return f"{note[:1].lower()}{note[1:]}"
 
 
 def _is_there(forecast: Forecast, now: datetime) -> bool:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from sys import intern
 
+from tallyglass.counters.follow.group import GROUP_ABOVE, Group
 from tallyglass.counters.follow.pools import PoolSpan, as_pool
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import Past, pool_levels
-from tallyglass.counters.numbers import as_number, numeric_type
+from tallyglass.counters.numbers import as_number, numeric_type, padded_digits, read_number
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.config import IdField, Rule
 from tallyglass.counters.recognise.discovery import MOST_READ, CounterPlace
+from tallyglass.counters.recognise.finding import Finding
 from tallyglass.counters.recognise.guess import Signature, guess, signature_of
 from tallyglass.counters.recognise.identity import Identity, apply_rule, counter_key, document_key, id_text, label_of
 from tallyglass.counters.recognise.libraries import recognise
-from tallyglass.counters.recognise.shapes import Match, Shape, ValueKind, dig
-from tallyglass.counters.snapshot import NumericType, Semantics
+from tallyglass.counters.recognise.shapes import Match, Shape, ValueKind, dig, expand
+from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
 from tallyglass.text import clean_name
 
@@ -32,6 +34,7 @@ class FoundCounters:
 
 
 _MOST_SIGNATURES = 256
+_DOUBTED_AFTER = 20
 # A batch is decoded in one go, which holds the loop.
 _BATCH = 1_000
 
@@ -40,21 +43,40 @@ Row = tuple[Hashable, FoundCounters, Document]
 
 @dataclass(slots=True)
 class CounterCollection:
-    """One collection that holds counters. ``trackers`` are those to show, pools first."""
+    """One collection that holds counters. ``trackers`` are those to show, pools and groups first.
+
+    ``findings`` is what its use says about the numbers in it, by path. ``matched`` holds the numbers of the rules that
+    fit something here.
+    """
 
     place: CounterPlace
     rules: tuple[Rule, ...] = ()
     found: dict[Hashable, FoundCounters] = field(default_factory=dict)
     pools: dict[tuple[str, str], Tracker] = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)
     trackers: list[Tracker] = field(default_factory=list)
     truncated: bool = False
     has_past: bool = False
+    findings: dict[str, Finding] = field(default_factory=dict)
+    matched: set[int] = field(default_factory=set)
     _signatures: dict[Signature, tuple[Match, ...]] = field(default_factory=dict)
 
     @property
     def ns_text(self) -> str:
         """The namespace, safe to show."""
         return clean_name(str(self.place.ns))
+
+    def learn(self, findings: Mapping[str, Finding]) -> None:
+        """Take over what the use of the collection says about its numbers; what differs is looked at again."""
+        before = self.findings
+        self.findings = dict(findings)
+        if all(path in before and before[path].says() == found.says() for path, found in findings.items()):
+            return
+        self._signatures.clear()
+        self.found.clear()
+        self.groups.clear()
+        self.pools.clear()
+        self.has_past = False
 
     async def read(self, gateway: Gateway, at: float, pacer: Pacer) -> None:
         """Read all counter documents with one query, as of ``at``, and bring the trackers up to date."""
@@ -64,16 +86,32 @@ class CounterCollection:
     async def take(self, rows: AsyncIterator[Document], at: float, pacer: Pacer) -> None:
         """Bring the trackers up to date with these documents."""
         documents: dict[Hashable, Document] = {}
+        waiting: dict[str, list[Hashable]] = {}
+        count = 0
+        for group in self.groups.values():
+            group.begin(at)
         async for row in rows:
+            count += 1
             key = document_key(row.get("_id"))
-            documents[key] = row
-            if key not in self.found:
-                self.found[key] = self._recognise(row)
+            if not self._take_member(key, row):
+                documents[key] = row
+                found = self.found.get(key)
+                if found is None:
+                    found = self.found[key] = self._recognise(row)
+                if self._may_be_grouped(row, found):
+                    self._gather(key, found, waiting, documents, at)
             await pacer.rest()
-        self.truncated = len(documents) >= MOST_READ
-        for gone in [key for key in self.found if key not in documents]:
-            del self.found[gone]
+        self.truncated = count >= MOST_READ
+        for removed in [key for key in self.found if key not in documents]:
+            del self.found[removed]
         trackers = [tracker async for tracker in self._pool_trackers(documents, at, pacer)]
+        for path, group in list(self.groups.items()):
+            group.finish(self._follower(path))
+            if len(group):
+                trackers.append(group.tracker)
+            else:
+                del self.groups[path]
+            await pacer.rest()
         for key, row in documents.items():
             found = self.found[key]
             if found.matches:
@@ -93,27 +131,160 @@ class CounterCollection:
             found = self.found.get(key)
             for tracker in found.trackers if found else ():
                 tracker.add_past(by_path.get(tracker.identity.path, []))
+            for path, group in self.groups.items():
+                if key in group.followed:
+                    group.followed[key].add_past(by_path.get(path, []))
         for (path, _), tracker in self.pools.items():
             points = {key: by_path[path] for key, by_path in values.items() if path in by_path}
             present = {cell.key: cell.value for cell in tracker.cells}
             levels = pool_levels(points, present, int(tracker.value))
-            pasts = [Past(at, level, tracker.kind) for at, level in levels]
+            pasts = [Past(at, round(level), tracker.kind) for at, level in levels]
             tracker.add_past(pasts, steps=sum(len(rows) for rows in points.values()))
+
+    async def follow_active(self, gateway: Gateway, values: Mapping[Hashable, Mapping[str, list[Past]]]) -> None:
+        """Follow those members of groups one by one whose value moved in the past."""
+        for path, group in self.groups.items():
+            active = [key for key, by_path in values.items() if path in by_path]
+            for key in group.unfollowed(active):
+                # A key that is not the id itself is its BSON: those members wait until they move.
+                if isinstance(key, bytes):
+                    continue
+                row = await gateway.find_one(self.place.ns, {"_id": key})
+                if row is not None:
+                    group.add_followed(key, row, self._follower(path))
+
+    def all_trackers(self) -> Iterable[Tracker]:
+        """Those to show, and the members of groups that are followed one by one."""
+        yield from self.trackers
+        for group in self.groups.values():
+            yield from group.followed.values()
+
+    def _take_member(self, key: Hashable, row: Document) -> bool:
+        """Whether the document belongs to groups alone, which have then taken it in."""
+        taken = False
+        for path, group in self.groups.items():
+            if key in group:
+                read = read_number(dig(row, path), text=self._is_text(path))
+                if read is None:
+                    continue
+                group.take(key, row, *read, self._follower(path))
+                taken = True
+        return taken
+
+    def _is_text(self, path: str) -> bool:
+        finding = self.findings.get(path)
+        return finding is not None and finding.text
+
+    def _may_be_grouped(self, row: Document, found: FoundCounters) -> bool:
+        if not found.matches or any(match.bound_key or match.rule_number for match in found.matches):
+            return False
+        return not any(rule.id is not None and rule.wants(row.get("_id")) for rule in self.rules)
+
+    def _gather(
+        self,
+        key: Hashable,
+        found: FoundCounters,
+        waiting: dict[str, list[Hashable]],
+        documents: dict[Hashable, Document],
+        at: float,
+    ) -> None:
+        """Put a document with its like; once there are enough of them they become a group, and leave ``documents``."""
+        for match in found.matches:
+            path = match.path
+            keys = waiting.setdefault(path, [])
+            keys.append(key)
+            if len(keys) <= GROUP_ABOVE and path not in self.groups:
+                continue
+            group = self.groups.get(path)
+            if group is None:
+                row = documents[key]
+                identity = self._group_identity(match, row)
+                if identity is None:
+                    continue
+                group = self.groups[path] = Group(identity, path)
+                group.begin(at)
+            for member in keys:
+                row = documents[member]
+                read = read_number(dig(row, path), text=match.text)
+                if read is not None:
+                    group.take(member, row, *read, self._follower(path))
+            keys.clear()
+        paths = [match.path for match in found.matches]
+        if all(path in self.groups for path in paths):
+            self._drop_grouped(documents, paths)
+
+    def _drop_grouped(self, documents: dict[Hashable, Document], paths: Sequence[str]) -> None:
+        last = next(reversed(documents))
+        members = [last] if last in self.groups[paths[0]] and len(self.groups[paths[0]]) > GROUP_ABOVE + 1 else None
+        for key in members if members is not None else [key for key in documents if key in self.groups[paths[0]]]:
+            found = self.found.get(key)
+            if found is not None and all(match.path in self.groups for match in found.matches):
+                del documents[key]
+                del self.found[key]
+
+    def _group_identity(self, match: Match, row: Document) -> Identity | None:
+        identity = self._identify(row, match, FoundCounters((match,), "*"))
+        if identity is None:
+            return None
+        key = f"{clean_name(str(self.place.ns), 260)}/*/{clean_name(match.path, 120)}"
+        return replace(identity, key=key, doc_id=None, id="*", targets=())
+
+    def _follower(self, path: str) -> _Follower:
+        return _Follower(self, path)
+
+    def follow_member(self, path: str, row: Document) -> Tracker | None:
+        """The tracker of one member of a group, from its document."""
+        found = self._recognise(row)
+        match = next((match for match in found.matches if match.path == path), None)
+        identity = self._identify(row, match, found) if match else None
+        # The largest id of the collection says nothing about one tenant of many.
+        return Tracker(replace(identity, targets=())) if identity else None
 
     def _recognise(self, row: Document) -> FoundCounters:
         name = self.place.ns.collection
-        for rule in self.rules:
-            if rule.field and _is_for(rule, row.get("_id")) and numeric_type(dig(row, rule.field)) is not None:
-                return FoundCounters((Match(_configured_shape(rule.field), rule.field, 1.0),), id_text(row.get("_id")))
-        signature = signature_of(row)
-        matches = self._signatures.get(signature)
-        if matches is None:
-            matches = tuple(recognise(name, row))
-            # What lies within a value, or at a name with a meaning, may differ between documents of one signature.
-            if len(self._signatures) < _MOST_SIGNATURES and not any(_is_deep(value) for value in row.values()):
-                self._signatures[signature] = matches
-        matches = matches or tuple(guess(name, row))
+        matches = self._configured(row)
+        if not matches:
+            signature = signature_of(row)
+            known = self._signatures.get(signature)
+            if known is None:
+                known = tuple(recognise(name, row))
+                # What lies within a value, or at a name with a meaning, may differ between documents of one signature.
+                if len(self._signatures) < _MOST_SIGNATURES and not any(_is_deep(value) for value in row.values()):
+                    self._signatures[signature] = known
+            matches = known or tuple(guess(name, row))
+            matches = self._with_findings(row, matches)
         return FoundCounters(matches, label_of(matches[0].shape, matches[0].path, row) if matches else "")
+
+    def _configured(self, row: Document) -> tuple[Match, ...]:
+        """The numbers that rules name in a document, each path once, by the first rule that does."""
+        matches: dict[str, Match] = {}
+        for rule in self.rules:
+            if not rule.wants(row.get("_id")):
+                continue
+            if rule.field:
+                for path in expand(row, rule.field):
+                    raw = dig(row, path)
+                    if read_number(raw, text=True) is not None:
+                        self.matched.add(rule.number)
+                        shape = _configured_shape(path)
+                        text = numeric_type(raw) is None
+                        matches.setdefault(path, Match(shape, path, 1.0, text=text, rule_number=rule.number))
+            elif rule.hide:
+                self.matched.add(rule.number)
+        return tuple(matches.values())
+
+    def _with_findings(self, row: Document, matches: tuple[Match, ...]) -> tuple[Match, ...]:
+        """The matches with what the use of their paths says, and those that only their use tells of."""
+        name = row.get("_id")
+        kept = [_graded(match, self.findings.get(match.path), name) for match in matches]
+        kept = [match for match in kept if match.grade not in (Grade.OPEN, Grade.UNLIKELY)]
+        named = {match.path for match in matches}
+        for path, finding in self.findings.items():
+            if path in named or finding.excludes(name) or finding.grade not in (Grade.CERTAIN, Grade.LIKELY):
+                continue
+            if read_number(dig(row, path), text=finding.text) is not None:
+                kept.append(_graded(Match(_used_shape(path, finding.semantics), path, 1.0), finding, name))
+        return tuple(kept)
 
     def _observe(self, row: Document, found: FoundCounters, at: float) -> None:
         if found.matches and not found.trackers and not self._is_pooled(found):
@@ -123,20 +294,22 @@ class CounterCollection:
                 if (identity := self._identify(row, match, found)) is not None
             )
         for tracker in found.trackers:
-            raw = dig(row, tracker.identity.path)
-            kind = numeric_type(raw)
-            if kind is not None:
-                tracker.observe(as_number(raw), kind, at)
+            read = read_number(dig(row, tracker.identity.path), text=tracker.identity.text)
+            if read is not None:
+                tracker.observe(*read, at)
 
     def _is_pooled(self, found: FoundCounters) -> bool:
         return any((match.path, match.bound_key) in self.pools for match in found.matches)
 
     def _identify(self, row: Document, match: Match, found: FoundCounters) -> Identity | None:
         ns, shape = self.place.ns, match.shape
-        rule = self._rule_for(row.get("_id"))
+        rule = self._rule_for(row.get("_id"), match)
+        if rule:
+            self.matched.add(rule.number)
         if rule and rule.hide:
             return None
         ns_text = intern(self.ns_text)
+        targets = match.targets or tuple(IdField(Namespace(ns.db, name), path) for name, path in shape.target(row))
         identity = Identity(
             key=counter_key(ns_text, row.get("_id"), match.path),
             ns=ns,
@@ -147,33 +320,49 @@ class CounterCollection:
             field=intern(clean_name(match.path)),
             shape=shape.name,
             library=shape.library,
-            semantics=shape.semantics,
+            semantics=match.semantics or shape.semantics,
             bound=_whole(row.get(match.bound_key)) if match.bound_key else None,
             bound_name=clean_name(match.bound_key) if match.bound_key else "MAX_VALUE",
             start=_whole(row.get(match.start_key)) or 0 if match.start_key else 0,
             consumers=shape.consumers,
+            digits=padded_digits(dig(row, match.path)) if match.text else None,
             confidence=match.confidence,
-            targets=tuple(IdField(Namespace(ns.db, name), path) for name, path in shape.target(row)),
+            targets=targets,
+            step=match.step,
+            block=match.block,
+            text=match.text,
+            grade=match.grade,
+            evidence=match.evidence,
         )
+        if len(found.matches) > 1 and not rule and identity.id in (found.label, id_text(row.get("_id"))):
+            identity = replace(identity, id=f"{identity.id}.{identity.field}")
         return apply_rule(identity, rule) if rule else identity
 
-    def _rule_for(self, identity: object) -> Rule | None:
-        return next((rule for rule in self.rules if _is_for(rule, identity)), None)
+    def _rule_for(self, identity: object, match: Match) -> Rule | None:
+        """The first rule on a document that names the path of the match, or no path."""
+        return next(
+            (
+                rule
+                for rule in self.rules
+                if rule.wants(identity) and (rule.number == match.rule_number if match.rule_number else not rule.field)
+            ),
+            None,
+        )
 
     async def _pool_trackers(
         self, documents: dict[Hashable, Document], at: float, pacer: Pacer
     ) -> AsyncIterator[Tracker]:
-        groups: dict[tuple[str, str], list[Hashable]] = {}
+        by_span: dict[tuple[str, str], list[Hashable]] = {}
         for key, found in self.found.items():
             if len(found.matches) == 1 and found.matches[0].bound_key:
                 match = found.matches[0]
-                groups.setdefault((match.path, match.bound_key), []).append(key)
-        for gone in [group for group in self.pools if group not in groups]:
-            del self.pools[gone]
-        for group, keys in groups.items():
+                by_span.setdefault((match.path, match.bound_key), []).append(key)
+        for removed in [span for span in self.pools if span not in by_span]:
+            del self.pools[removed]
+        for span, keys in by_span.items():
             rows = [(key, self.found[key], documents[key]) for key in keys]
             await pacer.rest()
-            tracker = self._observe_pool(group, rows, at)
+            tracker = self._observe_pool(span, rows, at)
             await pacer.rest()
             if tracker:
                 yield tracker
@@ -190,6 +379,8 @@ class CounterCollection:
         tracker = self.pools.get(group)
         if tracker is None:
             rule = next((rule for rule in self.rules if rule.id is None), None)
+            if rule:
+                self.matched.add(rule.number)
             if rule and rule.hide:
                 return None
             tracker = self.pools[group] = Tracker(self._identify_pool(group, rows[0][1].matches[0], rule))
@@ -214,8 +405,51 @@ class CounterCollection:
             semantics=match.shape.semantics,
             bound_name=clean_name(group[1]),
             confidence=match.confidence,
+            # Documents that share out one id space without a gap are counters by that alone.
+            grade=Grade.LIKELY,
+            evidence="Its documents share out one id space.",
         )
         return apply_rule(identity, rule) if rule else identity
+
+
+@dataclass(frozen=True, slots=True)
+class _Follower:
+    """Makes trackers for members of one group."""
+
+    collection: CounterCollection
+    path: str
+
+    def __call__(self, row: Document) -> Tracker | None:
+        return self.collection.follow_member(self.path, row)
+
+
+def _graded(match: Match, finding: Finding | None, name: object) -> Match:
+    """The match with what its use says. A known library's counter is not dropped because nobody was seen to use it.
+
+    ``name`` is the ``_id`` of its document.
+    """
+    if finding is None:
+        return match
+    grade, evidence = finding.grade, finding.evidence
+    if finding.excludes(name):
+        grade, evidence = Grade.OPEN, "Its values were not found in documents inserted just after."
+    elif grade in (Grade.OPEN, Grade.POSSIBLE) and match.grade is Grade.LIKELY:
+        # Ids may be used elsewhere, or not as numbers: a library's name and shape outweigh that, for a while.
+        doubted = grade is Grade.OPEN and finding.issues >= _DOUBTED_AFTER and not match.shape.anywhere
+        grade, evidence = (Grade.POSSIBLE, evidence) if doubted else (match.grade, match.evidence)
+    own = next((target for document, target in finding.by_document if document == name), None)
+    found = finding.target is not None or own is not None
+    targets = (own,) if own else (finding.target,) if finding.target and finding.whole_target else match.targets
+    return replace(
+        match,
+        grade=grade,
+        evidence=evidence,
+        semantics=finding.semantics if found else match.semantics,
+        targets=targets,
+        step=finding.step if found else match.step,
+        block=finding.block if found else match.block,
+        text=finding.text or match.text,
+    )
 
 
 def _spans(path: str, bound_key: str, rows: Iterable[Row]) -> tuple[list[PoolSpan], list[NumericType]]:
@@ -245,9 +479,10 @@ def _whole(raw: object) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _is_for(rule: Rule, identity: object) -> bool:
-    return rule.id is None or rule.id == identity
-
-
 def _configured_shape(path: str) -> Shape:
     return Shape("configured", "as configured", (), path, {"_id": ValueKind.ANY}, spare_keys=True)
+
+
+def _used_shape(path: str, semantics: Semantics) -> Shape:
+    """The shape of a counter that only its use tells of."""
+    return Shape("used", "by its use", (), path, {"_id": ValueKind.ANY}, spare_keys=True, semantics=semantics)

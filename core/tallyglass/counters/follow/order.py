@@ -9,7 +9,7 @@ from operator import itemgetter
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.snapshot import CounterView
-from tallyglass.counters.verdict import Thresholds, grade
+from tallyglass.counters.verdict import CRITICAL, UNKNOWN, WARNING, Thresholds, grade
 
 Row = tuple[tuple[tuple[int, float, float], str], CounterView, Tracker]
 """How urgent, the view, and whose it is."""
@@ -22,11 +22,19 @@ _THRESHOLDS = Thresholds()
 def urgency(counter: CounterView) -> tuple[int, float, float]:
     """Smaller is more urgent: critical before warning, then the earliest possible end, then the most used."""
     early = counter.forecast.early
+    if counter.members is not None and counter.members.worst:
+        worst = min(urgency(member) for member in counter.members.worst)
+        return min(worst, (-_rank(counter), float("inf"), -(counter.used or 0.0)))
     return (
-        -grade(counter, _THRESHOLDS, datetime.now(UTC))[0],
+        -_rank(counter),
         early.timestamp() if early else float("inf"),
         -(counter.used or 0.0),
     )
+
+
+def _rank(counter: CounterView) -> int:
+    # Unknown is neither a warning nor worse than one.
+    return {WARNING: 2, CRITICAL: 3, UNKNOWN: 1}.get(grade(counter, _THRESHOLDS, datetime.now(UTC))[0], 0)
 
 
 class UrgencyOrder:

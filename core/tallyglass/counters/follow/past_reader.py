@@ -22,11 +22,13 @@ from tallyglass.counters.forecast.series import WEEK
 from tallyglass.counters.history.objectid_samples import read_dated
 from tallyglass.counters.history.oplog_samples import Past, Values, oplog_end, read_oplog
 from tallyglass.counters.history.store import SAVE_SECONDS, SampleStore
+from tallyglass.counters.numbers import Number
 from tallyglass.counters.pacer import Pacer
-from tallyglass.counters.recognise.discovery import is_lost, trouble_of
+from tallyglass.counters.recognise.discovery import LookedAt, is_lost, trouble_of
+from tallyglass.counters.recognise.finding import Finding
 from tallyglass.counters.snapshot import CounterTrouble, Semantics
 from tallyglass.errors import InputError, PrivilegeError, ReadError
-from tallyglass.mongo.gateway import OPLOG, Document, Gateway
+from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
 from tallyglass.text import clean
 
 MOST_SAVED = 5_000
@@ -48,8 +50,7 @@ class PastReader:
         self._oplog = oplog
         self._store: SampleStore | None = None
         self._deployment = ""
-        self._stored: dict[str, list[Past]] = {}
-        self._saved: dict[str, tuple[float, float]] = {}
+        self._saved: dict[str, tuple[float, Number]] = {}
         self._saved_at = 0.0
         self._dated: set[str] = set()
         self._opened = False
@@ -57,20 +58,52 @@ class PastReader:
         self._until: Timestamp | None = None
         self.troubles: dict[str, CounterTrouble] = {}
 
+    async def open(self) -> None:
+        """Open the file of samples and find out which deployment this is, once. Raises for a lost server."""
+        if not self._opened:
+            await self._open()
+
+    async def remembered(self) -> tuple[dict[Namespace, LookedAt], list[Finding]]:
+        """What earlier runs found in each collection, and what they saw of the use of numbers."""
+        if self._store is None:
+            return {}, []
+        try:
+            looked = await asyncio.to_thread(self._store.load_looked, self._deployment)
+            return looked, await asyncio.to_thread(self._store.load_findings, self._deployment)
+        except InputError as error:
+            await self._give_up(error)
+            return {}, []
+
+    async def remember(self, looked: Mapping[Namespace, LookedAt], findings: Iterable[Finding], now: float) -> None:
+        """Keep both for the next run."""
+        try:
+            if self._store is not None and looked:
+                await asyncio.to_thread(self._store.save_looked, self._deployment, looked)
+            if self._store is not None:
+                await asyncio.to_thread(self._store.save_findings, self._deployment, list(findings), now)
+        except InputError as error:
+            await self._give_up(error)
+
+    async def oplog_window(self) -> tuple[Timestamp, Timestamp] | None:
+        """The first and the last timestamp of the oplog; None where there is none, or it may not be read."""
+        await self.open()
+        if not self._oplog:
+            return None
+        try:
+            first, last = await oplog_end(self._gateway, 1), await oplog_end(self._gateway, -1)
+        except (PrivilegeError, ReadError) as error:
+            if is_lost(error):
+                raise
+            self.no_oplog(error)
+            return None
+        return (first, last) if first and last else None
+
     async def mark(self, collections: Iterable[CounterCollection]) -> None:
         """Call this before new collections are read: what the oplog holds by now, their values are sure to contain."""
         if all(collection.has_past for collection in collections):
             return
-        if not self._opened:
-            await self._open()
-        if not self._oplog:
-            return
-        try:
-            self._until = await oplog_end(self._gateway, -1)
-        except (PrivilegeError, ReadError) as error:
-            if is_lost(error):
-                raise
-            self._no_oplog(error)
+        window = await self.oplog_window()
+        self._until = window[1] if window else None
 
     async def fill(self, collections: Sequence[CounterCollection], seconds: float, pacer: Pacer) -> None:
         """Give the counters of new collections what the oplog and earlier runs tell. Raises for a lost server."""
@@ -80,9 +113,12 @@ class PastReader:
         values = await self._read_oplog(new, self._until, seconds, pacer) if self._until else {}
         for collection in new:
             collection.has_past = True
-            collection.add_past(values.get(collection.place.ns, {}))
-            for tracker in collection.trackers:
-                tracker.add_past(self._stored.pop(tracker.identity.key, ()))
+            moved = values.get(collection.place.ns, {})
+            await collection.follow_active(self._gateway, moved)
+            collection.add_past(moved)
+            stored = await self._load([tracker.identity.key for tracker in collection.all_trackers()])
+            for tracker in list(collection.all_trackers()):
+                tracker.add_past(stored.get(tracker.identity.key, ()))
                 await pacer.rest()
 
     async def fill_dated(self, trackers: Iterable[Tracker], largest: Mapping[str, Largest], seconds: float) -> None:
@@ -115,7 +151,7 @@ class PastReader:
         self._saved_at = now
         rows: list[tuple[str, Past]] = []
         for tracker in trackers[:MOST_SAVED]:
-            key, value = tracker.identity.key, float(tracker.value)
+            key, value = tracker.identity.key, tracker.value
             at, before = self._saved.get(key, (float("-inf"), float("nan")))
             if now - at >= (_IDLE_SAVE_SECONDS if value == before else SAVE_SECONDS):
                 rows.append((key, Past(now, tracker.value, tracker.kind)))
@@ -144,10 +180,21 @@ class PastReader:
             return
         try:
             self._store = SampleStore(self._path)
-            self._stored = await asyncio.to_thread(self._store.load, self._deployment)
-            self._saved = {key: (pasts[-1].at, float(pasts[-1].number)) for key, pasts in self._stored.items()}
+            await asyncio.to_thread(self._store.load, self._deployment, ())
         except InputError as error:
             await self._give_up(error)
+
+    async def _load(self, keys: list[str]) -> dict[str, list[Past]]:
+        """The samples of earlier runs."""
+        if self._store is None:
+            return {}
+        try:
+            stored = await asyncio.to_thread(self._store.load, self._deployment, keys)
+        except InputError as error:
+            await self._give_up(error)
+            return {}
+        self._saved |= {key: (pasts[-1].at, pasts[-1].number) for key, pasts in stored.items()}
+        return stored
 
     async def _read_oplog(
         self, new: Sequence[CounterCollection], until: Timestamp, seconds: float, pacer: Pacer
@@ -158,7 +205,7 @@ class PastReader:
         except (PrivilegeError, ReadError) as error:
             if is_lost(error):
                 raise
-            self._no_oplog(error)
+            self.no_oplog(error)
             return {}
         # The oplog is dated by the server's clock, a sample by this one's.
         for by_key in values.values():
@@ -168,16 +215,17 @@ class PastReader:
             await pacer.rest()
         return values
 
-    def _no_oplog(self, error: PrivilegeError | ReadError) -> None:
+    def no_oplog(self, error: PrivilegeError | ReadError) -> None:
+        """Do without the oplog from now on, and say why."""
         self._oplog, self._until = False, None
         self.troubles[str(OPLOG)] = replace(
-            trouble_of(str(OPLOG), error), title=f"The past of counters is not read. {clean(error.title)}"
+            trouble_of(str(OPLOG), error), title=f"The past of counters is not read. {clean(error.title)}", partial=True
         )
 
     async def _give_up(self, error: InputError) -> None:
         await self.close()
         self._store = None
-        self.troubles[_HISTORY] = CounterTrouble("", clean(error.title), clean(error.advice))
+        self.troubles[_HISTORY] = CounterTrouble("", clean(error.title), clean(error.advice), partial=True)
 
 
 async def _identify(gateway: Gateway, hello: Document) -> str:

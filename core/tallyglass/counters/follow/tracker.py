@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from tallyglass.counters.ceiling import CROSSING, ceiling_of
 from tallyglass.counters.follow.pools import Cell, outlook
+from tallyglass.counters.follow.restarts import Fall, purpose_of
 from tallyglass.counters.follow.view import view_of
 from tallyglass.counters.forecast.forecast import NO_HISTORY, forecasts
 from tallyglass.counters.forecast.series import Series
@@ -31,6 +33,8 @@ _EMPTY = Series()
 # Between values of two sources, whose clocks may differ.
 _MARGIN = 60.0
 _INSTANT = 0.001
+_MOST_FALLS = 8
+_DESCENDS_AFTER = 3
 
 
 class Tracker:
@@ -45,8 +49,10 @@ class Tracker:
         "burn",
         "cells",
         "changed_at",
+        "direction",
         "drift",
         "drift_target",
+        "falls",
         "first_at",
         "forecasts",
         "foreseen_at",
@@ -58,9 +64,13 @@ class Tracker:
         "listed_in",
         "notes",
         "placed",
+        "purpose",
         "rate",
+        "readers_64",
         "repair",
         "rewound",
+        "rewound_at",
+        "rose",
         "series",
         "stale_forecast",
         "type_note",
@@ -71,6 +81,11 @@ class Tracker:
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
         self.value: Number = 0
+        self.direction = identity.direction
+        self.falls: list[Fall] = []
+        self.rose = False
+        self.purpose = ""
+        self.readers_64 = False
         self.kind = NumericType.INT64
         self.series = _EMPTY
         self.first_at: float | None = None
@@ -81,6 +96,7 @@ class Tracker:
         self.changed_at: float | None = None
         self.high: Number | None = None
         self.rewound: tuple[Flag, str] | None = None
+        self.rewound_at: float | None = None
         self.type_note = ""
         self.rate: float | None = None
         self.drift: int | None = None
@@ -131,7 +147,9 @@ class Tracker:
         self._begin_series()
         if not len(self.series):
             return
-        first, value = self.series.times[0], self.series.first
+        points = list(points)
+        self._look_for_descent([past.number for past in sorted(points, key=lambda past: past.at)])
+        first, value = self.series.times[0], self.series.first * self.direction
         known = sorted(points, key=lambda past: past.at)
         if first < self.first_at:
             known = [past for past in known if past.at < first - _MARGIN]
@@ -142,17 +160,40 @@ class Tracker:
         for past, following in zip(known, after, strict=True):
             if math.isfinite(past.number):
                 # They are known to lie before the first look, whatever two clocks make of it.
-                kept.append((min(past.at, first - _INSTANT), int(past.number)))
+                kept.append((min(past.at, first - _INSTANT), int(past.number) * self.direction))
             if _family(following.kind) != _family(past.kind):
                 self.type_note = _turned(past.kind, following.kind, following.at)
                 kept.clear()
-            elif following.number < past.number and not self.cells:
+            elif self._is_before(following.number, past.number) and not self.cells:
                 self._went_back(past.number, following.number, following.at)
-            elif self.high is not None and following.number >= self.high:
-                self.high, self.rewound = None, None
+            elif self.high is not None and not self._is_before(following.number, self.high):
+                self._forget_rewind()
         self.series.extend_back(kept, steps)
         self._measure(self.last_at)
         self.stale_forecast, self.foreseen_at, self._view = True, 0.0, None
+
+    def _look_for_descent(self, numbers: Sequence[Number]) -> None:
+        """Turn round when the past only falls, by the same amount each time: the counter descends."""
+        changes = {b - a for a, b in pairwise([*numbers, self.value]) if b != a}
+        if self.direction > 0 and not self.rose and len(changes) == 1 and min(changes) < 0:
+            falls = sum(b != a for a, b in pairwise([*numbers, self.value]))
+            if falls >= _DESCENDS_AFTER:
+                self._turn_round()
+
+    def _turn_round(self) -> None:
+        self.direction = -1
+        self.series, self.high = _EMPTY, None
+        self._forget_rewind()
+        self.falls.clear()
+        self._begin_series()
+        self.foreseen_at, self.stale_forecast, self._view = 0.0, True, None
+
+    def _is_before(self, number: Number, other: Number) -> bool:
+        """Whether a counter has ``number`` before it has ``other``."""
+        return number * self.direction < other * self.direction
+
+    def _forget_rewind(self) -> None:
+        self.high, self.rewound, self.rewound_at = None, None, None
 
     def compare(self, target: IdField, largest: int, burn: float | None) -> None:
         """Take in the largest id in the collection that this counter serves, read before the counter itself was.
@@ -160,6 +201,9 @@ class Tracker:
         ``burn`` is the share of ids without a document, None where that is not known.
         """
         issued = self.issued()
+        if self.identity.block > 1 or self.direction < 0:
+            # The largest id says nothing about a counter of blocks, or one that descends.
+            return
         drift = None if issued is None else int(issued - largest)
         text = clean(f"{target.ns}.{target.field}")
         if (drift, text, burn) == (self.drift, self.drift_target, self.burn):
@@ -177,7 +221,7 @@ class Tracker:
             return
         self._measure(now)
         if self.last_at > self.series.times[-1]:
-            self.series.add(self.last_at, int(self.value))
+            self.series.add(self.last_at, int(self.value) * self.direction)
         self.foresee(now)
 
     def _begin_series(self) -> None:
@@ -185,7 +229,7 @@ class Tracker:
         if self.series is _EMPTY:
             self.series = Series()
             if self.first_at is not None and math.isfinite(self.value):
-                self.series.add(self.first_at, int(self.value))
+                self.series.add(self.first_at, int(self.value) * self.direction)
 
     def _type_changed(self, kind: NumericType, at: float) -> None:
         if _family(kind) != _family(self.kind):
@@ -201,30 +245,50 @@ class Tracker:
         if self.window is None:
             self.window = deque([(self.last_at, self.value)], maxlen=RECENT)
         if math.isfinite(self.value) and (self.series.broken_at is None or self.last_at > self.series.broken_at):
-            self.series.add(self.last_at, int(self.value))
-        if number < self.value and self.identity.confidence <= LOOSE:
+            self.series.add(self.last_at, int(self.value) * self.direction)
+        if self._is_before(number, self.value) and self.identity.confidence <= LOOSE:
             self.is_counter = False
-        elif number < self.value:
+        elif self._is_before(number, self.value):
             self._went_back(self.value, number, at)
-        elif self.high is not None and number >= self.high:
-            self.high, self.rewound = None, None
+        else:
+            self.rose = True
+            if self.high is not None and not self._is_before(number, self.high):
+                self._forget_rewind()
         self.value, self.changed_at = number, at
         self.stale_forecast, self._view = True, None
 
     def _went_back(self, high: Number, number: Number, at: float) -> None:
         """Remember that the value fell from ``high``: until it is there again, ids are handed out a second time."""
-        high = max(high, self.high if self.high is not None else high)
-        start = self.identity.start
-        flag = Flag.RESET if number - start <= 0.01 * (high - start) else Flag.REWOUND
-        self.high = high
-        self.rewound = (flag, f"Went back from {high} to {number} at {iso(from_seconds(round(at)))}.")
+        known, start = self.identity, self.identity.start
+        high = high if self.high is None or self._is_before(self.high, high) else self.high
+        fall = Fall(at, high, number)
+        self.falls = [*self.falls[-_MOST_FALLS:], fall]
         self.window = deque([(at, number)], maxlen=RECENT)
         self.foreseen_at, self._view = 0.0, None
+        self.purpose = purpose_of(self.falls, start, known.cycle, known.resets, known.bound)
+        if self.purpose:
+            self._forget_rewind()
+            return
+        if self._descends():
+            self.value = number
+            self._turn_round()
+            return
+        flag = Flag.RESET if fall.to_start(start) else Flag.REWOUND
+        self.high = high
+        self.rewound = (flag, f"Went back from {high} to {number} at {iso(from_seconds(round(at)))}.")
+        self.rewound_at = at
+
+    def _descends(self) -> bool:
+        """Whether the value only ever fell, each time by the same amount."""
+        if self.rose or self.direction < 0 or len(self.falls) < _DESCENDS_AFTER:
+            return False
+        values = [self.falls[0].high, *(fall.low for fall in self.falls)]
+        return len({b - a for a, b in pairwise(values)}) == 1
 
     def _take(self, number: Number, at: float) -> None:
         self.last_at = at
         if math.isfinite(number) and self.series is not _EMPTY:
-            self.series.add(at, int(number))
+            self.series.add(at, int(number) * self.direction)
         if self.window is not None:
             self.window.append((at, number))
 
@@ -253,9 +317,15 @@ class Tracker:
         if self.cells:
             return Ceiling(sum(cell.capacity for cell in self.cells), f"MAX_VALUE of {len(self.cells):,} documents")
         known = self.identity
-        return ceiling_of(
+        if self.direction < 0:
+            bound = known.bound if known.step < 0 else None
+            return Ceiling(bound or 0, known.bound_name if bound is not None else "0 (it descends)")
+        limit = ceiling_of(
             self.kind, bound=known.bound, bound_name=known.bound_name, consumers=known.consumers, digits=known.digits
         )
+        if known.block > 1 and limit.value != known.bound:
+            return Ceiling(limit.value // known.block, f"{limit.reason}, {known.block:,} ids a block")
+        return limit
 
     def is_due(self, now: float) -> bool:
         """Whether the forecasts ought to be worked out anew: they age the slower the more history they stand on."""
@@ -270,16 +340,29 @@ class Tracker:
             ahead = outlook(self.cells)
             made = forecasts(self.series, (ahead.empty, ahead.first_full, ahead.two_tries), now)
         else:
-            limits = (self.ceiling, CROSSING) if issued < INT32_MAX else (self.ceiling,)
-            made = forecasts(self.series, [limit.value - issued for limit in limits], now)
+            limits = (self.ceiling, CROSSING) if self.may_cross(issued) else (self.ceiling,)
+            made = forecasts(self.series, [(limit.value - issued) * self.direction for limit in limits], now)
         self.forecasts, self.foreseen_at = made, now
         self.stale_forecast, self._view = False, None
+
+    def may_cross(self, issued: Number) -> bool:
+        """Whether a reader that keeps ids in 32 bits could still fail: not where the ids are known to be 64-bit."""
+        known = self.identity
+        return (
+            issued < INT32_MAX
+            and not (self.cells or self.readers_64 or known.consumers or self.direction < 0)
+            and self.ceiling.value > INT32_MAX
+        )
 
     def issued(self) -> Number | None:
         """The last id that was handed out; of a pool how many. None where that is not finite."""
         if not math.isfinite(self.value):
             return None
-        return self.value - (1 if self.identity.semantics is Semantics.NEXT and not self.cells else 0)
+        return self.value - (self.direction if self.identity.semantics is Semantics.NEXT and not self.cells else 0)
+
+    def forget_view(self) -> None:
+        """Make the next view anew."""
+        self._view = None
 
     def view(self) -> CounterView:
         """The frozen view; the same object as long as nothing changed."""

@@ -13,7 +13,7 @@ from tallyglass.counters.forecast.forecast import NO_HISTORY
 from tallyglass.counters.forecast.series import Series
 from tallyglass.counters.numbers import INT32_MAX, Number, is_stalled
 from tallyglass.counters.recognise.identity import Identity
-from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, NumericType, PoolView
+from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, Grade, NumericType, PoolView
 from tallyglass.moment import from_seconds
 
 _GRAPH_POINTS = 240
@@ -33,6 +33,9 @@ class Followed(Protocol):
     drift_target: str
     repair: str
     burn: float | None
+    direction: int
+    purpose: str
+    rewound_at: float | None
     notes: tuple[str, ...]
     type_note: str
     rewound: tuple[Flag, str] | None
@@ -48,13 +51,20 @@ class Followed(Protocol):
         """The last id that was handed out; of a pool how many."""
         ...
 
+    def may_cross(self, issued: Number) -> bool:
+        """Whether a reader that keeps ids in 32 bits could still fail."""
+        ...
+
 
 def view_of(tracker: Followed) -> CounterView:
     """The frozen view of a counter as it is followed."""
     known, ceiling = tracker.identity, tracker.ceiling
     issued = tracker.issued()
-    span = ceiling.value - known.start
-    used = None if issued is None or span <= 0 else min(1.0, max(0.0, (issued - known.start) / span))
+    span = (ceiling.value - known.start) * tracker.direction
+    used = None
+    if issued is not None and span > 0:
+        used = min(1.0, max(0.0, (issued - known.start) * tracker.direction / span))
+    crosses = issued is not None and tracker.may_cross(issued)
     pool = _pool(tracker) if tracker.cells else None
     return CounterView(
         key=known.key,
@@ -71,7 +81,8 @@ def view_of(tracker: Followed) -> CounterView:
         used=used,
         rate=tracker.rate,
         forecast=tracker.forecasts[0],
-        crossing=_crossing(tracker, issued),
+        crossing=_crossing(tracker) if crosses else None,
+        crossing_used=max(0.0, issued / INT32_MAX) if crosses and issued is not None else None,
         drift=tracker.drift,
         target=tracker.drift_target,
         repair=tracker.repair,
@@ -79,16 +90,26 @@ def view_of(tracker: Followed) -> CounterView:
         flags=_flags(tracker, ceiling, issued, pool),
         notes=_notes(tracker),
         recent=_recent(tracker),
-        history=tracker.series.for_graph(_GRAPH_POINTS) if len(tracker.series) > 1 else (),
+        history=_history(tracker),
+        grade=known.grade,
+        evidence=known.evidence,
+        step=known.step if known.step * tracker.direction > 0 else tracker.direction,
+        cycles=bool(tracker.purpose or known.cycle or known.resets),
+        rewound_at=None if tracker.rewound_at is None else from_seconds(tracker.rewound_at),
         confidence=known.confidence,
         pool=pool,
         at=None if tracker.changed_at is None else from_seconds(tracker.changed_at),
     )
 
 
-def _crossing(tracker: Followed, issued: Number | None) -> Forecast | None:
-    if tracker.cells or issued is None or issued >= INT32_MAX:
-        return None
+def _history(tracker: Followed) -> tuple[tuple[float, float], ...]:
+    if len(tracker.series) < 2:
+        return ()
+    points = tracker.series.for_graph(_GRAPH_POINTS)
+    return points if tracker.direction > 0 else tuple((at, -value) for at, value in points)
+
+
+def _crossing(tracker: Followed) -> Forecast:
     return tracker.forecasts[1] if len(tracker.forecasts) > 1 else NO_HISTORY
 
 
@@ -96,7 +117,7 @@ def _flags(tracker: Followed, ceiling: Ceiling, issued: Number | None, pool: Poo
     flags: list[Flag] = []
     if not pool and is_stalled(tracker.value, tracker.kind):
         flags.append(Flag.STALLED)
-    if issued is not None and issued >= ceiling.value:
+    if issued is not None and (issued - ceiling.value) * tracker.direction >= 0:
         flags.append(Flag.EMPTY if pool else Flag.FULL)
     if tracker.drift is not None and tracker.drift < 0:
         flags.append(Flag.BEHIND)
@@ -106,13 +127,13 @@ def _flags(tracker: Followed, ceiling: Ceiling, issued: Number | None, pool: Poo
         flags.append(Flag.DOUBLE)
     if pool and 0 < pool.full < pool.documents:
         flags.append(Flag.FIRST_FULL)
-    if tracker.identity.confidence < 1:
+    if tracker.identity.grade is Grade.POSSIBLE:
         flags.append(Flag.GUESS)
     return tuple(flags)
 
 
 def _notes(tracker: Followed) -> tuple[str, ...]:
-    notes = [tracker.type_note, tracker.rewound[1] if tracker.rewound else "", *tracker.notes]
+    notes = [tracker.type_note, tracker.rewound[1] if tracker.rewound else tracker.purpose, *tracker.notes]
     if isinstance(tracker.value, float) and not tracker.cells:
         notes.append("Not a whole number." if math.isfinite(tracker.value) else "Not a finite number.")
     return tuple(note for note in notes if note)
@@ -122,7 +143,9 @@ def _recent(tracker: Followed) -> tuple[float, ...]:
     if tracker.window is None:
         return ()
     points = list(tracker.window)
-    return tuple(max(0.0, (b[1] - a[1]) / (b[0] - a[0])) for a, b in pairwise(points) if b[0] > a[0])
+    return tuple(
+        max(0.0, (b[1] - a[1]) * tracker.direction / (b[0] - a[0])) for a, b in pairwise(points) if b[0] > a[0]
+    )
 
 
 def _pool(tracker: Followed) -> PoolView:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from operator import itemgetter
 from pathlib import Path
 
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.drift import DriftCheck
 from tallyglass.counters.follow.garbage import LEAVE_ALONE, GarbagePolicy
-from tallyglass.counters.follow.order import UrgencyOrder
+from tallyglass.counters.follow.group import GroupTracker
+from tallyglass.counters.follow.order import Row, UrgencyOrder
 from tallyglass.counters.follow.past_reader import MOST_SAVED, PastReader
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.config import CountersConfig
 from tallyglass.counters.recognise.discovery import MOST_READ, Discovery, is_lost, trouble_of
-from tallyglass.counters.snapshot import CountersSnapshot, CounterTrouble
+from tallyglass.counters.recognise.finding import Finding, combined
+from tallyglass.counters.recognise.use import findings as findings_of
+from tallyglass.counters.recognise.use_reader import UseReader
+from tallyglass.counters.snapshot import CountersSnapshot, CounterTrouble, CounterView, Grade
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.moment import from_seconds
 from tallyglass.mongo.gateway import Gateway, Namespace
@@ -32,6 +37,8 @@ _FIRST_SECONDS = 3.0
 _PAST_SECONDS = 1.0
 _DRIFT_SECONDS = 0.3
 _LATER_SECONDS = 0.5
+_USE_SECONDS, _USE_SHARE = 3.0, 0.4
+_USE_AGAIN_SECONDS = 600.0
 _FORECAST_SECONDS = 0.25
 _LONGEST_PAUSE = 10.0
 _MANY_COLLECTIONS = 8
@@ -43,6 +50,8 @@ _SETTLED_AT_ONCE = 2_000
 class WatchSettings:
     """How counters are watched. ``history_path`` is the file that keeps samples across runs; None keeps none.
 
+    ``search_seconds`` is how long one :func:`look` may search for collections and read the oplog.
+
     ``oplog_history`` lets the past be read from the oplog. ``garbage`` is what this process does about its garbage
     collector while many counters are followed.
     """
@@ -51,6 +60,7 @@ class WatchSettings:
     config: CountersConfig | None = None
     history_path: Path | None = None
     oplog_history: bool = True
+    search_seconds: float = 15.0
     garbage: GarbagePolicy = LEAVE_ALONE
 
 
@@ -58,7 +68,7 @@ async def look(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> C
     """One bounded look at all counters, with forecasts. Raises ConnectError or ReadError where no server answers."""
     watcher = Watcher(gateway, settings)
     try:
-        snapshot = await watcher.refresh(_FIRST_SECONDS)
+        snapshot = await watcher.refresh(settings.search_seconds)
         # A counter is compared with an id that was read before it: that takes a second look.
         if await watcher.check_drift(_FIRST_SECONDS / 2):
             snapshot = await watcher.refresh(_LATER_SECONDS)
@@ -99,6 +109,12 @@ class Watcher:
         self._gateway = gateway
         self._config = settings.config or CountersConfig()
         self._discovery = Discovery(gateway, self._config)
+        self._findings: dict[Namespace, dict[str, Finding]] = {}
+        self._use_read_at: float | None = None
+        self._oplog_seconds: float | None = None
+        self._recalled = False
+        self._left_alone: dict[Namespace, bool] = {}
+        self._kept: list[Finding] = []
         self._collections: dict[Namespace, CounterCollection] = {}
         self._order = UrgencyOrder()
         self._settled = 0
@@ -111,11 +127,63 @@ class Watcher:
 
     async def refresh(self, seconds: float) -> CountersSnapshot:
         """Look once more; ``seconds`` is how long the search for collections may take. Raises for a lost server."""
+        await self._recall()
         await self._discovery.advance(seconds)
+        await self._read_use(min(_USE_SECONDS, seconds * _USE_SHARE))
         self._follow_places()
         new = sum(not collection.found for collection in self._collections.values())
         with self._garbage.building() if new >= _MANY_COLLECTIONS else nullcontext():
             return await self._look()
+
+    async def _recall(self) -> None:
+        """Take over what earlier runs found, once."""
+        if self._recalled:
+            return
+        await self._past.open()
+        looked, findings = await self._past.remembered()
+        self._discovery.recall(looked)
+        for finding in findings:
+            self._findings.setdefault(finding.ns, {})[finding.path] = finding
+        self._recalled = True
+
+    async def _read_use(self, seconds: float) -> None:
+        """See in the oplog which numbers are used as ids, now and then. Collections of such numbers are followed."""
+        due = self._use_read_at is None or time.monotonic() - self._use_read_at >= _USE_AGAIN_SECONDS
+        window = await self._past.oplog_window() if due else None
+        if due:
+            self._use_read_at = time.monotonic()
+        if window is None:
+            await self._follow_findings()
+            return
+        self._oplog_seconds = float(window[1].time - window[0].time)
+        try:
+            evidence = await UseReader(self._gateway, Pacer()).read(*window, seconds)
+        except (PrivilegeError, ReadError) as error:
+            if is_lost(error):
+                raise
+            self._past.no_oplog(error)
+            return
+        for finding in await asyncio.to_thread(findings_of, evidence):
+            known = self._findings.setdefault(finding.ns, {})
+            known[finding.path] = combined(known.get(finding.path), finding)
+        await self._follow_findings()
+
+    async def _follow_findings(self) -> None:
+        for ns, by_path in self._findings.items():
+            if ns not in self._discovery.seen or ns in self._discovery.places or ns in self._left_alone:
+                continue
+            if not any(finding.grade in (Grade.CERTAIN, Grade.LIKELY) for finding in by_path.values()):
+                continue
+            try:
+                too_many = await self._gateway.estimate(ns) > MOST_READ
+                if too_many or await self._discovery.expires(ns):
+                    self._left_alone[ns] = too_many
+                else:
+                    self._discovery.follow(ns)
+            except (PrivilegeError, ReadError) as error:
+                if is_lost(error):
+                    raise
+                self._left_alone[ns] = False
 
     async def _look(self) -> CountersSnapshot:
         pacer = Pacer()
@@ -132,18 +200,61 @@ class Watcher:
         rows = await self._order.update(trackers, pacer)
         self._last = CountersSnapshot(
             at=from_seconds(now),
-            counters=tuple(map(_VIEW, rows)),
+            counters=tuple(map(self._acknowledged, map(_VIEW, rows))),
             troubles=(
                 *self._discovery.troubles.values(),
                 *troubles,
                 *self._past.troubles.values(),
                 *self._drift.troubles,
+                *self._too_large(),
             ),
             discovering=self._discovery.is_busy,
             collections_seen=len(self._discovery.seen),
+            collections_looked=self._discovery.looked,
+            collections_unread=len(self._discovery.unread),
+            unmatched=self._unmatched(rows),
+            oplog_seconds=self._oplog_seconds,
         )
-        await self._past.save([row[2] for row in rows[:MOST_SAVED]], now)
+        await self._keep(rows, now)
         return self._last
+
+    async def _keep(self, rows: Sequence[Row], now: float) -> None:
+        """Keep samples, and what was found where, for the next run."""
+        followed: list[Tracker] = []
+        for row in rows[:MOST_SAVED]:
+            followed.append(row[2])
+            if isinstance(row[2], GroupTracker):
+                followed += row[2].group.followed.values()
+        await self._past.save(followed, now)
+        fresh, self._discovery.fresh = self._discovery.fresh, {}
+        known = [finding for by_path in self._findings.values() for finding in by_path.values()]
+        if fresh or known != self._kept:
+            self._kept = known
+            await self._past.remember(fresh, known, now)
+
+    def _unmatched(self, rows: Sequence[Row]) -> tuple[str, ...]:
+        """A sentence for each pattern and rule of the configuration that fits nothing, once the search is complete."""
+        if self._discovery.is_busy or self._discovery.troubles:
+            return ()
+        said = list(self._discovery.unmatched)
+        matched = {number for collection in self._collections.values() for number in collection.matched}
+        for rule in self._config.rules:
+            if rule.number and rule.number not in matched:
+                what = f"no document has a number at {clean_name(rule.field)}" if rule.field else "no counter is there"
+                which = "" if rule.id is None else f" with the _id {clean_name(str(rule.id))}"
+                said.append(f"counter {rule.number} ({clean_name(str(rule.ns))}{which}): {what}.")
+        names = [f"{row[1].ns} {row[1].id}" for row in rows] if self._config.acknowledgements else []
+        for one in self._config.acknowledgements:
+            if not any(fnmatchcase(name, one.counter) for name in names):
+                said.append(f"acknowledge {clean_name(one.counter)} fits no counter.")
+        return tuple(said)
+
+    def _acknowledged(self, view: CounterView) -> CounterView:
+        if not self._config.acknowledgements or not view.flags:
+            return view
+        named = self._config.acknowledged(f"{view.ns} {view.id}", datetime.now(UTC))
+        flags = tuple(flag for flag in view.flags if flag in named)
+        return replace(view, acknowledged=flags) if flags else view
 
     async def check_drift(self, seconds: float) -> bool:
         """Read the largest ids of targets; whether any is known. What it says counts from the next refresh on."""
@@ -166,6 +277,12 @@ class Watcher:
         self._targeted = targeted
         return trackers
 
+    def _too_large(self) -> Iterator[CounterTrouble]:
+        for ns, too_many in self._left_alone.items():
+            if too_many:
+                title = f"More than {MOST_READ:,} documents hold a counter each: too many to follow."
+                yield CounterTrouble(clean_name(str(ns)), title, partial=True)
+
     def stale(self, error: ConnectError | ReadError) -> CountersSnapshot:
         """The last snapshot, with what is wrong; its time says how old it is."""
         trouble = CounterTrouble("", clean(error.title), clean(error.advice))
@@ -180,6 +297,7 @@ class Watcher:
         for ns, place in places.items():
             if ns not in self._collections:
                 self._collections[ns] = CounterCollection(place, self._config.rules_for(ns))
+            self._collections[ns].learn(self._findings.get(ns, {}))
 
     async def _read_all(self, now: float, pacer: Pacer) -> list[CounterTrouble]:
         troubles: list[CounterTrouble] = []

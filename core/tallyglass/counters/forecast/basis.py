@@ -35,8 +35,8 @@ class Basis:
 
     ``seconds`` is the span that the rate was taken over, ``total`` the ids handed out in it, at the level of its end.
     ``cycle`` is a week, a day, or the span itself; ``profile`` the usual ids of each of its equal parts. ``irregular``
-    is the standard deviation of the ids of a block of ``block`` seconds over their mean, cycles left out. ``span`` and
-    ``steps`` are of the whole series.
+    is the standard deviation of the ids of a block of ``block`` seconds over their mean, cycles left out. ``span``,
+    ``steps`` and ``rise`` are of the whole series.
 
     ``level`` is the rate at the end over the mean, 1 for whole cycles, which say more. ``swing`` is how far the parts
     of the cycle lie apart, ``sure_swing`` what of it is not chance. ``trend`` is by how much the logarithm of the
@@ -53,6 +53,7 @@ class Basis:
     irregular: float
     span: float
     steps: int
+    rise: int
     level: float = 1.0
     swing: float = 0.0
     sure_swing: float = 0.0
@@ -65,6 +66,11 @@ class Basis:
     def rate(self) -> float:
         """Ids a second."""
         return self.total / self.seconds
+
+    @property
+    def mean_rate(self) -> float:
+        """Ids a second over all that was seen."""
+        return self.rise / self.span
 
 
 def read_basis(series: Series) -> Basis | None:
@@ -95,6 +101,7 @@ def _of_a_part(series: Series) -> Basis:
         irregular=irregularity(blocks),
         span=span,
         steps=series.steps,
+        rise=series.last - series.first,
         level=level_now(blocks),
     )
 
@@ -113,6 +120,7 @@ def _of_days(series: Series, days: int) -> Basis:
         irregular=irregular,
         span=series.span,
         steps=series.steps,
+        rise=series.last - series.first,
         swing=wide,
         sure_swing=math.sqrt(max(0.0, wide**2 - _SURE * noise**2)),
     )
@@ -143,6 +151,7 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
         irregular=irregular,
         span=series.span,
         steps=series.steps,
+        rise=series.last - series.first,
         trend=clear_trend(days),
         change=usual_change(_joined(days, 7), [shift.size for shift in shifts], chance_of_a_day / 7),
         shifted=(last.age(count) * DAY, math.exp(last.size)) if last else None,

@@ -8,19 +8,25 @@ in it.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from platformdirs import user_state_path
 
 from tallyglass.counters.forecast.series import DAY, HOUR
 from tallyglass.counters.history.oplog_samples import Past
 from tallyglass.counters.numbers import Number
-from tallyglass.counters.snapshot import NumericType
+from tallyglass.counters.recognise.config import IdField
+from tallyglass.counters.recognise.discovery import Content, LookedAt
+from tallyglass.counters.recognise.finding import Finding
+from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.errors import InputError
+from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
 
 SAVE_SECONDS = 300.0
@@ -34,7 +40,15 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sample (
     deployment TEXT NOT NULL, counter TEXT NOT NULL, at REAL NOT NULL, number TEXT NOT NULL, kind TEXT NOT NULL,
     PRIMARY KEY (deployment, counter, at)
-) WITHOUT ROWID
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS looked (
+    deployment TEXT NOT NULL, ns TEXT NOT NULL, content TEXT NOT NULL, at REAL NOT NULL, query TEXT NOT NULL,
+    PRIMARY KEY (deployment, ns)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS finding (
+    deployment TEXT NOT NULL, ns TEXT NOT NULL, path TEXT NOT NULL, at REAL NOT NULL, facts TEXT NOT NULL,
+    PRIMARY KEY (deployment, ns, path)
+) WITHOUT ROWID;
 """
 
 
@@ -55,14 +69,15 @@ class SampleStore:
         self._connection: sqlite3.Connection | None = None
         self._closed = False
 
-    def load(self, deployment: str) -> dict[str, list[Past]]:
-        """All samples of a deployment by counter key, oldest first."""
-        query = "SELECT counter, at, number, kind FROM sample WHERE deployment = ? ORDER BY counter, at"
+    def load(self, deployment: str, counters: Iterable[str]) -> dict[str, list[Past]]:
+        """The samples of some counters of a deployment by their keys, oldest first."""
+        query = "SELECT at, number, kind FROM sample WHERE deployment = ? AND counter = ? ORDER BY at"
         found: dict[str, list[Past]] = {}
         with self._open() as connection:
-            for counter, at, number, kind in connection.execute(query, (deployment,)):
-                with contextlib.suppress(ValueError):
-                    found.setdefault(counter, []).append(Past(float(at), _number(number), NumericType(kind)))
+            for counter in counters:
+                pasts = [_past(*row) for row in connection.execute(query, (deployment, counter))]
+                if pasts:
+                    found[counter] = [past for past in pasts if past is not None]
         return found
 
     def save(self, deployment: str, rows: Iterable[tuple[str, Past]], now: float) -> None:
@@ -75,6 +90,43 @@ class SampleStore:
             if thinned != hour:
                 _thin(connection, now)
                 connection.execute(f"PRAGMA user_version = {hour}")
+
+    def load_looked(self, deployment: str) -> dict[Namespace, LookedAt]:
+        """What earlier runs found in each collection."""
+        query = "SELECT ns, content, at, query FROM looked WHERE deployment = ?"
+        found: dict[Namespace, LookedAt] = {}
+        for ns, content, at, pairs in self._rows(query, deployment):
+            with contextlib.suppress(ValueError, TypeError):
+                pairs = tuple((str(key), str(value)) for key, value in json.loads(pairs))
+                found[Namespace.parse(ns)] = LookedAt(Content(content), float(at), pairs)
+        return found
+
+    def save_looked(self, deployment: str, looked: Mapping[Namespace, LookedAt]) -> None:
+        """Remember what was found in collections."""
+        rows = [(deployment, str(ns), one.content.value, one.at, json.dumps(one.query)) for ns, one in looked.items()]
+        self._write("INSERT OR REPLACE INTO looked VALUES (?, ?, ?, ?, ?)", rows)
+
+    def load_findings(self, deployment: str) -> list[Finding]:
+        """What the use of numbers said in earlier runs."""
+        found: list[Finding] = []
+        query = "SELECT ns, path, facts FROM finding WHERE deployment = ?"
+        for ns, path, facts in self._rows(query, deployment):
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                found.append(_finding(Namespace.parse(ns), path, json.loads(facts)))
+        return found
+
+    def save_findings(self, deployment: str, findings: Iterable[Finding], now: float) -> None:
+        """Remember what the use of numbers says."""
+        rows = [(deployment, str(one.ns), one.path, now, json.dumps(_facts(one))) for one in findings]
+        self._write("INSERT OR REPLACE INTO finding VALUES (?, ?, ?, ?, ?)", rows)
+
+    def _rows(self, query: str, deployment: str) -> list[tuple[Any, ...]]:
+        with self._open() as connection:
+            return connection.execute(query, (deployment,)).fetchall()
+
+    def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        with self._open() as connection, connection:
+            connection.executemany(statement, rows)
 
     def close(self) -> None:
         """Close the file for good."""
@@ -110,7 +162,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=2.0, check_same_thread=False)
     try:
         with connection:
-            connection.execute(_SCHEMA)
+            connection.executescript(_SCHEMA)
     except BaseException:
         connection.close()
         raise
@@ -132,6 +184,45 @@ def _thin(connection: sqlite3.Connection, now: float) -> None:
             "DELETE FROM sample WHERE at <= (SELECT at FROM sample ORDER BY at LIMIT 1 OFFSET ?)",
             (count - MOST_ROWS - 1,),
         )
+
+
+def _facts(finding: Finding) -> dict[str, object]:
+    target = finding.target
+    return {
+        "grade": finding.grade.value,
+        "target": [str(target.ns), target.field] if target else None,
+        "whole": finding.whole_target,
+        "semantics": finding.semantics.value,
+        "step": finding.step,
+        "block": finding.block,
+        "text": finding.text,
+        "issues": finding.issues,
+        "evidence": finding.evidence,
+    }
+
+
+def _finding(ns: Namespace, path: str, facts: Mapping[str, Any]) -> Finding:
+    target = facts["target"]
+    return Finding(
+        ns,
+        path,
+        Grade(facts["grade"]),
+        target=IdField(Namespace.parse(target[0]), target[1]) if target else None,
+        whole_target=bool(facts["whole"]),
+        semantics=Semantics(facts["semantics"]),
+        step=int(facts["step"]),
+        block=int(facts["block"]),
+        text=bool(facts["text"]),
+        issues=int(facts["issues"]),
+        evidence=clean(str(facts["evidence"])),
+    )
+
+
+def _past(at: Any, number: Any, kind: Any) -> Past | None:
+    try:
+        return Past(float(at), _number(number), NumericType(kind))
+    except (TypeError, ValueError):
+        return None
 
 
 def _number(text: str) -> Number:

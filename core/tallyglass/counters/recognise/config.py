@@ -2,18 +2,33 @@
 
 .. code-block:: toml
 
+    include = ["shop.*"]              # look at these namespaces only (patterns with * and ?)
+    exclude = ["*.audit_*"]           # and never at these
+
     [[counter]]
-    collection = "shop.serials"       # the namespace: database.collection
+    collection = "shop.serials"       # the namespace: database.collection; * and ? match any
     id = "invoices"                   # which document, by its _id; without it every document of the collection
-    field = "n"                       # where the number is, if Tallyglass does not find it by itself
+    field = "n"                       # where the number is, if Tallyglass does not find it by itself: a dotted path,
+                                      # with positions or * for the elements of an array ("items.*.next")
     name = "invoice numbers"          # what to call it on the screen
     semantics = "next"                # the stored number is the next id (or "last": the last one handed out)
-    start = 1000                      # the number below the first id
+    step = -1                         # what is added for each id; below 0 the counter descends
+    block = 1000                      # each number stands for so many ids (the "hi" of hi/lo)
+    start = 1000                      # the number before the first id
+    min = 1                           # of a descending counter: the last id that may be handed out
     max = 999999                      # the last id that may be handed out
+    cycle = true                      # after max it starts again: that is no fault
+    resets = "yearly"                 # it starts again each day, month or year: that is no fault
     digits = 6                        # or: so many digits fit
     consumer = "int32"                # what keeps the ids: int32, uint32, javascript or int64
     target = "shop.invoices.number"   # whose ids they are: database.collection.field
     hide = true                       # do not show it
+
+    [[acknowledge]]
+    counter = "shop.counters orders"  # namespace and id as `tallyglass counters` shows them; * and ? match any
+    flags = ["RESET", "REWOUND"]      # which flags no longer alarm
+    until = 2027-01-31                # and until when
+    reason = "restored on purpose"
 """
 
 from __future__ import annotations
@@ -22,17 +37,34 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from tallyglass.counters.ceiling import Consumer
-from tallyglass.counters.snapshot import Semantics
+from tallyglass.counters.snapshot import Flag, Semantics
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
 
-_KEYS = ("collection", "id", "field", "name", "semantics", "start", "max", "digits", "consumer", "target", "hide")
+_KEYS = (
+    "collection", "id", "field", "name", "semantics", "step", "block", "start", "min", "max", "cycle", "resets",
+    "digits", "consumer", "target", "hide",
+)  # fmt: skip
+_ACKNOWLEDGE_KEYS = ("counter", "flags", "until", "reason")
+_TOP_KEYS = ("counter", "acknowledge", "include", "exclude")
 _MOST_DIGITS = 34
+_LARGEST = 10**34
+
+
+class Resets(StrEnum):
+    """How often a counter starts again on purpose."""
+
+    DAILY = "daily"
+    MONTHLY = "monthly"
+    YEARLY = "yearly"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,38 +77,89 @@ class IdField:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One ``[[counter]]`` entry. ``id`` is None for every document of the collection; None and "" mean: not said."""
+    """One ``[[counter]]`` entry. ``id`` is None for every document of the collection; None and "" mean: not said.
+
+    ``ns`` may hold the wildcards ``*`` and ``?``. ``number`` is its place in the file, from 1.
+    """
 
     ns: Namespace
     id: str | int | None = None
     field: str = ""
     name: str = ""
     semantics: Semantics | None = None
+    step: int | None = None
+    block: int = 1
     start: int | None = None
+    min: int | None = None
     max: int | None = None
+    cycle: bool = False
+    resets: Resets | None = None
     digits: int | None = None
     consumer: Consumer | None = None
     target: IdField | None = None
     hide: bool = False
+    number: int = 0
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the namespace holds wildcards."""
+        return any(char in str(self.ns) for char in "*?[")
+
+    def covers(self, ns: Namespace) -> bool:
+        """Whether the rule is about a collection."""
+        return self.ns == ns or (self.is_pattern and fnmatchcase(str(ns), str(self.ns)))
+
+    def wants(self, identity: object) -> bool:
+        """Whether the rule is about the document with this ``_id``."""
+        return self.id is None or self.id == identity
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Flags of some counters that do not alarm until a moment."""
+
+    counter: str
+    flags: tuple[Flag, ...]
+    until: datetime
+    reason: str = ""
+
+    def covers(self, name: str, now: datetime) -> bool:
+        """Whether it holds for the counter of this name (namespace, blank, id) at a moment."""
+        return now < self.until and fnmatchcase(name, self.counter)
 
 
 @dataclass(frozen=True, slots=True)
 class CountersConfig:
-    """All rules, in the order of the file: the first one that fits a document counts."""
+    """All rules, in the order of the file: of those that fit a number, the first counts."""
 
     rules: tuple[Rule, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    acknowledgements: tuple[Acknowledgement, ...] = ()
 
     def rules_for(self, ns: Namespace) -> tuple[Rule, ...]:
         """The rules on one collection."""
-        return tuple(rule for rule in self.rules if rule.ns == ns)
+        return tuple(rule for rule in self.rules if rule.covers(ns))
 
     def collections(self) -> tuple[Namespace, ...]:
-        """The collections that rules name, each once, in order."""
-        return tuple(dict.fromkeys(rule.ns for rule in self.rules))
+        """The collections that rules name without wildcards, each once, in order."""
+        return tuple(dict.fromkeys(rule.ns for rule in self.rules if not rule.is_pattern))
+
+    def allows(self, ns: Namespace) -> bool:
+        """Whether a collection may be looked at, by ``include`` and ``exclude``."""
+        text = str(ns)
+        if self.include and not any(fnmatchcase(text, pattern) for pattern in self.include):
+            return False
+        return not any(fnmatchcase(text, pattern) for pattern in self.exclude)
+
+    def acknowledged(self, name: str, now: datetime) -> tuple[Flag, ...]:
+        """The flags of a counter that are acknowledged at a moment."""
+        found = [flag for one in self.acknowledgements if one.covers(name, now) for flag in one.flags]
+        return tuple(dict.fromkeys(found))
 
 
 def load_config(path: Path) -> CountersConfig:
-    """Read a TOML file of ``[[counter]]`` entries. Raises InputError that names the entry and the key at fault."""
+    """Read a TOML file of counter definitions. Raises InputError that names the entry and the key at fault."""
     shown = clean(str(path))
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -94,24 +177,61 @@ def load_config(path: Path) -> CountersConfig:
 def parse_config(data: Mapping[str, Any], source: str = "the configuration") -> CountersConfig:
     """Read what a TOML file holds. ``source`` names it in errors. Raises InputError."""
     for key in data:
-        if key != "counter":
-            raise InputError(f"{source}: {clean(key, 60)!r} is not known.", _suggest(key, ("counter",)) + _EXAMPLE)
-    entries = data.get("counter", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
-        raise InputError(f"{source}: counters are written as [[counter]] entries.", _EXAMPLE)
-    return CountersConfig(tuple(_rule(entry, f"{source}, counter {n}") for n, entry in enumerate(entries, 1)))
+        if key not in _TOP_KEYS:
+            raise InputError(f"{source}: {clean(key, 60)!r} is not known.", _suggest(key, _TOP_KEYS) + _EXAMPLE)
+    counters = _entries(data, "counter", source, _EXAMPLE)
+    notes = _entries(data, "acknowledge", source, "Write [[acknowledge]] and below it counter, flags and until.")
+    return CountersConfig(
+        tuple(_rule(entry, f"{source}, counter {n}", n) for n, entry in enumerate(counters, 1)),
+        _patterns(data, "include", source),
+        _patterns(data, "exclude", source),
+        tuple(_acknowledgement(entry, f"{source}, acknowledge {n}") for n, entry in enumerate(notes, 1)),
+    )
 
 
 _EXAMPLE = 'Write [[counter]] and below it collection = "db.collection".'
 
 
-def _rule(entry: Mapping[str, Any], where: str) -> Rule:
-    for key in entry:
-        if key not in _KEYS:
-            raise InputError(
-                f"{where}: {clean(key, 60)!r} is not a setting.",
-                _suggest(key, _KEYS) + f"Known are {', '.join(_KEYS)}.",
-            )
+def _entries(data: Mapping[str, Any], key: str, source: str, advice: str) -> list[Mapping[str, Any]]:
+    entries = data.get(key, [])
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise InputError(f"{source}: {key}s are written as [[{key}]] entries.", advice)
+    return entries
+
+
+def _patterns(data: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:
+    values = data.get(key, [])
+    if not isinstance(values, list) or not all(isinstance(value, str) and "." in value for value in values):
+        raise InputError(f'{source}: {key} must be a list of patterns "database.collection".', f'{key} = ["shop.*"]')
+    return tuple(values)
+
+
+def _acknowledgement(entry: Mapping[str, Any], where: str) -> Acknowledgement:
+    _only(entry, _ACKNOWLEDGE_KEYS, where)
+    counter = _text(entry, "counter", where)
+    if not counter:
+        raise InputError(f"{where}: counter is missing.", 'Such as counter = "shop.counters orders".')
+    words = entry.get("flags")
+    if not isinstance(words, list) or not words:
+        raise InputError(f'{where}: flags must be a list, such as ["RESET"].')
+    flags: list[Flag] = []
+    for word in words:
+        if word not in tuple(Flag):
+            shown = clean(str(word), 60)
+            raise InputError(f"{where}: {shown!r} is not a flag.", f"Flags are {', '.join(Flag)}.")
+        flags.append(Flag(word))
+    until = entry.get("until")
+    if isinstance(until, datetime):
+        moment = until if until.tzinfo else until.replace(tzinfo=UTC)
+    elif isinstance(until, date):
+        moment = datetime.combine(until, time(), UTC)
+    else:
+        raise InputError(f"{where}: until must be a date.", "Such as until = 2027-01-31: nothing is silenced for ever.")
+    return Acknowledgement(counter, tuple(flags), moment, _text(entry, "reason", where))
+
+
+def _rule(entry: Mapping[str, Any], where: str, number: int) -> Rule:
+    _only(entry, _KEYS, where)
     identity = entry.get("id")
     if identity is not None and (isinstance(identity, bool) or not isinstance(identity, (str, int))):
         raise InputError(f"{where}: id must be a text or a whole number.")
@@ -121,16 +241,49 @@ def _rule(entry: Mapping[str, Any], where: str) -> Rule:
         field=_text(entry, "field", where),
         name=_text(entry, "name", where),
         semantics=Semantics(word) if (word := _choice(entry, "semantics", tuple(Semantics), where)) else None,
+        step=_whole(entry, "step", where, -(2**63)),
+        block=_whole(entry, "block", where, 1) or 1,
         start=_whole(entry, "start", where, -(2**63)),
+        min=_whole(entry, "min", where, -(2**63)),
         max=_whole(entry, "max", where, 0),
+        cycle=_flag(entry, "cycle", where),
+        resets=Resets(word) if (word := _choice(entry, "resets", tuple(Resets), where)) else None,
         digits=_whole(entry, "digits", where, 1, _MOST_DIGITS),
         consumer=Consumer(word) if (word := _choice(entry, "consumer", tuple(Consumer), where)) else None,
         target=_target(entry, where),
         hide=_flag(entry, "hide", where),
+        number=number,
     )
-    if rule.max is not None and rule.start is not None and rule.start >= rule.max:
-        raise InputError(f"{where}: start {rule.start} is not below max {rule.max}.")
+    _fit_together(rule, where)
     return rule
+
+
+def _fit_together(rule: Rule, where: str) -> None:
+    """Raise InputError for settings that cannot hold at once: a rule that cannot work is never ignored."""
+    descends = rule.step is not None and rule.step < 0
+    if rule.step == 0:
+        raise InputError(f"{where}: step must not be 0.")
+    if rule.min is not None and not descends and not rule.cycle:
+        raise InputError(f"{where}: min is the end of a descending counter.", "Add step = -1, or take start.")
+    if rule.max is not None and rule.start is not None and not descends and rule.start >= rule.max:
+        raise InputError(f"{where}: start {rule.start} is not below max {rule.max}.")
+    if rule.min is not None and rule.start is not None and descends and rule.start <= rule.min:
+        raise InputError(f"{where}: start {rule.start} is not above min {rule.min}.")
+    if rule.cycle and rule.max is None and rule.min is None and rule.digits is None:
+        raise InputError(f"{where}: a counter that cycles needs max (or min, or digits).")
+    if rule.cycle and rule.resets:
+        raise InputError(f"{where}: cycle and resets exclude each other.")
+    if "[" in str(rule.ns):
+        raise InputError(f"{where}: only * and ? are wildcards in collection.")
+
+
+def _only(entry: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for key in entry:
+        if key not in known:
+            raise InputError(
+                f"{where}: {clean(key, 60)!r} is not a setting.",
+                _suggest(key, known) + f"Known are {', '.join(known)}.",
+            )
 
 
 def _suggest(word: str, known: tuple[str, ...]) -> str:
@@ -162,7 +315,7 @@ def _choice(entry: Mapping[str, Any], key: str, known: tuple[str, ...], where: s
     return value
 
 
-def _whole(entry: Mapping[str, Any], key: str, where: str, least: int, most: int = 10**34) -> int | None:
+def _whole(entry: Mapping[str, Any], key: str, where: str, least: int, most: int = _LARGEST) -> int | None:
     value = entry.get(key)
     if value is None:
         return None

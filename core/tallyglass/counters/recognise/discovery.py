@@ -1,16 +1,19 @@
 """Which collections hold counters. Bounded: names are listed once a minute, a few documents looked at.
 
-The work is cut into steps with a deadline, known names first, so that a deployment with ten thousand collections
-shows its well-known counters at once and the rest as they are found.
+The work is cut into steps with a deadline: configured and known names first, then those that were never looked at.
+What earlier runs found is remembered, so that the next look is complete as soon as the names are listed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+import zlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from tallyglass.counters.recognise.config import CountersConfig
 from tallyglass.counters.recognise.guess import guess
@@ -26,14 +29,34 @@ SAMPLE = 5
 MOST_GUESSED = 5_000
 """A collection of no known name with more documents than this is none of counters (pools have a thousand)."""
 
-MOST_READ = 20_000
+MOST_READ = 200_000
 """Counter documents of one collection that are followed."""
+
+REMEMBERED_SECONDS = 86_400.0
+"""A collection without counters is looked at again after about a day; one that was empty much sooner."""
 
 _AT_ONCE = 8
 _LIST_SECONDS = 60.0
 _SAMPLE_AGAIN_SECONDS = 600.0
 _SKIPPED_DATABASES = frozenset({"admin", "local", "config"})
 _SAMPLE_MS = 1_000
+
+
+class Content(StrEnum):
+    """What a look into a collection found."""
+
+    COUNTERS = "counters"
+    OTHER = "other"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """What was found in a collection, and when (seconds since 1970). ``query`` yields its counters."""
+
+    content: Content
+    at: float
+    query: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +78,40 @@ def is_lost(error: Exception) -> bool:
 
 
 class Discovery:
-    """Finds the places of counters, step by step. ``places`` and ``troubles`` hold what is known so far."""
+    """Finds the places of counters, step by step. ``places`` and ``troubles`` hold what is known so far.
+
+    ``unread`` are the collections that exist and may not, or cannot, be read. ``fresh`` holds what was looked at since
+    it was last taken away, for the next run.
+    """
 
     def __init__(self, gateway: Gateway, config: CountersConfig) -> None:
         self._gateway = gateway
         self._config = config
+        self._remembered: dict[Namespace, LookedAt] = {}
         self.places: dict[Namespace, CounterPlace] = {}
         self.troubles: dict[str, CounterTrouble] = {}
         self.seen: set[Namespace] = set()
+        self.unread: set[Namespace] = set()
+        self.fresh: dict[Namespace, LookedAt] = {}
         self._sampled: dict[Namespace, float] = {}
         self._queue: deque[Namespace] = deque()
+        self._never: set[Namespace] = set()
         self._listed_at: float | None = None
+        self.unmatched: tuple[str, ...] = ()
 
     @property
     def is_busy(self) -> bool:
-        """Whether collections still wait to be looked at."""
-        return self._listed_at is None or bool(self._queue)
+        """Whether collections wait to be looked at for the first time."""
+        return self._listed_at is None or bool(self._never)
+
+    @property
+    def looked(self) -> int:
+        """How many of the collections there are were looked at, now or by an earlier run."""
+        return len(self.seen) - len(self._never) - len(self.unread)
+
+    def recall(self, looked: Mapping[Namespace, LookedAt]) -> None:
+        """Take over what earlier runs found, before the first search."""
+        self._remembered = dict(looked)
 
     async def advance(self, seconds: float) -> None:
         """Go on for about this long: list names when due, then look at collections. Raises for a lost server."""
@@ -79,6 +120,11 @@ class Discovery:
             await self._list()
         while self._queue and time.monotonic() < deadline:
             await asyncio.gather(*(self._sample(self._queue.popleft()) for _ in range(min(_AT_ONCE, len(self._queue)))))
+
+    def follow(self, ns: Namespace) -> None:
+        """Treat a collection as one of counters, whatever its name and documents look like."""
+        self.places.setdefault(ns, CounterPlace(ns))
+        self._never.discard(ns)
 
     async def _list(self) -> None:
         self.troubles.clear()
@@ -94,13 +140,36 @@ class Discovery:
         for start in range(0, len(wanted), _AT_ONCE):
             for rows in await asyncio.gather(*(self._list_one(name) for name in wanted[start : start + _AT_ONCE])):
                 found += [row.ns for row in rows if _may_hold_counters(row)]
-        found += [ns for ns in self._config.collections() if ns not in found]
+        self.unmatched = () if self.troubles else tuple(_unmatched(self._config, found))
+        found = [ns for ns in found if self._config.allows(ns)]
+        named = set(found)
+        found += [ns for ns in self._config.collections() if ns not in named]
         self.seen = set(found)
-        for gone in [ns for ns in self.places if ns not in self.seen]:
-            del self.places[gone]
+        for removed in [ns for ns in self.places if ns not in self.seen]:
+            del self.places[removed]
         self._sampled = {ns: at for ns, at in self._sampled.items() if ns in self.seen}
-        self._queue = deque(sorted(self._due(found), key=self._priority))
+        self.unread &= self.seen
+        self._recall(found)
+        due = self._due(found)
+        self._never = {ns for ns in due if ns not in self._sampled and ns not in self.unread}
+        self._queue = deque(sorted(due, key=self._priority))
         self._listed_at = time.monotonic()
+
+    def _recall(self, found: Iterable[Namespace]) -> None:
+        """Take over what earlier runs found in collections that this one has not looked at."""
+        now_wall, now = time.time(), time.monotonic()
+        for ns in found:
+            looked = self._remembered.pop(ns, None)
+            if looked is None or ns in self.places or ns in self._sampled or self._config.rules_for(ns):
+                continue
+            age = max(0.0, now_wall - looked.at)
+            if looked.content is Content.COUNTERS:
+                self.places[ns] = CounterPlace(ns, looked.query)
+            elif age < self._lasts(ns, looked.content):
+                self._sampled[ns] = now - age
+            else:
+                # It was looked at before: the look is due again, and the answer complete without it.
+                self._sampled[ns] = float("-inf")
 
     async def _list_one(self, db: str) -> list[CollectionInfo]:
         try:
@@ -122,51 +191,79 @@ class Discovery:
     def _again(self, ns: Namespace) -> float:
         return _LIST_SECONDS if ns.collection in KNOWN_COLLECTIONS else _SAMPLE_AGAIN_SECONDS
 
-    def _priority(self, ns: Namespace) -> tuple[int, Namespace]:
+    def _lasts(self, ns: Namespace, content: Content) -> float:
+        """How long a look by an earlier run counts, spread so that not all collections are due at once."""
+        if ns.collection in KNOWN_COLLECTIONS or content is Content.EMPTY:
+            return self._again(ns)
+        return REMEMBERED_SECONDS * (0.5 + zlib.crc32(str(ns).encode()) % 1000 / 1000)
+
+    def _priority(self, ns: Namespace) -> tuple[int, bool, Namespace]:
         if self._config.rules_for(ns):
-            return (0, ns)
-        return (1 if ns.collection in KNOWN_COLLECTIONS else 2, ns)
+            return (0, False, ns)
+        return (1 if ns.collection in KNOWN_COLLECTIONS else 2, ns in self._sampled, ns)
 
     async def _sample(self, ns: Namespace) -> None:
+        before = self._sampled.get(ns)
         self._sampled[ns] = time.monotonic()
         try:
-            place = await self._look(ns)
+            content, query = await self._look(ns)
         except (PrivilegeError, ReadError) as error:
             if is_lost(error):
-                self._sampled.pop(ns, None)
+                if before is None:
+                    self._sampled.pop(ns, None)
                 raise
-            # Most collections of a deployment are nobody's counters: only a likely one is worth a word.
+            self._never.discard(ns)
+            self.unread.add(ns)
+            # Most collections of a deployment are nobody's counters: only a likely one is worth a word of its own.
             if ns.collection in KNOWN_COLLECTIONS or self._config.rules_for(ns):
                 self.troubles[str(ns)] = trouble_of(str(ns), error)
             return
+        self._never.discard(ns)
+        self.unread.discard(ns)
         self.troubles.pop(str(ns), None)
-        if place:
-            self.places[ns] = place
+        self.fresh[ns] = LookedAt(content, time.time(), query)
+        if content is Content.COUNTERS:
+            self.places[ns] = CounterPlace(ns, query)
 
-    async def _look(self, ns: Namespace) -> CounterPlace | None:
+    async def _look(self, ns: Namespace) -> tuple[Content, tuple[tuple[str, str], ...]]:
         if self._config.rules_for(ns):
-            return CounterPlace(ns)
+            return Content.COUNTERS, ()
         shape = selective(ns.collection)
         if shape and shape.query and await self._is_cheap(ns, shape.query_key):
             document = await self._gateway.find_one(ns, shape.query, time_ms=_SAMPLE_MS)
             if document and shape.numbers(document):
-                return CounterPlace(ns, tuple(shape.query.items()))
+                return Content.COUNTERS, tuple(shape.query.items())
         if shape:
             # Its counters are a few among other documents: reading them all would be no look any more.
-            return None
+            return Content.OTHER, ()
         sample = [row async for row in self._gateway.find(ns, {}, limit=SAMPLE, time_ms=_SAMPLE_MS)]
         if not sample:
-            return None
+            return Content.EMPTY, ()
         if any(_is_certain(ns.collection, row) for row in sample):
-            return CounterPlace(ns)
-        if all(is_counter(ns.collection, row) for row in sample) and await self._gateway.estimate(ns) <= MOST_GUESSED:
-            return CounterPlace(ns)
-        return None
+            return Content.COUNTERS, ()
+        if not all(is_counter(ns.collection, row) for row in sample):
+            return Content.OTHER, ()
+        if await self._gateway.estimate(ns) <= MOST_GUESSED and not await self.expires(ns):
+            return Content.COUNTERS, ()
+        return Content.OTHER, ()
+
+    async def expires(self, ns: Namespace) -> bool:
+        """Whether the documents of a collection are removed after some time: those of a sequence must not be."""
+        return any("expireAfterSeconds" in index for index in await self._gateway.list_indexes(ns))
 
     async def _is_cheap(self, ns: Namespace, key: str) -> bool:
         if await self._gateway.estimate(ns) <= MOST_GUESSED:
             return True
         return any(next(iter(index.get("key", {})), "") == key for index in await self._gateway.list_indexes(ns))
+
+
+def _unmatched(config: CountersConfig, found: Iterable[Namespace]) -> Iterator[str]:
+    """A sentence for each pattern of the configuration that fits no collection."""
+    names = [str(ns) for ns in found]
+    for key, patterns in (("include", config.include), ("exclude", config.exclude)):
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                yield f"{key} {clean_name(pattern)} fits no collection."
 
 
 def is_counter(collection: str, document: Document) -> bool:

@@ -15,7 +15,7 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 
 from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, Match, Shape, ValueKind
-from tallyglass.counters.snapshot import Semantics
+from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Document
 
 SURE, LOOSE = 0.6, 0.5
@@ -93,7 +93,11 @@ def _by_signature(collection: str, signature: Signature) -> Match | None:
     label = "_id"
     if kinds.get("_id") is ObjectId and not bound:
         label = next((key for key in _NAME_KEYS if kinds.get(key) is str), "")
-    return Match(_shape(number, label), number, confidence, bound, start) if label else None
+    if not label:
+        return None
+    return Match(
+        _shape(number, label), number, confidence, bound, start, grade=Grade.POSSIBLE, evidence="By its name alone."
+    )
 
 
 def _is_named(document: Document, label: str, *, any_id: bool) -> bool:

@@ -12,9 +12,9 @@ from bson import json_util
 from bson.objectid import ObjectId
 
 from tallyglass.counters.ceiling import Consumer
-from tallyglass.counters.recognise.config import IdField, Rule
+from tallyglass.counters.recognise.config import IdField, Resets, Rule
 from tallyglass.counters.recognise.shapes import Shape, dig
-from tallyglass.counters.snapshot import Semantics
+from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Document, Namespace
 from tallyglass.text import clean, clean_name
 
@@ -45,6 +45,18 @@ class Identity:
     digits: int | None = None
     confidence: float = 1.0
     targets: tuple[IdField, ...] = ()
+    step: int = 1
+    block: int = 1
+    cycle: bool = False
+    resets: Resets | None = None
+    text: bool = False
+    grade: Grade = Grade.LIKELY
+    evidence: str = ""
+
+    @property
+    def direction(self) -> int:
+        """1 for a counter that rises, -1 for one that descends."""
+        return -1 if self.step < 0 else 1
 
 
 def document_key(identity: Any) -> Hashable:
@@ -86,15 +98,23 @@ def counter_key(ns_text: str, identity: Any, path: str) -> str:
 
 def apply_rule(identity: Identity, rule: Rule) -> Identity:
     """The identity with what the user says about the counter laid over it."""
+    step = rule.step if rule.step is not None else identity.step
+    bound = rule.max if step > 0 else rule.min
     return replace(
         identity,
         id=rule.name or identity.id,
         semantics=rule.semantics or identity.semantics,
         start=identity.start if rule.start is None else rule.start,
-        bound=identity.bound if rule.max is None else rule.max,
-        bound_name=identity.bound_name if rule.max is None else "max (configured)",
+        bound=identity.bound if bound is None else bound,
+        bound_name=identity.bound_name if bound is None else f"{'max' if step > 0 else 'min'} (configured)",
         digits=identity.digits if rule.digits is None else rule.digits,
         consumers=identity.consumers if rule.consumer is None else (rule.consumer,),
         targets=(rule.target,) if rule.target else identity.targets,
         confidence=1.0,
+        step=step,
+        block=rule.block,
+        cycle=rule.cycle,
+        resets=rule.resets,
+        grade=Grade.CERTAIN,
+        evidence="Named in the configuration.",
     )

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from tallyglass.counters.ceiling import Consumer
 from tallyglass.counters.recognise import targets
 from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, Match, Shape, ValueKind, bounded
-from tallyglass.counters.snapshot import Semantics
+from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Document
 
 _STR_ID = MappingProxyType({"_id": ValueKind.STRING})
@@ -235,5 +235,9 @@ def recognise(collection: str, document: Document) -> list[Match]:
             paths = shape.numbers(document)
             if paths:
                 sure = 1.0 if any(key in document for key in shape.sure_keys) else confidence
-                return [bounded(Match(shape, path, sure), document) for path in paths]
+                telling = sure == 1 or len(shape.keys) > 1
+                grade = Grade.LIKELY if telling else Grade.POSSIBLE
+                name = "and name " if sure == 1 else ""
+                evidence = f"The shape {name}of a known library."
+                return [bounded(Match(shape, path, sure, grade=grade, evidence=evidence), document) for path in paths]
     return []

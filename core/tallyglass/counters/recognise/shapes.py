@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -12,7 +12,8 @@ from bson.objectid import ObjectId
 from tallyglass.counters.ceiling import Consumer
 from tallyglass.counters.numbers import numeric_type
 from tallyglass.counters.recognise import targets
-from tallyglass.counters.snapshot import Semantics
+from tallyglass.counters.recognise.config import IdField
+from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Document
 
 
@@ -103,22 +104,51 @@ class Shape:
         return [self.number]
 
 
+_MOST_ELEMENTS = 1_000
+
+
 def dig(document: Any, path: str) -> Any:
     """The value at a dotted path of a document; None where there is none."""
     if "." not in path:
         return document.get(path) if isinstance(document, Mapping) else None
     for step in path.split("."):
-        if not isinstance(document, Mapping):
+        if isinstance(document, Mapping):
+            document = document.get(step)
+        elif isinstance(document, list) and step.isdecimal() and int(step) < len(document):
+            document = document[int(step)]
+        else:
             return None
-        document = document.get(step)
     return document
+
+
+def expand(document: Any, path: str) -> list[str]:
+    """The dotted paths that a path with ``*`` for any key or position stands for in a document."""
+    if "*" not in path.split("."):
+        return [path]
+    found = [("", document)]
+    for step in path.split("."):
+        following: list[tuple[str, Any]] = []
+        for prefix, value in found:
+            if step != "*":
+                below = dig(value, step)
+                keys = [step] if below is not None else []
+            elif isinstance(value, Mapping):
+                keys = [str(key) for key in value][:_MOST_ELEMENTS]
+            else:
+                keys = [str(n) for n in range(min(len(value), _MOST_ELEMENTS))] if isinstance(value, list) else []
+            following += [(f"{prefix}.{key}" if prefix else key, dig(value, key)) for key in keys]
+        found = following
+    return [prefix for prefix, _ in found]
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
     """One number found in a document: the shape it has, its path, and how sure that is (1 = name and shape).
 
-    ``bound_key`` and ``start_key`` are the keys beside it that bound its span; empty where there are none.
+    ``bound_key`` and ``start_key`` are the keys beside it that bound its span; empty where there are none. ``grade``
+    and ``evidence`` say how sure it is that it hands out ids, and why; ``semantics``, ``targets``, ``step`` and
+    ``block`` what its use tells beyond its shape. ``text``: the number is the last digits of a text. ``rule_number``
+    is the rule of the configuration that names the path, 0 for none.
     """
 
     shape: Shape
@@ -126,6 +156,14 @@ class Match:
     confidence: float
     bound_key: str = ""
     start_key: str = ""
+    grade: Grade = Grade.LIKELY
+    evidence: str = ""
+    semantics: Semantics | None = None
+    targets: tuple[IdField, ...] = ()
+    step: int = 1
+    block: int = 1
+    text: bool = False
+    rule_number: int = 0
 
 
 def bounded(match: Match, document: Document) -> Match:
@@ -134,4 +172,4 @@ def bounded(match: Match, document: Document) -> Match:
         return match
     bound = next((key for key in MAX_FIELDS if numeric_type(document.get(key)) is not None), "")
     start = next((key for key in START_FIELDS if numeric_type(document.get(key)) is not None), "")
-    return Match(match.shape, match.path, match.confidence, bound, start) if bound or start else match
+    return replace(match, bound_key=bound, start_key=start) if bound or start else match

@@ -1,0 +1,215 @@
+"""Many counters of one kind in one collection, such as one for each tenant, followed as one row.
+
+Of most members only the key and the value are kept, so that 100,000 of them fit in a few megabytes. Those with the
+largest values, those that move, and those whose value fell are followed one by one: they are the worst.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import replace
+from heapq import heappush, heappushpop
+
+from tallyglass.counters.follow.tracker import Tracker
+from tallyglass.counters.numbers import Number
+from tallyglass.counters.recognise.identity import Identity
+from tallyglass.counters.snapshot import CounterView, Flag, Members, NumericType
+from tallyglass.mongo.gateway import Document
+
+GROUP_ABOVE = 200
+"""Counters of one path in one collection, above which they are one row."""
+
+_LARGEST_FOLLOWED = 20
+_MOST_FOLLOWED = 100
+_SHOWN = 20
+_PERCENTS = 101
+
+Follow = Callable[[Document], Tracker | None]
+"""Makes the tracker of one member from its document."""
+
+
+class GroupTracker(Tracker):
+    """The row of a group: the sum of all values, and the worst of its members."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, identity: Identity, group: Group) -> None:
+        super().__init__(identity)
+        self.group = group
+
+    def view(self) -> CounterView:
+        """The frozen view: the sum, its rate, and the members that matter."""
+        if self._view is None:
+            members = self.group.members()
+            shares = [view.used for view in members.worst if view.used is not None]
+            flags = tuple(
+                dict.fromkeys(flag for view in members.worst for flag in view.flags if flag is not Flag.GUESS)
+            )
+            base = super().view()
+            self._view = replace(
+                base,
+                id=f"{members.count:,} counters",
+                used=max(shares, default=None),
+                ceiling=None,
+                crossing=None,
+                crossing_used=None,
+                flags=(*flags, *(flag for flag in base.flags if flag is Flag.GUESS)),
+                forecast=replace(base.forecast, early=None, likely=None, late=None, naive=None, note=_NOTE),
+                members=members,
+            )
+        return self._view
+
+    def foresee(self, now: float) -> None:
+        """Work out the rate of all, and the forecasts of the members that are followed."""
+        for tracker in self.group.followed.values():
+            if tracker.stale_forecast:
+                tracker.foresee(now)
+        super().foresee(now)
+
+    def settle(self, now: float) -> None:
+        """Bring what the passing of time changes up to date."""
+        for tracker in self.group.followed.values():
+            tracker.settle(now)
+        super().settle(now)
+
+
+_NOTE = "Each counter ends at a time of its own: see the worst ones."
+
+
+class Group:
+    """The members of one path. ``take`` one document after the other between ``begin`` and ``finish``."""
+
+    def __init__(self, identity: Identity, path: str) -> None:
+        self.path = path
+        self.tracker = GroupTracker(identity, self)
+        self.followed: dict[Hashable, Tracker] = {}
+        self.kind = NumericType.INT64
+        self._index: dict[Hashable, int] = {}
+        self._values = array("q")
+        self._rounds = array("L")
+        self._round = 0
+        self._at = 0.0
+        self._total = 0
+        self._moved: dict[Hashable, Document] = {}
+        self._largest: list[tuple[int, int, Hashable, Document]] = []
+        self._used: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._index
+
+    def begin(self, at: float) -> None:
+        """Begin a look at a moment."""
+        self._round += 1
+        self._at = at
+        self._total = 0
+        self._moved.clear()
+        self._largest.clear()
+
+    def take(self, key: Hashable, row: Document, number: Number, kind: NumericType, follow: Follow) -> None:
+        """Take in one member as it is now; ``follow`` makes a tracker for it where it needs one."""
+        self.kind = kind
+        value = _bounded(number)
+        place = self._index.get(key)
+        if place is None:
+            self._index[key] = len(self._values)
+            self._values.append(value)
+            self._rounds.append(self._round)
+        else:
+            before = self._values[place]
+            if value != before:
+                self._change(key, row, before, value, follow)
+                self._values[place] = value
+            self._rounds[place] = self._round
+        tracker = self.followed.get(key)
+        if tracker is not None:
+            tracker.observe(number, kind, self._at)
+        self._total += value
+        largest = self._largest
+        if len(largest) < _LARGEST_FOLLOWED:
+            heappush(largest, (value, -len(self._index), key, row))
+        elif value > largest[0][0]:
+            heappushpop(largest, (value, -(place or len(self._index)), key, row))
+
+    def _change(self, key: Hashable, row: Document, before: int, value: int, follow: Follow) -> None:
+        if key in self.followed or (value > before and len(self.followed) >= _MOST_FOLLOWED):
+            return
+        tracker = follow(row)
+        if tracker is not None:
+            tracker.observe(before, self.kind, self.tracker.last_at)
+            self.followed[key] = tracker
+
+    def finish(self, follow: Follow) -> None:
+        """End a look: forget the members that were not there, follow those with the largest values."""
+        if any(number != self._round for number in self._rounds):
+            self._forget()
+        for _, _, key, row in sorted(self._largest, reverse=True, key=lambda entry: entry[0]):
+            if key not in self.followed:
+                self.add_followed(key, row, follow)
+        self._largest.clear()
+        before = self.tracker.value
+        self.tracker.observe(self._total, self.kind, self._at)
+        if self.tracker.value != before or not self._used:
+            self._count_used()
+        self.tracker.forget_view()
+
+    def add_followed(self, key: Hashable, row: Document, follow: Follow) -> None:
+        """Follow one member on its own."""
+        tracker = follow(row)
+        if tracker is not None:
+            self.followed[key] = tracker
+            number = self._values[self._index[key]] if key in self._index else None
+            if number is not None and tracker.first_at is None:
+                tracker.observe(number, self.kind, self._at)
+
+    def unfollowed(self, keys: Iterable[Hashable]) -> list[Hashable]:
+        """Those of ``keys`` that are members, and may still be followed one by one."""
+        room = max(0, _MOST_FOLLOWED - len(self.followed))
+        return [key for key in keys if key in self._index and key not in self.followed][:room]
+
+    def trackers(self) -> Iterator[tuple[Hashable, Tracker]]:
+        """The members that are followed one by one."""
+        return iter(self.followed.items())
+
+    def members(self) -> Members:
+        """The frozen view of the members."""
+        views = [tracker.view() for tracker in self.followed.values() if tracker.is_counter]
+        views.sort(key=_badness)
+        return Members(len(self._index), tuple(views[:_SHOWN]), self._used)
+
+    def _forget(self) -> None:
+        kept = [(key, place) for key, place in self._index.items() if self._rounds[place] == self._round]
+        self._values = array("q", [self._values[place] for _, place in kept])
+        self._rounds = array("L", [self._round] * len(kept))
+        self._index = {key: place for place, (key, _) in enumerate(kept)}
+        self.followed = {key: tracker for key, tracker in self.followed.items() if key in self._index}
+        # Another set of members is another sum: it says nothing about what the old one handed out.
+        self.tracker = GroupTracker(self.tracker.identity, self)
+
+    def _count_used(self) -> None:
+        sample = next(iter(self.followed.values()), None)
+        if sample is None or sample.direction < 0:
+            return
+        start, span = sample.identity.start, sample.ceiling.value - sample.identity.start
+        counts = [0] * _PERCENTS
+        if span > 0:
+            scale = 100 / span
+            for value in self._values:
+                counts[min(100, max(0, int((value - start) * scale)))] += 1
+        self._used = tuple(counts)
+
+
+def _bounded(number: Number) -> int:
+    """What fits 64 bits; a Decimal128 beyond is followed on its own by its largest value."""
+    if number != number:
+        return 0
+    return max(-(2**63), min(2**63 - 1, number if isinstance(number, int) else int(max(-1e300, min(1e300, number)))))
+
+
+def _badness(view: CounterView) -> tuple[bool, float, float]:
+    bad = any(flag is not Flag.GUESS for flag in view.flags)
+    end = view.forecast.early or view.forecast.naive
+    return (not bad, end.timestamp() if end else float("inf"), -(view.used or 0.0))
