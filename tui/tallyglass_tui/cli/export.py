@@ -1,0 +1,107 @@
+"""``tallyglass export``: the counters as metrics over HTTP, looked at again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tallyglass.counters.metrics import Choice
+from tallyglass.errors import InputError
+from tallyglass.text import clean
+from tallyglass_tui.cli.counters import config_option, history_option, watch_settings
+from tallyglass_tui.cli.headless import ask
+from tallyglass_tui.cli.metrics import choice_options, load_client, registry_of
+from tallyglass_tui.cli.options import Given, connection_options
+from tallyglass_tui.cli.outermost import warn
+
+if TYPE_CHECKING:
+    from tallyglass.counters.follow.watch import WatchSettings
+    from tallyglass.counters.snapshot import CountersSnapshot
+    from tallyglass.mongo.gateway import Gateway
+
+_DEFAULT_LISTEN = "127.0.0.1:9867"
+
+
+class Latest:
+    """The latest look that succeeded, for whoever asks."""
+
+    def __init__(self, choice: Choice) -> None:
+        self._choice = choice
+        self._snapshot: CountersSnapshot | None = None
+
+    def set(self, snapshot: CountersSnapshot) -> None:
+        """Keep a look. One that only repeats the last one keeps its age: its time does not change."""
+        self._snapshot = snapshot
+
+    def get(self) -> tuple[CountersSnapshot, Choice] | None:
+        """The look and the choice of sequences; None before the first."""
+        return (self._snapshot, self._choice) if self._snapshot else None
+
+
+def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, int]:
+    host, _, port = value.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) <= 65_535:
+        raise click.BadParameter("Write HOST:PORT, such as 127.0.0.1:9867.", ctx, parameter)
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+@click.command()
+@connection_options()
+@config_option
+@history_option
+@choice_options
+@click.option("--listen", callback=_address, default=_DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=1),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often the counters are read.",
+)
+@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End after so long.")
+def command(
+    given: Given, config: Path | None, no_history: bool, most: int, patterns: tuple[str, ...],
+    listen: tuple[str, int], every: float, seconds: float | None,
+) -> None:  # fmt: skip
+    """Counters as metrics on http://HOST:PORT/metrics (OpenMetrics, or the text format of Prometheus)."""
+    from dataclasses import replace
+
+    load_client()
+    settings = replace(watch_settings(given, config, history=not no_history), refresh_seconds=every)
+    latest = Latest(Choice(patterns, most))
+    server, thread = _serve(listen, latest)
+    host, port = server.server_address[:2]
+    warn(f"serving http://{host}:{port}/metrics; Ctrl-C ends it.")
+    try:
+        ask(given, lambda gateway: _follow(gateway, settings, latest, seconds))
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _serve(listen: tuple[str, int], latest: Latest) -> tuple[Any, Any]:
+    from prometheus_client import start_http_server
+
+    host, port = listen
+    try:
+        return start_http_server(port, addr=host, registry=registry_of(latest.get))
+    except OSError as error:
+        raise InputError(
+            f"{clean(host)}:{port} cannot be listened on: {error.strerror}.", "Choose another --listen HOST:PORT."
+        ) from error
+
+
+async def _follow(gateway: Gateway, settings: WatchSettings, latest: Latest, seconds: float | None) -> None:
+    from tallyglass.counters.follow.watch import watch
+    from tallyglass.mongo.gateway import closing
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds), closing(watch(gateway, settings)) as snapshots:
+            async for snapshot in snapshots:
+                latest.set(snapshot)

@@ -1,0 +1,91 @@
+"""``tallyglass repair``: why a counter and its collection differ, and the command that moves the counter forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tallyglass.errors import InputError
+from tallyglass.text import clean
+from tallyglass_tui.cli.counters import SEARCH_SHARE, config_option, watch_settings
+from tallyglass_tui.cli.headless import ask, tell, timeout_option, write_json
+from tallyglass_tui.cli.options import Given, connection_options
+from tallyglass_tui.cli.outermost import warn
+
+if TYPE_CHECKING:
+    from tallyglass.counters.follow.differences import Difference
+
+
+@click.command()
+@connection_options()
+@config_option
+@click.option(
+    "--match",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help='Only counters whose "namespace id" fits, with * and ?. May be given again.',
+)
+@click.option("--all", "wants_all", is_flag=True, help="Those that agree with their collection too.")
+@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@timeout_option
+def command(
+    given: Given, config: Path | None, patterns: tuple[str, ...], wants_all: bool, wants_json: bool, seconds: float
+) -> int:  # fmt: skip
+    """Show why counters and their collections differ, and the $max for those behind. It runs nothing.
+
+    Exit 0 where no counter is behind, 1 where one is.
+    """
+    from tallyglass.counters.follow.differences import differences
+
+    settings = replace(watch_settings(given, config, history=False), search_seconds=seconds * SEARCH_SHARE)
+    rows, unknown = ask(given, lambda gateway: differences(gateway, settings, patterns), seconds)
+    if patterns and not rows and not unknown:
+        shown = clean(patterns[0], 60)
+        raise InputError(f"No counter fits --match {shown!r}.", "tallyglass counters lists them.")
+    behind = any(row.behind for row in rows)
+    listed = [row for row in rows if wants_all or patterns or row.behind]
+    if wants_json:
+        write_json(_facts(row) for row in listed)
+    elif listed:
+        tell("\n\n".join("\n".join(_lines(row)) for row in listed))
+    if not listed and not wants_json:
+        warn(f"none of {len(rows):,} counters that could be compared is behind its collection.")
+    if unknown:
+        warn(f"of {unknown:,} counters it is not known whose ids they hand out; name it with target in --config.")
+    return int(behind)
+
+
+def _lines(row: Difference) -> Iterator[str]:
+    yield f"{row.counter.ns} {row.counter.id}"
+    yield f"  counter    {row.counter.value} ({row.counter.semantics.value} id; {row.issued} is the last handed out)"
+    yield f"  collection {row.target}: largest {row.largest}, smallest {row.smallest}, {row.documents:,} documents"
+    yield f"  why        {row.why}"
+    if row.gaps:
+        gaps = ", ".join(str(gap.first) if gap.size == 1 else f"{gap.first} to {gap.last}" for gap in row.gaps)
+        yield f"  gaps       largest among the newest {row.looked_at:,} ids: {gaps}"
+    if row.command:
+        yield f"  run        {row.command}"
+
+
+def _facts(row: Difference) -> dict[str, Any]:
+    return {
+        "ns": row.counter.ns,
+        "id": row.counter.id,
+        "value": row.counter.value,
+        "issued": row.issued,
+        "target": row.target,
+        "largest": row.largest,
+        "smallest": row.smallest,
+        "documents": row.documents,
+        "missing": row.missing,
+        "behind": row.behind,
+        "why": row.why,
+        "gaps": [{"first": gap.first, "last": gap.last} for gap in row.gaps],
+        "looked_at": row.looked_at,
+        "repair": row.command,
+    }
