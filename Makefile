@@ -1,6 +1,10 @@
-# Everything a developer runs. The environment in .venv is made on the first call of any target.
+# Everything a developer runs. The environment in .venv is made on the first call of any target; with
+# PYTHON=/path/to/python3.13 it is .venv-3.13, so that interpreters do not overwrite each other's.
 PYTHON ?= python3
 VENV := .venv
+ifneq ($(origin PYTHON),file)
+VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+endif
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Most of a live test is waiting for a server: there are more workers than processors.
@@ -9,13 +13,23 @@ PARALLEL := -n $(WORKERS)
 # The tests start hundreds of interpreters, and each would compile the two packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint soak mutants bench screenshots tools clean
+# What needs no server, no terminal and no tools.
+UNIT := tests/core tests/tui -m "not (soak or live or terminal or tools)"
+LOWEST := .venv-lowest
+
+.PHONY: demo test unit test-lowest lint soak mutants bench screenshots tools clean
 
 demo: $(READY)
 	@$(BIN)/tallyglass demo
 
 test: $(READY)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not soak"
+
+unit: $(READY)
+	$(BIN)/python -m pytest $(UNIT)
+
+test-lowest: $(LOWEST)/.ready
+	$(LOWEST)/bin/python -m pytest -p no:cacheprovider $(UNIT)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -39,7 +53,7 @@ tools:
 	@sh tools.sh
 
 clean:
-	rm -rf $(VENV) .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -48,3 +62,10 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tui,demo,dev]'
 	@touch $(READY)
+
+# The lowest version of each dependency that pyproject.toml allows.
+$(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
+	@echo "Preparing $(LOWEST)" >&2
+	@$(PYTHON) -m venv $(LOWEST)
+	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[tui,test]'
+	@touch $@
