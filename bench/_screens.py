@@ -140,15 +140,17 @@ def _split(number: int) -> tuple[bytes, bytes, bytes]:
 def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "") -> int:
     """The real dashboard on the made-up server, or on a real one."""
     from tallyglass.connection.target import Target
-    from tallyglass_tui.shell.app import Dashboard, Session
+    from tallyglass_tui.pages import PAGES
+    from tallyglass_tui.shell.app import Dashboard
     from tallyglass_tui.shell.feed import Feeds
     from tallyglass_tui.shell.run import open_target
+    from tallyglass_tui.shell.session import Session
     from tallyglass_tui.terminal.driver import BastionDriver
     from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
 
     target = Target.parse(uri or "mongodb://bench/")
     session = Session(target, garbage=Garbage())
-    app = Dashboard(session, Feeds(lambda: open_target(target) if uri else MadeUpGateway(rate, step)))  # type: ignore[arg-type,return-value]
+    app = Dashboard(session, Feeds(lambda: open_target(target) if uri else MadeUpGateway(rate, step)), PAGES)  # type: ignore[arg-type,return-value]
     app.driver_class = BastionDriver
     put_keys_first()
     if page != "counters":
@@ -165,8 +167,10 @@ def memory(ticks: int) -> int:
     from tallyglass.oplog.snapshot import OplogUpdate
     from tallyglass_tui.counters.page import CountersPage
     from tallyglass_tui.oplog.page import OplogPage
-    from tallyglass_tui.shell.app import Dashboard, Session
+    from tallyglass_tui.pages import PAGES
+    from tallyglass_tui.shell.app import Dashboard
     from tallyglass_tui.shell.feed import Feeds
+    from tallyglass_tui.shell.session import Session
     from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
 
     gateway = MadeUpGateway(0.0, 7)
@@ -174,7 +178,7 @@ def memory(ticks: int) -> int:
 
     async def day() -> list[float]:
         session = Session(Target.parse("mongodb://bench/"), garbage=Garbage())
-        app = Dashboard(session, Feeds(lambda: gateway))  # type: ignore[arg-type,return-value]
+        app = Dashboard(session, Feeds(lambda: gateway), PAGES)  # type: ignore[arg-type,return-value]
         sizes: list[float] = []
         async with app.run_test(size=(80, 24)) as pilot:
             while not (isinstance(app.screen, CountersPage) and app.screen.data_age is not None):

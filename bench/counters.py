@@ -28,8 +28,10 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import closing
 from tallyglass_tui.counters.cells import SORTS
 from tallyglass_tui.counters.page import CountersPage
-from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.feed import Feeds
+from tallyglass_tui.shell.session import Session
 from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
 
 DB = "bench"
@@ -141,7 +143,7 @@ async def press_keys(uri: str, total: int) -> list[Key]:
     """Sort the counters page by every column, reverse and filter it, while its feed goes on."""
     target = Target.parse(uri)
     feeds = Feeds(lambda: open_gateway(target))
-    app = Dashboard(Session(target, garbage=Garbage()), feeds)
+    app = Dashboard(Session(target, garbage=Garbage()), feeds, PAGES)
     rows: list[Key] = []
     async with app.run_test(size=(120, 40)) as pilot:
         page = app.screen

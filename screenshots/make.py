@@ -21,8 +21,10 @@ from tallyglass.connection.target import Target
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Pace
 from tallyglass.mongo.client import open_gateway
-from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.feed import Feeds
+from tallyglass_tui.shell.session import Session
 
 SIZES = ((80, 24), (120, 40))
 PACE = Pace(first=6, between=18, mend_after=8)
@@ -165,7 +167,7 @@ async def _with_camera(
 ) -> None:
     target = Target.parse(demo.uri)
     feeds = Feeds(lambda: open_gateway(target))
-    app = Dashboard(Session(target, demo.backup, "demo"), feeds, environ={"COLORTERM": "truecolor"})
+    app = Dashboard(Session(target, demo.backup, "demo"), feeds, PAGES, environ={"COLORTERM": "truecolor"})
     try:
         async with app.run_test(size=size) as pilot:
             for scene in scenes:

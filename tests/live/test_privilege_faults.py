@@ -16,9 +16,11 @@ from at_rest import shown
 from tallyglass.connection.target import Target
 from tallyglass.demo import backup
 from tallyglass.deployment.privileges import jobs, merged, where
-from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.feed import Feeds
 from tallyglass_tui.shell.run import open_target
+from tallyglass_tui.shell.session import Session
 
 pytestmark = pytest.mark.live
 
@@ -102,7 +104,7 @@ async def dashboard(uri: str, taken: Path) -> Any:
     target = Target.parse(uri)
     feeds = Feeds(lambda: open_target(target))
     try:
-        app = Dashboard(Session(target, taken), feeds, environ={"COLORTERM": "truecolor"})
+        app = Dashboard(Session(target, taken), feeds, PAGES, environ={"COLORTERM": "truecolor"})
         async with app.run_test(size=(200, 50)) as pilot:
             yield pilot
     finally:

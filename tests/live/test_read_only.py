@@ -19,8 +19,10 @@ from tallyglass.mongo import client as connect
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import READ_COMMANDS
 from tallyglass_tui.cli.main import main
-from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.feed import Feeds
+from tallyglass_tui.shell.session import Session
 
 pytestmark = pytest.mark.live
 
@@ -116,7 +118,7 @@ async def test_the_dashboard(replica_set: ReplicaSet, lively: Path) -> None:
     recorder = Recorder()
     target = Target.parse(replica_set.uri)
     feeds = Feeds(lambda: open_gateway(target, event_listeners=[recorder]))
-    app = Dashboard(Session(target, backup=lively), feeds)
+    app = Dashboard(Session(target, backup=lively), feeds, PAGES)
     try:
         async with app.run_test(size=(80, 24)) as pilot:
             listed = documented("everywhere")

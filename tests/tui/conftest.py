@@ -13,8 +13,10 @@ from textual.pilot import Pilot
 from at_rest import opened
 from tallyglass.connection.target import Target
 from tallyglass.deployment.cluster import Deployment, Kind
-from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.feed import Feed, Feeds
+from tallyglass_tui.shell.session import Session
 
 DEPLOYMENT = Deployment(Kind.REPLICA_SET, "6.0.5", set_name="rs0", primary="db1:27017", me="db1:27017")
 
@@ -82,7 +84,7 @@ async def open_screen(
     """The dashboard at a size."""
     feeds = HandFeeds()
     session = Session(Target.parse("mongodb://db1/"), backup)
-    app = Dashboard(session, feeds, environ=environ or {"COLORTERM": "truecolor"})
+    app = Dashboard(session, feeds, PAGES, environ=environ or {"COLORTERM": "truecolor"})
     async with opened(app, size) as pilot:
         await pilot.pause()
         yield Screen(app, feeds, pilot)

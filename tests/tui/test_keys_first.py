@@ -9,8 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from tallyglass.counters.follow.garbage import LEAVE_ALONE
+from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell import run
-from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.session import Session
 from tallyglass_tui.terminal.keys_first import Garbage
 
 
@@ -46,6 +48,6 @@ def test_only_the_process_of_the_dashboard_has_the_policy(monkeypatch: pytest.Mo
     monkeypatch.setattr(run, "Feeds", lambda _: SimpleNamespace(close=lambda: None, fatal=None))
     monkeypatch.setattr(Dashboard, "run", lambda app, **_: sessions.append(app.session))
     target = run.Target.parse("mongodb://db1/")
-    run.run_dashboard(target)
+    run.run_dashboard(target, PAGES)
     assert isinstance(sessions[0].garbage, Garbage)
     assert Session(target).garbage is LEAVE_ALONE

@@ -31,6 +31,7 @@ from tallyglass.oplog.snapshot import (
 )
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.restore.page import RestorePage
+from tallyglass_tui.shell.incidents import incidents
 from tallyglass_tui.shell.messages import OplogRequested
 
 NOW = datetime.now(UTC)
@@ -144,7 +145,7 @@ async def test_a_filter_goes_to_core_and_bad_words_are_told(screen_at: Any) -> N
         assert screen.feeds.named["oplog"] is not first
         await screen.put("oplog", update(seen=500, partial=True))
         assert "0 matched 'ns:shop.* [/x]'" in screen.text
-        screen.app.page._set_filter(long)
+        screen.app.page.set_filter(long)
         host = "cluster0-shard-00-02.ab1cd.mongodb.net:27017"
         await screen.put("oplog", update(seen=500_000_000, per_second=12_300, connected_to=host))
         assert f"0 matched '{long}' · Esc drops it" in screen.text
@@ -189,7 +190,7 @@ async def test_known_incidents_stay_while_the_oplog_is_read_anew(monkeypatch: An
             yield scan
 
     monkeypatch.setattr(incident, "watch", watch)
-    told = [(len(scan.incidents), scan.trouble) async for scan in oplog_reads.incidents(None)]  # type: ignore[arg-type]
+    told = [(len(scan.incidents), scan.trouble) async for scan in incidents(None)]  # type: ignore[arg-type]
     assert told == [(0, ""), (1, ""), (1, "Lost."), (1, "The oplog is read anew."), (0, "")]
 
 
@@ -282,9 +283,9 @@ async def test_the_same_transaction_is_a_filter(screen_at: Any) -> None:
         before = screen.feeds.named["oplog"]
         await screen.press("down", "X")
         assert screen.feeds.named["oplog"] is not before
-        assert screen.app.screen._wanted.transaction == f"{session.hex()}:7"
+        assert screen.app.screen.wanted.transaction == f"{session.hex()}:7"
         await screen.press("escape")
-        assert not screen.app.screen._wanted.transaction
+        assert not screen.app.screen.wanted.transaction
 
 
 async def test_activity_by_namespace(screen_at: Any) -> None:

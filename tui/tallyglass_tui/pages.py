@@ -1,34 +1,13 @@
 """The pages of the dashboard, in the order of their number keys.
 
-A page is added in two steps: a module here with a subclass of :class:`~tallyglass_tui.shell.page.Page`, and
-its line in :data:`PAGES`. The shell then gives it its number key, its place in the line of pages, its entry in the
-palette and in the help, and its share of the ticks.
+A page is added in two steps: a module with a subclass of :class:`~tallyglass_tui.shell.page.Page`, and its line in
+:data:`PAGES`. The command line hands the list to the shell, which gives each page its number key, its place in the line
+of pages, its entry in the palette and in the help, and its share of the ticks.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, cast
-
-if TYPE_CHECKING:
-    from tallyglass_tui.shell.page import Page
-
-
-class PageSpec(NamedTuple):
-    """One page: its key, mode and title, what it answers and how, and where its class is. Imported when first shown."""
-
-    key: str
-    mode: str
-    title: str
-    answers: str
-    how: str
-    module: str
-    name: str
-
-    def make(self) -> Page:
-        """A new page."""
-        return cast("Page", getattr(import_module(self.module), self.name)())
-
+from tallyglass_tui.shell.page_spec import PageSpec
 
 PAGES: tuple[PageSpec, ...] = (
     PageSpec(

@@ -10,9 +10,11 @@ from at_rest import shown
 from tallyglass.connection.target import Target
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Pace
-from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.feed import Feeds
 from tallyglass_tui.shell.run import open_target
+from tallyglass_tui.shell.session import Session
 
 pytestmark = pytest.mark.live
 
@@ -31,7 +33,7 @@ async def test_the_first_accident_can_be_undone_with_the_commands_shown() -> Non
         target = Target.parse(demo.uri)
         feeds = Feeds(lambda: open_target(target))
         try:
-            app = Dashboard(Session(target, demo.backup), feeds, environ={"COLORTERM": "truecolor"})
+            app = Dashboard(Session(target, demo.backup), feeds, PAGES, environ={"COLORTERM": "truecolor"})
             async with app.run_test(size=(120, 40)) as pilot:
                 await pilot.press("4")
                 await until(pilot, "deleteMany on shop.orders")

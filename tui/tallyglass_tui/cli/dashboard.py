@@ -13,6 +13,7 @@ import click
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass_tui.cli.counters import config_option, history_option, watch_settings
 from tallyglass_tui.cli.options import Given, connection_options, profile_of, target_of
+from tallyglass_tui.pages import PAGES
 
 if TYPE_CHECKING:
     from tallyglass.connection.target import Target
@@ -49,7 +50,7 @@ def open_dashboard(target: Target, backup: Path | None, *, label: str = "", watc
         raise TallyglassError(
             f"The dashboard cannot be opened: {error.name} is not installed.", "pip install 'tallyglass[tui]'"
         ) from None
-    return int(run.run_dashboard(target, backup, label=label, watch=watch))
+    return int(run.run_dashboard(target, PAGES, backup, label=label, watch=watch))
 
 
 def why_no_terminal() -> str:

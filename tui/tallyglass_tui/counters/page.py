@@ -28,7 +28,7 @@ from tallyglass_tui.widgets.row_list import RowList
 from tallyglass_tui.widgets.text_line import TextLines
 
 if TYPE_CHECKING:
-    from tallyglass_tui.shell.app import Session
+    from tallyglass_tui.shell.session import Session
 
 _AT_ONCE = 1_000
 """Counters that are filtered and sorted while the screen waits: some milliseconds."""
@@ -70,7 +70,7 @@ class CountersPage(Page):
 
     def compose_body(self) -> ComposeResult:
         """A summary, the table or the detail, and the filter line."""
-        plain = self.dashboard.plain_glyphs
+        plain = self.shell.plain_glyphs
         yield TextLines(id="summary")
         yield LiveTable(COLUMNS, id="counters")
         yield CounterDetail(plain)
@@ -78,7 +78,7 @@ class CountersPage(Page):
 
     def start(self) -> None:
         """Watch the counters."""
-        session = self.dashboard.session
+        session = self.shell.session
         self.subscribe(self.feeds.follow("counters", lambda gateway: _watch(gateway, session)), self.show_snapshot)
         self._show_table()
 
@@ -163,7 +163,7 @@ class CountersPage(Page):
         """Open the oplog at the moment when the value last changed."""
         counter = self._opened_counter or self._selected
         if counter is not None and counter.at is not None:
-            self.dashboard.open_oplog(counter.at)
+            self.shell.open_oplog(counter.at)
         else:
             self.say("It has not changed since it is watched.")
 
@@ -236,7 +236,7 @@ class CountersPage(Page):
         table = self.query_one(LiveTable)
         if not table.display:
             return
-        rows, plain = self._arranged.rows, self.dashboard.plain_glyphs
+        rows, plain = self._arranged.rows, self.shell.plain_glyphs
         now = self._snapshot.at if self._snapshot else datetime.now(UTC)
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:

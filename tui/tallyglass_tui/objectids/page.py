@@ -123,7 +123,7 @@ class ObjectIdsPage(Page):
     def action_oplog(self) -> None:
         """Open the oplog when the id was made."""
         if self._selected:
-            self.dashboard.open_oplog(self._selected.time)
+            self.shell.open_oplog(self._selected.time)
         else:
             self.say("No id is here yet.")
 

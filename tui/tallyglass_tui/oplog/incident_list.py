@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, IncidentScan
-from tallyglass_tui.oplog.rows import INCIDENT_COLUMNS, by_urgency, incident_cell
+from tallyglass_tui.oplog.rows import INCIDENT_COLUMNS, incident_cell
+from tallyglass_tui.shell.incidents import by_urgency
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
 

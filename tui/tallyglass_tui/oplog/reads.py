@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
+from tallyglass.oplog.snapshot import OplogRow, OplogUpdate
 from tallyglass_tui.oplog.row_ring import ROWS
-
-NO_END = math.inf
-"""Seconds that :func:`incidents` may say nothing: any number, while nothing happens. Core notices a mute server."""
 
 PAST_ROWS = 2_000
 """Entries read for a jump to a moment in the past."""
@@ -30,22 +26,6 @@ def follow(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator[OplogUpdate]:
     from tallyglass.oplog.read.tail import follow
 
     return follow(gateway, wanted, room=ROOM)
-
-
-async def incidents(gateway: Gateway) -> AsyncIterator[IncidentScan]:
-    """All incidents that the oplog still holds, and those to come. What was known stays while it is read anew."""
-    from tallyglass.oplog.incidents.incident import watch
-
-    whole: IncidentScan | None = None
-    async with closing(watch(gateway)) as scans:
-        async for scan in scans:
-            if scan.done:
-                whole = scan
-            yield (
-                replace(whole, trouble=scan.trouble or "The oplog is read anew.")
-                if whole and whole is not scan
-                else scan
-            )
 
 
 async def read_from(gateway: Gateway, wanted: OplogFilter, since: Ts, limit: int = PAST_ROWS) -> list[OplogRow]:

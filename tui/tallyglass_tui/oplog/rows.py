@@ -122,12 +122,6 @@ _WHO = "Who: the oplog names no user. The log of the server may, at that time, b
 _ONE_OR_MORE = "One command or several: less than three seconds apart, the oplog does not tell them from one."
 
 
-def by_urgency(incidents: Sequence[Incident]) -> list[Incident]:
-    """Lost data first, and the latest first among equals; what a server does by itself comes last."""
-    harms = list(_HARM)
-    return sorted(incidents, key=lambda one: (one.routine, harms.index(one.harm), -one.first.t, -one.first.i))
-
-
 def _documents(incident: Incident) -> str:
     return "documents unknown" if incident.documents is None else fmt.plural(incident.documents, "document")
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-
-from textual import work
 
 from tallyglass.errors import InputError
 from tallyglass.oplog.filter.query import words_for
@@ -14,93 +13,94 @@ from tallyglass.oplog.snapshot import Incident, OplogRow
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.oplog import reads as oplog_reads
-from tallyglass_tui.oplog.jumps import OplogJumps
-from tallyglass_tui.oplog.opened_text import OpenedText
 from tallyglass_tui.oplog.rows import incident_lines
+from tallyglass_tui.oplog.views import OplogViews
 from tallyglass_tui.shell.messages import RestoreRequested
 
 
-class OplogSelection(OplogJumps):
-    """The part of the oplog page that acts on its selection. The page itself says which view is on top."""
+class Selection:
+    """Acts on what is selected in the view that is on top."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._views = ["tail"]
-
-    def _set_filter(self, text: str) -> None:
-        """Show only what matches ``text``."""
+    def __init__(self, page: OplogViews) -> None:
+        self._page = page
 
     @property
-    def _row(self) -> OplogRow | None:
-        if self._views[-1] == "text" and self._text.entry is not None:
-            return self._text.entry
-        rows = self._tail.ring.rows
-        return rows[self._tail.cursor] if self._tail.cursor < len(rows) else None
+    def row(self) -> OplogRow | None:
+        """The entry that is opened, else the one under the cursor of the tail."""
+        opened, tail = self._page.opened.entry, self._page.tail
+        if self._page.view == "text" and opened is not None:
+            return opened
+        rows = tail.ring.rows
+        return rows[tail.cursor] if tail.cursor < len(rows) else None
 
     @property
-    def _incident(self) -> Incident | None:
-        if self._views[-1] == "text":
-            return self._text.incident
-        return self._incidents.selected if self._views[-1] == "incidents" else None
+    def incident(self) -> Incident | None:
+        """The incident that is opened or under the cursor."""
+        if self._page.view == "text":
+            return self._page.opened.incident
+        return self._page.incidents.selected if self._page.view == "incidents" else None
 
-    def action_restore(self) -> None:
-        """Open the restore page at what is selected."""
-        incident, row = self._incident, self._row
+    def restore(self) -> None:
+        """Open the restore page at it."""
+        incident, row = self.incident, self.row
         if incident is not None:
-            self.dashboard.visit(RestoreRequested(before=incident.limit, incident=incident))
+            self._page.shell.visit(RestoreRequested(before=incident.limit, incident=incident))
         elif row is not None:
-            self.dashboard.visit(RestoreRequested(before=row.ts))
+            self._page.shell.visit(RestoreRequested(before=row.ts))
 
     def to_copy(self) -> tuple[str, str] | None:
         """The entry or incident in full, or the rows that are selected."""
-        if self._views[-1] == "text":
-            return "the text", self._text.text
-        if self._incident is not None:
-            return "the incident", "\n".join(incident_lines(self._incident, datetime.now(UTC)))
-        rows = [row for row in self._tail.selected if row.raw]
+        if self._page.view == "text":
+            return "the text", self._page.opened.text
+        incident = self.incident
+        if incident is not None:
+            return "the incident", "\n".join(incident_lines(incident, datetime.now(UTC)))
+        rows = _with_document(self._page.tail.selected)
         if not rows:
             return None
         from tallyglass.oplog.decode.entry import to_json
 
         return fmt.plural(len(rows), "entry", "entries"), "\n".join(to_json(row.raw) for row in rows[:1000])
 
-    @work(exclusive=True, group="oplog-save", exit_on_error=False)
-    async def action_save(self) -> None:
-        """Save what is selected."""
-        chosen = [self._text.entry] if self._views[-1] == "text" else self._tail.selected
-        rows = [row for row in chosen if row is not None and row.raw]
+    def save(self) -> None:
+        """Save it as JSON lines in the current folder."""
+        opened = self._page.opened.entry
+        chosen = ([opened] if opened else []) if self._page.view == "text" else self._page.tail.selected
+        self._page.run_alone(self._save(_with_document(chosen)), "oplog-save")
+
+    async def _save(self, rows: list[OplogRow]) -> None:
         if not rows:
-            self.say("No entry is selected.")
+            self._page.say("No entry is selected.")
             return
         try:
             path = await asyncio.to_thread(oplog_reads.save, rows, Path.cwd())
         except OSError as error:
-            self.say(f"It cannot be saved here: {error.strerror or error}.")
+            self._page.say(f"It cannot be saved here: {error.strerror or error}.")
         else:
-            self.say(f"Saved {fmt.plural(len(rows), 'entry', 'entries')} to {clean(str(path), 200)}")
+            self._page.say(f"Saved {fmt.plural(len(rows), 'entry', 'entries')} to {clean(str(path), 200)}")
 
-    def action_document(self) -> None:
-        """Only entries of the document of this one."""
-        row = self._row
+    def only_document(self) -> None:
+        """Show only entries of the document of this one."""
+        row = self.row
         if row is None or not row.id:
-            self.say("This entry names no document.")
+            self._page.say("This entry names no document.")
             return
         try:
-            self._set_filter(words_for(row.ns, row.id))
+            self._page.set_filter(words_for(row.ns, row.id))
         except InputError as error:
-            self.say(str(error))
+            self._page.say(str(error))
 
-    def action_transaction(self) -> None:
-        """Only entries of the transaction, or of the retryable write, of this one."""
+    def only_transaction(self) -> None:
+        """Show only entries of the transaction, or of the retryable write, of this one."""
         from tallyglass.oplog.decode.transaction import name_of
 
-        row = self._row
+        row = self.row
         name = name_of(row.raw) if row is not None else ""
         if name:
-            self._set_filter(f"txn:{name}")
+            self._page.set_filter(f"txn:{name}")
         else:
-            self.say("This entry belongs to no transaction.")
+            self._page.say("This entry belongs to no transaction.")
 
-    @property
-    def _text(self) -> OpenedText:
-        return self.query_one("#text", OpenedText)
+
+def _with_document(rows: Sequence[OplogRow]) -> list[OplogRow]:
+    return [row for row in rows if row.raw]

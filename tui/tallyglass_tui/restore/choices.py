@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-
-from textual import on, work
+from typing import Protocol
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_since
@@ -14,12 +13,12 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.plan import Plan
 from tallyglass_tui.restore.draft import Draft, Planned
 from tallyglass_tui.restore.feed import plan_once
-from tallyglass_tui.restore.script_file import write_new
-from tallyglass_tui.shell.page import Page
+from tallyglass_tui.shell.feed import Feed
+from tallyglass_tui.shell.protocol import Shell
 from tallyglass_tui.widgets.filter_box import FilterBox
-from tallyglass_tui.widgets.pick_list import PickList
 
-_PLAN_SILENCE = 3_600.0
+PLAN_SILENCE = 3_600.0
+"""Seconds that a plan may take."""
 _ASKS = {
     "point": "Point: a timestamp such as 1795197974:14, or a time such as now-10m. It and all after it is undone.",
     "backup": "Backup: a mongodump directory, an archive or data files, from before the incident.",
@@ -28,102 +27,117 @@ _ASKS = {
 }
 
 
-class RestoreChoices(Page):
-    """The part of the restore page that asks and plans. The page itself has a list and a line to type in."""
+class DraftView(Protocol):
+    """The restore page as its controller knows it."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._asked_for = ""
-        self._draft = Draft()
+    @property
+    def shell(self) -> Shell:
+        """The app around it."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Say something once."""
+        ...
 
     def show_draft(self) -> None:
         """Show what is chosen, and what came of it."""
+        ...
 
-    def show_planned(self, planned: Planned) -> None:
-        """Show a plan, or why there is none."""
+    def open_box(self, value: str, asks: str) -> None:
+        """Open the line to type in."""
+        ...
 
-    def action_ask(self, what: str) -> None:
+    def follow_plan(self, feed: Feed[Planned]) -> None:
+        """Show the plan when it comes."""
+        ...
+
+    def write_script(self, path: Path, text: str) -> None:
+        """Write a script in the background, and say what came of it."""
+        ...
+
+
+class Choices:
+    """Asks for what a plan needs, one at a time, and plans. ``draft`` is what is known so far."""
+
+    def __init__(self, page: DraftView) -> None:
+        self._page = page
+        self._asked_for = ""
+        self.draft = Draft()
+
+    def ask(self, what: str) -> None:
         """Open the line for a backup, a point or a spare."""
-        draft = self._draft
+        draft = self.draft
         now = {"backup": draft.backup, "spare": draft.spare, "point": str(draft.limit or "")}
         self._ask(what, now[what])
 
-    def action_write(self) -> None:
+    def ask_for_file(self) -> None:
         """Ask where to write the script."""
         plan = self._plan_with_commands()
         if plan:
             self._ask("script", f"{plan.work_dir}.sh")
 
-    def action_copy_all(self) -> None:
+    def copy_script(self) -> None:
         """Copy the whole script."""
         plan = self._plan_with_commands()
         if plan:
-            self.dashboard.copy("the script", _script(plan))
+            self._page.shell.copy("the script", _script(plan))
 
-    def action_plan(self) -> None:
-        """Plan with what is there now."""
-        self._make_plan()
-
-    @on(FilterBox.Taken)
-    def _typed(self, message: FilterBox.Taken) -> None:
-        self.give_keys(self.query_one(PickList))
-        text = message.text.strip()
+    def take(self, text: str, box: FilterBox) -> None:
+        """Take what was typed for what was asked last."""
         if self._asked_for == "backup" and text:
-            self._draft = replace(self._draft, backup=text)
-            self._make_plan()
+            self.draft = replace(self.draft, backup=text)
+            self.plan()
         elif self._asked_for == "spare":
-            self._draft = replace(self._draft, spare=text)
-            self._make_plan()
-        elif self._asked_for == "script" and text and self._draft.plan:
-            self._write(Path(text).expanduser(), _script(self._draft.plan))
+            self.draft = replace(self.draft, spare=text)
+            self.plan()
+        elif self._asked_for == "script" and text and self.draft.plan:
+            self._page.write_script(Path(text).expanduser(), _script(self.draft.plan))
         elif self._asked_for == "point" and text:
             try:
-                self._choose(parse_since(text), None)
+                self.choose(parse_since(text), None)
             except InputError as error:
-                message.box.refuse()
-                self.say(str(error))
+                box.refuse()
+                self._page.say(str(error))
 
-    def _ask(self, what: str, value: str) -> None:
-        self._asked_for = what
-        self.query_one(FilterBox).open(value, _ASKS[what])
-        self.refresh_bindings()
-
-    def _choose(self, limit: Ts, incident: Incident | None) -> None:
-        before = self._draft
-        self._draft = Draft(limit, incident, before.backup, before.spare)
+    def choose(self, limit: Ts, incident: Incident | None) -> None:
+        """Choose the point, and plan; without a backup ask for one first."""
+        before = self.draft
+        self.draft = Draft(limit, incident, before.backup, before.spare)
         if before.backup:
-            self._make_plan()
+            self.plan()
         else:
-            self.show_draft()
+            self._page.show_draft()
             self._ask("backup", "")
 
-    def _make_plan(self) -> None:
-        draft = self._draft
+    def plan(self) -> None:
+        """Plan with what is there now."""
+        draft = self.draft
         if draft.limit is None:
-            self.say("Pick an incident first, or t types the point.")
+            self._page.say("Pick an incident first, or t types the point.")
         elif not draft.backup:
             self._ask("backup", "")
         else:
-            self._draft = Draft(
+            self.draft = Draft(
                 draft.limit, draft.incident, draft.backup, draft.spare, planning=True, since=datetime.now(UTC)
             )
-            uri = self.dashboard.session.target.uri
-            feed = self.feeds.follow(
-                "restore plan", lambda gateway: plan_once(gateway, draft, uri), silence=_PLAN_SILENCE, once=True
+            shell = self._page.shell
+            uri = shell.session.target.uri
+            feed = shell.feeds.follow(
+                "restore plan", lambda gateway: plan_once(gateway, draft, uri), silence=PLAN_SILENCE, once=True
             )
-            self.subscribe(feed, self.show_planned)
-        self.show_draft()
+            self._page.follow_plan(feed)
+        self._page.show_draft()
+
+    def _ask(self, what: str, value: str) -> None:
+        self._asked_for = what
+        self._page.open_box(value, _ASKS[what])
 
     def _plan_with_commands(self) -> Plan | None:
-        plan = self._draft.plan
+        plan = self.draft.plan
         if plan is None or not plan.commands:
-            self.say("There are no commands yet: pick an incident, name a backup, and see the checks.")
+            self._page.say("There are no commands yet: pick an incident, name a backup, and see the checks.")
             return None
         return plan
-
-    @work(thread=True, exit_on_error=False)
-    def _write(self, path: Path, text: str) -> None:
-        self.app.call_from_thread(self.say, write_new(path, text))
 
 
 def _script(plan: Plan) -> str:

@@ -11,8 +11,8 @@ from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.model.plan import Check, Command, Level, Loss, Plan, Reissue, Return
 from tallyglass.text import clean, clean_name
 from tallyglass_tui import format as fmt
-from tallyglass_tui.oplog.rows import by_urgency
 from tallyglass_tui.restore.draft import Draft
+from tallyglass_tui.shell.incidents import by_urgency
 from tallyglass_tui.widgets.cells import fit, fit_middle, wrap_cells, wrap_words
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.pick_list import Item, Lines

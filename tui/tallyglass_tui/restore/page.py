@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -14,20 +15,22 @@ from textual.events import Resize
 
 from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.text import clean
-from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.restore import items
-from tallyglass_tui.restore.choices import RestoreChoices
+from tallyglass_tui.restore.choices import Choices
 from tallyglass_tui.restore.draft import Draft, Planned, Room
 from tallyglass_tui.restore.feed import watch_room
 from tallyglass_tui.restore.head import LINES, PARTS, head_lines, parts_line
+from tallyglass_tui.restore.script_file import write_new
 from tallyglass_tui.shell.feed import Feed
+from tallyglass_tui.shell.incidents import share_incidents
 from tallyglass_tui.shell.messages import OplogRequested, RestoreRequested, Tick, Visit
+from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.filter_box import FilterBox
-from tallyglass_tui.widgets.pick_list import PickList
+from tallyglass_tui.widgets.pick_list import Item, PickList
 from tallyglass_tui.widgets.text_line import TextLines
 
 
-class RestorePage(RestoreChoices):
+class RestorePage(Page):
     """The point above; below it what people did, the checks, the loss, the counters and the commands."""
 
     TITLE = "Restore"
@@ -45,6 +48,7 @@ class RestorePage(RestoreChoices):
 
     def __init__(self) -> None:
         super().__init__()
+        self._choices = Choices(self)
         self._part = PARTS[0]
         self._scans: Feed[IncidentScan] | None = None
         self._scan: IncidentScan | None = None
@@ -60,8 +64,8 @@ class RestorePage(RestoreChoices):
     def start(self) -> None:
         """Follow the incidents."""
         self.query_one("#head").styles.height = LINES
-        self._draft = Draft(backup=str(self.dashboard.session.backup or ""))
-        self._scans = self.feeds.share("incidents", oplog_reads.incidents, silence=oplog_reads.NO_END)
+        self._choices.draft = Draft(backup=str(self.shell.session.backup or ""))
+        self._scans = share_incidents(self.feeds)
         self.subscribe(self._scans, self.show_scan)
         self.give_keys(self.query_one(PickList))
         self.show_draft()
@@ -71,7 +75,7 @@ class RestorePage(RestoreChoices):
         if isinstance(message, RestoreRequested):
             limit = message.before or (message.incident.limit if message.incident else None)
             if limit is not None:
-                self._choose(limit, message.incident)
+                self._choices.choose(limit, message.incident)
 
     def show_scan(self, scan: IncidentScan) -> None:
         """Show what people did."""
@@ -82,7 +86,7 @@ class RestorePage(RestoreChoices):
         """Show a plan, or why there is none."""
         plan = planned.plan
         failure = clean(f"{planned.title} {planned.advice}".strip(), 600)
-        self._draft = replace(self._draft, plan=plan, failure=failure, planning=False, room=None)
+        self._choices.draft = replace(self._draft, plan=plan, failure=failure, planning=False, room=None)
         if self._part == PARTS[0]:
             self._part = PARTS[1]
         if plan and plan.start:
@@ -91,11 +95,11 @@ class RestorePage(RestoreChoices):
                 self.feeds.follow("restore room", lambda gateway: watch_room(gateway, start)), self.show_room
             )
         self.show_draft()
-        self.query_one(PickList).action_edge(0)
+        self.query_one(PickList).action_go(0)
 
     def show_room(self, room: Room) -> None:
         """Show how long the start stays in the oplog."""
-        self._draft = replace(self._draft, room=room)
+        self._choices.draft = replace(self._draft, room=room)
         self.show_draft()
 
     def on_tick(self, _: Tick) -> None:
@@ -151,6 +155,48 @@ class RestorePage(RestoreChoices):
             return not self.query_one(FilterBox).has_focus
         return super().check_action(action, parameters)
 
+    @property
+    def _draft(self) -> Draft:
+        return self._choices.draft
+
+    def action_ask(self, what: str) -> None:
+        """Open the line for a backup, a point or a spare."""
+        self._choices.ask(what)
+
+    def action_write(self) -> None:
+        """Ask where to write the script."""
+        self._choices.ask_for_file()
+
+    def action_copy_all(self) -> None:
+        """Copy the whole script."""
+        self._choices.copy_script()
+
+    def action_plan(self) -> None:
+        """Plan with what is there now."""
+        self._choices.plan()
+
+    def open_box(self, value: str, asks: str) -> None:
+        """Open the line to type in."""
+        self.query_one(FilterBox).open(value, asks)
+        self.refresh_bindings()
+
+    @on(FilterBox.Taken)
+    def _typed(self, message: FilterBox.Taken) -> None:
+        self.give_keys(self.query_one(PickList))
+        self._choices.take(message.text.strip(), message.box)
+
+    def follow_plan(self, feed: Feed[Planned]) -> None:
+        """Show the plan when it comes."""
+        self.subscribe(feed, self.show_planned)
+
+    def write_script(self, path: Path, text: str) -> None:
+        """Write a script in the background, and say what came of it."""
+
+        def write() -> None:
+            self.app.call_from_thread(self.say, write_new(path, text))
+
+        self.run_worker(write, thread=True, exit_on_error=False)
+
     def action_section(self, by: int) -> None:
         """To another part."""
         self._open_part(PARTS[(PARTS.index(self._part) + by) % len(PARTS)])
@@ -158,16 +204,16 @@ class RestorePage(RestoreChoices):
     def action_oplog(self) -> None:
         """Open the oplog at the point."""
         if self._draft.limit:
-            self.dashboard.visit(OplogRequested(self._draft.limit))
+            self.shell.visit(OplogRequested(self._draft.limit))
         else:
             self.say("Pick an incident first.")
 
-    @on(PickList.Picked)
-    def _picked(self, message: PickList.Picked) -> None:
-        if self._part == "incidents" and self._scan:
-            incident = items.incident_at(self._scan.incidents, message.item.key)
+    @on(PickList.Chosen)
+    def _picked(self, message: PickList.Chosen) -> None:
+        if self._part == "incidents" and self._scan and isinstance(message.chosen, Item):
+            incident = items.incident_at(self._scan.incidents, message.chosen.key)
             if incident:
-                self._choose(incident.limit, incident)
+                self._choices.choose(incident.limit, incident)
 
     def _open_part(self, part: str) -> None:
         self._part = part
@@ -176,6 +222,7 @@ class RestorePage(RestoreChoices):
         self.refresh_bindings()
 
     def show_draft(self) -> None:
+        """Show what is chosen, and what came of it."""
         incidents = len(self._scan.incidents) if self._scan else None
         self._shown_for = self._version
         self.query_one("#head", TextLines).show(*head_lines(self._draft, self.size.width, self._version))
@@ -185,7 +232,7 @@ class RestorePage(RestoreChoices):
     @property
     def _version(self) -> str:
         """The version of the server as it was last heard of."""
-        deployment = self.dashboard.deployment
+        deployment = self.shell.deployment
         return deployment.version if deployment else ""
 
     def _show_part(self) -> None:
@@ -202,7 +249,7 @@ class RestorePage(RestoreChoices):
             self.refresh_bindings()
 
     def _why_no_incidents(self) -> str:
-        deployment, trouble = self.dashboard.deployment, self._scans.trouble if self._scans else None
+        deployment, trouble = self.shell.deployment, self._scans.trouble if self._scans else None
         if deployment and not deployment.has_oplog:
             return deployment.no_oplog_because()
         if trouble:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ScreenStackError, SystemCommand
@@ -18,47 +16,30 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 from textual.timer import Timer
 
-from tallyglass.connection.target import Target
-from tallyglass.counters.follow.garbage import LEAVE_ALONE, GarbagePolicy
 from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass_tui import format as fmt
-from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.crash import crash_report
 from tallyglass_tui.shell.feed import Feed, Feeds
 from tallyglass_tui.shell.messages import OplogRequested, Tick, Visit
 from tallyglass_tui.shell.pace import SLOW_SECONDS, Pace, over_ssh
 from tallyglass_tui.shell.page import Page
+from tallyglass_tui.shell.page_spec import PageSpec
+from tallyglass_tui.shell.protocol import Shell
+from tallyglass_tui.shell.session import Session
 from tallyglass_tui.shell.status_line import status_pieces
 from tallyglass_tui.terminal.app import TerminalApp
 from tallyglass_tui.terminal.keys_first import Garbage
 from tallyglass_tui.terminal.theme import TALLYGLASS, choose_theme, needs_plain_glyphs
 from tallyglass_tui.widgets.filter_box import FilterBox
-
-if TYPE_CHECKING:
-    from tallyglass.counters.follow.watch import WatchSettings
+from tallyglass_tui.widgets.line_view import Piece
 
 _LOOK_SECONDS = 5.0
 _LOOK_DEADLINE = 12.0
 _NO_COLOR = NoColor()
 _MOST_COPIED = 150_000
 """Bytes that go through a terminal's clipboard: in base64 they still fit what may wait for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """What the dashboard was started with.
-
-    ``label`` is the name of a profile, such as PROD; ``watch`` says how counters are watched; ``garbage`` is what the
-    process may do about its garbage collector meanwhile: nothing where the app is only a part of it.
-    """
-
-    target: Target
-    backup: Path | None = None
-    label: str = ""
-    watch: WatchSettings | None = None
-    garbage: GarbagePolicy = LEAVE_ALONE
 
 
 async def watch_deployment(gateway: Gateway) -> AsyncIterator[Deployment]:
@@ -74,7 +55,6 @@ class Dashboard(TerminalApp):
     CSS_PATH = "app.tcss"
     TITLE = "Tallyglass"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(spec.key, f"page('{spec.mode}')", spec.title, id=f"page.{spec.mode}", show=False) for spec in PAGES),
         Binding("p", "pause", "Pause", id="app.pause", tooltip="Hold the screen still; nothing is lost meanwhile"),
         Binding(
             "colon", "command_palette", "Palette", key_display=":", show=False, id="app.palette", tooltip="Find by name"
@@ -84,11 +64,19 @@ class Dashboard(TerminalApp):
         Binding("ctrl+c", "quit", "Quit", show=False, id="app.interrupt"),
     ]
 
-    def __init__(self, session: Session, feeds: Feeds, *, environ: dict[str, str] | None = None) -> None:
-        environ = dict(os.environ) if environ is None else environ
+    def __init__(
+        self,
+        session: Session,
+        feeds: Feeds,
+        pages: Sequence[PageSpec],
+        *,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        environ = os.environ if environ is None else environ
         super().__init__()
         self.session = session
         self.feeds = feeds
+        self.pages = pages
         self.pace = Pace(ssh=over_ssh(environ))
         self.plain_glyphs = needs_plain_glyphs(environ)
         self.deployment: Deployment | None = None
@@ -96,8 +84,9 @@ class Dashboard(TerminalApp):
         self.register_theme(TALLYGLASS)
         theme = choose_theme(environ, self.pace.ssh)
         self.theme = theme if theme in self.available_themes else "ansi-dark"
-        for spec in PAGES:
+        for spec in pages:
             self.add_mode(spec.mode, spec.make)
+            self.bind(spec.key, f"page('{spec.mode}')", description=spec.title, show=False)
         self._deployments: Feed[Deployment] | None = None
         self._timer: Timer | None = None
         self._due = 0.0
@@ -119,7 +108,7 @@ class Dashboard(TerminalApp):
         """Start the feeds and show the first page."""
         self.feeds.start()
         self._deployments = self.feeds.follow("deployment", watch_deployment, silence=_LOOK_DEADLINE)
-        self.switch_mode(PAGES[0].mode)
+        self.switch_mode(self.pages[0].mode)
         self._arm()
 
     @property
@@ -193,11 +182,11 @@ class Dashboard(TerminalApp):
         self.pace.paused = not self.pace.paused
         self._arm()
         if self.page:
-            self.show_state(self.page)
+            self.page.show_state()
         if not self.pace.paused:
             self.flush_now()
 
-    def go_on(self) -> None:
+    def end_pause(self) -> None:
         """End a pause."""
         if self.pace.paused:
             self.pace.paused = False
@@ -210,7 +199,9 @@ class Dashboard(TerminalApp):
         page = self.page
         if page:
             bindings = [(self.get_key_display(one.binding), one) for one in page.active_bindings.values()]
-            self.push_screen(HelpScreen(page.TITLE or "", bindings, page.help_notes(), plain=self.plain_glyphs))
+            self.push_screen(
+                HelpScreen(page.TITLE or "", self.pages, bindings, page.help_notes(), plain=self.plain_glyphs)
+            )
 
     def action_command_palette(self) -> None:
         """Open the palette."""
@@ -223,7 +214,7 @@ class Dashboard(TerminalApp):
         """The pages, then every key of this page, then the themes."""
         from tallyglass_tui.shell.palette import commands
 
-        return commands(self, screen)
+        return commands(self, screen, self.pages)
 
     async def on_key(self, event: Key) -> None:
         """A key that was typed ahead, before the line that it is meant for was open, goes there."""
@@ -263,14 +254,14 @@ class Dashboard(TerminalApp):
         self._garbage.collect_if_due()
         self._arm()
 
-    def show_state(self, page: Page) -> None:
-        """Bring the status and the banner of a page up to date."""
-        lost = [trouble for trouble in self.feeds.troubles if trouble.lost]
-        worst = next(iter([*lost, *page.feed_troubles]), None)
-        text = worst.line if worst else page.trouble
-        status = status_pieces(self.session.label, self.deployment, page.data_age, self.pace, self.size.width)
-        page.show_state(status, text, lost=worst.lost if worst else False)
+    def status(self, age: float | None) -> tuple[Piece, ...]:
+        """What stands at the right of the line of pages, for a page whose data is ``age`` seconds old."""
+        return status_pieces(self.session.label, self.deployment, age, self.pace, self.size.width)
 
     def crash_text(self, error: BaseException | None) -> str:
         """A trace that holds no values, and advice."""
         return crash_report(error) if error else super().crash_text(error)
+
+
+if TYPE_CHECKING:
+    _IS_A_SHELL: type[Shell] = Dashboard

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.page_spec import PageSpec
 
 _CLIPBOARD = (
     "Copying goes through the terminal (OSC 52), so it works over SSH. Inside tmux it needs `set -g set-clipboard on`. "
@@ -47,6 +47,7 @@ class HelpScreen(ModalScreen[None]):
     def __init__(
         self,
         title: str,
+        pages: Sequence[PageSpec],
         bindings: Sequence[tuple[str, ActiveBinding]],
         notes: Sequence[str] = (),
         *,
@@ -55,6 +56,7 @@ class HelpScreen(ModalScreen[None]):
         super().__init__()
         self._plain = plain
         self._title = title
+        self._pages = pages
         self._keys_of_page = bindings
         self._notes = notes
 
@@ -76,7 +78,7 @@ class HelpScreen(ModalScreen[None]):
 
     def _content(self) -> Content:
         parts: list[Content] = [Content.styled("Where to look", "bold")]
-        parts += [Content(f"  {spec.key}  {spec.title:<9}  {spec.answers}: {spec.how}") for spec in PAGES]
+        parts += [Content(f"  {spec.key}  {spec.title:<9}  {spec.answers}: {spec.how}") for spec in self._pages]
         parts += [Content(""), Content.styled(f"Keys on {self._title}", "bold")]
         parts += [Content(f"  {keys:<14} {text}") for keys, text in self._keys()]
         for note in (*self._notes, _CLIPBOARD, _SELECTING, _COLOURS):

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -41,15 +41,11 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.bars import Banner, KeysLine, NavLine
 from tallyglass_tui.shell.feed import Feed, Feeds, FeedTrouble
 from tallyglass_tui.shell.messages import Tick, Visit
+from tallyglass_tui.shell.protocol import Shell
 from tallyglass_tui.widgets.filter_box import FilterBox
-from tallyglass_tui.widgets.line_view import Piece
-
-if TYPE_CHECKING:
-    from tallyglass_tui.shell.app import Dashboard
 
 T = TypeVar("T")
 
@@ -89,18 +85,18 @@ class Page(Screen[None]):
         self._subscriptions: list[_Subscription[Any]] = []
 
     @property
-    def dashboard(self) -> Dashboard:
-        """The app, by its own type."""
-        return cast("Dashboard", self.app)
+    def shell(self) -> Shell:
+        """The app, as far as a page knows it."""
+        return cast("Shell", self.app)
 
     @property
     def feeds(self) -> Feeds:
         """Where feeds run."""
-        return self.dashboard.feeds
+        return self.shell.feeds
 
     def compose(self) -> ComposeResult:
         """The shell around :meth:`compose_body`."""
-        yield NavLine([(spec.key, spec.title) for spec in PAGES], self.TITLE or "")
+        yield NavLine([(spec.key, spec.title) for spec in self.shell.pages], self.TITLE or "")
         yield Banner()
         with Vertical(id="body"):
             yield from self.compose_body()
@@ -155,7 +151,7 @@ class Page(Screen[None]):
     def subscribe(self, feed: Feed[T], show: Callable[[T], None]) -> Feed[T]:
         """Have ``show`` called with what ``feed`` left, at each tick while this page is shown. Ends a pause: who asks
         for something new wants to see it come."""
-        self.dashboard.go_on()
+        self.shell.end_pause()
         self._subscriptions = [one for one in self._subscriptions if one.feed.name != feed.name]
         self._subscriptions.append(_Subscription(feed, show))
         return feed
@@ -166,19 +162,21 @@ class Page(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """Show what came while another page was on the screen."""
-        self.dashboard.flush_now()
+        self.shell.flush_now()
 
     def on_tick(self, message: Tick) -> None:
         """Take what the feeds left, then say how things stand."""
         message.stop()
         for subscription in tuple(self._subscriptions):
             subscription.flush()
-        self.dashboard.show_state(self)
+        self.show_state()
 
-    def show_state(self, right: tuple[Piece, ...], trouble: str, *, lost: bool) -> None:
-        """Set the status on the line of pages, and the banner."""
-        self.query_one(NavLine).show(right)
-        self.query_one(Banner).show(trouble, lost=lost)
+    def show_state(self) -> None:
+        """Bring the status and the banner up to date: a lost server first, then what is wrong here."""
+        lost = [trouble for trouble in self.feeds.troubles if trouble.lost]
+        worst = next(iter([*lost, *self.feed_troubles]), None)
+        self.query_one(NavLine).show(self.shell.status(self.data_age))
+        self.query_one(Banner).show(worst.line if worst else self.trouble, lost=worst.lost if worst else False)
 
     @property
     def data_age(self) -> float | None:
@@ -192,7 +190,7 @@ class Page(Screen[None]):
         if action == "filter":
             return type(self).action_filter is not Page.action_filter and not isinstance(self.focused, Input)
         if action == "back":
-            return self.can_go_back or self.dashboard.can_go_back
+            return self.can_go_back or self.shell.can_go_back
         return super().check_action(action, parameters)
 
     def give_keys(self, widget: Widget) -> None:
@@ -213,7 +211,7 @@ class Page(Screen[None]):
         if offered is None:
             self.say("Nothing is selected here.")
         else:
-            self.dashboard.copy(*offered)
+            self.shell.copy(*offered)
 
     def action_back(self) -> None:
         """One step back within the page, else to the page that sent the user here."""
@@ -221,4 +219,4 @@ class Page(Screen[None]):
             self.back()
             self.refresh_bindings()
         else:
-            self.dashboard.go_back()
+            self.shell.go_back()

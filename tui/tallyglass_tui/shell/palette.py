@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widgets import Input
 
-from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.page_spec import PageSpec
 
 _MOVES = ("list", "map", "text")
 """The ids of keys that move a cursor begin with these: nobody looks for them by name."""
@@ -27,15 +27,15 @@ class Palette(CommandPalette):
         self.query_one(SearchIcon).icon = ":"
 
 
-def commands(app: App[None], screen: Screen[Any]) -> Iterator[SystemCommand]:
+def commands(app: App[None], screen: Screen[Any], pages: Sequence[PageSpec]) -> Iterator[SystemCommand]:
     """The pages, then every key of the screen but those that move a cursor, then the themes."""
 
     def runner(action: str, node: DOMNode) -> Callable[[], Awaitable[bool]]:
         return partial(app.run_action, action, node)
 
-    for spec in PAGES:
+    for spec in pages:
         yield SystemCommand(f"{spec.title} ({spec.key})", spec.answers, runner(f"page('{spec.mode}')", app))
-    seen = {f"page('{spec.mode}')" for spec in PAGES}
+    seen = {f"page('{spec.mode}')" for spec in pages}
     for active in screen.active_bindings.values():
         binding = active.binding
         moves = not binding.show and (binding.id or "").partition(".")[0] in _MOVES

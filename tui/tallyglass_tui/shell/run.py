@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallyglass.connection.target import Target
 from tallyglass.mongo.gateway import Gateway
-from tallyglass_tui.shell.app import Dashboard, Session
+from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.feed import Feeds
+from tallyglass_tui.shell.page_spec import PageSpec
+from tallyglass_tui.shell.session import Session
 from tallyglass_tui.terminal.driver import BastionDriver
 from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
 
@@ -17,14 +20,19 @@ if TYPE_CHECKING:
 
 
 def run_dashboard(
-    target: Target, backup: Path | None = None, *, label: str = "", watch: WatchSettings | None = None
+    target: Target,
+    pages: Sequence[PageSpec],
+    backup: Path | None = None,
+    *,
+    label: str = "",
+    watch: WatchSettings | None = None,
 ) -> int:
     """Show the dashboard on the terminal until the user leaves it; the exit status.
 
     Raises ConnectError for a target that cannot be used. stdin and stderr must be the terminal.
     """
     session = Session(target, backup, label, watch, Garbage())
-    app = Dashboard(session, Feeds(lambda: open_target(target)))
+    app = Dashboard(session, Feeds(lambda: open_target(target)), pages)
     app.driver_class = BastionDriver
     put_keys_first()
     try:

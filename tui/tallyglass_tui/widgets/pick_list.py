@@ -9,10 +9,10 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 from textual.events import Resize
-from textual.message import Message
 
 from tallyglass_tui.widgets.cells import wrap_words
-from tallyglass_tui.widgets.line_view import LineView, Piece
+from tallyglass_tui.widgets.cursor_list import CursorList
+from tallyglass_tui.widgets.line_view import Piece
 
 Lines = Sequence[Sequence[Piece]]
 
@@ -33,8 +33,8 @@ class Item:
     brief: Callable[[int], Lines] | None = None
 
 
-class PickList(LineView, can_focus=True):
-    """Items under a cursor. Sends :class:`Picked` on Enter."""
+class PickList(CursorList):
+    """Items under a cursor. Enter chooses an :class:`Item` where they are ``pickable``."""
 
     DEFAULT_CSS = """
     PickList { height: 1fr; }
@@ -56,27 +56,8 @@ class PickList(LineView, can_focus=True):
         "pick--here",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "Down", show=False, id="list.down", tooltip="Next item"),
-        Binding("up,k", "move(-1)", "Up", show=False, id="list.up", tooltip="Item before"),
-        Binding("pagedown,space,ctrl+f", "page(1)", "Page down", show=False, id="list.pagedown", tooltip="A page on"),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="list.pageup", tooltip="A page back"),
-        Binding("home,g", "edge(0)", "First", show=False, id="list.first", tooltip="First item"),
-        Binding("end,G", "edge(1)", "Last", show=False, id="list.last", tooltip="Last item"),
-        Binding("enter", "pick", "Pick", id="list.pick", tooltip="Take what the cursor is on"),
+        Binding("enter", "choose", "Pick", id="list.pick", tooltip="Take what the cursor is on"),
     ]
-
-    class Picked(Message):
-        """Enter was pressed on an item."""
-
-        def __init__(self, pick_list: PickList, item: Item) -> None:
-            super().__init__()
-            self.pick_list = pick_list
-            self.item = item
-
-        @property
-        def control(self) -> PickList:
-            """The list it comes from."""
-            return self.pick_list
 
     def __init__(self, *, pickable: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -85,15 +66,22 @@ class PickList(LineView, can_focus=True):
         self._said = ""
         self._items: tuple[Item, ...] = ()
         self._opens = False
-        self._cursor = 0
-        self._top = 0
         self._drawn: list[tuple[int, Sequence[Piece]]] = []
         self._drawn_width = -1
 
     @property
+    def count(self) -> int:
+        """How many items there are."""
+        return len(self._items)
+
+    def at(self, index: int) -> Item:
+        """The item itself."""
+        return self._items[index]
+
+    @property
     def selected(self) -> Item | None:
         """The item under the cursor."""
-        return self._items[self._cursor] if self._items else None
+        return self._items[self.cursor] if self._items else None
 
     def show(self, items: Iterable[Item], said: str = "") -> None:
         """Set the items. The cursor stays on the item with the same key. ``said`` stands where there are none."""
@@ -102,8 +90,8 @@ class PickList(LineView, can_focus=True):
         self._opens = any(item.brief for item in self._items)
         keys = [item.key for item in self._items]
         if before and before.key in keys:
-            self._cursor = keys.index(before.key)
-        self._cursor = max(0, min(self._cursor, len(self._items) - 1))
+            self.cursor = keys.index(before.key)
+        self.cursor = max(0, min(self.cursor, len(self._items) - 1))
         self._redraw()
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
@@ -112,11 +100,11 @@ class PickList(LineView, can_focus=True):
         if not self._items:
             lines = ["", *wrap_words(self._said, max(1, width - GUTTER))] if self._said else []
             return [(" " * (GUTTER - 1) + lines[y], "")] if y < len(lines) else ()
-        at = self._top + y
+        at = self.top + y
         return self._line(*self._drawn[at], width) if at < len(self._drawn) else ()
 
     def _line(self, index: int, line: Sequence[Piece], width: int) -> Iterable[Piece]:
-        here = index == self._cursor
+        here = index == self.cursor
         first = here and line is self._drawn[self._span(index)[0]][1]
         over = " pick--here" if first else ""
         yield ("> " if first else "| " if here else "  "), over
@@ -126,54 +114,41 @@ class PickList(LineView, can_focus=True):
             yield text, f"{style}{over}"
         yield " " * max(0, width - used), over
 
-    def action_move(self, by: int) -> None:
-        """Move the cursor by items."""
-        self._go(self._cursor + by)
-
-    def action_page(self, by: int) -> None:
+    def action_page(self, pages: int) -> None:
         """Move by a screenful: within an item that is taller than the view, else over the items."""
         if not self._drawn:
             return
-        first, last = self._span(self._cursor)
+        first, last = self._span(self.cursor)
         height = max(1, self.content_size.height)
-        if by > 0 and last >= self._top + height:
-            self._show_from(min(self._top + height - 1, last - height + 1))
-        elif by < 0 and first < self._top:
-            self._show_from(max(self._top - height + 1, first))
+        if pages > 0 and last >= self.top + height:
+            self._show_from(min(self.top + height - 1, last - height + 1))
+        elif pages < 0 and first < self.top:
+            self._show_from(max(self.top - height + 1, first))
         else:
-            line = max(0, min(len(self._drawn) - 1, (last if by > 0 else first) + by * (height - 1)))
-            self._go(self._drawn[line][0])
-
-    def action_edge(self, end: int) -> None:
-        """Go to the first or the last item."""
-        self._go(len(self._items) - 1 if end else 0)
+            line = max(0, min(len(self._drawn) - 1, (last if pages > 0 else first) + pages * (height - 1)))
+            self.move_to(self._drawn[line][0])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide Enter where nothing can be picked."""
-        return self.pickable if action == "pick" else super().check_action(action, parameters)
-
-    def action_pick(self) -> None:
-        """Tell that this item was picked."""
-        if self.selected:
-            self.post_message(self.Picked(self, self.selected))
+        return self.pickable if action == "choose" else super().check_action(action, parameters)
 
     def on_resize(self, _: Resize) -> None:
         """Break the lines anew."""
         self._redraw()
 
-    def _go(self, index: int) -> None:
-        index = max(0, min(index, len(self._items) - 1))
-        before, self._cursor = self._cursor, index
-        if index != before and self._opens:
+    def move_to(self, index: int) -> None:
+        """Put the cursor on an item, which opens it where it has a brief form."""
+        before = self.cursor
+        self.cursor = max(0, min(index, self.count - 1))
+        if self.cursor != before and self._opens:
             self._drawn_width = -1
             self._draw(self.content_size.width)
-        self._bring_into_view()
-        self.show_changes()
+        super().move_to(self.cursor)
 
     def _redraw(self) -> None:
         self._drawn_width = -1
         self._draw(self.content_size.width)
-        self._bring_into_view()
+        self.keep_in_view()
         self.show_changes()
 
     def _draw(self, width: int) -> None:
@@ -184,24 +159,25 @@ class PickList(LineView, can_focus=True):
         self._drawn = [
             (index, line)
             for index, item in enumerate(self._items)
-            for line in (item.lines if index == self._cursor else item.brief or item.lines)(room)
+            for line in (item.lines if index == self.cursor else item.brief or item.lines)(room)
         ]
-        self._top = max(0, min(self._top, len(self._drawn) - 1))
+        self.top = max(0, min(self.top, len(self._drawn) - 1))
 
     def _span(self, index: int) -> tuple[int, int]:
         at = [n for n, (owner, _) in enumerate(self._drawn) if owner == index]
         return (at[0], at[-1]) if at else (0, 0)
 
-    def _bring_into_view(self) -> None:
+    def keep_in_view(self) -> None:
+        """Scroll as little as it takes to show the item under the cursor; of a tall one the first lines."""
         height = max(1, self.content_size.height)
-        first, last = self._span(self._cursor)
-        top = self._top
+        first, last = self._span(self.cursor)
+        top = self.top
         if last >= top + height:
             top = last - height + 1
         self._set_top(min(top, first))
 
     def _set_top(self, top: int) -> None:
-        self._top = max(0, min(top, len(self._drawn) - max(1, self.content_size.height)))
+        self.top = max(0, min(top, len(self._drawn) - max(1, self.content_size.height)))
 
     def _show_from(self, top: int) -> None:
         self._set_top(top)

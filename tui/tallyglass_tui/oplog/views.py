@@ -1,0 +1,68 @@
+"""What the controllers of the oplog page need of it: the rows, what is wanted of them, and a place to say things."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.snapshot import OplogRow
+from tallyglass_tui.oplog.incident_list import IncidentList
+from tallyglass_tui.oplog.opened_text import OpenedText
+from tallyglass_tui.oplog.tail import Tail
+from tallyglass_tui.shell.protocol import Shell
+
+
+class OplogViews(Protocol):
+    """The oplog page as its controllers know it."""
+
+    @property
+    def shell(self) -> Shell:
+        """The app around it."""
+        ...
+
+    @property
+    def view(self) -> str:
+        """The view that is on top: tail, text, incidents or rates."""
+        ...
+
+    @property
+    def wanted(self) -> OplogFilter:
+        """What the filter lets through."""
+        ...
+
+    @property
+    def tail(self) -> Tail:
+        """The rows."""
+        ...
+
+    @property
+    def incidents(self) -> IncidentList:
+        """What people did."""
+        ...
+
+    @property
+    def opened(self) -> OpenedText:
+        """The entry or the incident that is opened."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Say something once."""
+        ...
+
+    def set_filter(self, text: str) -> None:
+        """Show only what matches ``text``. Raises InputError for a text that is no filter."""
+        ...
+
+    def show_past(self, at: Ts, rows: Sequence[OplogRow], said: str) -> None:
+        """Show entries of the past, read from ``at`` on, in place of the live tail; then say something."""
+        ...
+
+    def watch_incidents(self) -> None:
+        """Follow the incidents, if they are not followed yet."""
+        ...
+
+    def run_alone(self, work: Coroutine[Any, Any, None], group: str) -> None:
+        """Run a coroutine in the background; one that still runs in ``group`` is cancelled."""
+        ...

@@ -1,0 +1,41 @@
+"""What people did, as more than one page shows it: one feed that they share, and one order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
+from tallyglass_tui.shell.feed import Feed, Feeds
+
+_NO_END = math.inf
+"""Seconds that :func:`incidents` may yield nothing: any number, while nothing happens. Core notices a mute server."""
+_WORST_FIRST = (Harm.LOSS, Harm.CHANGE, Harm.DEFINITION)
+
+
+def share_incidents(feeds: Feeds) -> Feed[IncidentScan]:
+    """The incidents of the whole oplog, read once for all who ask."""
+    return feeds.share("incidents", incidents, silence=_NO_END)
+
+
+async def incidents(gateway: Gateway) -> AsyncIterator[IncidentScan]:
+    """All incidents that the oplog still holds, and those to come. What was known stays while it is read anew."""
+    from tallyglass.oplog.incidents.incident import watch
+
+    whole: IncidentScan | None = None
+    async with closing(watch(gateway)) as scans:
+        async for scan in scans:
+            if scan.done:
+                whole = scan
+            yield (
+                replace(whole, trouble=scan.trouble or "The oplog is read anew.")
+                if whole and whole is not scan
+                else scan
+            )
+
+
+def by_urgency(incidents: Sequence[Incident]) -> list[Incident]:
+    """Lost data first, and the latest first among equals; what a server does by itself comes last."""
+    return sorted(incidents, key=lambda one: (one.routine, _WORST_FIRST.index(one.harm), -one.first.t, -one.first.i))

@@ -1,0 +1,25 @@
+"""One page as the shell knows it before it is shown. The list of pages is :data:`tallyglass_tui.pages.PAGES`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+
+class PageSpec(NamedTuple):
+    """One page: its key, mode and title, what it answers and how, and where its class is. Imported when first shown."""
+
+    key: str
+    mode: str
+    title: str
+    answers: str
+    how: str
+    module: str
+    name: str
+
+    def make(self) -> Screen[None]:
+        """A new page."""
+        return cast("Screen[None]", getattr(import_module(self.module), self.name)())

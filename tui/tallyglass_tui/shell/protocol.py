@@ -1,0 +1,59 @@
+"""What a page may ask of the app around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from tallyglass.deployment.cluster import Deployment
+from tallyglass_tui.shell.feed import Feeds
+from tallyglass_tui.shell.messages import Visit
+from tallyglass_tui.shell.page_spec import PageSpec
+from tallyglass_tui.shell.session import Session
+from tallyglass_tui.widgets.line_view import Piece
+
+
+class Shell(Protocol):
+    """The app as its pages know it."""
+
+    session: Session
+    feeds: Feeds
+    pages: Sequence[PageSpec]
+    deployment: Deployment | None
+    """What kind of deployment is watched; None until that is known."""
+    plain_glyphs: bool
+    """Whether bars and graphs keep to ASCII."""
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether another page sent the user here."""
+        ...
+
+    def go_back(self) -> None:
+        """To the page that the user was sent from."""
+        ...
+
+    def visit(self, message: Visit) -> None:
+        """Switch to another page and hand it ``message``; Esc comes back."""
+        ...
+
+    def open_oplog(self, moment: datetime) -> None:
+        """Open the oplog page at a moment."""
+        ...
+
+    def copy(self, what: str, text: str) -> None:
+        """Copy through the terminal, and say so."""
+        ...
+
+    def end_pause(self) -> None:
+        """Take news again, where the screen was held still."""
+        ...
+
+    def flush_now(self) -> None:
+        """Take what the feeds left, now."""
+        ...
+
+    def status(self, age: float | None) -> tuple[Piece, ...]:
+        """What stands at the right of the line of pages, for a page whose data is ``age`` seconds old."""
+        ...
