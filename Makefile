@@ -26,10 +26,10 @@ test: $(READY)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not soak"
 
 unit: $(READY)
-	$(BIN)/python -m pytest $(UNIT)
+	$(BIN)/python -m pytest $(PARALLEL) $(UNIT)
 
 test-lowest: $(LOWEST)/.ready
-	$(LOWEST)/bin/python -m pytest -p no:cacheprovider $(UNIT)
+	$(LOWEST)/bin/python -m pytest -p no:cacheprovider $(PARALLEL) $(UNIT)
 
 lint: $(READY)
 	$(BIN)/ruff check .
