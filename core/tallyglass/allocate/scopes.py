@@ -104,7 +104,7 @@ class ScopeCore(CounterCore):
         return {} if self.period is None else {_RETIRED: {"$not": {"$gt": self.period}}}
 
 
-class _Core(Uncopyable):
+class _ScopesCore(Uncopyable):
     def __init__(self, collection: Documents, deadlines: Deadlines) -> None:
         self.collection = collection
         self.deadlines = deadlines
@@ -181,7 +181,7 @@ class Counters(Uncopyable):
     ) -> None:
         prepared = prepare(collection, asynchronous=False, concern=choose_concern(write_concern, unsafe_write_concern))
         limits = deadlines or Deadlines()
-        self._core = _Core(prepared, limits)
+        self._core = _ScopesCore(prepared, limits)
 
         @functools.lru_cache(whole(remembered, "remembered", low=1))
         def counter(key: str, period: str | None) -> Counter:
@@ -220,7 +220,7 @@ class AsyncCounters(Uncopyable):
     ) -> None:
         prepared = prepare(collection, asynchronous=True, concern=choose_concern(write_concern, unsafe_write_concern))
         limits = deadlines or Deadlines()
-        self._core = _Core(prepared, limits)
+        self._core = _ScopesCore(prepared, limits)
 
         @functools.lru_cache(whole(remembered, "remembered", low=1))
         def counter(key: str, period: str | None) -> AsyncCounter:

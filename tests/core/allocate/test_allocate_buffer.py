@@ -127,6 +127,20 @@ def test_an_adaptive_step_follows_the_rate_within_its_bounds() -> None:
     assert [step.next_step(now, stalled=True) for _ in range(12)][-1] == 5_000
 
 
+def test_a_new_cache_finds_its_step_at_once_and_does_not_overshoot() -> None:
+    """500 ids a second, and the next range asked for when one is left: as it was used, not as it was fetched."""
+    step, held, now, used = step_size(None), 0, 0.0, 0
+    sizes = []
+    for _ in range(8):
+        held += step.next_step(now, stalled=False, used=used)
+        sizes.append(step.current())
+        used = max(1, held - step.current())
+        held -= used
+        now += used / 500
+    assert sizes[:4] == [100, 800, 6_400, 10_000]
+    assert max(sizes) <= 10_000
+
+
 def test_the_default_step_lasts_long_enough_for_a_failover_and_spares_small_spaces() -> None:
     step = step_size(None, 2**63)
     now = 0.0

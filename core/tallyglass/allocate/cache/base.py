@@ -60,6 +60,7 @@ class CacheBase(Uncopyable, Generic[S, W]):
         self._line: deque[W] = deque()
         self._steps = step_size(self._step, self._space)
         self._stalled = False
+        self._taken = 0
         self._meter.reset()
 
     @property
@@ -101,7 +102,9 @@ class CacheBase(Uncopyable, Generic[S, W]):
         """The size of the fetch that starts now."""
         stalled, self._stalled = self._stalled or bool(self._line), False
         before = self._steps.current()
-        size = self._steps.next_step(time.monotonic(), stalled=stalled)
+        taken = self._buffer.added - self._buffer.held()
+        used, self._taken = taken - self._taken, taken
+        size = self._steps.next_step(time.monotonic(), stalled=stalled, used=used)
         if size != before:
             self._meter.emit(EventKind.STEP, size)
         return size

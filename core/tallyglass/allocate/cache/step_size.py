@@ -18,10 +18,10 @@ _MOST: Final = 100_000
 class StepSize(Protocol):
     """Decides the size of each range."""
 
-    def next_step(self, now: float, *, stalled: bool) -> int:
+    def next_step(self, now: float, *, stalled: bool, used: int | None = None) -> int:
         """The size of the range fetched at ``now`` (seconds of a monotonic clock).
 
-        ``stalled`` says that a caller had to wait since the last fetch.
+        ``stalled`` says that a caller had to wait since the last fetch, ``used`` how many ids were taken since.
         """
 
     def current(self) -> int:
@@ -37,7 +37,7 @@ class Fixed:
     def __post_init__(self) -> None:
         whole(self.step, "step", low=1)
 
-    def next_step(self, now: float, *, stalled: bool) -> int:
+    def next_step(self, now: float, *, stalled: bool, used: int | None = None) -> int:
         return self.step
 
     def current(self) -> int:
@@ -64,10 +64,10 @@ class Adaptive:
             raise ValueError("least cannot be larger than most")
         self._step = self.least
 
-    def next_step(self, now: float, *, stalled: bool) -> int:
+    def next_step(self, now: float, *, stalled: bool, used: int | None = None) -> int:
         if self._fetched_at is not None:
             lasted = max(now - self._fetched_at, 1e-6)
-            wanted = self._step * self.seconds / lasted
+            wanted = (self._step if used is None else used) * self.seconds / lasted
             low = self._step * 2 if stalled else self._step / _MOST_SHRINK
             self._step = int(min(self.most, max(self.least, low, min(wanted, self._step * _MOST_GROWTH))))
         self._fetched_at = now

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pymongo.collection import Collection
 
 
-class _Core(Inserter):
+class _MaxPlusOneCore(Inserter):
     def __init__(self, target: InsertTarget, first: int) -> None:
         super().__init__(target)
         self.first = whole(first, "first")
@@ -72,7 +72,7 @@ class MaxPlusOne(Uncopyable):
         on_event: Hook | None = None,
     ) -> None:
         prepared = prepare(collection, asynchronous=False)
-        self._core = _Core(insert_target(prepared, field, tries, deadlines, on_event), first)
+        self._core = _MaxPlusOneCore(insert_target(prepared, field, tries, deadlines, on_event), first)
 
     def insert(self, document: Mapping[str, Any], *, session: Any = None) -> int:
         """Insert a copy of ``document`` with an id in the field; that id. Raises CollisionLimit, NotUnique."""
@@ -97,7 +97,7 @@ class AsyncMaxPlusOne(Uncopyable):
         on_event: Hook | None = None,
     ) -> None:
         prepared = prepare(collection, asynchronous=True)
-        self._core = _Core(insert_target(prepared, field, tries, deadlines, on_event), first)
+        self._core = _MaxPlusOneCore(insert_target(prepared, field, tries, deadlines, on_event), first)
         self._home = HomeLoop()
 
     async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> int:

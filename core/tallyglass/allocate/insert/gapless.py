@@ -47,7 +47,7 @@ _UNKNOWN_COMMIT = "UnknownTransactionCommitResult"
 _NO_TRANSACTIONS = 20
 
 
-class _Core(Uncopyable):
+class _GaplessCore(Uncopyable):
     """The steps of each operation. ``session`` belongs to the shell, which ends it whatever happens."""
 
     def __init__(
@@ -255,7 +255,7 @@ class GaplessInsert(Uncopyable):
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        self._core = _Core(
+        self._core = _GaplessCore(
             prepare(counters, asynchronous=False),
             prepare(target, asynchronous=False),
             field,
@@ -306,7 +306,7 @@ class AsyncGaplessInsert(Uncopyable):
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        self._core = _Core(
+        self._core = _GaplessCore(
             prepare(counters, asynchronous=True),
             prepare(target, asynchronous=True),
             field,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _HINT = {"proxy": "tallyglass"}
 
 
-class _Core(Uncopyable):
+class _ProxyCore(Uncopyable):
     def __init__(
         self, proxy: Documents, target: Documents, field: str, deadlines: Deadlines | None, on_event: Hook | None
     ) -> None:
@@ -156,7 +156,7 @@ class ProxiedInsert(Uncopyable):
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        self._core = _Core(
+        self._core = _ProxyCore(
             prepare(proxy, asynchronous=False),
             prepare(target, asynchronous=False),
             field,
@@ -193,7 +193,7 @@ class AsyncProxiedInsert(Uncopyable):
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        self._core = _Core(
+        self._core = _ProxyCore(
             prepare(proxy, asynchronous=True),
             prepare(target, asynchronous=True),
             field,

@@ -79,7 +79,7 @@ class Fill:
         return 1 / (1 - rate) if rate < 1 else float("inf")
 
 
-class _Core(Inserter):
+class _RandomIdsCore(Inserter):
     def __init__(self, target: InsertTarget, space: NumberSpace) -> None:
         super().__init__(target)
         self.space = space
@@ -115,7 +115,7 @@ class RandomIds(Uncopyable):
         on_event: Hook | None = None,
     ) -> None:
         prepared = prepare(collection, asynchronous=False)
-        self._core = _Core(insert_target(prepared, field, tries, deadlines, on_event), space)
+        self._core = _RandomIdsCore(insert_target(prepared, field, tries, deadlines, on_event), space)
 
     def insert(self, document: Mapping[str, Any], *, session: Any = None) -> Any:
         """Insert a copy of ``document`` with an id in the field; that id. Raises CollisionLimit, NotUnique."""
@@ -144,7 +144,7 @@ class AsyncRandomIds(Uncopyable):
         on_event: Hook | None = None,
     ) -> None:
         prepared = prepare(collection, asynchronous=True)
-        self._core = _Core(insert_target(prepared, field, tries, deadlines, on_event), space)
+        self._core = _RandomIdsCore(insert_target(prepared, field, tries, deadlines, on_event), space)
         self._home = HomeLoop()
 
     async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> Any:
