@@ -15,14 +15,14 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from bson import decode_all
+from bson import decode_all, json_util
 from pymongo import MongoClient, UpdateOne
 
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG
 from tallyglass.oplog.decode import entry
-from tallyglass.oplog.decode.envelope import entries
+from tallyglass.oplog.decode.envelope import Walker, entries
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.read.collect import Collector
@@ -106,8 +106,26 @@ def make_rows(batches: list[bytes]) -> int:
     return count
 
 
+def write_json(batches: list[bytes]) -> int:
+    """Every entry whole, as ``oplog --json`` prints it."""
+    return sum(len(entry.to_json(raw, kind="entry", relaxed=True)) > 0 for raw in entries(batches[0]))
+
+
+def write_json_by_driver(batches: list[bytes]) -> int:
+    """The same by the driver's own converter."""
+    options = json_util.RELAXED_JSON_OPTIONS
+    return sum(len(json_util.dumps(document, json_options=options)) > 0 for document in decode_all(batches[0]))
+
+
+def tally(batches: list[bytes]) -> int:
+    """The raw batches walked: every entry named by operation and namespace."""
+    walker = Walker(lambda op, ns, session: 1)
+    return sum(sum(walker.tally(batch, 0)[0].values()) for batch in batches)
+
+
 CASES: dict[str, Callable[[list[bytes]], int]] = {
     "raw batches, stepped through": drain_raw,
+    "raw batches, walked": tally,
     "drained + counted, no filter": drain_collected(""),
     "drained + counted + filtered by namespace": drain_collected("ns:bench.c7"),
     "drained + counted + filtered by glob and operation": drain_collected("ns:bench.c1* op:d"),
@@ -117,6 +135,8 @@ CASES: dict[str, Callable[[list[bytes]], int]] = {
     "drained + counted + filtered + incidents": drain_both,
     "decoded to dicts": drain_dicts,
     "every entry made a row": make_rows,
+    "every entry as Extended JSON": write_json,
+    "every entry as Extended JSON by json_util": write_json_by_driver,
 }
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bson import ObjectId
+from bson import ObjectId, json_util
 from click.testing import CliRunner, Result
+from pymongo import MongoClient
 
 from tallyglass.demo import backup
 from tallyglass.demo.server import ReplicaSet
@@ -75,10 +76,15 @@ def test_check(scene: tuple[str, Path]) -> None:
 def test_oplog(scene: tuple[str, Path]) -> None:
     result = run("oplog", scene[0], "--ns", f"{DB}.orders", "--op", "d", "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
-    assert sorted(int(row["id"]) for row in rows) == list(range(150))
-    assert {row["op"] for row in rows} == {"d"}
-    assert rows == sorted(rows, key=lambda row: [int(part) for part in row["ts"].split(":")])
-    last = rows[-1]["ts"]
+    assert sorted(row["o"]["_id"] for row in rows) == list(range(150))
+    assert {(row["kind"], row["op"]) for row in rows} == {("entry", "d")}
+    places = [tuple(row["ts"]["$timestamp"].values()) for row in rows]
+    assert places == sorted(places)
+    with MongoClient(scene[0]) as client:
+        stored = client.local["oplog.rs"].find({"ns": f"{DB}.orders", "op": "d"})
+        canonical = run("oplog", scene[0], "--ns", f"{DB}.orders", "--op", "d", "--canonical").stdout.splitlines()
+        assert [json_util.loads(line) for line in canonical] == [{"kind": "entry"} | entry for entry in stored]
+    last = "{}:{}".format(*places[-1])
     after = run("oplog", scene[0], "--since", last, "--ns", f"{DB}.*", "--op", "id").stdout.splitlines()
     assert [line.split()[2] for line in after] == ["d", "i"]
     assert len(run("oplog", scene[0], "--limit", "3").stdout.splitlines()) == 3

@@ -171,7 +171,7 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
         assert not screen.app.page.check_action("save", ()), "what is selected is no entry"
         await screen.press("enter")
         assert "200 documents in 200 oplog entries" in screen.text
-        assert "the oplog names no user" in screen.text
+        assert "Who: User unknown" in screen.text
         assert "One command or several" in screen.text
         assert f"--oplogLimit={BASE}:3" in screen.text
         await screen.press("r")

@@ -10,6 +10,7 @@ import click
 from tallyglass.connection.secret import scrub
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.text import clean
+from tallyglass_tui.cli.check_oplog import OplogHours, with_oplog
 from tallyglass_tui.cli.counters import config_option, guesses_option, history_option, look_once
 from tallyglass_tui.cli.headless import tell
 from tallyglass_tui.cli.options import Given, connection_options
@@ -65,6 +66,8 @@ _days = click.FloatRange(min=0)
 @click.option("--warn-days", type=_days, default=90.0, show_default=True, metavar="DAYS")
 @click.option("--crit-days", type=_days, default=30.0, show_default=True, metavar="DAYS")
 @guesses_option
+@click.option("--oplog-hours-warn", type=_days, metavar="HOURS", help="Warn where the oplog reaches less far back.")
+@click.option("--oplog-hours-crit", type=_days, metavar="HOURS", help="Such as the interval of the backups.")
 @click.option(
     "-t", "--timeout", "seconds", type=click.FloatRange(min=0.1), default=30.0, show_default=True, metavar="SECONDS"
 )
@@ -78,12 +81,15 @@ def command(
     warn_days: float,
     crit_days: float,
     guesses: bool,
+    oplog_hours_warn: float | None,
+    oplog_hours_crit: float | None,
     seconds: float,
     verbose: int,
 ) -> int:
     """One line with perfdata; exit 0 ok, 1 warning, 2 critical, 3 unknown.
 
-    A counter warns by the share of its range that is used, and by the days until it may run out.
+    A counter warns by the share of its range that is used, and by the days until it may run out. With
+    --oplog-hours-warn or --oplog-hours-crit the oplog's reach counts too: what it is, or will be at the recent rate.
     """
     from tallyglass.counters.verdict import Thresholds, check_counters
 
@@ -94,7 +100,10 @@ def command(
         )
     snapshot = look_once(given, config, seconds, history=not no_history)
     result = check_counters(snapshot, Thresholds(warn_used, crit_used, warn_days, crit_days), guesses=guesses)
-    tell(clean(result.line, len(result.line)))
-    for line in result.details if verbose else ():
-        tell(clean(line))
-    return result.level
+    line, level = result.line, result.level
+    if oplog_hours_warn is not None or oplog_hours_crit is not None:
+        line, level = with_oplog(line, level, given, OplogHours(oplog_hours_warn, oplog_hours_crit), seconds)
+    tell(clean(line, len(line)))
+    for detail in result.details if verbose else ():
+        tell(clean(detail))
+    return level

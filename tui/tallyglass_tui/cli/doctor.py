@@ -46,6 +46,8 @@ def _lines(found: Diagnosis) -> list[str]:
         ("databases", _databases(found)),
         ("oplog", _window(found)),
     ]
+    if found.deployment.sharded or found.deployment.shard_unknown:
+        rows.insert(1, ("sharding", _sharding(found)))
     if found.scope:
         rows.append(("judged for", f"{', '.join(found.scope)} alone; --db NAME asks about another"))
     lines = [table(rows), "", *(line for finding in found.findings for line in _job(finding))]
@@ -80,7 +82,28 @@ def _databases(found: Diagnosis) -> str:
 def _window(found: Diagnosis) -> str:
     if found.first is None or found.last is None:
         return "not readable"
-    return f"from {found.first} to {found.last}, {(found.last.t - found.first.t) / 3600:.1f} h"
+    parts = [f"from {found.first} to {found.last}, {(found.last.t - found.first.t) / 3600:.1f} h"]
+    window = found.window
+    if window is not None and window.recent_bytes_per_hour:
+        parts.append(f"recently {window.recent_bytes_per_hour / 1e9:.2f} GB an hour")
+    if window is not None and window.forecast_hours is not None:
+        parts.append(f"at that rate it reaches {window.forecast_hours:,.1f} h back")
+    if window is not None and window.kept_hours:
+        parts.append(f"kept for {window.kept_hours:g} h at least")
+    return "; ".join(parts)
+
+
+def _sharding(found: Diagnosis) -> str:
+    it = found.deployment
+    if it.shard_unknown:
+        return "unknown: this user may not run shardingState"
+    if it.shard_name:
+        cluster = f" of cluster {it.cluster_id}" if it.cluster_id else ""
+        servers = f", config servers {it.config_servers}" if it.config_servers else ""
+        return f"shard {it.shard_name}{cluster}{servers}. {it.sharding_advice()}"
+    if it.config_server:
+        return f"config server of a sharded cluster. {it.sharding_advice()}"
+    return "mongos of a sharded cluster"
 
 
 def _job(finding: Finding) -> list[str]:
@@ -102,12 +125,26 @@ def _facts(found: Diagnosis) -> dict[str, Any]:
             "set": found.deployment.set_name,
             "version": found.deployment.version,
         },
+        "sharding": {
+            "shard": found.deployment.shard_name or None,
+            "cluster": found.deployment.cluster_id or None,
+            "config_servers": found.deployment.config_servers or None,
+            "config_server": found.deployment.config_server,
+            "unknown": found.deployment.shard_unknown,
+            "advice": found.deployment.sharding_advice() or None,
+        },
         "access_control": found.access_control,
         "user": found.user,
         "roles": found.roles,
         "databases": found.databases,
         "judged_for": found.scope,
-        "oplog": {"first": found.first and str(found.first), "last": found.last and str(found.last)},
+        "oplog": {
+            "first": found.first and str(found.first),
+            "last": found.last and str(found.last),
+            "hours": found.window and found.window.hours,
+            "recent_bytes_per_hour": found.window and found.window.recent_bytes_per_hour,
+            "forecast_hours": found.window and found.window.forecast_hours,
+        },
         "jobs": [
             {
                 "id": finding.verdict.job.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -9,18 +10,25 @@ import click
 
 from tallyglass.errors import DeploymentError, InputError
 from tallyglass.moment import FORMS, iso
-from tallyglass_tui.cli.headless import as_json, ask, bounded, steadily, tell, timeout_option
-from tallyglass_tui.cli.options import Given, connection_options, moment_of
+from tallyglass.text import clean_block
+from tallyglass_tui.cli.headless import as_json, ask, bounded, steadily, timeout_option
+from tallyglass_tui.cli.options import Given, connection_options, moment_of, target_of
 from tallyglass_tui.cli.outermost import warn
+from tallyglass_tui.cli.shards import ask_shards, shard_option
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from tallyglass.connection.target import Target
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.oplog.filter.query import OplogFilter
-    from tallyglass.oplog.snapshot import OplogRow, OplogUpdate
+    from tallyglass.oplog.read.export import ExportItem
+    from tallyglass.oplog.read.merge import MergedItem, ShardEntry
+    from tallyglass.oplog.read.stream import Gap, RolledBack
+    from tallyglass.oplog.snapshot import OplogRow
 
 
-_ROOM = 20_000
-"""Entries that may wait to be printed in one go."""
+TEXT, RELAXED, CANONICAL = "text", "relaxed", "canonical"
 
 
 @click.command()
@@ -33,7 +41,9 @@ _ROOM = 20_000
 @click.option("--text", default="", metavar="TEXT", help="Entries that hold TEXT, or match /TEXT/.")
 @click.option("--limit", type=click.IntRange(min=0), default=0, metavar="N", help="Stop after N entries; 0: never.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens now, until Ctrl-C.")
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document a line.")
+@click.option("--json", "wants_json", is_flag=True, help="One entry a line, whole, as MongoDB Extended JSON.")
+@click.option("--canonical", is_flag=True, help="The same, keeping the type of every number and date.")
+@shard_option
 @timeout_option
 def command(
     given: Given,
@@ -46,9 +56,15 @@ def command(
     limit: int,
     follow: bool,
     wants_json: bool,
+    canonical: bool,
+    shards: tuple[str, ...],
     seconds: float,
 ) -> None:
-    """Print the entries of the oplog, oldest first."""
+    """Print the entries of the oplog, oldest first.
+
+    None is ever left out: a slow reader slows it down, and is told on stderr how far behind it is. With --json each
+    line is an object with "kind": an entry, or a gap, a rollback or a lag in its place.
+    """
     from tallyglass.oplog.filter.query import OplogFilter
 
     wanted = OplogFilter(
@@ -67,55 +83,175 @@ def command(
     if "" in namespaces:
         raise InputError("--ns is empty.", "Name a namespace, such as shop.orders or shop.*.")
     wanted.check()
-    printer = Printer(wants_json, limit)
-    work = printer.follow if follow else printer.read
-    ask(given, lambda gateway: work(gateway, wanted, seconds), None)
+    if shards and given.uri:
+        raise InputError("Give either URI or --shard, not both.", "Name every shard with a --shard of its own.")
+    style = (CANONICAL if canonical else RELAXED) if wants_json or canonical else TEXT
+    if shards:
+        ask_shards(
+            given,
+            shards,
+            lambda found: _run_merged(found, wanted, Printer(wanted, style, limit), limit, follow),
+            seconds,
+        )
+        return
+    target = target_of(given)
+    ask(
+        target,
+        lambda gateway: _run(gateway, target, wanted, Printer(wanted, style, limit), limit, follow, seconds),
+        None,
+    )
+
+
+async def _run_merged(
+    shards: Mapping[str, Gateway], wanted: OplogFilter, printer: Printer, limit: int, follow: bool
+) -> None:
+    from tallyglass.oplog.read.export import follow_entries, read_entries
+    from tallyglass.oplog.read.merge import HOLD_SECONDS, merge
+
+    sources = {
+        name: follow_entries(gateway, wanted) if follow else read_entries(gateway, wanted, limit=limit)
+        for name, gateway in shards.items()
+    }
+    await printer.print_merged(merge(sources, hold=HOLD_SECONDS if follow else None))
+
+
+async def _run(
+    gateway: Gateway,
+    target: Target,
+    wanted: OplogFilter,
+    printer: Printer,
+    limit: int,
+    follow: bool,
+    seconds: float,
+) -> None:
+    from tallyglass.oplog.read.export import follow_entries, read_entries
+
+    await need_oplog(gateway, seconds)
+    if follow:
+        # The URI's own choice of member comes first.
+        chosen = "readpreference" in target.options
+        await printer.print_all(follow_entries(gateway, wanted, prefer_secondary=not chosen))
+    else:
+        await printer.print_all(steadily(read_entries(gateway, wanted, limit=limit), seconds))
 
 
 class Printer:
-    """Prints rows until there are enough of them."""
+    """Prints entries until there are enough of them, as fast as its reader takes them, and none is left out."""
 
-    def __init__(self, wants_json: bool, limit: int) -> None:
-        self._wants_json = wants_json
+    def __init__(self, wanted: OplogFilter, style: str, limit: int) -> None:
+        from tallyglass.oplog.read.collect import Collector
+
+        self._style = style
         self._left = limit or sys.maxsize
-        self._limit = limit
         self._trouble = ""
+        self._shard = ""
+        self._collector = Collector(wanted, sys.maxsize)
 
-    async def read(self, gateway: Gateway, wanted: OplogFilter, seconds: float) -> None:
-        """The past, then the end."""
+    async def print_all(self, items: AsyncIterator[ExportItem]) -> None:
+        """Print what comes, until it ends or there is enough of it. A lost server is said, and waited for."""
         from tallyglass.mongo.gateway import closing
-        from tallyglass.oplog.read import tail
 
-        await need_oplog(gateway, seconds)
-        async with closing(steadily(tail.read(gateway, wanted, limit=self._limit), seconds)) as rows:
-            async for row in rows:
-                if self._print(row):
+        async with closing(items) as held:
+            async for item in held:
+                lines = self._lines(item)[: self._left]
+                self._left -= len(lines)
+                if lines:
+                    # Beside the event loop: a reader that stops reading must not stop the driver's heartbeats.
+                    await asyncio.to_thread(_write, lines)
+                if self._left <= 0:
                     return
 
-    async def follow(self, gateway: Gateway, wanted: OplogFilter, seconds: float) -> None:
-        """What happens, until enough rows or Ctrl-C. A lost server is told, and waited for."""
+    async def print_merged(self, items: AsyncIterator[MergedItem]) -> None:
+        """The same for several shards; each line names its shard."""
         from tallyglass.mongo.gateway import closing
-        from tallyglass.oplog.read import tail
+        from tallyglass.oplog.read.merge import ShardEvent, ShardLost
 
-        await need_oplog(gateway, seconds)
-        async with closing(tail.follow(gateway, wanted, room=_ROOM)) as updates:
-            async for update in updates:
-                self._tell_changes(update)
-                if any(self._print(row) for row in update.rows):
+        async with closing(items) as held:
+            async for item in held:
+                lines: list[str] = []
+                if isinstance(item, ShardLost):
+                    self._say(f"{item.shard} is read no more: {item.reason}")
+                elif isinstance(item, ShardEvent):
+                    self._shard = item.shard
+                    lines = self._lines(item.item)
+                    self._shard = ""
+                else:
+                    lines = [line for entry in item for line in self._merged_entry(entry)]
+                lines = lines[: self._left]
+                self._left -= len(lines)
+                if lines:
+                    await asyncio.to_thread(_write, lines)
+                if self._left <= 0:
                     return
-                sys.stdout.flush()
 
-    def _print(self, row: OplogRow) -> bool:
-        tell(as_json(facts(row)) if self._wants_json else line(row))
-        self._left -= 1
-        return self._left <= 0
+    def _merged_entry(self, entry: ShardEntry) -> list[str]:
+        from tallyglass.oplog.decode.entry import row, to_json
 
-    def _tell_changes(self, update: OplogUpdate) -> None:
-        if update.dropped:
-            warn(f"{update.dropped} entries came too fast to be printed and were left out.")
-        if update.trouble != self._trouble:
-            warn(update.trouble or "entries flow again.")
-            self._trouble = update.trouble
+        if self._style != TEXT:
+            return [to_json(entry.raw, kind="entry", shard=entry.shard, relaxed=self._style == RELAXED)]
+        return [clean_block(f"{entry.shard}  {line(row(entry.raw))}", 1_000_000)]
+
+    def _lines(self, item: ExportItem) -> list[str]:
+        from tallyglass.oplog.read.export import Entries, Incomplete, Lag
+        from tallyglass.oplog.read.stream import Gap, Interruption, Opened, RolledBack
+
+        match item:
+            case Entries(raws):
+                return self._entries(raws)
+            case Gap(seen, first):
+                self._collector.break_here()
+                return self._break(item, {"kind": "gap", "after": str(seen), "first": str(first), "count": None})
+            case RolledBack(common, first, _, count):
+                self._collector.break_here()
+                row = {
+                    "kind": "rollback",
+                    "after": str(common) if common else None,
+                    "first": str(first),
+                    "count": count,
+                }
+                return self._break(item, row)
+            case Lag(behind, seen, newest):
+                self._say(f"{behind} s behind the newest entry." if behind else "no longer behind.")
+                lag = {"kind": "lag", "after": str(seen), "first": str(newest), "count": None}
+                return [] if self._style == TEXT else [as_json(lag | {"behind_seconds": behind})]
+            case Interruption(text):
+                self._say(text)
+            case Opened() if self._trouble:
+                self._say("entries flow again.")
+                self._trouble = ""
+            case Incomplete(seconds):
+                self._say(f"older entries may match: looking for them was ended after {seconds:.0f} s.")
+        return []
+
+    def _entries(self, raws: Sequence[bytes]) -> list[str]:
+        from tallyglass.oplog.decode.entry import to_json
+
+        if self._style != TEXT:
+            return [to_json(raw, kind="entry", relaxed=self._style == RELAXED) for raw in raws]
+        self._collector.take(b"".join(raws))
+        rows, _ = self._collector.rows(None)
+        return [clean_block(line(row), 1_000_000) for row in rows]
+
+    def _break(self, item: Gap | RolledBack, row: dict[str, Any]) -> list[str]:
+        from tallyglass.oplog.read import notes
+        from tallyglass.oplog.read.stream import Gap
+
+        shown = notes.gap(item) if isinstance(item, Gap) else notes.rolled_back(item)
+        self._say(shown.what)
+        if self._style != TEXT:
+            return [as_json(row | ({"shard": self._shard} if self._shard else {}) | {"what": shown.what})]
+        return [f"{self._shard}  {line(shown)}".lstrip()]
+
+    def _say(self, text: str) -> None:
+        text = f"{self._shard}: {text}" if self._shard else text
+        if text != self._trouble:
+            self._trouble = text
+            warn(text)
+
+
+def _write(lines: Sequence[str]) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
 
 
 async def need_oplog(gateway: Gateway, seconds: float) -> None:
@@ -131,23 +267,6 @@ def line(row: OplogRow) -> str:
     """One row for a person."""
     when = iso(row.wall) if row.wall else iso(row.ts.time)
     return f"{row.ts!s:<14} {when:<24} {row.op or row.kind:<1} {row.ns}  {row.what}  {row.id}".rstrip()
-
-
-def facts(row: OplogRow) -> dict[str, Any]:
-    """One row for a program."""
-    return {
-        "kind": row.kind,
-        "ts": str(row.ts),
-        "wall": iso(row.wall) if row.wall else None,
-        "op": row.op,
-        "ns": row.ns,
-        "what": row.what,
-        "id": row.id,
-        "size": row.size,
-        "documents": row.documents,
-        "destructive": row.destructive,
-        "majority": row.majority,
-    }
 
 
 def _operations(letters: str) -> frozenset[str]:

@@ -16,6 +16,9 @@ _CLOCK, _NS_SHARE = 8, 0.3
 _ID, _WHOLE_ID, _WIDE = 14, 26, 100
 """Cells of an _id; from a width of _WIDE on an ObjectId is whole."""
 _OPS = {"i": "ins", "u": "upd", "d": "del", "c": "cmd", "n": "nop"}
+_OP_STYLES = {"i": "tail--insert", "u": "tail--update", "d": "tail--destructive", "c": "tail--command"}
+"""Colours of the operation; its three letters say the same without colour."""
+
 _KIND_MARKS = {RowKind.GAP: "-- gap --", RowKind.ROLLBACK: "-- rollback --", RowKind.NOTE: "--"}
 
 INCIDENT_COLUMNS = (
@@ -26,6 +29,8 @@ INCIDENT_COLUMNS = (
     Column("ops", "entries", 8, right=True, since=100),
     Column("took", "took", 6, right=True, since=100),
     Column("title", "what happened", 30, flex=1),
+    Column("who", "by", 16, since=120),
+    Column("note", "note", 24, flex=1, since=150),
 )
 RATE_COLUMNS = (
     Column("ns", "namespace", 20, flex=1),
@@ -57,7 +62,7 @@ def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterato
     ns, id, what = _widths(width)
     uncertain = row.majority is False and majority is not None and row.ts > majority
     mark = "!" if row.destructive else "?" if uncertain else " "
-    style = "tail--destructive" if row.destructive else ""
+    style = "tail--destructive" if row.destructive else _OP_STYLES.get(row.op, "")
     yield f"{mark} ", style
     yield f"{row.ts.time:%H:%M:%S} ", ""
     yield f"{fit(_OPS.get(row.op, row.op), 3)} ", style
@@ -105,10 +110,18 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
         f"The point to return to is just before it: --oplogLimit={incident.limit}",
         "r opens Restore there: the commands to get it back.",
         "",
-        _WHO,
+        f"Who: {incident.who}",
     ]
+    if incident.session:
+        lines.append(f"session {incident.session}")
+    elif incident.sessions > 1:
+        lines.append(f"by {incident.sessions} sessions")
     if incident.kind in _MASS:
         lines.append(_ONE_OR_MORE)
+    if incident.reason:
+        lines += ["", f"Routine: {incident.reason}."]
+    elif incident.confidence != "high":
+        lines += ["", f"Confidence: {incident.confidence}. {_DOUBT}"]
     if incident.note:
         lines += ["", incident.note]
     if incident.samples:
@@ -118,28 +131,42 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
 
 
 _MASS = ("deleteMany", "updateMany")
-_WHO = "Who: the oplog names no user. The log of the server may, at that time, by its connection and application name."
+_DOUBT = "An application or a job may write the same entries."
 _ONE_OR_MORE = "One command or several: less than three seconds apart, the oplog does not tell them from one."
 
 
 def _documents(incident: Incident) -> str:
-    return "documents unknown" if incident.documents is None else fmt.plural(incident.documents, "document")
+    if incident.documents is None:
+        return "documents unknown"
+    return ("" if incident.documents_exact else "about ") + fmt.plural(incident.documents, "document")
 
 
 def incident_cell(incident: Incident, now: datetime, column: Column, width: int) -> Sequence[Piece]:
     """One cell of the list of incidents."""
     if column.key == "harm":
-        return (_HARM[incident.harm],)
+        return ((_HARM[incident.harm][0], "table--muted" if incident.routine else _HARM[incident.harm][1]),)
     first = incident.first.time
     text = {
         "when": lambda: f"{first:%m-%d %H:%M:%S}",
         "ago": lambda: fmt.brief((now - first).total_seconds()),
         "title": lambda: incident.title + (" (going on)" if incident.open else ""),
-        "documents": lambda: fmt.count(incident.documents),
+        "documents": lambda: ("" if incident.documents_exact else "~") + fmt.count(incident.documents),
+        "who": lambda: _by(incident),
+        "note": lambda: incident.note,
         "ops": lambda: fmt.count(incident.ops),
         "took": lambda: fmt.brief(incident.last.t - incident.first.t),
     }[column.key]()
-    return ((fit(text, width, right=column.right), _HARM[incident.harm][1] if column.key == "title" else ""),)
+    style = "table--muted" if incident.routine else _HARM[incident.harm][1]
+    return ((fit(text, width, right=column.right), style if column.key == "title" else ""),)
+
+
+def _by(incident: Incident) -> str:
+    """The user, or what is known of the sessions, in a few cells."""
+    if incident.user:
+        return incident.user
+    if incident.session:
+        return f"session {incident.session[:6]}"
+    return fmt.plural(incident.sessions, "session") if incident.sessions else ""
 
 
 def rate_cells(update: OplogUpdate) -> tuple[list[str], list[dict[str, str]]]:

@@ -93,5 +93,7 @@ def window_line(window: OplogWindow | None) -> str:
     elif window.lacking:
         parts.append(f"size: needs {window.lacking}")
     if window.bytes_per_hour is not None:
-        parts.append(f"{fmt.size(window.bytes_per_hour)}/h")
+        parts.append(f"{fmt.size(window.recent_bytes_per_hour or window.bytes_per_hour)}/h")
+    if window.forecast_hours is not None and (window.hours is None or window.forecast_hours < window.hours / 2):
+        parts.append(f"shrinks to {fmt.duration(window.forecast_hours * 3600)} at this rate")
     return " · ".join(parts)

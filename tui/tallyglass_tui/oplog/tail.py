@@ -28,6 +28,9 @@ class Tail(RowList):
     Tail > .tail--here { background: $panel; text-style: bold; }
     Tail > .tail--chosen { text-style: underline; }
     Tail > .tail--destructive { color: $error; }
+    Tail > .tail--insert { color: $success; }
+    Tail > .tail--update { color: $warning; }
+    Tail > .tail--command { color: $accent; }
     Tail > .tail--break { color: $warning; text-style: bold; }
     Tail:ansi > .table--header { color: ansi_default; text-style: bold underline; }
     Tail:ansi > .tail--here { background: ansi_default; color: ansi_default; text-style: reverse; }
@@ -37,6 +40,9 @@ class Tail(RowList):
         "tail--here",
         "tail--chosen",
         "tail--destructive",
+        "tail--insert",
+        "tail--update",
+        "tail--command",
         "tail--break",
     }
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -1,0 +1,69 @@
+"""The part of ``tallyglass check`` that warns when the oplog reaches less far back than backups need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tallyglass.errors import InputError, TallyglassError
+from tallyglass.text import clean
+from tallyglass_tui.cli.headless import ask
+from tallyglass_tui.cli.options import Given
+
+if TYPE_CHECKING:
+    from tallyglass.oplog.snapshot import OplogWindow
+
+OK, WARNING, CRITICAL, UNKNOWN = range(4)
+_WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_SEVERITY = {OK: 0, WARNING: 1, UNKNOWN: 2, CRITICAL: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class OplogHours:
+    """Below ``warn`` hours of reach is a warning, below ``crit`` critical; None asks for neither."""
+
+    warn: float | None = None
+    crit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.warn is not None and self.crit is not None and self.warn < self.crit:
+            raise InputError(
+                "A warning has to come before the critical state.",
+                "Give an --oplog-hours-warn above --oplog-hours-crit.",
+            )
+
+
+def judge_window(window: OplogWindow, limits: OplogHours) -> tuple[int, str, str]:
+    """The level, a sentence, and perfdata."""
+    hours = window.reach_hours
+    if hours is None:
+        hours = window.hours
+    if hours is None:
+        return UNKNOWN, "oplog window not readable", ""
+    level = OK
+    if limits.warn is not None and hours < limits.warn:
+        level = WARNING
+    if limits.crit is not None and hours < limits.crit:
+        level = CRITICAL
+    words = f"oplog reaches {hours:,.1f} h back"
+    forecast, now = window.forecast_hours, window.hours
+    if forecast is not None and now is not None and forecast < now:
+        words = f"oplog reaches {now:,.1f} h back, {forecast:,.1f} h at the recent rate"
+    warn, crit = (f"{limit:g}:" if limit is not None else "" for limit in (limits.warn, limits.crit))
+    return level, words, f"oplog_hours={hours:.2f};{warn};{crit};0"
+
+
+def with_oplog(line: str, level: int, given: Given, limits: OplogHours, seconds: float) -> tuple[str, int]:
+    """The line and level of the counters together with those of the oplog: the worse level counts."""
+    from tallyglass.oplog.read.window import window
+
+    try:
+        own, words, perfdata = judge_window(ask(given, lambda gateway: window(gateway, recent=True), seconds), limits)
+    except TallyglassError as error:
+        own, words, perfdata = UNKNOWN, f"oplog: {clean(str(error), 200)}".replace("|", "/"), ""
+    worse = own if _SEVERITY[own] > _SEVERITY.get(level, 0) else level
+    title, _, rest = line.partition(" - ")
+    text, bar, data = rest.partition("|")
+    service = title.split()[0] if title else "COUNTERS"
+    first = f"{service} {_WORDS[worse]} - {words}; {text.strip()}"
+    return f"{first} |{f' {data.strip()}' if bar else ''} {perfdata}".rstrip(" |"), worse
