@@ -1,0 +1,87 @@
+"""A plan that was written by another version, or that was cut or edited, is refused: nothing is filled in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts, from_seconds
+from tallyglass.restore.model.document import from_json, to_json
+from tallyglass.restore.model.plan import (
+    Backup,
+    Check,
+    Command,
+    ExpectedNamespace,
+    Level,
+    Loss,
+    Phase,
+    Plan,
+    Reissue,
+    Return,
+    Slice,
+    Strategy,
+)
+
+PLAN = Plan(
+    Ts(9, 1), Ts(5, 1), Ts(9, 1), Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog", namespaces=("s.c",)),
+    "rs", "s:2", from_seconds(99),
+    checks=(Check("loss", Level.WARN, "Lost."),), commands=(Command(Phase.SECURE, "A step", ("ls",), "ls"),),
+    loss=(Loss("s.c", 1, 2, 3),), reissue=(Reissue("s.k", "a", "seq", 5, 9.5, "fix"),),
+    expected=(ExpectedNamespace("s.c", "collection", 12),), returns=(Return("s.c", Strategy.WHOLE, "s.c_2"),),
+    slice=Slice(3, Ts(5, 1), Ts(9, 1), 100), hours_left=3.5, passwords=("source",),
+)  # fmt: skip
+
+
+def every_object(said: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(said, dict):
+        yield said
+    for inner in said.values() if isinstance(said, dict) else said if isinstance(said, list) else ():
+        yield from every_object(inner)
+
+
+def test_what_was_written_is_read() -> None:
+    assert from_json(to_json(PLAN)) == PLAN
+    assert from_json(to_json(replace(PLAN, slice=None, start=None))) == replace(PLAN, slice=None, start=None)
+
+
+def test_every_field_is_needed_and_no_other_is_known() -> None:
+    said = json.loads(to_json(PLAN))
+    objects = list(every_object(said))
+    assert len(objects) == 9
+    for one in objects:
+        for name in list(one):
+            kept = dict(one)
+            del one[name]
+            with pytest.raises(InputError) as error:
+                from_json(json.dumps(said))
+            assert name in error.value.title or name in ("format", "limit", "level"), error.value.title
+            one.clear()
+            one.update(kept)
+        one["more"] = 1
+        with pytest.raises(InputError, match="has more, which is not known"):
+            from_json(json.dumps(said))
+        del one["more"]
+    assert from_json(json.dumps(said)) == PLAN
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": 2}, "is of format 2; this version reads format 1"),
+        ({"expected": {}}, "expected is not of the right type"),
+        ({"expected_applied": "12"}, "expected_applied is not of the right type"),
+        ({"expected_applied": True}, "expected_applied is not of the right type"),
+        ({"limit": 5}, "limit is not of the right type"),
+        ({"level": "ok"}, "level is not that of its checks"),
+        ({"set_name": None}, "set_name is not of the right type"),
+    ],
+)
+def test_a_value_that_does_not_fit(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        from_json(json.dumps(json.loads(to_json(PLAN)) | change))
