@@ -13,7 +13,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bson import Binary, Int64, Timestamp
@@ -51,10 +51,17 @@ class Entry:
         """What it does to the data."""
         return {"op": self.op, "ns": self.ns, "o": self.o} | ({"o2": self.o2} if self.o2 is not None else {})
 
-    def document(self, ts: Timestamp) -> Document:
-        """The document in the oplog, its keys in the server's order."""
+    @property
+    def target(self) -> str:
+        """The collection that it is about; empty for none."""
+        db, _, name = self.ns.partition(".")
+        return f"{db}.{next(iter(self.o.values()))}" if self.op == "c" else self.ns if name else ""
+
+    def document(self, ts: Timestamp, ui: Binary | None) -> Document:
+        """The document in the oplog, its keys in the server's order. ``ui`` is the collection's UUID."""
         stamps = {"ts": ts, "t": Int64(1), "v": Int64(2), "wall": from_seconds(self.at)}
-        return (self.session or {}) | self.operation() | stamps | ({"stmtId": 0} if self.session else {})
+        known = {"ui": ui} if ui is not None else {}
+        return (self.session or {}) | self.operation() | known | stamps | ({"stmtId": 0} if self.session else {})
 
 
 @dataclass(slots=True)
@@ -64,16 +71,26 @@ class Ledger:
     client: MongoClient[Document]
     _second: int = 0
     _ordinal: int = 0
+    _uuids: dict[str, Binary] = field(default_factory=dict)
 
     def write(self, entries: Iterable[Entry]) -> None:
         """The entries, none of them older than the last one written."""
         ordered = sorted(entries, key=lambda entry: entry.at)
         for start in range(0, len(ordered), _AT_ONCE):
             part = ordered[start : start + _AT_ONCE]
+            self._look_up({entry.target for entry in part})
             operations = [entry.operation() for entry in part if entry.op != "n"]
             if operations:
                 self.client.admin.command("applyOps", operations)
-            self.client.local["oplog.rs"].insert_many([entry.document(self._next(entry.at)) for entry in part])
+            rows = [entry.document(self._next(entry.at), self._uuids.get(entry.target)) for entry in part]
+            self.client.local["oplog.rs"].insert_many(rows)
+
+    def _look_up(self, names: set[str]) -> None:
+        """The UUIDs of the collections, while they are still there: the entries of a server hold them."""
+        for db in {ns.partition(".")[0] for ns in names - set(self._uuids) if ns}:
+            for info in self.client[db].list_collections():
+                if "uuid" in info["info"]:
+                    self._uuids[f"{db}.{info['name']}"] = info["info"]["uuid"]
 
     def _next(self, at: float) -> Timestamp:
         self._ordinal = self._ordinal + 1 if int(at) == self._second else 1
