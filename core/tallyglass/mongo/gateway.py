@@ -57,11 +57,13 @@ OPLOG = Namespace("local", "oplog.rs")
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """One row of listCollections. ``kind`` is collection, view or timeseries; options need a fuller privilege."""
+    """One row of listCollections. ``kind`` is collection, view or timeseries; options and ``uuid`` need a fuller
+    privilege. ``uuid`` is empty for a view, and where it is not known."""
 
     ns: Namespace
     kind: str = "collection"
     options: Document | None = None
+    uuid: bytes = b""
 
 
 Row = TypeVar("Row")

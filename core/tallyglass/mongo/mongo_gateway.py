@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
+from uuid import UUID
 
 from pymongo import CursorType
 from pymongo.errors import OperationFailure
@@ -78,7 +79,9 @@ class MongoGateway:
                     raise
                 found = await rows(nameOnly=True, authorizedCollections=True)
         return [
-            CollectionInfo(Namespace(db, row["name"]), row.get("type", "collection"), row.get("options"))
+            CollectionInfo(
+                Namespace(db, row["name"]), row.get("type", "collection"), row.get("options"), _uuid(row.get("info"))
+            )
             for row in found
         ]
 
@@ -238,3 +241,9 @@ def asking(member: str) -> Iterator[None]:
         yield
     finally:
         _ASKED.reset(token)
+
+
+def _uuid(info: object) -> bytes:
+    """The UUID in a row of listCollections, however the client's codec represents it."""
+    found = info.get("uuid") if isinstance(info, Mapping) else None
+    return found.bytes if isinstance(found, UUID) else bytes(found) if isinstance(found, bytes) else b""

@@ -15,16 +15,15 @@ from tallyglass.restore.impact.reissue import Found as CounterFacts
 from tallyglass.restore.impact.reissue import find_reissues
 from tallyglass.restore.impact.returns import plan_returns
 from tallyglass.restore.model.plan import Return, Strategy
-from tallyglass.restore.raw.oplog import window
 from tallyglass.restore.replay import coverage
 from tallyglass.restore.stages import Assessed, Covered, Replayed
 
 
 async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = None) -> Assessed:
-    """Read the oplog from the point on and compare with what is live. ``copy`` is the spare that runs on data files."""
+    """Compare what came after the point with what is live. ``copy`` is the spare that runs on data files."""
     covered = replayed.covered
     inputs = covered.inputs
-    loss = await _count_loss(gateway, covered)
+    loss = replayed.loss
     names = {item.ns for item in replayed.expected} | ({inputs.choice.target} if inputs.choice else set())
     live, unknown = await live_names(gateway, {name.partition(".")[0] for name in names})
     stamp = inputs.limit.time.strftime("%Y%m%dT%H%M%S")
@@ -59,16 +58,6 @@ async def live_names(gateway: Gateway, databases: set[str]) -> tuple[frozenset[s
         except (PrivilegeError, ReadError):
             unknown.add(db)
     return frozenset(names), frozenset(unknown)
-
-
-async def _count_loss(gateway: Gateway, covered: Covered) -> LossCount:
-    loss = LossCount(covered.inputs.incident)
-    for chain in covered.open_at_limit:
-        if chain.entries[0].txn is not None:
-            loss.begin(chain.entries[0].txn, chain.entries)
-    async for entry in window(gateway, covered.inputs.limit):
-        loss.feed(entry)
-    return loss
 
 
 async def _find_counters(gateway: Gateway, covered: Covered, loss: LossCount, copy: Gateway | None) -> CounterFacts:

@@ -16,13 +16,17 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.assess import assess
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, Contents, read_backup
 from tallyglass.restore.backup.data_files import read_running
+from tallyglass.restore.impact.loss import LossCount
 from tallyglass.restore.model.plan import Choice, Slice
 from tallyglass.restore.raw.oplog import edge, stamp, window
 from tallyglass.restore.replay import coverage
-from tallyglass.restore.replay.base import BaseFacts, read_base
+from tallyglass.restore.replay.base import BaseFacts, OplogEvidence, read_base
 from tallyglass.restore.replay.capped import removals
 from tallyglass.restore.replay.coverage import Start
+from tallyglass.restore.replay.earlier_writes import read_earlier
 from tallyglass.restore.replay.expectation import expect
+from tallyglass.restore.replay.identity import foreign_anchor, list_live, stale
+from tallyglass.restore.replay.later_writes import LaterWrites
 from tallyglass.restore.replay.replay import Replay
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.spare import feature_version, look_at_spare
@@ -148,7 +152,10 @@ async def _locate(gateway: Gateway, inputs: Inputs) -> Located:
     exact = backup.source == "sidecar" or backup.form == DATA_FILES
     start = await coverage.choose_start(gateway, backup.start, 0 if exact else coverage.BACK_OFF_SECONDS)
     at_limit = await edge(gateway, 1, {"ts": {"$gte": stamp(inputs.limit)}})
-    return replace(located, start=start, at_limit=at_limit)
+    foreign = ""
+    if isinstance(start, Start):
+        foreign = await foreign_anchor(gateway, inputs.contents.anchors, start.oldest)
+    return replace(located, start=start, at_limit=at_limit, foreign=foreign)
 
 
 async def _prove(
@@ -170,22 +177,41 @@ async def _prove(
 
 
 async def _replay(gateway: Gateway, located: Located, start: Start) -> Replayed:
-    """Read the window and the backup; both once more where entries have to be left out of the replay."""
+    """Read the window, what lies around it, and the backup; window and backup once more where entries have to be left
+    out of the replay."""
     contents = located.inputs.contents
+    live = await list_live(gateway, contents.collections)
     covered = await _cover(gateway, located, start, frozenset())
-    base = await _read_base(contents, covered.replay)
+    loss, later = await _read_later(gateway, covered)
+    uuids = {item.uuid_bytes for item in contents.collections.values()}
+    evidence = OplogEvidence(await read_earlier(gateway, covered.start.ts, uuids), later)
+    base = await _read_base(contents, covered.replay, evidence)
     replay = covered.replay
     without = replay.groups_to_leave_out() | (frozenset() if replay.upserts else frozenset(base.dead_updates))
     if without and not replay.unexplained():
         covered = await _cover(gateway, located, covered.start, without)
-        base = await _read_base(contents, covered.replay)
+        base = await _read_base(contents, covered.replay, evidence)
     covered.replay.finish()
-    return Replayed(covered, base, expect(covered.replay.catalog, base), _slice(covered))
+    covered = replace(covered, stale=stale(contents.collections, live, later.lifetimes), unlisted=live.unknown)
+    return Replayed(covered, base, expect(covered.replay.catalog, base), _slice(covered), loss, later)
 
 
-async def _read_base(contents: Contents, replay: Replay) -> BaseFacts:
+async def _read_later(gateway: Gateway, covered: Covered) -> tuple[LossCount, LaterWrites]:
+    """Go through the oplog from the point on."""
+    loss, later = LossCount(covered.inputs.incident), LaterWrites(covered.replay.lifetimes, covered.inputs.limit)
+    for chain in covered.open_at_limit:
+        if chain.entries[0].txn is not None:
+            loss.begin(chain.entries[0].txn, chain.entries)
+            later.begin(chain.entries[0].txn, chain.entries)
+    async for entry in window(gateway, covered.inputs.limit):
+        loss.feed(entry)
+        later.feed(entry)
+    return loss, later
+
+
+async def _read_base(contents: Contents, replay: Replay, evidence: OplogEvidence) -> BaseFacts:
     archive = contents.backup.path if contents.backup.form == ARCHIVE else None
-    return await asyncio.to_thread(read_base, contents.collections, replay.catalog, archive)
+    return await asyncio.to_thread(read_base, contents.collections, replay.catalog, archive, evidence=evidence)
 
 
 async def _cover(gateway: Gateway, located: Located, start: Start, without: frozenset[Ts]) -> Covered:

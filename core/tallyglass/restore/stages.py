@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tallyglass.deployment.cluster import Deployment
-from tallyglass.moment import Ts
+from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.impact.definitions import Definitions
@@ -22,6 +22,8 @@ from tallyglass.restore.raw.entries import Entry
 from tallyglass.restore.replay.base import BaseFacts
 from tallyglass.restore.replay.chains import Chain, is_left_out
 from tallyglass.restore.replay.coverage import NoStart, Start
+from tallyglass.restore.replay.later_writes import LaterWrites
+from tallyglass.restore.replay.lifetimes import Lifetimes
 from tallyglass.restore.replay.replay import Replay
 from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.tools.tool_uri import ToolUri
@@ -78,6 +80,8 @@ class Located:
     majority: Ts | None
     start: Start | NoStart | None = None
     at_limit: Entry | None = None
+    foreign: str = ""
+    """Why the backup is not of this oplog; empty where nothing speaks against it."""
 
     @property
     def limit_is_left_out(self) -> bool:
@@ -95,6 +99,10 @@ class Covered:
     replay: Replay
     before_limit: Entry | None = None
     lost_beginning: Ts | None = None
+    stale: tuple[str, ...] = ()
+    """Collections of the backup that were gone before the replay begins."""
+    unlisted: frozenset[str] = frozenset()
+    """Databases whose collections could not be compared with the live ones."""
     open_at_limit: tuple[Chain, ...] = ()
     hours_left: float | None = None
 
@@ -111,12 +119,15 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The backup was read to its end: what the spare will hold, and what the replay file must hold."""
+    """The backup was read to its end and compared with what the oplog says of it: what the spare will hold, and what
+    the replay file must hold. ``loss`` and ``later`` are what came after the point."""
 
     covered: Covered
     base: BaseFacts
     expected: tuple[ExpectedNamespace, ...] = ()
     slice: Slice | None = None
+    loss: LossCount = field(default_factory=LossCount)
+    later: LaterWrites = field(default_factory=lambda: LaterWrites(Lifetimes(), ZERO))
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def test_a_dump_began_and_ended_with_its_oplog(tmp_path: Path) -> None:
 )
 def test_the_sidecar_says_it_exactly(tmp_path: Path, said: dict[str, str], start: Ts, end: Ts) -> None:
     folder = dump(tmp_path / "b")
-    (folder / "pitr.json").write_text(json.dumps(said))
+    (folder / "pitr.json").write_text(json.dumps({"format": 1, "term": 1} | said))
     found = read_backup(folder)
     assert (found.backup.start, found.backup.end) == (start, end)
     assert bool(found.problems) is ("before" not in said)

@@ -96,10 +96,12 @@ def backup(folder: Path, *ids: int, sidecar: bool = False, began: Ts = BACKUP_BE
     said = {"indexes": [{"v": 2, "key": {"_id": 1}, "name": "_id_"}], "uuid": bytes(UUID).hex(), "collectionName": "c"}
     (folder / "s" / "c.metadata.json").write_text(json.dumps(said))
     if sidecar:
-        (folder / "pitr.json").write_text(json.dumps({"before": str(began), "after": str(began)}))
+        (folder / "pitr.json").write_text(
+            json.dumps({"format": 1, "term": 1, "before": str(began), "after": str(began)})
+        )
     else:
         ends = (began, Ts(began.t + 1, 1))
-        rows = [{"ts": Timestamp(*ts), "op": "n", "ns": "", "o": {}} for ts in ends]
+        rows = [noop(ts.t) for ts in ends]
         (folder / "oplog.bson").write_bytes(b"".join(map(bson.encode, rows)))
     return folder
 
@@ -198,7 +200,8 @@ async def test_a_collection_that_the_backup_lacks_is_told_and_blocks(dump: Path)
     request = RestoreRequest(dump, "mongodb://h:1/", before=LIMIT)
     plan = await plan_restore(Source(*rows), request)  # type: ignore[arg-type]
     assert (plan.level, plan.commands) == (Level.BLOCK, ())
-    fine = await plan_restore(Source(noop(90), insert(150, 3), noop(200), noop(300)), request)  # type: ignore[arg-type]
+    rows = [noop(90), noop(100), noop(101), insert(150, 3), noop(200), noop(300)]
+    fine = await plan_restore(Source(*rows), request)  # type: ignore[arg-type]
     assert fine.level is Level.WARN
     assert fine.commands
 

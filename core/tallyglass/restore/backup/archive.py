@@ -40,7 +40,8 @@ class ArchivedCollection:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """What an archive says. ``first`` and ``last`` are the ends of its oplog; None without one."""
+    """What an archive says. ``first`` and ``last`` are the ends of its oplog; None without one. ``first_entry`` and
+    ``last_entry`` are the same as raw entries."""
 
     gzip: bool
     server_version: str
@@ -49,6 +50,8 @@ class Archive:
     first: Ts | None
     last: Ts | None
     problems: tuple[str, ...]
+    first_entry: bytes | None = None
+    last_entry: bytes | None = None
 
 
 class Readable(Protocol):
@@ -84,6 +87,8 @@ def read(path: Path) -> Archive:
         first=first,
         last=last,
         problems=problems,
+        first_entry=ends[0],
+        last_entry=ends[1],
     )
 
 

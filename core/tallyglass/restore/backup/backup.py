@@ -23,6 +23,8 @@ from tallyglass.text import clean, clean_name
 
 DIRECTORY, ARCHIVE, DATA_FILES = "directory", "archive", "data files"
 SIDECAR = "pitr.json"
+SIDECAR_FORMAT = 1
+"""The version of the sidecar's own form."""
 LEFT_OUT = frozenset({"admin", "config", "local"})
 """Databases that are not staged: the source's users must not land on the spare."""
 
@@ -44,9 +46,27 @@ class StoredCollection:
     uuid: str = ""
 
     @property
+    def uuid_bytes(self) -> bytes:
+        """The UUID; empty for views and time-series collections, and where the backup does not give it."""
+        try:
+            return bytes.fromhex(self.uuid.replace("-", "")) if self.kind == "collection" else b""
+        except ValueError:
+            return b""
+
+    @property
     def stored_as(self) -> str:
         """The namespace that its documents are in."""
         return stored_as(self.ns, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """An oplog position that the backup was taken with. ``term`` is None and ``entry``, the raw entry, is empty where
+    the backup does not say so much."""
+
+    ts: Ts
+    term: int | None = None
+    entry: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +81,12 @@ class Contents:
     databases: tuple[str, ...] = ()
     """Names of the top-level directories that are to be staged."""
     users: bool = False
+    anchors: tuple[Anchor, ...] = ()
+    """Positions that the oplog of the backup's set must hold."""
+    late_sidecar: Ts | None = None
+    """What the sidecar says, where the dump's own oplog begins before it: the dump's word is taken."""
+    written_over: int | None = None
+    """Seconds between the oldest and the newest file; None where there is one file."""
 
 
 def read_backup(path: Path, start: Ts | None = None) -> Contents:
@@ -101,7 +127,8 @@ def _directory(path: Path) -> Contents:
     gzips = {is_gzip(file) for file in data if file.stat().st_size > 0}
     if len(gzips) > 1:
         problems.append("gzip and plain files are mixed")
-    start, end = _oplog_ends(path / "oplog.bson", problems)
+    anchors = _oplog_ends(path / "oplog.bson", problems)
+    start, end = (anchors[0].ts, anchors[-1].ts) if anchors else (None, None)
     prelude = _prelude(path)
     backup = Backup(
         path=path,
@@ -123,6 +150,8 @@ def _directory(path: Path) -> Contents:
         tuple(problems),
         databases=tuple(db for db in databases if db not in LEFT_OUT),
         users="admin.system.users" in collections,
+        anchors=anchors,
+        written_over=_written_over([file for file in files if file.name != SIDECAR]),
     )
 
 
@@ -171,9 +200,10 @@ def _full_name(stem: str, said: object) -> str:
     return unquote(said) if "%24" in stem and len(stem) == _CUT_OFF else said
 
 
-def _oplog_ends(path: Path, problems: list[str]) -> tuple[Ts | None, Ts | None]:
+def _oplog_ends(path: Path, problems: list[str]) -> tuple[Anchor, ...]:
+    """The first and the last entry of the dump's own oplog."""
     if not path.exists():
-        return None, None
+        return ()
     first = last = None
     try:
         for raw in documents(path):
@@ -181,13 +211,17 @@ def _oplog_ends(path: Path, problems: list[str]) -> tuple[Ts | None, Ts | None]:
             last = raw
     except BrokenFile as error:
         problems.append(error.title)
-    if first is None or last is None:
-        return None, None
     try:
-        return entry_ts(first), entry_ts(last)
+        return _anchors(first, last)
     except Malformed as error:
         problems.append(f"{path.name} is no oplog: {error}")
-        return None, None
+        return ()
+
+
+def _anchors(first: bytes | None, last: bytes | None) -> tuple[Anchor, ...]:
+    if first is None or last is None:
+        return ()
+    return tuple(Anchor(entry_ts(raw), entry=raw) for raw in (first, last))
 
 
 def _prelude(path: Path) -> dict[str, Any]:
@@ -205,6 +239,11 @@ def _prelude(path: Path) -> dict[str, Any]:
 def _earliest(files: list[Path]) -> datetime | None:
     stamps = [file.stat().st_mtime for file in files]
     return datetime.fromtimestamp(int(min(stamps)), UTC) if stamps else None
+
+
+def _written_over(files: list[Path]) -> int | None:
+    stamps = [file.stat().st_mtime for file in files]
+    return int(max(stamps) - min(stamps)) if stamps else None
 
 
 def _archive(path: Path) -> Contents:
@@ -227,7 +266,8 @@ def _archive(path: Path) -> Contents:
         has_oplog=said.first is not None,
         taken_hint=_earliest([path]),
     )
-    return Contents(backup, collections, said.problems, users="admin.system.users" in collections)
+    anchors = _anchors(said.first_entry, said.last_entry)
+    return Contents(backup, collections, said.problems, users="admin.system.users" in collections, anchors=anchors)
 
 
 def _data_files(path: Path) -> Contents:
@@ -254,17 +294,28 @@ def _with_sidecar(found: Contents, path: Path) -> Contents:
         return found
     try:
         said = json.loads(file.read_text())
+        if said["format"] != SIDECAR_FORMAT:
+            problem = f"{SIDECAR} is of format {clean(str(said['format']), 20)}, not {SIDECAR_FORMAT}"
+            return replace(found, problems=(*found.problems, problem))
         start = parse_ts(said["before"])
         end = parse_ts(said["after"]) if said.get("after") else found.backup.end
+        term = int(said["term"])
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return replace(found, problems=(*found.problems, f"{SIDECAR} cannot be read"))
+    own = found.backup.start
+    late = own is not None and own < start
     backup = replace(
         found.backup,
-        start=start,
+        start=own if late else start,
         end=end,
-        source="sidecar",
+        source=found.backup.source if late else "sidecar",
         server_version=found.backup.server_version or clean(str(said.get("server_version", ""))),
     )
     return replace(
-        found, backup=backup, fcv=clean(str(said.get("fcv", ""))), set_name=clean(str(said.get("set_name", "")))
+        found,
+        backup=backup,
+        fcv=clean(str(said.get("fcv", ""))),
+        set_name=clean(str(said.get("set_name", ""))),
+        anchors=(*found.anchors, Anchor(start, term or None)),
+        late_sidecar=start if late else None,
     )

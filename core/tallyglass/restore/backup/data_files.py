@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
 from tallyglass.oplog.decode import walk
-from tallyglass.restore.backup.backup import LEFT_OUT, Contents, StoredCollection
+from tallyglass.restore.backup.backup import LEFT_OUT, Anchor, Contents, StoredCollection
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.raw import entries
 from tallyglass.restore.raw.oplog import edge
@@ -46,12 +46,18 @@ async def read_running(spare: Gateway, contents: Contents) -> Contents:
             if name.startswith("system."):
                 continue
             indexes = () if info.kind != "collection" else tuple(dict(row) for row in await spare.list_indexes(info.ns))
-            stored = StoredCollection(str(info.ns), info.kind, None, dict(info.options or {}), indexes)
+            stored = StoredCollection(str(info.ns), info.kind, None, dict(info.options or {}), indexes, info.uuid.hex())
             collections[stored.ns] = stored
     backup = replace(
         contents.backup, start=end.ts, end=end.ts, source="oplog", namespaces=tuple(sorted(collections)), has_oplog=True
     )
-    return replace(contents, backup=backup, collections=collections, problems=(*contents.problems, *problems))
+    return replace(
+        contents,
+        backup=backup,
+        collections=collections,
+        problems=(*contents.problems, *problems),
+        anchors=(Anchor(end.ts, entry=end.head.raw),),
+    )
 
 
 async def _missing(spare: Gateway) -> str:

@@ -27,6 +27,10 @@ WORDS = {
     "timeseries": ("timeseries", "Time-series buckets are written in the window; compare these collections."),
     "validators": ("validators", "Validators are set in the window; the replay bypasses them."),
     "users": ("users", "Users or roles are changed in the window; they are left out of the spare."),
+    "recordIds": (
+        "record-ids",
+        "Collections replicate their record ids; the tools leave that option out, so the restored ones do not.",
+    ),
     "admin-collections": ("admin-collections", "Collections in admin are written in the window; they are left out."),
 }
 """What occurs in the window, by the kind that the replay gives it: id and title of the check."""
@@ -39,6 +43,7 @@ BLOCKING = {
     "dead-operation": "It cannot be left out of the file. Use a later backup.",
     "rename-overlap": "What the backup holds under these names is not certain. Use a later backup.",
     "classic-indexes": "On a copy of the data files mongorestore does not drop it. Use a mongodump backup.",
+    "viewless-timeseries": "A time-series collection without buckets (9.0) cannot be replayed from here.",
     "collmod-lost-index": "mongorestore loses sight of an index after a rename. Use a later backup.",
 }
 

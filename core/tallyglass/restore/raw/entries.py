@@ -65,6 +65,24 @@ class Entry:
         return _decoded(self.head, self.head.o)
 
     @property
+    def o_raw(self) -> bytes:
+        """The same, undecoded; empty where there is none."""
+        found = self.head.o
+        return b"" if found is None else self.head.raw[found.start : found.end]
+
+    @property
+    def records(self) -> int | None:
+        """How many documents a command says that it removed (``o2.numRecords``); None where it does not."""
+        found = self.head.within(self.head.o2, b"numRecords")
+        return None if found is None else walk.whole_number(self.head.raw, found)
+
+    @property
+    def replaced(self) -> bytes:
+        """The UUID of the collection that a rename drops; empty where it drops none."""
+        target = self.o.get("dropTarget") if self.command == "renameCollection" else None
+        return bytes(target) if isinstance(target, bytes) else b""
+
+    @property
     def linked(self) -> bool:
         """Whether it is part of a session's chain: a transaction or a retryable write."""
         return bool(self.head.session) and self.head.txn is not None

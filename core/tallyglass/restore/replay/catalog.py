@@ -13,6 +13,7 @@ from typing import Any
 
 from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
 from tallyglass.restore.raw.indexes import is_id_index
+from tallyglass.restore.replay.stated_counts import StatedCount
 
 Index = dict[str, Any]
 
@@ -36,6 +37,9 @@ class Collection:
     unborn: dict[bytes, list[int]] = field(default_factory=dict)
     """Ids whose first operation was an update, with the places of these updates: right only if the backup has them."""
 
+    stated: StatedCount | None = None
+    """What the entry that dropped it says that it held."""
+
     @property
     def is_capped(self) -> bool:
         """Whether it removes documents by itself to make room."""
@@ -51,6 +55,8 @@ class Catalog:
         self.listed: dict[str, dict[str, Index]] = {}
         self.views: dict[str, dict[str, Any]] = {}
         self.leftovers: list[str] = []
+        self.removed: list[Collection] = []
+        """Collections that were dropped or replaced on the way."""
         for item in stored.values():
             if item.ns.partition(".")[0] in LEFT_OUT:
                 continue
@@ -61,7 +67,7 @@ class Catalog:
                 indexes = {str(spec.get("name")): dict(spec) for spec in item.indexes}
                 self.collections[item.stored_as] = Collection(
                     item.kind,
-                    bytes.fromhex(item.uuid) if item.kind != "timeseries" and _is_hex(item.uuid) else b"",
+                    item.uuid_bytes,
                     dict(item.options),
                     indexes,
                     item,
@@ -86,13 +92,13 @@ class Catalog:
 
     def drop(self, ns: str) -> None:
         """``drop``: also from the index list. A missing collection is accepted."""
-        self.collections.pop(ns, None)
+        self._remove(ns)
         self.listed.pop(ns, None)
 
     def drop_database(self, db: str) -> None:
         """``dropDatabase``: everything of the database."""
         for name in [name for name in self.collections if name.startswith(f"{db}.")]:
-            del self.collections[name]
+            self._remove(name)
         for name in [name for name in self.listed if name.startswith(f"{db}.")]:
             del self.listed[name]
         for name in [name for name in self.views if name.startswith(f"{db}.")]:
@@ -108,9 +114,15 @@ class Catalog:
         if moving is None:
             return False
         if target in self.collections:
+            self._remove(target)
             self.leftovers.append(f"{target.partition('.')[0]}.tmp?????.rename")
         self.collections[target] = moving
         return True
+
+    def _remove(self, ns: str) -> None:
+        gone = self.collections.pop(ns, None)
+        if gone is not None:
+            self.removed.append(gone)
 
     def missing_indexes(self, ns: str) -> list[Index]:
         """The indexes that the collection must have and that mongorestore does not build for it."""
@@ -130,10 +142,3 @@ class Catalog:
         """Collections that only come to be because mongorestore builds indexes under a name that is gone."""
         known = set(self.collections) | set(self.views)
         return sorted(ns for ns, indexes in self.listed.items() if indexes and ns not in known)
-
-
-def _is_hex(text: str) -> bool:
-    try:
-        return bool(bytes.fromhex(text))
-    except ValueError:
-        return False

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tallyglass.restore.model.plan import BUCKETS
 from tallyglass.restore.raw.entries import Entry
 from tallyglass.restore.replay.catalog import Catalog
 from tallyglass.restore.replay.chains import Problem
 from tallyglass.restore.replay.removed import RemovedCollections
+from tallyglass.restore.replay.stated_counts import StatedCount
 from tallyglass.text import clean, clean_name
 
 KNOWN_COMMANDS = frozenset(
@@ -50,6 +52,7 @@ class Commands:
         target = entry.o.get(name)
         ns = f"{entry.db}.{target}" if isinstance(target, str) else entry.ns
         self._removed.note(entry)
+        self._note_count(ns, entry)
         if name == "create":
             self._create(ns, entry)
         elif name == "drop":
@@ -69,6 +72,16 @@ class Commands:
         elif name == "convertToCapped":
             self.problem("unknown-command", f"convertToCapped at {entry.ts}, in the form of servers before 4.4", entry)
 
+    def _note_count(self, ns: str, entry: Entry) -> None:
+        """Keep what a drop or a rename over another collection says of the documents that it removes."""
+        if entry.command not in ("drop", "renameCollection") or entry.records is None:
+            return
+        renames = entry.command == "renameCollection"
+        uuid, shown = (entry.replaced, str(entry.o.get("to", ""))) if renames else (entry.ui, ns)
+        found = self.catalog.collections.get(shown)
+        if found is not None and uuid and found.uuid == uuid:
+            found.stated = StatedCount(shown, entry.records, entry.ts)
+
     def _create(self, ns: str, entry: Entry) -> None:
         options = {key: value for key, value in entry.o.items() if key not in ("create", "idIndex", "autoIndexId")}
         if "viewOn" in options:
@@ -77,6 +90,10 @@ class Commands:
             return
         if "timeseries" in options:
             self.kinds.add("timeseries")
+            if not ns.partition(".")[2].startswith(BUCKETS):
+                self.problem("viewless-timeseries", f"{clean_name(ns)} is created at {entry.ts}", entry)
+        if options.get("recordIdsReplicated"):
+            self.kinds.add("recordIds")
         if "validator" in options:
             self.kinds.add("validators")
         id_index = entry.o.get("idIndex")

@@ -28,16 +28,20 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class NoStart:
-    """Why the oplog does not reach back to the backup, and its newest entry."""
+    """Why the oplog does not reach back to the backup, and its newest entry. ``first_entry`` is the set's first entry,
+    where the oplog still holds it: the backup is then from before this set began."""
 
     why: str
     newest: Ts | None = None
+    first_entry: Ts | None = None
 
 
 async def choose_start(gateway: Gateway, known: Ts, back_off: int) -> Start | NoStart:
     """The newest entry at or before ``known`` less ``back_off`` seconds. Nothing is assumed: the entry is read.
 
-    If the oplog still holds the first entry of the set's life, that entry will do: nothing came before it.
+    If the oplog still holds the first entry of the set, that entry will do for a backup that was begun after it:
+    nothing came before. A backup from before it is of another life of the set: initiated again after ``local`` was
+    dropped, or a standalone then. What happened in between is in no oplog.
     """
     oldest, newest = await edge(gateway, 1), await edge(gateway, -1)
     if oldest is None or newest is None:
@@ -47,6 +51,8 @@ async def choose_start(gateway: Gateway, known: Ts, back_off: int) -> Start | No
     found = await edge(gateway, -1, {"ts": {"$lte": stamp(wanted)}}) if oldest.ts <= wanted else None
     if found is not None:
         return Start(found.ts, back_off, oldest.ts, newest.ts, first)
+    if first and known < oldest.ts:
+        return NoStart(f"its first entry is {oldest.ts}, and the backup began at {known}", newest.ts, oldest.ts)
     if first:
         return Start(oldest.ts, back_off, oldest.ts, newest.ts, True)
     return NoStart(f"its oldest entry is {oldest.ts}, and {wanted} is needed", newest.ts)

@@ -9,7 +9,8 @@ from tallyglass.restore.raw.entries import Entry
 
 
 class RemovedCollections:
-    """What became of collections, by UUID. ``begun_after`` is a position at which the backup had not begun to read."""
+    """What happened to collections, by UUID. ``begun_after`` is a position at which the backup had not begun to
+    read."""
 
     def __init__(self, stored: Iterable[bytes], begun_after: Ts | None) -> None:
         self._stored = frozenset(uuid for uuid in stored if uuid)
@@ -23,9 +24,8 @@ class RemovedCollections:
             self._dropped[entry.ui] = entry.ts
         elif entry.command == "renameCollection":
             self._left[entry.ui] = entry.ts
-            replaced = entry.o.get("dropTarget")
-            if isinstance(replaced, bytes):
-                self._dropped[bytes(replaced)] = entry.ts
+            if entry.replaced:
+                self._dropped[entry.replaced] = entry.ts
 
     def explains(self, uuid: bytes) -> bool:
         """Whether something in the window, or another name in the backup, tells why the name is not there."""

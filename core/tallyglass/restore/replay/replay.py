@@ -15,13 +15,15 @@ from tallyglass.restore.replay.capped import Removals
 from tallyglass.restore.replay.catalog import Catalog
 from tallyglass.restore.replay.chains import Chain, Problem, is_left_out
 from tallyglass.restore.replay.command_effects import Commands
+from tallyglass.restore.replay.lifetimes import Lifetimes
 from tallyglass.restore.replay.removed import RemovedCollections
 from tallyglass.restore.replay.tally import Tally
 from tallyglass.text import clean, clean_name
 
 KEPT_CONFIG = frozenset({"chunks", "collections", "databases", "settings", "shards", "tags", "version"})
 SKIPPED_OPS = frozenset({"n", "cd", "ci", "cu", "km"})
-SKIPPED_COMMANDS = frozenset({"startIndexBuild", "abortIndexBuild", "setMultikeyMetadata"})
+SKIPPED_COMMANDS = frozenset({"startIndexBuild", "abortIndexBuild", "setMultikeyMetadata", "dropIdent"})
+"""Commands that mongorestore skips: ``dropIdent``, of MongoDB 9.0, since 100.18, which that server needs anyway."""
 
 _USERS = ("system.users", "system.roles")
 
@@ -70,12 +72,16 @@ class Replay:
         self._removed = RemovedCollections((item.uuid for item in self.catalog.collections.values()), begun_after)
         self._split: list[tuple[frozenset[Ts], frozenset[bytes]]] = []
         self._commands = Commands(self.catalog, self._removed, self.kinds, self._problem, running=running)
+        if any(item.options.get("recordIdsReplicated") for item in stored.values()):
+            self.kinds.add("recordIds")
         self._open: dict[Txn, Chain] = {}
+        self.lifetimes = Lifetimes()
         self._tally = Tally(self.catalog)
         self._term = -1
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry of the window."""
+        self.lifetimes.feed(entry)
         if self.last is not None and entry.ts <= self.last:
             self._problem("order", f"the oplog goes from {self.last} back to {entry.ts}", entry)
         if entry.head.term is not None:
@@ -175,8 +181,11 @@ class Replay:
         return True
 
     def _is_dead(self, entry: Entry) -> bool:
-        """An insert or update on a collection that is not there: it was dropped or renamed before the backup read
-        it."""
+        """An insert or update on a collection that is not there, or a change of an index of one: it was dropped or
+        renamed before the backup read it."""
+        if entry.command == "collMod":
+            found = self.catalog.collections.get(f"{entry.db}.{entry.o['collMod']}")
+            return bool(entry.ui) and "index" in entry.o and (found is None or found.uuid not in (b"", entry.ui))
         return (
             entry.op in ("i", "u")
             and entry.ns not in self.catalog.collections

@@ -12,16 +12,13 @@ from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import DeploymentError, InputError, PrivilegeError, ReadError
 from tallyglass.moment import Ts, iso
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.restore.backup.backup import SIDECAR
+from tallyglass.restore.backup.backup import SIDECAR, SIDECAR_FORMAT
 from tallyglass.restore.model.plan import Command, Phase
 from tallyglass.restore.replay.coverage import majority
 from tallyglass.restore.spare.spare import feature_version
 from tallyglass.restore.tools.tool_uri import tool_uri
 from tallyglass.restore.tools.toolset import needed_for
 from tallyglass.text import clean, clean_name, shell_join
-
-FORMAT = 1
-"""The version of the sidecar's own form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +63,16 @@ async def prepare(
     if before is None:
         raise ReadError("The server does not say which entries a majority of the members has.")
     hello = await gateway.command("hello")
+    if not hello.get("isWritablePrimary"):
+        raise DeploymentError(
+            "This member is not the primary: a backup read from it may lack what the sidecar vouches for.",
+            "Connect to the primary, or to the set as a whole.",
+        )
     uri = tool_uri(source_uri, deployment.set_name)
     out = _absolute(out)
     names, warnings = await _namespaces(gateway)
     sidecar = {
-        "format": FORMAT,
+        "format": SIDECAR_FORMAT,
         "before": str(before),
         "fcv": await feature_version(gateway) or "",
         "server_version": deployment.version,
@@ -80,7 +82,9 @@ async def prepare(
         "namespaces": names,
     }
     where = f"--archive={out}" if archive else f"--out={out}"
-    argv = ("mongodump", f"--uri={uri.text}", "--oplog", *(["--gzip"] if gzip else []), where)
+    # A member that is behind would not hold what the sidecar vouches for.
+    read = (f"--uri={uri.text}", "--readPreference=primary")
+    argv = ("mongodump", *read, "--oplog", *(["--gzip"] if gzip else []), where)
     command = Command(
         Phase.SECURE,
         "Take the backup now",

@@ -1,0 +1,128 @@
+"""What the newest entries before the replay begins say about the backup: their effects must all be in it.
+
+The replay carries the data from its start on. A backup that was read from a member that was behind, that holds a part
+of the documents, or that has a file of an older dump, lacks what came before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection as Uuids
+from collections.abc import Mapping
+from typing import Any
+
+import bson
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import OPLOG, Gateway
+from tallyglass.oplog.decode import walk
+from tallyglass.restore.raw import entries
+from tallyglass.restore.raw.entries import Entry, Txn
+from tallyglass.restore.raw.oplog import SCAN_MS, stamp
+
+MOST_ENTRIES = 200_000
+"""Entries before the start that are looked at, newest first."""
+
+
+class ExpectedDocument:
+    """What a document must be by the newest entry about it: absent, equal to ``digest``, or with what ``diff`` set."""
+
+    __slots__ = ("absent", "diff", "digest")
+
+    def __init__(self, *, absent: bool = False, digest: bytes = b"", diff: Mapping[str, Any] | None = None) -> None:
+        self.absent, self.digest, self.diff = absent, digest, diff
+
+    def allows(self, raw: bytes) -> bool:
+        """Whether the document in the backup may be this one."""
+        if self.absent:
+            return False
+        if self.digest:
+            return _digest(raw) == self.digest
+        return self.diff is None or _shows(self.diff, walk.decode(raw, 0, len(raw)))
+
+
+class EarlierWrites:
+    """Feed entries newest first; only the first of each id counts. ``wanted`` are the UUIDs of the backup."""
+
+    def __init__(self, wanted: Uuids[bytes]) -> None:
+        self.by_uuid: dict[bytes, dict[bytes, ExpectedDocument]] = {uuid: {} for uuid in wanted if uuid}
+        self.oldest: Ts | None = None
+        self._closed: set[bytes] = set()
+        self._committed: set[Txn] = set()
+
+    def feed(self, entry: Entry) -> None:
+        """Take the entry before the last one."""
+        self.oldest = entry.ts
+        txn = entry.txn
+        if txn is not None:
+            if entry.commits:
+                self._committed.add(txn)
+            if txn not in self._committed:
+                return
+        self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
+        if entry.command == "applyOps":
+            for inner in reversed(list(entry.inner)):
+                self._take(inner)
+        elif entry.command in ("emptycapped", "truncateRange"):
+            self._closed.add(entry.ui)
+        found = self.by_uuid.get(entry.ui)
+        if found is None or entry.op not in ("i", "u", "d") or entry.ui in self._closed:
+            return
+        key = entry.id_key
+        if key not in found:
+            found[key] = _expected(entry)
+
+
+async def read_earlier(gateway: Gateway, start: Ts, wanted: Uuids[bytes], most: int = MOST_ENTRIES) -> EarlierWrites:
+    """The newest entries before ``start``."""
+    earlier = EarlierWrites(wanted)
+    query: dict[str, object] = {"ts": {"$lt": stamp(start)}}
+    async for batch in gateway.find_raw(OPLOG, query, sort=[("$natural", -1)], limit=most, time_ms=SCAN_MS):
+        for at, after in walk.split(batch):
+            earlier.feed(entries.read(batch[at:after]))
+    return earlier
+
+
+def _expected(entry: Entry) -> ExpectedDocument:
+    if entry.op == "d":
+        return ExpectedDocument(absent=True)
+    o = entry.o
+    if entry.op == "i" or not ("$v" in o or "$set" in o or "$unset" in o):
+        return ExpectedDocument(digest=_digest(entry.o_raw))
+    diff = o.get("diff")
+    if isinstance(diff, Mapping):
+        return ExpectedDocument(diff=diff)
+    # The form before 5.0; a dotted path may also be a name with a dot, so only plain names are compared.
+    return ExpectedDocument(
+        diff={
+            "u": {name: value for name, value in o.get("$set", {}).items() if "." not in name},
+            "d": {name: False for name in o.get("$unset", {}) if "." not in name},
+        }
+    )
+
+
+def _shows(diff: Mapping[str, Any], document: object) -> bool:
+    """Whether a document has what the diff of an update says; arrays are not compared."""
+    if not isinstance(document, Mapping):
+        return False
+    for part, value in diff.items():
+        if part in ("u", "i"):
+            if not all(name in document and _equal(document[name], wanted) for name, wanted in value.items()):
+                return False
+        elif part == "d":
+            if any(name in document for name in value):
+                return False
+        elif part.startswith("s") and not value.get("a") and not _shows(value, document.get(part[1:])):
+            return False
+    return True
+
+
+def _equal(one: object, other: object) -> bool:
+    # NaN differs from itself; its bytes do not.
+    return one == other or bson.encode({"": one}) == bson.encode({"": other})
+
+
+def _digest(raw: bytes) -> bytes:
+    return hashlib.blake2b(raw, digest_size=12).digest()

@@ -1,0 +1,89 @@
+"""Is the backup of this set, of this life of it, and of one moment? Collection UUIDs and oplog entries tell.
+
+Each collection of the backup must be live, or its drop must be in the oplog after the replay begins; otherwise it was
+gone before: the file is of an older dump, or of another set. The backup's own oplog must be a part of the set's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.backup.backup import LEFT_OUT, Anchor, StoredCollection
+from tallyglass.restore.raw import entries
+from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.raw.oplog import edge, stamp
+from tallyglass.restore.replay.lifetimes import Lifetimes
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCollections:
+    """What is live in the databases of the backup: collections by UUID, views by name. ``unknown`` are databases whose
+    collections or UUIDs may not be listed."""
+
+    uuids: Mapping[bytes, str]
+    views: frozenset[str]
+    unknown: frozenset[str]
+
+
+async def list_live(gateway: Gateway, stored: Mapping[str, StoredCollection]) -> LiveCollections:
+    """List the databases of the backup. To be asked before the end of the oplog is read: what is dropped later is then
+    either listed or seen to be dropped."""
+    uuids: dict[bytes, str] = {}
+    views: set[str] = set()
+    unknown: set[str] = set()
+    for db in sorted({ns.partition(".")[0] for ns in stored} - LEFT_OUT):
+        try:
+            found = await gateway.list_collections(db)
+        except (PrivilegeError, ReadError):
+            unknown.add(db)
+            continue
+        views |= {str(info.ns) for info in found if info.kind != "collection"}
+        uuids |= {info.uuid: str(info.ns) for info in found if info.uuid}
+        if any(info.kind == "collection" and not info.uuid for info in found):
+            unknown.add(db)
+    return LiveCollections(uuids, frozenset(views), frozenset(unknown))
+
+
+def stale(stored: Mapping[str, StoredCollection], live: LiveCollections, lifetimes: Lifetimes) -> tuple[str, ...]:
+    """The collections and views of the backup that were gone, or had another name, before the replay begins."""
+    held = Counter(item.uuid_bytes for item in stored.values() if item.uuid_bytes)
+    return tuple(
+        ns
+        for ns, item in sorted(stored.items())
+        if ns.partition(".")[0] not in LEFT_OUT | live.unknown
+        and (held[item.uuid_bytes] > 1 or not _is_explained(ns, item, live, lifetimes))
+    )
+
+
+def _is_explained(ns: str, item: StoredCollection, live: LiveCollections, lifetimes: Lifetimes) -> bool:
+    if item.kind == "collection":
+        uuid = item.uuid_bytes
+        named = live.uuids.get(uuid) == ns or uuid in lifetimes.renamed
+        return not uuid or uuid in lifetimes.dropped or (uuid in live.uuids and named)
+    removed = lifetimes.views_removed
+    return ns in live.views or ns in removed or f"{ns.partition('.')[0]}." in removed
+
+
+async def foreign_anchor(gateway: Gateway, anchors: tuple[Anchor, ...], oldest: Ts) -> str:
+    """Why the backup is not of this oplog: a position of it that the oplog should hold and does not. Empty if all are
+    there."""
+    for anchor in anchors:
+        if anchor.ts < oldest:
+            continue
+        found = await edge(gateway, 1, {"ts": stamp(anchor.ts)})
+        if found is None:
+            return f"the oplog has no entry {anchor.ts}, which the backup names"
+        if anchor.term is not None and found.term != anchor.term:
+            return f"the entry {anchor.ts} is of term {found.term}, in the backup of term {anchor.term}"
+        if anchor.entry and not _same(found, entries.read(anchor.entry)):
+            return f"the entry {anchor.ts} is another one than in the backup"
+    return ""
+
+
+def _same(one: Entry, other: Entry) -> bool:
+    return (one.term, one.op, one.ns, one.ui, one.o_raw) == (other.term, other.op, other.ns, other.ui, other.o_raw)

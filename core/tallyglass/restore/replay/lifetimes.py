@@ -1,0 +1,43 @@
+"""Which collections were created and dropped in the part of the oplog that was read, by UUID; and which views were
+removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tallyglass.moment import Ts
+from tallyglass.restore.raw.entries import Entry
+
+VIEWS = ".system.views"
+
+
+@dataclass(slots=True)
+class Lifetimes:
+    """Feed every entry from the start of the window to the end of the oplog. Entries of a transaction count from the
+    entry that holds them: a collection that an aborted one created is taken for created, which only hides a doubt."""
+
+    created: dict[bytes, Ts] = field(default_factory=dict)
+    dropped: dict[bytes, Ts] = field(default_factory=dict)
+    renamed: set[bytes] = field(default_factory=set)
+    views_removed: set[str] = field(default_factory=set)
+    """Views by namespace, and ``db.`` where all of a database were."""
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry."""
+        if entry.op == "d" and entry.ns.endswith(VIEWS):
+            self.views_removed.add(str(entry.document_id))
+        if entry.op != "c":
+            return
+        if entry.command == "applyOps":
+            for inner in entry.inner:
+                self.feed(inner)
+        elif entry.command == "create" and entry.ui:
+            self.created[entry.ui] = entry.ts
+        elif entry.command == "drop" and entry.ui:
+            self.dropped[entry.ui] = entry.ts
+            if entry.o.get("drop") == VIEWS[1:]:
+                self.views_removed.add(f"{entry.db}.")
+        elif entry.command == "renameCollection":
+            self.renamed.add(entry.ui)
+            if entry.replaced:
+                self.dropped[entry.replaced] = entry.ts

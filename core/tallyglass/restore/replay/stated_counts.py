@@ -1,0 +1,25 @@
+"""How many documents the oplog itself says that a collection held: in ``drop``, and in ``renameCollection`` over
+another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tallyglass.moment import Ts
+
+
+@dataclass(frozen=True, slots=True)
+class StatedCount:
+    """``ns`` as stored; ``documents`` is the entry's ``numRecords``."""
+
+    ns: str
+    documents: int
+    ts: Ts
+
+
+@dataclass(frozen=True, slots=True)
+class Miscount:
+    """A count that the oplog states and that backup and oplog do not give."""
+
+    stated: StatedCount
+    computed: int

@@ -1,0 +1,184 @@
+"""What the oplog says of the base: before the start, after the point, and by the counts that it states."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import Binary, Int64
+from test_restore_replay import FIRST, NEITHER, OTHER, UUID, delete, entry, insert, kinds, run, stored, update
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import CollectionInfo, Namespace
+from tallyglass.restore.backup.backup import StoredCollection
+from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.raw.indexes import canonical_index, canonical_options
+from tallyglass.restore.replay.base import BaseFacts, OplogEvidence, read_base
+from tallyglass.restore.replay.earlier_writes import EarlierWrites
+from tallyglass.restore.replay.identity import LiveCollections, stale
+from tallyglass.restore.replay.later_writes import LaterWrites
+from tallyglass.restore.replay.lifetimes import Lifetimes
+from tallyglass.restore.replay.replay import Replay
+
+LIMIT = Ts(100, 1)
+DROP = {"drop": "c"}
+
+
+def facts(
+    tmp_path: Path, ids: tuple[Any, ...], *window: Entry, earlier: tuple[Entry, ...] = (), later: tuple[Entry, ...] = ()
+) -> BaseFacts:
+    """What reading the backup with these ids yields; ``earlier`` is given newest first."""
+    held = stored(tmp_path, *ids)
+    replay = run(Replay(held), *window)
+    before = EarlierWrites({bytes(UUID)})
+    for row in earlier:
+        before.feed(row)
+    after = LaterWrites(replay.lifetimes, LIMIT)
+    for row in later:
+        after.feed(row)
+    return read_base(held, replay.catalog, evidence=OplogEvidence(before, after))
+
+
+def ours(row: Entry) -> Entry:
+    """The same with the collection's UUID."""
+    return entry(
+        row.ts.t, row.op, row.ns, dict(row.o), ui=UUID, **({"o2": {"_id": row.document_id}} if row.op == "u" else {})
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "unlike"),
+    [
+        ((insert(9, 1),), 0),
+        ((insert(9, 3),), 1),
+        ((entry(9, "i", "s.c", {"_id": 1, "x": 2}),), 1),
+        ((delete(9, 3), insert(8, 3)), 0),
+        ((delete(9, 2),), 1),
+        ((update(9, 1),), 1),
+        ((entry(9, "u", "s.c", {"$v": 2, "diff": {"d": {"x": False}}}, o2={"_id": 1}),), 0),
+        ((entry(9, "u", "s.c", {"$v": 2, "diff": {"sn": {"u": {"y": 1}}}}, o2={"_id": 1}),), 1),
+        ((entry(9, "u", "s.c", {"$v": 2, "diff": {"sn": {"a": True, "u0": 1}}}, o2={"_id": 1}),), 0),
+        ((entry(9, "u", "s.c", {"$v": 1, "$set": {"a.b": 1}}, o2={"_id": 1}),), 0),
+        ((entry(9, "u", "s.c", {"$v": 1, "$set": {"a": 1}}, o2={"_id": 1}),), 1),
+        ((entry(9, "c", "s.$cmd", {"emptycapped": "c"}), insert(8, 3)), 0),
+    ],
+)
+def test_the_backup_holds_what_was_written_before_it(tmp_path: Path, rows: tuple[Entry, ...], unlike: int) -> None:
+    found = facts(tmp_path, (1, 2), earlier=tuple(map(ours, rows)))
+    assert found.unlike_earlier == ({"s.c": unlike} if unlike else {})
+    touched = facts(tmp_path, (1, 2), insert(20, 1), insert(20, 2), insert(20, 3), earlier=tuple(map(ours, rows)))
+    assert touched.unlike_earlier == {}, "what the window writes need not be in it"
+
+
+def test_a_transaction_that_was_not_committed_left_nothing(tmp_path: Path) -> None:
+    def part(at: int, number: int, session: int, **more: Any) -> Entry:
+        inner = [{"op": "i", "ns": "s.c", "ui": UUID, "o": {"_id": number}}]
+        link = {"lsid": {"id": session}, "txnNumber": Int64(1), "prevOpTime": FIRST}
+        return entry(at, "c", "admin.$cmd", {"applyOps": inner} | more, **link)
+
+    open_one, committed = part(9, 7, 1, partialTxn=True), part(8, 8, 2, count=1)
+    assert facts(tmp_path, (1,), earlier=(open_one,)).unlike_earlier == {}
+    assert facts(tmp_path, (1,), earlier=(open_one, committed)).unlike_earlier == {"s.c": 1}
+
+
+@pytest.mark.parametrize(
+    ("ids", "count", "wrong"), [((1, 2), 3, False), ((1,), 3, True), ((1, 2, 3), 3, True), ((1, 2), None, False)]
+)
+def test_the_count_that_a_drop_states(tmp_path: Path, ids: tuple[int, ...], count: int | None, wrong: bool) -> None:
+    o2 = {} if count is None else {"o2": {"numRecords": count}}
+    dropped = entry(30, "c", "s.$cmd", DROP, ui=UUID, **o2)
+    rows = [ours(insert(20, 10)), ours(insert(21, 11)), ours(delete(22, 11))]
+    inside = facts(tmp_path, ids, *rows, dropped)
+    after = facts(tmp_path, ids, rows[0], later=(*rows[1:], dropped))
+    for found in (inside, after):
+        assert [(one.stated.documents, one.computed) for one in found.miscounts] == (
+            [(count, len(ids) + 1)] if wrong else []
+        )
+
+
+def test_the_count_that_a_rename_over_another_states(tmp_path: Path) -> None:
+    row = entry(30, "c", "s.$cmd", {"renameCollection": "s.t", "to": "s.c", "dropTarget": UUID}, ui=OTHER,
+                o2={"numRecords": 9})  # fmt: skip
+    made = entry(20, "c", "s.$cmd", {"create": "t"}, ui=OTHER)
+    for found in (facts(tmp_path, (1, 2), made, row), facts(tmp_path, (1, 2), made, later=(row,))):
+        assert [(one.stated.ns, one.stated.documents, one.computed) for one in found.miscounts] == [("s.c", 9, 2)]
+    other = replace(stored(tmp_path, 1)["s.c"], uuid=bytes(NEITHER).hex())
+    replay = run(Replay({"s.c": other}), made, row)
+    assert read_base({"s.c": other}, replay.catalog).miscounts == [], "another collection was replaced"
+
+
+def test_what_was_made_in_the_window_is_counted_too(tmp_path: Path) -> None:
+    made = entry(20, "c", "s.$cmd", {"create": "n"}, ui=OTHER)
+    one = entry(21, "i", "s.n", {"_id": 1}, ui=OTHER)
+    dropped = entry(30, "c", "s.$cmd", {"drop": "n"}, ui=OTHER, o2={"numRecords": 2})
+    for found in (facts(tmp_path, (1,), made, one, dropped), facts(tmp_path, (1,), made, one, later=(dropped,))):
+        assert [(miss.stated.documents, miss.computed) for miss in found.miscounts] == [(2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        (insert(110, 1), {"s.c": (0, 1)}),
+        (insert(110, 3), {}),
+        (delete(110, 3), {"s.c": (1, 0)}),
+        (update(110, 3), {"s.c": (1, 0)}),
+        (delete(110, 1), {}),
+        (delete(110, 20), {}),
+        (insert(110, 20), {"s.c": (0, 1)}),
+        (delete(110, 2), {"s.c": (1, 0)}),
+    ],
+)
+def test_the_first_later_write_says_whether_a_document_was_there(
+    tmp_path: Path, row: Entry, found: dict[str, tuple[int, int]]
+) -> None:
+    window = (ours(insert(20, 20)), ours(delete(21, 2)))
+    again = ours(insert(120, row.document_id))
+    assert facts(tmp_path, (1, 2), *window, later=(ours(row), again)).unlike_later == found
+    newer = entry(105, "c", "s.$cmd", {"create": "c"}, ui=UUID)
+    assert facts(tmp_path, (1, 2), *window, later=(newer, ours(row))).unlike_later == {}
+
+
+def test_which_collections_are_stale() -> None:
+    def held(ns: str, uuid: Binary | None, kind: str = "collection") -> StoredCollection:
+        return StoredCollection(ns, kind, None, {}, (), bytes(uuid).hex() if uuid else "")
+
+    seen = Lifetimes()
+    seen.feed(entry(20, "c", "s.$cmd", {"drop": "b"}, ui=OTHER))
+    seen.feed(entry(21, "d", "s.system.views", {"_id": "s.gone"}))
+    seen.feed(entry(22, "c", "v.$cmd", {"drop": "system.views"}, ui=Binary(bytes([7] * 16), 4)))
+    rows = (held("s.a", UUID), held("s.b", OTHER), held("s.c", NEITHER), held("s.none", None),
+            held("hidden.x", NEITHER), held("s.gone", None, "view"), held("s.shown", None, "view"),
+            held("s.old", None, "view"),
+            held("v.any", None, "view"))  # fmt: skip
+    live = LiveCollections({bytes(UUID): "s.a"}, frozenset({"s.shown"}), frozenset({"hidden"}))
+    assert stale({row.ns: row for row in rows}, live, seen) == ("s.c", "s.old")
+    elsewhere = replace(live, uuids={bytes(UUID): "s.b"})
+    assert stale({"s.a": rows[0]}, elsewhere, seen) == ("s.a",), "it had another name when the backup was taken"
+    seen.feed(entry(23, "c", "s.$cmd", {"renameCollection": "s.a", "to": "s.b"}, ui=UUID))
+    assert stale({"s.a": rows[0]}, elsewhere, seen) == ()
+    assert stale({"s.a": rows[0], "s.b": held("s.b", UUID)}, elsewhere, seen) == ("s.a", "s.b"), "one of two dumps"
+    assert CollectionInfo(Namespace("s", "a")).uuid == b"", "what is not said is not known"
+
+
+def test_entries_of_servers_to_come() -> None:
+    """As documents, from the source of 8.3 and 9.0: none of these servers was run."""
+    ident = {"o2": {"ident": "collection-7-123", "idIndexIdent": "index-8-123", "directoryPerDB": False}}
+    made = entry(20, "c", "s.$cmd", {"create": "n", "recordIdsReplicated": True}, ui=OTHER, **ident)
+    index = {"createIndexes": "n", "v": 2, "key": {"x": 1}, "name": "x_1"}
+    built = entry(21, "c", "s.$cmd", index, ui=OTHER, o2={"indexIdent": "index-9-123"})
+    row = entry(22, "i", "s.n", {"_id": 1, "x": 1}, ui=OTHER, rid=Int64(1), versionContext={"OFCV": "9.0"})
+    gone = entry(23, "c", "admin.$cmd", {"dropIdent": "collection-7-123", "ident": "x"})
+    replay = run(Replay({}), made, built, row, gone)
+    assert kinds(replay) == []
+    assert "recordIds" in replay.kinds
+    assert replay.applied == 3, "mongorestore skips dropIdent"
+    (item,) = replay.catalog.collections.values()
+    assert canonical_options(item.options) == "{}", "the tools leave the option out, so it is not compared"
+    assert canonical_index(item.indexes["x_1"]) == '{"key": {"x": 1}, "name": "x_1"}'
+    viewless = entry(20, "c", "s.$cmd", {"create": "t", "timeseries": {"timeField": "at"}}, ui=OTHER)
+    assert kinds(run(Replay({}), viewless)) == ["viewless-timeseries"]
+    for command in ("truncateRange", "upgradeDowngradeViewlessTimeseries"):
+        assert kinds(run(Replay({}), entry(20, "c", "s.$cmd", {command: "s.c"}, ui=OTHER))) == ["unknown-command"]
+    assert kinds(run(Replay({}), entry(20, "c", "config.$cmd", {"truncateRange": "config.system.preimages"}))) == []
