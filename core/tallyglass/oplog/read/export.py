@@ -56,9 +56,9 @@ ExportItem = Entries | Gap | RolledBack | Lag | Interruption | Opened | Incomple
 
 
 async def follow_entries(
-    gateway: Gateway, wanted: OplogFilter, *, prefer_secondary: bool = True
+    gateway: Gateway, wanted: OplogFilter, *, prefer_secondary: bool = True, backlog: int = 500
 ) -> AsyncIterator[ExportItem]:
-    """What is wanted from ``wanted.since``, or from now on, for ever.
+    """What is wanted from ``wanted.since``, or from now on after the ``backlog`` newest before it, for ever.
 
     Raises PrivilegeError; ReadError and ConnectError only before the stream has begun.
     """
@@ -76,6 +76,9 @@ async def follow_entries(
                 yield Entries(tuple(selector.select(batch)), last)
                 if found := await lag.look(last, ""):
                     yield found
+    else:
+        found_before, _ = await newest(gateway, wanted, anchor.ts.next, backlog)
+        yield Entries(tuple(raw for raw in found_before if selector.select(raw)), anchor.ts)
     stream = OplogStream(gateway, anchor.ts, wanted.on_server(), anchor=anchor, prefer_secondary=prefer_secondary)
     async with closing(stream.events()) as events:
         async for event in events:
