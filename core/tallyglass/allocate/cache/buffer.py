@@ -19,7 +19,8 @@ from operator import length_hint
 from typing import Final
 
 FREE_THREADED: Final = not getattr(sys, "_is_gil_enabled", lambda: True)()
-_PIECES: Final = 16
+_PIECES: Final = 64
+_SMALL_PIECE: Final = 8
 
 
 class SharedIds:
@@ -90,7 +91,7 @@ class Buffer:
 
     def add(self, ids: range) -> None:
         """Append a range. It becomes visible to those who take in one assignment."""
-        size = max(1, math.ceil(len(ids) / _PIECES))
+        size = max(1, math.ceil(len(ids) / _PIECES), min(_SMALL_PIECE, math.ceil(len(ids) / 16)))
         first = last = None
         for at in range(0, len(ids), size):
             piece = _Piece(ids[at : at + size], self.added + at)
