@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 UNIT := tests/core tests/tui -m "not (soak or live or terminal or tools)"
 LOWEST := .venv-lowest
 
-.PHONY: demo test unit test-lowest lint soak mutants bench screenshots tools clean
+.PHONY: demo test unit test-lowest lint soak mutants bench screenshots docs dist tools clean
 
 demo: $(READY)
 	@$(BIN)/tallyglass demo
@@ -49,11 +49,22 @@ bench: $(READY)
 screenshots: $(READY)
 	$(BIN)/python -m screenshots.make
 
+# The site, in site/. A link that leads nowhere is an error.
+docs: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# Wheel and source distribution in dist/, each tried in an environment of its own.
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/python packaging/check_dist.py dist
+
 tools:
 	@sh tools.sh
 
 clean:
-	rm -rf .venv .venv-* .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis dist site
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

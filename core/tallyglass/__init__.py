@@ -1,6 +1,26 @@
 """Tallyglass, the library: look at MongoDB's counters, ObjectIds and oplog, plan a restore, and allocate ids.
 
-``tallyglass.allocate`` hands out ids; everything else only reads.
+`tallyglass.allocate` hands out ids; everything else only reads, through the gateway that `open_gateway` gives.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallyglass._lazy import lazy
+
+if TYPE_CHECKING:
+    from tallyglass.errors import TallyglassError
+    from tallyglass.mongo.client import open_gateway
+
+__all__ = ["TallyglassError", "__version__", "open_gateway"]
+
 __version__ = "0.1.0"
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "TallyglassError": "tallyglass.errors",
+        "open_gateway": "tallyglass.mongo.client",
+    },
+)

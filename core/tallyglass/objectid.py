@@ -15,6 +15,8 @@ from tallyglass.errors import InputError
 from tallyglass.moment import from_seconds
 from tallyglass.text import clean
 
+__all__ = ["ObjectIdParts", "decode", "find_all", "first_of", "last_of", "range_filter"]
+
 _WRAPPED = re.compile(r"""(?:ObjectId\s*\(|\{\s*["']?\$oid["']?\s*:)?\s*["']?([0-9a-fA-F]{24})["']?\s*[)}]?\Z""")
 _ANY = re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{24}(?![0-9A-Za-z])")
 _LAST_SECOND = 0xFFFF_FFFF

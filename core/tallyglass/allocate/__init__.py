@@ -1,6 +1,5 @@
 """Hand out ids. The only package, beside the demo, that writes.
 
-=====================  =====================================================================================
 :class:`Cached`        from memory, fetched ahead, over a :class:`Counter` or a :class:`Pool`: the usual choice
 :class:`Counter`       one counter document: one id or a range a call
 :class:`Counters`      counters by tenant, kind and period, created by their first use
@@ -11,6 +10,16 @@
 :func:`new_uuid`       UUIDs of version 1, 4 and 7; :func:`new_binary` as BSON
 :func:`new_object_id`  ObjectIds
 =====================  =====================================================================================
+=======
+- :class:`Cached`: from memory, fetched ahead, over a :class:`Counter` or a :class:`Pool`; the usual choice
+- :class:`Counter`: one counter document, one id or a range a call
+- :class:`Counters`: counters by tenant, kind and period, created by their first use
+- :class:`Pool`: many counter documents, each with its own span
+- :class:`GaplessInsert`: numbers without a gap, as for invoices; in the transaction of the insert
+- :class:`RandomIds`: random numbers kept apart by a unique index
+- :class:`MaxPlusOne`: the largest id plus one, inserted if not present
+- :func:`new_uuid`: UUIDs of version 1, 4 and 7; :func:`new_binary` as BSON
+- :func:`new_object_id`: ObjectIds
 
 ``tallyglass.allocate.format`` writes numbers as people see them; ``tallyglass.allocate.observe`` exports what
 allocators do to Prometheus and OpenTelemetry.

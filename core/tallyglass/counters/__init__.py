@@ -1,1 +1,67 @@
-"""Look at counter documents: recognise them, know where they end, forecast when."""
+"""Look at counter documents: recognise them, know where they end, forecast when they run out.
+
+`look` reads all counters of a deployment once, `watch` goes on; both yield a frozen `CountersSnapshot`. They only read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallyglass._lazy import lazy
+
+if TYPE_CHECKING:
+    from tallyglass.counters.follow.garbage import LEAVE_ALONE, GarbagePolicy
+    from tallyglass.counters.follow.watch import WatchSettings, look, watch
+    from tallyglass.counters.recognise.config import CountersConfig, load_config
+    from tallyglass.counters.snapshot import (
+        Ceiling,
+        CountersSnapshot,
+        CounterTrouble,
+        CounterView,
+        Flag,
+        Forecast,
+        NumericType,
+        PoolView,
+        Semantics,
+    )
+
+__all__ = [
+    "LEAVE_ALONE",
+    "Ceiling",
+    "CounterTrouble",
+    "CounterView",
+    "CountersConfig",
+    "CountersSnapshot",
+    "Flag",
+    "Forecast",
+    "GarbagePolicy",
+    "NumericType",
+    "PoolView",
+    "Semantics",
+    "WatchSettings",
+    "load_config",
+    "look",
+    "watch",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "LEAVE_ALONE": "tallyglass.counters.follow.garbage",
+        "GarbagePolicy": "tallyglass.counters.follow.garbage",
+        "WatchSettings": "tallyglass.counters.follow.watch",
+        "look": "tallyglass.counters.follow.watch",
+        "watch": "tallyglass.counters.follow.watch",
+        "CountersConfig": "tallyglass.counters.recognise.config",
+        "load_config": "tallyglass.counters.recognise.config",
+        "Ceiling": "tallyglass.counters.snapshot",
+        "CounterView": "tallyglass.counters.snapshot",
+        "CounterTrouble": "tallyglass.counters.snapshot",
+        "CountersSnapshot": "tallyglass.counters.snapshot",
+        "Flag": "tallyglass.counters.snapshot",
+        "Forecast": "tallyglass.counters.snapshot",
+        "NumericType": "tallyglass.counters.snapshot",
+        "PoolView": "tallyglass.counters.snapshot",
+        "Semantics": "tallyglass.counters.snapshot",
+    },
+)

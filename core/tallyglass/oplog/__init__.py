@@ -1,1 +1,49 @@
-"""Look at the oplog: follow it, filter it, and tell what a person did."""
+"""Look at the oplog: follow it, filter it, and tell what a person did.
+
+`follow` yields what is written from now on, `read` what was; `scan` what people did. They only read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallyglass._lazy import lazy
+
+if TYPE_CHECKING:
+    from tallyglass.oplog.filter.query import OplogFilter
+    from tallyglass.oplog.incidents.incident import scan
+    from tallyglass.oplog.read.tail import EVERYTHING, follow, read
+    from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan, OplogRow, OplogUpdate, OplogWindow, RowKind
+
+__all__ = [
+    "EVERYTHING",
+    "Harm",
+    "Incident",
+    "IncidentScan",
+    "OplogFilter",
+    "OplogRow",
+    "OplogUpdate",
+    "OplogWindow",
+    "RowKind",
+    "follow",
+    "read",
+    "scan",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "EVERYTHING": "tallyglass.oplog.read.tail",
+        "OplogFilter": "tallyglass.oplog.filter.query",
+        "scan": "tallyglass.oplog.incidents.incident",
+        "follow": "tallyglass.oplog.read.tail",
+        "read": "tallyglass.oplog.read.tail",
+        "Harm": "tallyglass.oplog.snapshot",
+        "Incident": "tallyglass.oplog.snapshot",
+        "IncidentScan": "tallyglass.oplog.snapshot",
+        "OplogRow": "tallyglass.oplog.snapshot",
+        "OplogUpdate": "tallyglass.oplog.snapshot",
+        "OplogWindow": "tallyglass.oplog.snapshot",
+        "RowKind": "tallyglass.oplog.snapshot",
+    },
+)

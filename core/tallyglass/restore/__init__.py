@@ -1,1 +1,61 @@
-"""Plan a point-in-time restore: prove it, then emit the exact commands. Never runs anything."""
+"""Plan a point-in-time restore: prove it, then emit the exact commands. Never runs anything.
+
+`plan_restore` makes a `Plan` from a `RestoreRequest`; `script` writes its commands as a shell script.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallyglass._lazy import lazy
+
+if TYPE_CHECKING:
+    from tallyglass.restore.model.plan import (
+        Backup,
+        Check,
+        Command,
+        Level,
+        Loss,
+        Phase,
+        Plan,
+        Reissue,
+        Return,
+        Strategy,
+    )
+    from tallyglass.restore.planner import RestoreRequest, plan_restore
+    from tallyglass.restore.runbook.runbook import script
+
+__all__ = [
+    "Backup",
+    "Check",
+    "Command",
+    "Level",
+    "Loss",
+    "Phase",
+    "Plan",
+    "Reissue",
+    "RestoreRequest",
+    "Return",
+    "Strategy",
+    "plan_restore",
+    "script",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Backup": "tallyglass.restore.model.plan",
+        "Check": "tallyglass.restore.model.plan",
+        "Command": "tallyglass.restore.model.plan",
+        "Level": "tallyglass.restore.model.plan",
+        "Loss": "tallyglass.restore.model.plan",
+        "Phase": "tallyglass.restore.model.plan",
+        "Plan": "tallyglass.restore.model.plan",
+        "Reissue": "tallyglass.restore.model.plan",
+        "Return": "tallyglass.restore.model.plan",
+        "Strategy": "tallyglass.restore.model.plan",
+        "RestoreRequest": "tallyglass.restore.planner",
+        "plan_restore": "tallyglass.restore.planner",
+        "script": "tallyglass.restore.runbook.runbook",
+    },
+)

@@ -1,0 +1,75 @@
+"""Try a wheel and a source distribution as a user gets them: ``python packaging/check_dist.py DIST``.
+
+The wheel is installed alone into a new environment, must bring no more than its three dependencies, and must run. The
+source distribution is unpacked into an empty folder, installed there, and must pass its own unit tests.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+from pathlib import Path
+
+ALLOWED = {"tallyglass", "pymongo", "dnspython", "click", "platformdirs", "pip", "setuptools"}
+IMPORTS = "import tallyglass, tallyglass.allocate, tallyglass.objectid; from tallyglass.counters import watch"
+OBJECT_ID = "656b5e7d0f3c2a1b9d8e7f60"
+UNIT = ["tests/core", "tests/tui", "-m", "not (soak or live or terminal or tools)"]
+
+
+def run(*argv: str | Path, cwd: Path) -> str:
+    """Run a program away from the checkout; its output. Leaves with a sentence where it fails."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([str(word) for word in argv], cwd=cwd, env=environ, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"dist: {' '.join(map(str, argv))} failed:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def environment(folder: Path, *requirements: str | Path, cwd: Path, constraints: Path) -> Path:
+    """A new environment with these installed; its folder of programs."""
+    venv.create(folder, with_pip=True)
+    run(folder / "bin/python", "-m", "pip", "install", "-q", "-c", constraints, *requirements, cwd=cwd)
+    return folder / "bin"
+
+
+def check_wheel(wheel: Path, folder: Path, constraints: Path) -> None:
+    """It installs with its three dependencies alone, and runs."""
+    programs = environment(folder / "wheel", wheel, cwd=folder, constraints=constraints)
+    listed = run(programs / "python", "-m", "pip", "list", "--format=freeze", cwd=folder)
+    more = {line.partition("==")[0].lower() for line in listed.split()} - ALLOWED
+    if more:
+        raise SystemExit(f"dist: the plain wheel brings {', '.join(sorted(more))}.")
+    run(programs / "python", "-c", IMPORTS, cwd=folder)
+    said = run(programs / "tallyglass", "oid", OBJECT_ID, cwd=folder)
+    if "2023-12-02" not in said:
+        raise SystemExit(f"dist: tallyglass oid said {said!r}.")
+    version = run(programs / "tallyglass", "--version", cwd=folder).split()[-1]
+    if f"-{version}-" not in wheel.name:
+        raise SystemExit(f"dist: {wheel.name} calls itself {version}.")
+
+
+def check_source(archive: Path, folder: Path) -> None:
+    """It installs from an empty folder and passes its own unit tests."""
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder / "source", filter="data")
+    (root,) = (folder / "source").iterdir()
+    programs = environment(folder / "tests", "-e", ".[tui,test]", cwd=root, constraints=root / "constraints.txt")
+    print(run(programs / "python", "-m", "pytest", "-q", "-n", "4", *UNIT, cwd=root).splitlines()[-1])
+
+
+def main(dist: Path) -> None:
+    """Check what is in a folder."""
+    (wheel,), (archive,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    with tempfile.TemporaryDirectory() as name:
+        check_wheel(wheel.resolve(), Path(name), Path("constraints.txt").resolve())
+        print(f"{wheel.name}: installs and runs")
+        check_source(archive.resolve(), Path(name))
+        print(f"{archive.name}: passes its own unit tests")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
