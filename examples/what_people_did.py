@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 import tallyglass
-from tallyglass.oplog import IncidentScan, OplogFilter, read, scan
+from tallyglass.oplog import IncidentScan, OplogFilter, read_past, scan
 
 
 async def report(uri: str) -> IncidentScan | None:
@@ -21,7 +21,7 @@ async def report(uri: str) -> IncidentScan | None:
             found = latest
         for incident in found.incidents if found else ():
             print(f"{incident.first.time:%H:%M:%S} {incident.title}; the point before it is {incident.limit}")
-        async for row in read(gateway, OplogFilter.parse("op:iud !ns:config.*"), limit=10):
+        async for row in read_past(gateway, OplogFilter.parse("op:iud !ns:config.*"), limit=10):
             print(f"{row.ts} {row.op} {row.ns} {row.id}")
     finally:
         await gateway.close()

@@ -7,11 +7,13 @@ from importlib import import_module
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package: ``homes`` names the module of each exported name (PEP 562)."""
+    """The ``__getattr__`` of a package: ``homes`` has the ``module`` of each exported name, or
+    ``module:name`` where it has another name there (PEP 562)."""
 
     def find(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name]), name)
+        module, _, own_name = homes[name].partition(":")
+        return getattr(import_module(module), own_name or name)
 
     return find

@@ -1,6 +1,6 @@
 """Look at the oplog: follow it, filter it, and tell what a person did.
 
-`follow` yields what is written from now on, `read` what was; `scan` what people did. They only read.
+`follow` yields what is written from now on, `read_past` what was; `scan` what people did. They only read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from tallyglass._lazy import lazy
 if TYPE_CHECKING:
     from tallyglass.oplog.filter.query import OplogFilter
     from tallyglass.oplog.incidents.incident import scan
-    from tallyglass.oplog.read.tail import EVERYTHING, follow, read
+    from tallyglass.oplog.read.tail import EVERYTHING, follow
+    from tallyglass.oplog.read.tail import read as read_past
     from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan, OplogRow, OplogUpdate, OplogWindow, RowKind
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
     "OplogWindow",
     "RowKind",
     "follow",
-    "read",
+    "read_past",
     "scan",
 ]
 
@@ -37,7 +38,7 @@ __getattr__ = lazy(
         "OplogFilter": "tallyglass.oplog.filter.query",
         "scan": "tallyglass.oplog.incidents.incident",
         "follow": "tallyglass.oplog.read.tail",
-        "read": "tallyglass.oplog.read.tail",
+        "read_past": "tallyglass.oplog.read.tail:read",
         "Harm": "tallyglass.oplog.snapshot",
         "Incident": "tallyglass.oplog.snapshot",
         "IncidentScan": "tallyglass.oplog.snapshot",
