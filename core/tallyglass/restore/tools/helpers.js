@@ -189,8 +189,15 @@ function mergeRepairs(ns, side) {
     return;
   }
   // Descending: a key that was just deleted is looked up by walking over all deleted neighbours up to a live one.
-  aggregate(side, [OPEN, {$match: {f: {$exists: false}}}, {$sort: {_id: -1}}, {$replaceWith: "$r"},
-    {$merge: {into: into, whenMatched: "keepExisting", whenNotMatched: "insert"}}], collation);
+  const insert = (matched) => aggregate(side, [OPEN, {$match: {f: {$exists: false}}}, {$sort: {_id: -1}},
+    {$replaceWith: "$r"}, {$merge: {into: into, whenMatched: matched, whenNotMatched: "insert"}}], collation);
+  try {
+    insert("fail");
+  } catch (error) {
+    if (error.code !== 11000) { throw error; }
+    // Not keepExisting: it sorts the fields, and takes a dot in a name for a path.
+    insert([{$replaceWith: "$$ROOT"}]);
+  }
   aggregate(side, [OPEN, {$match: {f: {$exists: true}}},
     {$merge: {into: into, whenMatched: REPAIR, whenNotMatched: "discard"}}], collation);
 }

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.soak]
 
 ODD_IDS = [
     {"b": 1, "1": 2, "0": {"_bsontype": "MaxKey"}}, DatetimeMS(2**62), Binary(b"\0x", 5), Decimal128("1.0"), MinKey(),
-    ObjectId(), Int64(2**60), 1.5, True, None, "a\nb\u202e\0c", {"$x": 1, "a.b": 2}, Timestamp(1, 2), {},
+    ObjectId(), Int64(2**60), 1.5, True, None, "a\nb\u202e\x01c", {"x$": 1, "a.b": 2}, Timestamp(1, 2), {},
 ]  # fmt: skip
 
 
