@@ -32,7 +32,7 @@ from tallyglass.counters.snapshot import (
     NumericType,
     Semantics,
 )
-from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, check_counters
+from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, check_counters, grade
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
@@ -332,6 +332,7 @@ def test_a_rewind_fades_and_an_acknowledged_flag_is_silent() -> None:
 def test_a_guess_alarms_only_when_asked() -> None:
     row = counter(used=0.99, grade=Grade.POSSIBLE, flags=(Flag.GUESS,))
     assert check_counters(CountersSnapshot(NOW, (counter("b"), row))).level == OK
+    assert grade(row, Thresholds(), NOW) == (OK, "")
     assert check_counters(CountersSnapshot(NOW, (counter("b"), row)), guesses=True).level == CRITICAL
 
 

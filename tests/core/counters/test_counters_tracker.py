@@ -21,7 +21,8 @@ from tallyglass.counters.history.oplog_samples import Past, pool_levels, scatter
 from tallyglass.counters.history.store import SampleStore
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.discovery import CounterPlace
-from tallyglass.counters.snapshot import CounterView, Flag, NumericType
+from tallyglass.counters.recognise.finding import Finding
+from tallyglass.counters.snapshot import CounterView, Flag, Grade, NumericType
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
@@ -340,3 +341,11 @@ def test_many_tenants_are_one_row_with_the_worst_under_it() -> None:
     assert view.members.count == 999
     (fallen,) = [member for member in view.members.worst if member.flags]
     assert (fallen.id, fallen.flags, fallen.value) == ("tenant 17", (Flag.REWOUND,), 3)
+
+
+@pytest.mark.parametrize(("issues", "listed"), [(4, True), (40, False)])
+def test_a_library_counter_that_was_set_back_by_hand_stays_one(issues: int, listed: bool) -> None:
+    shop = Shop()
+    ns = shop.collection.place.ns
+    shop.collection.learn({"seq": Finding(ns, "seq", Grade.UNLIKELY, issues=issues)})
+    assert bool(shop.look(T0, {"_id": "a", "seq": 4})) is listed

@@ -433,10 +433,14 @@ def _graded(match: Match, finding: Finding | None, name: object) -> Match:
     grade, evidence = finding.grade, finding.evidence
     if finding.excludes(name):
         grade, evidence = Grade.OPEN, "Its values were not found in documents inserted just after."
-    elif grade in (Grade.OPEN, Grade.POSSIBLE) and match.grade is Grade.LIKELY:
-        # Ids may be used elsewhere, or not as numbers: a library's name and shape outweigh that, for a while.
-        doubted = grade is Grade.OPEN and finding.issues >= _DOUBTED_AFTER and not match.shape.anywhere
-        grade, evidence = (Grade.POSSIBLE, evidence) if doubted else (match.grade, match.evidence)
+    elif grade not in (Grade.CERTAIN, Grade.LIKELY) and match.grade is Grade.LIKELY:
+        # Ids may be used elsewhere, or not as numbers, and a restore sets values back: a library's name and shape
+        # outweigh that for a while.
+        doubted = grade is not Grade.POSSIBLE and finding.issues >= _DOUBTED_AFTER
+        if not doubted:
+            grade, evidence = match.grade, match.evidence
+        elif grade is Grade.OPEN:
+            grade = match.grade if match.shape.anywhere else Grade.POSSIBLE
     own = next((target for document, target in finding.by_document if document == name), None)
     found = finding.target is not None or own is not None
     targets = (own,) if own else (finding.target,) if finding.target and finding.whole_target else match.targets
