@@ -300,7 +300,7 @@ def _with_sidecar(found: Contents, path: Path) -> Contents:
         start = parse_ts(said["before"])
         end = parse_ts(said["after"]) if said.get("after") else found.backup.end
         term = int(said["term"])
-    except (OSError, ValueError, KeyError, TypeError, InputError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError):
         return replace(found, problems=(*found.problems, f"{SIDECAR} cannot be read"))
     own = found.backup.start
     late = own is not None and own < start
