@@ -151,6 +151,9 @@ function look(ns, side, indexes) {
   const live = db.getSiblingDB(name).getCollection(collection).getIndexes();
   const lost = indexes.filter((one) => !live.some((other) => other.name === one.name));
   const all = [...live, ...lost].filter((one) => one.name !== "_id_");
+  // $merge takes no such _id: one document of that kind would stop all of them.
+  db.getSiblingDB(name).getCollection(split(side)[1]).updateMany({_id: {$type: ["null", "undefined"]}},
+    {$set: {x: {index: "_id_", by: null}}});
   leaveOutAlikeIds(ns, side, plainCollation(info.options.collation));
   all.filter((one) => one.unique).forEach((one) => leaveOutConflicts(ns, side, one));
   all.filter((one) => one.expireAfterSeconds !== undefined).forEach((one) => leaveOutExpired(side, one));
