@@ -1,0 +1,177 @@
+"""Ways to obtain a wrong plan in silence that nobody was known to have tried; and their neighbours that are right."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import bson
+import pytest
+from restore_scene import Scene, blocks, ids, record, same
+from test_restore_base import drop, sidecar
+from test_restore_refusals import refused
+
+from tallyglass.moment import Ts
+from tallyglass.restore.backup.bson_file import documents
+from tallyglass.restore.model.plan import Level
+
+pytestmark = [pytest.mark.live, pytest.mark.tools]
+
+
+def fill(scene: Scene, **more: Any) -> None:
+    scene.client["shop"].orders.insert_many([{"_id": n, "v": 0, "in": {"n": 0}} | more for n in range(30)])
+
+
+def orders(backup: Path) -> Path:
+    return backup / "shop" / "orders.bson"
+
+
+async def test_a_dump_of_after_the_accident(scene: Scene) -> None:
+    """With a start from before the accident: it holds what came afterwards, and nothing in it says so."""
+    fill(scene)
+    await sidecar(scene)
+    since = scene.now()
+    scene.client["shop"].orders.delete_many({"_id": {"$lt": 10}})
+    scene.client["shop"].orders.insert_one({"_id": "later"})
+    scene.settle()
+    backup = scene.backup()
+    limit = scene.first_entry({"op": "d"}, since)
+    plan = await scene.plan(backup, limit)
+    refused(plan, "document-surplus")
+    assert "document-missing" in ids(plan)
+
+
+async def test_a_start_that_is_too_late(scene: Scene) -> None:
+    """The documents are all there; only what was updated between dump and start is old."""
+    fill(scene)
+    scene.settle()
+    backup = scene.backup()
+    scene.client["shop"].orders.update_many({"_id": {"$lt": 7}}, {"$set": {"in.n": 1}})
+    await sidecar(scene, "later")
+    shutil.copy(scene.folder / "later" / "pitr.json", backup)
+    limit = drop(scene)
+    plan = await scene.plan(backup, limit)
+    refused(plan, "base-differs")
+    assert any("7 documents are not as" in said for said in blocks(plan)), blocks(plan)
+
+
+async def test_a_file_of_an_older_dump_of_the_same_collection(scene: Scene) -> None:
+    fill(scene)
+    older = scene.backup(name="older")
+    scene.client["shop"].orders.delete_one({"_id": 3})
+    await sidecar(scene)
+    backup = scene.backup("--oplog")
+    limit = drop(scene)
+    assert (await scene.plan(backup, limit)).level is not Level.BLOCK
+    shutil.copy(orders(older), orders(backup))
+    refused(await scene.plan(backup, limit), "base-differs")
+
+
+async def test_documents_taken_out_of_the_file_and_put_into_it(scene: Scene) -> None:
+    fill(scene)
+    await sidecar(scene)
+    backup = scene.backup("--oplog")
+    limit = drop(scene)
+    rows = list(documents(orders(backup)))
+    orders(backup).write_bytes(b"".join(rows[1:]))
+    refused(await scene.plan(backup, limit), "count-differs")
+    orders(backup).write_bytes(b"".join([*rows, bson.encode({"_id": "smuggled"})]))
+    refused(await scene.plan(backup, limit), "count-differs")
+    changed = bson.encode(bson.decode(rows[0]) | {"v": 5})
+    orders(backup).write_bytes(b"".join([changed, *rows[1:]]))
+    plan = await scene.plan(backup, limit)
+    refused(plan, "base-differs")
+    assert "count-differs" not in ids(plan)
+    orders(backup).write_bytes(b"".join(rows))
+    assert (await scene.plan(backup, limit)).level is not Level.BLOCK
+
+
+async def test_a_collection_that_was_renamed_between_two_dumps(scene: Scene) -> None:
+    """Its UUID is live; its old name would come back with the database."""
+    fill(scene)
+    scene.client["shop"].people.insert_one({"_id": 1})
+    scene.backup("--oplog")
+    scene.client["shop"].people.rename("persons")
+    await sidecar(scene, "sidecar")
+    backup = scene.backup("--oplog")
+    shutil.copy(scene.folder / "sidecar" / "pitr.json", backup)
+    limit = drop(scene)
+    plan = await scene.plan(backup, limit)
+    refused(plan, "stale-collection")
+    assert any("shop.people, shop.persons" in said for said in blocks(plan)), blocks(plan)
+    (backup / "shop" / "persons.bson").unlink()
+    (backup / "shop" / "persons.metadata.json").unlink()
+    refused(await scene.plan(backup, limit), "stale-collection")
+
+
+async def test_a_sidecar_that_was_edited_or_is_of_another_version(scene: Scene) -> None:
+    fill(scene)
+    await sidecar(scene)
+    backup = scene.backup("--oplog")
+    limit = drop(scene)
+    file = backup / "pitr.json"
+    said = json.loads(file.read_text())
+    before = Ts(*map(int, said["before"].split(":")))
+    for change, check in (
+        ({"before": f"{before.t}:{before.i + 5000}", "term": said["term"]}, "other-history"),
+        ({"term": said["term"] + 1}, "other-history"),
+        ({"format": 2}, "backup-broken"),
+        ({"before": 5}, "backup-broken"),
+    ):
+        file.write_text(json.dumps(said | change))
+        plan = await scene.plan(backup, limit)
+        assert plan.level is Level.BLOCK, change
+        if check == "backup-broken":
+            refused(plan, check)
+    file.write_text(json.dumps(said))
+    assert (await scene.plan(backup, limit)).level is not Level.BLOCK
+
+
+async def test_an_archive_of_another_database(scene: Scene) -> None:
+    fill(scene)
+    scene.client["other"].things.insert_one({"_id": 1})
+    await sidecar(scene, "archive.d")
+    backup = scene.backup("--db=other", archive=True, name="archive")
+    shutil.copy(scene.folder / "archive.d" / "pitr.json", scene.folder / "archive.pitr.json")
+    limit = drop(scene)
+    refused(await scene.plan(backup, limit), "damage-not-in-backup")
+
+
+async def test_an_out_over_a_part(scene: Scene) -> None:
+    """``$out`` states how many documents it replaced."""
+    fill(scene)
+    await sidecar(scene)
+    backup = scene.backup()
+    orders(backup).write_bytes(b"".join(list(documents(orders(backup)))[5:]))
+    scene.client["shop"].orders.aggregate([{"$match": {"_id": 1}}, {"$out": "orders"}])
+    scene.settle()
+    limit = scene.newest_of({"o.to": "shop.orders"})
+    refused(await scene.plan(backup, limit), "count-differs")
+
+
+async def test_what_lies_close_to_a_refusal_is_restored(scene: Scene) -> None:
+    """Renamed, dropped and made again, replaced and emptied around the backup: all of it explained by the oplog."""
+    shop = scene.client["shop"]
+    fill(scene)
+    shop.a.insert_many([{"_id": n} for n in range(5)])
+    shop.b.insert_many([{"_id": n} for n in range(5)])
+    await sidecar(scene)
+    backup = scene.backup("--oplog")
+    shop.a.rename("c")
+    shop.b.drop()
+    shop.b.insert_many([{"_id": n, "new": True} for n in range(3)])
+    shop.orders.delete_one({"_id": 0})
+    shop.orders.insert_one({"_id": 0, "again": True})
+    shop.orders.aggregate([{"$match": {"_id": {"$lt": 20}}}, {"$out": "orders"}])
+    shop.orders.update_many({}, [{"$set": {"in": {"n": "$_id"}}}])
+    before = record(scene.client)
+    limit = drop(scene)
+    shop.c.insert_one({"_id": 5})
+    shop.c.delete_one({"_id": 5})
+    shop.c.drop()
+    scene.settle()
+    plan = await scene.plan(backup, limit)
+    scene.must_run(plan, "--until=verify")
+    same(record(scene.spare_client), before)
