@@ -13,7 +13,7 @@ from bson import Int64, encode
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 
-from hostile.corpus import BAD_UTF8, ESCAPES, MARKUP, SPOOFS, TEXTS, VALUES, collection_names, database_names
+from hostile.samples import BAD_UTF8, ESCAPES, MARKUP, SPOOFS, TEXTS, VALUES, collection_names, database_names
 from tallyglass.demo import backup
 from tallyglass.demo.server import ReplicaSet
 

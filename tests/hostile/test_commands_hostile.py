@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hostile.corpus import ESCAPES, TEXTS, collection_names, control_bytes, hidden
 from hostile.populate import DB, Hostile
+from hostile.samples import ESCAPES, TEXTS, collection_names, control_bytes, hidden
 from pseudo_terminal import Terminal
 from tallyglass.text import shell_join, shell_quote
 from tallyglass_tui.cli.main import main

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from access_control import PASSWORD, GuardedSet
-from hostile.corpus import control_bytes, hidden, user_names
 from hostile.populate import Hostile
+from hostile.samples import control_bytes, hidden, user_names
 from tallyglass_tui.cli.main import main
 
 pytestmark = pytest.mark.live

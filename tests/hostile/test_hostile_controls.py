@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hostile.corpus import control_bytes
 from hostile.populate import Hostile
+from hostile.samples import control_bytes
 from hostile.walk import ESC, FOLDER, UNGUARDED
 from hostile.wire import clipboards, offences
 from pseudo_terminal import Terminal, dashboard, environment

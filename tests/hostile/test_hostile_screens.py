@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hostile.corpus import control_bytes, hidden
 from hostile.populate import Hostile
+from hostile.samples import control_bytes, hidden
 from hostile.walk import ENTER, ESC, STOPS, TAB, UNGUARDED, Seen, Stop, walk
 from hostile.wire import clipboards, offences
 from pseudo_terminal import Terminal, dashboard, environment

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hostile.corpus import BIG, control_bytes, hidden
 from hostile.populate import Hostile
+from hostile.samples import BIG, control_bytes, hidden
 from hostile.walk import ENTER, ESC, FOLDER
 from hostile.wire import clipboards, offences
 from pseudo_terminal import Terminal, dashboard, environment

@@ -17,7 +17,7 @@ from bson.raw_bson import RawBSONDocument
 
 import database_tools
 from access_control import ADMIN, GuardedSet
-from hostile.corpus import TEXTS, VALUES, collection_names
+from hostile.samples import TEXTS, VALUES, collection_names
 from tallyglass.counters.repair import max_command
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.deployment.privileges import State, fix, jobs, judge, role_name

@@ -5,13 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -20,10 +16,7 @@ from click.testing import CliRunner, Result
 from tallyglass.connection.secret import Secret
 from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError
-from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.read import tail
-from tallyglass.oplog.snapshot import OplogUpdate
-from tallyglass_tui.cli import oplog, outermost
+from tallyglass_tui.cli import outermost
 from tallyglass_tui.cli.main import COMMANDS, main
 from tallyglass_tui.cli.options import Given, target_of
 
@@ -187,21 +180,6 @@ def test_closed_streams(closed: str) -> None:
         said = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
         assert said.returncode == code
         assert "Traceback" not in said.stdout + said.stderr
-
-
-async def test_each_loss_of_entries_that_came_too_fast_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async def follow(*_: Any, **__: Any) -> AsyncIterator[OplogUpdate]:
-        for dropped in (70, 40, 0, 2):
-            yield OplogUpdate(datetime.now(UTC), (), 200, 200, dropped, None)
-
-    async def has_one(*_: Any) -> None: ...
-
-    monkeypatch.setattr(tail, "follow", follow)
-    monkeypatch.setattr(oplog, "need_oplog", has_one)
-    await oplog.Printer(False, 0).follow(Any, OplogFilter(), 60)  # type: ignore[arg-type]
-    assert re.findall(r"\d+", capsys.readouterr().err) == ["70", "40", "2"]
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

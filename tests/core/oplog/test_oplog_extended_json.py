@@ -22,7 +22,8 @@ VALUES: list[Any] = [
     0, -1, 2**31, Int64(5), 1.5, -0.0, 1e300, float("nan"), float("inf"), float("-inf"), True, False, None, "",
     "naïve \x7f\x1b", datetime(2026, 11, 20, 18, 6, 14, 123_000, tzinfo=UTC), datetime(2026, 11, 20, tzinfo=UTC),
     datetime(1960, 1, 1, tzinfo=UTC),
-    ObjectId(), b"", b"abc", Binary(b"x" * 16, 3), Binary(uuid.uuid4().bytes, 4), Binary(b"x", 128), Timestamp(5, 6),
+    ObjectId("6b028a9d4d61176574f3e0d4"), b"", b"abc", Binary(b"x" * 16, 3),
+    Binary(uuid.UUID(int=0x2026 << 100).bytes, 4), Binary(b"x", 128), Timestamp(5, 6),
     Regex("a.*", "im"), Code("f()"), Code("f()", {"a": 1}), Decimal128("1.10"), MinKey(), MaxKey(), DBRef("c", 1), [],
     [[1], {}], {},
 ]  # fmt: skip

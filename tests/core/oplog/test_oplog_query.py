@@ -10,7 +10,7 @@ import bson
 import pytest
 from bson import Binary, Int64, ObjectId, Timestamp
 
-from hostile.corpus import TEXTS
+from hostile.samples import TEXTS
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.decode.entry import row

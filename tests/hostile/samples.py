@@ -1,6 +1,6 @@
 r"""Texts that attack a terminal, a markup, a layout or a shell, and documents that attack a decoder.
 
-``from hostile.corpus import TEXTS, ...`` works from every test. What must never come out of the program again
+``from hostile.samples import TEXTS, ...`` works from every test. What must never come out of the program again
 is found by :func:`control_bytes` (in a stream that draws nothing itself) and :func:`hidden`.
 """
 
