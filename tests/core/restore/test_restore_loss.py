@@ -58,13 +58,13 @@ def test_the_same_in_another_collection_is_someone_elses() -> None:
     assert (count.changed["s.d"].by_incident, count.changed["s.d"].others) == (0, 1)
 
 
-@pytest.mark.parametrize("point", [None, Ts(5, 5)])
-def test_of_transactions_only_the_one_at_the_point_is_taken_back(point: Ts | None) -> None:
+@pytest.mark.parametrize(("point", "mine", "others"), [(None, 2, 2), (Ts(5, 5), 1, 3)])
+def test_of_transactions_only_the_one_at_the_point_is_taken_back(point: Ts | None, mine: int, others: int) -> None:
     none = {"ts": Timestamp(0, 0), "t": Int64(-1)}
     rows = [
         group(Ts(5, 5), row(Ts(5, 5), "u", 1), prevOpTime=none, lsid={"id": 1}, txnNumber=Int64(1)),
-        group(Ts(6, 1), row(Ts(6, 1), "u", 2), prevOpTime=none, lsid={"id": 2}, txnNumber=Int64(1)),
+        group(Ts(6, 1), *(row(Ts(6, 1), "u", n) for n in (2, 4)), prevOpTime=none, lsid={"id": 2}, txnNumber=Int64(1)),
         row(point or Ts(6, 1), "u", 3),
     ]
     rows.sort(key=lambda one: one["ts"])
-    assert whose(incident("transaction", point), *rows) == (1, 2)
+    assert whose(incident("transaction", point), *rows) == (mine, others)
