@@ -95,6 +95,18 @@ def test_a_second_of_a_thousand_entries_leaves_out_no_row_not_even_after_the_bac
     assert collector.rows(None)[1] == 1, "the room is bounded"
 
 
+async def test_an_outage_claims_nothing_about_what_was_written(screen_at: Any) -> None:
+    async with screen_at((120, 24)) as screen:
+        await screen.press("3")
+        lost = update(trouble="db1:27017 has not answered for 40 s.", since=NOW, answered_seconds=40.0)
+        await screen.put("oplog", lost)
+        assert "What was written meanwhile is not known" in screen.text
+        assert "40 s old" in screen.text
+        await screen.put("oplog", update())
+        assert "not known" not in screen.text
+        assert " old" not in screen.text
+
+
 async def test_gaps_rollbacks_and_trouble_stand_in_the_list(screen_at: Any) -> None:
     async with screen_at() as screen:
         await open_oplog(screen, 2)

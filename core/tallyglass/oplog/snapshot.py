@@ -110,7 +110,8 @@ class OplogUpdate:
     since the tail began. ``partial`` means that the server left out what
     the filter does not want: then ``seen`` and the rates count only what it sent. ``behind_seconds`` is how far the
     newest entry seen lies behind the newest one that the member knows of; None where unknown. ``gaps`` and
-    ``rollbacks`` count since the tail began.
+    ``rollbacks`` count since the tail began. ``answered_seconds``
+    is how long ago the server last answered, with or without entries.
     """
 
     at: datetime
@@ -132,6 +133,7 @@ class OplogUpdate:
     behind_seconds: float | None = None
     gaps: int = 0
     rollbacks: int = 0
+    answered_seconds: float = 0.0
 
 
 ROUTINE = frozenset({"ttl", "capped", "migration", "job", "trickle"})

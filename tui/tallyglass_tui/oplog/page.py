@@ -119,7 +119,9 @@ class OplogPage(Page):
             return (
                 f"Nothing that matches '{self._wanted_text[:60]}' yet. It is applied as entries arrive; Esc drops it."
             )
-        return "No entry yet: nothing was written since this was opened. t goes to a moment in the past."
+        if self._last and self._last.trouble:
+            return "No entry has arrived since this was opened. What was written meanwhile is not known."
+        return "No entry has arrived since this was opened. t goes to a moment in the past."
 
     @on(Tail.FollowChanged)
     def _follow_changed(self) -> None:
@@ -267,8 +269,9 @@ class OplogPage(Page):
 
     @property
     def data_age(self) -> float | None:
-        """That of the tail: a watch of incidents says nothing while nothing happens."""
-        return self._feed.silent_seconds if self._feed else None
+        """Seconds since the member that is tailed last answered: a watch of incidents is silent by nature."""
+        silent = self._feed.silent_seconds if self._feed else None
+        return silent if silent is None or self._last is None else silent + self._last.answered_seconds
 
     @property
     def can_go_back(self) -> bool:

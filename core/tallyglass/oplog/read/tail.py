@@ -229,7 +229,7 @@ class _Tail:
             connected_to=self.connected_to, trouble=trouble, since=since, majority=self.majority,
             rates_5m=rates.over(300, now), rates_all=rates.overall(),
             partial=bool(self.wanted.on_server()), behind_seconds=self._behind(), gaps=self.gaps,
-            rollbacks=self.rollbacks,
+            rollbacks=self.rollbacks, answered_seconds=time.monotonic() - self.answered,
         )  # fmt: skip
 
     def _trouble_now(self) -> tuple[str, datetime | None]:
