@@ -225,7 +225,7 @@ class Doctored(MongoGateway):
         say: dict[str, Any] | None = None,
     ) -> None:
         real = open_gateway(scene.source.uri)
-        super().__init__(real._client)
+        super().__init__(real.link)
         self.scene, self.hide_before, self.majority, self.insert, self.said = (
             scene,
             hide_before,
