@@ -177,9 +177,12 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
         assert "Reading the oplog back" in screen.text
         trim = replace(INCIDENT, kind="ttl", title="TTL passes on shop.carts", first=Ts(BASE + 9, 1))
         await screen.put("incidents", IncidentScan((trim, INCIDENT), 4000, Ts(BASE - 50, 1), done=True))
-        rows = [line for line in screen.lines if line.startswith("!! ")]
-        assert "deleteMany on shop.orders" in rows[0]
-        assert "TTL passes on shop.carts" in rows[1], "what a server does by itself comes last, however late"
+        assert "1 incident · 1 routine" in screen.text
+        (mistake,) = [line for line in screen.lines if "deleteMany on shop.orders" in line]
+        (routine,) = [line for line in screen.lines if "TTL passes on shop.carts" in line]
+        assert mistake.startswith("!!")
+        assert "!" not in routine, "routine has no alarm"
+        assert screen.lines.index(mistake) < screen.lines.index(routine), "it comes last, however late"
         assert not screen.app.page.check_action("save", ()), "what is selected is no entry"
         await screen.press("enter")
         assert "200 documents in 200 oplog entries" in screen.text

@@ -79,6 +79,7 @@ class Writer(threading.Thread):
         assert not self.trouble, self.trouble
 
 
+@pytest.mark.soak
 async def test_a_bad_update_amid_writers_without_sessions(scene: Scene) -> None:
     shop, count = scene.client["shop"], 1_500
     shop.accounts.insert_many([

@@ -144,7 +144,7 @@ def _documents(incident: Incident) -> str:
 def incident_cell(incident: Incident, now: datetime, column: Column, width: int) -> Sequence[Piece]:
     """One cell of the list of incidents."""
     if column.key == "harm":
-        return ((_HARM[incident.harm][0], "table--muted" if incident.routine else _HARM[incident.harm][1]),)
+        return (("", "") if incident.routine else _HARM[incident.harm],)
     first = incident.first.time
     text = {
         "when": lambda: f"{first:%m-%d %H:%M:%S}",

@@ -71,7 +71,10 @@ def scan_lines(scan: IncidentScan | None) -> list[list[Piece]]:
     """How far the search for incidents has come."""
     if scan is None:
         return [[(" Reading the oplog back ...", "text--muted")]]
-    pieces: list[Piece] = [(f" {fmt.plural(len(scan.incidents), 'incident')}", "text--title")]
+    routine = sum(one.routine for one in scan.incidents)
+    pieces: list[Piece] = [(f" {fmt.plural(len(scan.incidents) - routine, 'incident')}", "text--title")]
+    if routine:
+        pieces.append((f" · {routine:,} routine", "text--muted"))
     if scan.reached:
         state = "all of the oplog" if scan.done else f"so far back to {fmt.moment(scan.reached.time)}"
         pieces.append((f" · {state}, {fmt.plural(scan.scanned, 'entry', 'entries')} read", "text--muted"))
