@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
@@ -109,14 +110,43 @@ def drop_like(db: str, pattern: str) -> str:
     return f"dropLike({literal(db)}, {literal(pattern)});"
 
 
-_HELPERS = (files(__package__) / "helpers.js").read_text(encoding="ascii").rstrip("\n")
-"""Functions that the statements call; see there."""
+_DECLARED = re.compile(r"(?:function|const) (\w+)")
+
+
+def _blocks(source: str) -> dict[str, str]:
+    """The top-level functions and constants of a program by name, without the comments between them."""
+    blocks: dict[str, str] = {}
+    name = ""
+    for line in source.splitlines():
+        declared = _DECLARED.match(line)
+        name = declared[1] if declared else "" if line.startswith("//") else name
+        if name:
+            blocks[name] = f"{blocks[name]}\n{line}" if name in blocks else line
+    return blocks
+
+
+_HELPERS = _blocks((files(__package__) / "helpers.js").read_text(encoding="ascii"))
+"""What the statements call; see there."""
+
+
+def _helpers_for(statements: Sequence[str]) -> list[str]:
+    """The helpers that the statements use, and those that these use: a program is read before it is run."""
+    needed: set[str] = set()
+    new = _names_in("\n".join(statements))
+    while new:
+        needed |= new
+        new = {name for one in new for name in _names_in(_HELPERS[one])} - needed
+    return [text for name, text in _HELPERS.items() if name in needed]
+
+
+def _names_in(text: str) -> set[str]:
+    return _HELPERS.keys() & set(re.findall(r"\w+", text))
 
 
 def program(statements: Sequence[str], uri: str, password_file: str = "") -> str:
     """A whole file for ``mongosh --nodb --file``. The password is read from ``password_file`` where that exists, else
     asked for; it is never in the text. ``uri`` is one made by :func:`tallyglass.restore.tools.tool_uri.tool_uri`."""
-    return "\n".join([*_connect(uri, password_file), _HELPERS, *statements, 'print("done");', ""])
+    return "\n".join([*_connect(uri, password_file), *_helpers_for(statements), *statements, 'print("done");', ""])
 
 
 def _connect(uri: str, password_file: str) -> list[str]:
