@@ -27,7 +27,7 @@ pytestmark = pytest.mark.live
 
 DB = "exact"
 # Every look at a deployment tries these; without them the members' states are from hello, and a shard is not told.
-TRIED_ALWAYS = {"replSetGetStatus", "shardingState"}
+TRIED_ALWAYS = {"replSetGetStatus", "shardingState", "getCmdLineOpts"}
 ACTION_OF = {"count": "find", "getMore": "find"}
 
 

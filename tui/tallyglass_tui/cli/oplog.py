@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from tallyglass_tui.cli.outermost import warn
 from tallyglass_tui.cli.shards import ask_shards, shard_option
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 
     from tallyglass.connection.target import Target
     from tallyglass.mongo.gateway import Gateway
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from tallyglass.oplog.read.merge import MergedItem, ShardEntry
     from tallyglass.oplog.read.stream import Gap, RolledBack
     from tallyglass.oplog.snapshot import OplogRow
+
+_LOOK_SECONDS = 1.0
+"""How often it is asked whether anybody still reads what is printed."""
 
 
 TEXT, RELAXED, CANONICAL = "text", "relaxed", "canonical"
@@ -112,7 +116,8 @@ async def _run_merged(
         name: follow_entries(gateway, wanted) if follow else read_entries(gateway, wanted, limit=limit)
         for name, gateway in shards.items()
     }
-    await printer.print_merged(merge(sources, hold=HOLD_SECONDS if follow else None))
+    printing = printer.print_merged(merge(sources, hold=HOLD_SECONDS if follow else None))
+    await (_while_read(printing) if follow else printing)
 
 
 async def _run(
@@ -130,7 +135,8 @@ async def _run(
     if follow:
         # The URI's own choice of member comes first.
         chosen = "readpreference" in target.options
-        await printer.print_all(follow_entries(gateway, wanted, prefer_secondary=not chosen))
+        printing = printer.print_all(follow_entries(gateway, wanted, prefer_secondary=not chosen))
+        await _while_read(printing)
     else:
         await printer.print_all(steadily(read_entries(gateway, wanted, limit=limit), seconds))
 
@@ -247,6 +253,30 @@ class Printer:
         if text != self._trouble:
             self._trouble = text
             warn(text)
+
+
+async def _while_read(printing: Coroutine[Any, Any, None]) -> None:
+    """Run ``printing`` until it ends, or until the reader of a pipe has left: a quiet oplog would never notice that."""
+    from tallyglass.tasks import end
+
+    task = asyncio.ensure_future(printing)
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=_LOOK_SECONDS)
+            if not task.done() and _reader_has_left():
+                raise BrokenPipeError
+        task.result()
+    finally:
+        await end([task])
+
+
+def _reader_has_left() -> bool:
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):  # not a file of the operating system
+        return False
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _write(lines: Sequence[str]) -> None:
