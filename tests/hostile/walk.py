@@ -54,7 +54,7 @@ STOPS = (
     Stop("loss", (TAB,), "comes back"),
     Stop("reissue", (TAB,), "No counter would", data=False),
     Stop("commands", (TAB,), "Make the work directory", data=False),
-    Stop("commands, next rows", (PAGE,), " from the spare"),
+    Stop("commands, next rows", (PAGE,), "Put it into the live set"),
     Stop("backup", ("b",), "Esc"),
 )
 
