@@ -182,7 +182,7 @@ class Link:
             self._paused_until = time.monotonic() + _PAUSE_SECONDS
 
     async def _examine(self, session: Session) -> None:
-        if await session.pings(PING_SECONDS):
+        if await session.pings(PING_SECONDS) or self._closed:
             return
         began = time.monotonic()
         try:
