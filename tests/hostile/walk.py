@@ -50,7 +50,7 @@ STOPS = (
     Stop("oplog, filter", ("/",), "destructive text /regex/", data=False),
     Stop("oplog, pasted filter", (PASTED.format(SPOOF), ENTER), "Nothing that matches"),
     Stop("restore", ("4",), "docs"),
-    Stop("checks", ("j" * 10, ENTER), "ok   "),
+    Stop("checks", ("j" * 10, ENTER), "warn  "),
     Stop("loss", (TAB,), "comes back"),
     Stop("reissue", (TAB,), "No counter would", data=False),
     Stop("commands", (TAB,), "Make the work directory", data=False),
