@@ -84,8 +84,10 @@ async def do_counters(gateway: Gateway, _: Path) -> None:
 
 
 async def do_oplog(gateway: Gateway, _: Path) -> None:
+    rows = 0
     async for update in tail.follow(gateway):
-        if update.window and update.rows:
+        rows += len(update.rows)
+        if update.window and rows:
             return
 
 
