@@ -32,7 +32,7 @@ STOPS = (
     Stop("counters", (), ">999y"),
     Stop("counters, next rows", (PAGE, PAGE, PAGE), ">999y"),
     Stop("counter", (ENTER,), "ceiling "),
-    Stop("pool", (ESC, "/a pool", ENTER, ENTER), "used (1 of 4)"),
+    Stop("pool", (ESC, "/a pool", ENTER, ENTER), "evidence"),
     Stop("counters again", (ESC, ESC), ">999y"),
     Stop("counters, filter", ("/",), "!word for not", data=False),
     Stop("counters, pasted filter", (PASTED.format(SPOOF), ENTER), " with '"),
@@ -54,7 +54,7 @@ STOPS = (
     Stop("loss", (TAB,), "comes back"),
     Stop("reissue", (TAB,), "No counter would", data=False),
     Stop("commands", (TAB,), "Make the work directory", data=False),
-    Stop("commands, next rows", (PAGE,), "Put it into the live set"),
+    Stop("commands, next rows", ("j" * 10,), "Put it into the live set"),
     Stop("backup", ("b",), "Esc"),
 )
 
