@@ -19,7 +19,8 @@ from tallyglass_tui.counters.cells import COLUMNS
 from tallyglass_tui.oplog.rows import INCIDENT_COLUMNS, RATE_COLUMNS
 from tallyglass_tui.widgets.live_table import Column, layout
 
-pytestmark = [pytest.mark.live, pytest.mark.terminal]
+# Its walk through all screens does not reach every stop each time: see the pool of counters and the last commands.
+pytestmark = [pytest.mark.live, pytest.mark.terminal, pytest.mark.soak]
 
 Open = Callable[..., Terminal]
 FOLDER = "b\x1b]52;c;cHduZWQ=\x07$(touch PWNED) [@click=app.quit]x[/]"

@@ -32,7 +32,7 @@ STOPS = (
     Stop("counters", (), ">999y"),
     Stop("counters, next rows", (PAGE, PAGE, PAGE), ">999y"),
     Stop("counter", (ENTER,), "ceiling "),
-    Stop("pool", (ESC, "/a pool", ENTER, ENTER), "evidence"),
+    Stop("pool", (ESC, "/a pool", ENTER, ENTER), "used (1 of 4)"),
     Stop("counters again", (ESC, ESC), ">999y"),
     Stop("counters, filter", ("/",), "!word for not", data=False),
     Stop("counters, pasted filter", (PASTED.format(SPOOF), ENTER), " with '"),
