@@ -10,7 +10,7 @@ from typing import Any
 import bson
 import pytest
 from restore_scene import Scene, blocks, ids, record, same
-from test_restore_base import drop, sidecar
+from test_restore_base_proof import drop, sidecar
 from test_restore_refusals import refused
 
 from tallyglass.moment import Ts
