@@ -1,5 +1,5 @@
-# Everything a developer runs. The environment in .venv is made on the first call of any target; with
-# PYTHON=/path/to/python3.13 it is .venv-3.13, so that interpreters do not overwrite each other's.
+# Development commands. The first call of any target creates the environment .venv. PYTHON=/path/to/python3.13 uses
+# .venv-3.13 instead, so that interpreters do not overwrite each other's.
 PYTHON ?= python3
 VENV := .venv
 ifneq ($(origin PYTHON),file)
@@ -7,17 +7,17 @@ VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info
 endif
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Most of a live test is waiting for a server: there are more workers than processors.
-WORKERS ?= 4
-PARALLEL := -n $(WORKERS)
-# The tests start hundreds of interpreters, and each would compile the two packages again.
+# Live tests mostly wait for servers: use more workers than processors.
+WORKERS ?= 6
+PARALLEL = -n $(WORKERS)
+# The tests start hundreds of interpreters, which would each compile both packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# What needs no server, no terminal and no tools.
+# Tests that need no server, no terminal and no database tools.
 UNIT := tests/core tests/tui -m "not (soak or live or terminal or tools)"
 LOWEST := .venv-lowest
 
-.PHONY: demo test unit test-lowest lint soak mutants bench screenshots docs dist tools clean
+.PHONY: demo test unit test-lowest lint soak mutants bench screenshots docs dist packages tools clean
 
 demo: $(READY)
 	@$(BIN)/tallyglass demo
@@ -37,6 +37,8 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Soak tests check time limits, and each of them uses a processor.
+soak: WORKERS := 2
 soak: $(READY)
 	$(BIN)/python -m pytest $(PARALLEL) -m soak
 
@@ -49,16 +51,22 @@ bench: $(READY)
 screenshots: $(READY)
 	$(BIN)/python -m screenshots.make
 
-# The site, in site/. A link that leads nowhere is an error.
+# Build the documentation into site/. A broken link is an error.
 docs: $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# Wheel and source distribution in dist/, each tried in an environment of its own.
+# Build wheel and source distribution into dist/, and check each in a new environment.
 dist: $(READY)
 	rm -rf dist
 	$(BIN)/python -m hatchling build -d dist
 	$(BIN)/python packaging/check_dist.py dist
+
+# What a bastion host installs, in dist/, each tried in an empty root. It takes some minutes.
+packages: dist
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[packages]'
+	$(BIN)/python packaging/build.py dist
+	$(BIN)/python packaging/check_packages.py dist
 
 tools:
 	@sh tools.sh

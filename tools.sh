@@ -1,6 +1,6 @@
 #!/bin/sh
-# Puts the MongoDB Database Tools and mongosh into .tools/bin, for the tests marked "tools".
-# The Database Tools are built from the newest source that the Go client can both fetch and verify: tests/tools/go.sum.
+# Installs the MongoDB Database Tools and mongosh into .tools/bin, for the tests marked "tools".
+# The Database Tools are built from the newest source that Go can fetch and verify (tests/tools/go.sum).
 set -eu
 ROOT=$(pwd)
 BIN=$ROOT/.tools/bin
@@ -8,13 +8,13 @@ SOURCE=100.10.0-20241209
 MONGOSH=2.12.0
 ADVICE="Install the MongoDB Database Tools and mongosh from MongoDB's packages, and put them on PATH."
 
-# The registries answer with an error now and then: it is asked three times.
-thrice() {
+# Registries sometimes fail: try three times.
+retry() {
     "$@" || { sleep 5; "$@"; } || { sleep 20; "$@"; }
 }
 
-lacks() {
-    echo "tools: no $1 here. $ADVICE" >&2
+missing() {
+    echo "tools: $1 is not installed. $ADVICE" >&2
     exit 1
 }
 
@@ -26,12 +26,12 @@ build() {
 mkdir -p "$BIN"
 for tool in mongodump mongorestore bsondump; do
     [ -x "$BIN/$tool" ] && continue
-    command -v go >/dev/null || lacks "Go client"
-    thrice build "$tool" || { echo "tools: $tool could not be fetched or built. $ADVICE" >&2; exit 1; }
+    command -v go >/dev/null || missing "go"
+    retry build "$tool" || { echo "tools: $tool could not be fetched or built. $ADVICE" >&2; exit 1; }
 done
 if ! [ -e "$BIN/mongosh" ]; then
-    command -v npm >/dev/null || lacks "npm"
-    thrice npm install --prefix "$ROOT/.tools" --no-save --no-audit --no-fund --ignore-scripts --omit=optional \
+    command -v npm >/dev/null || missing "npm"
+    retry npm install --prefix "$ROOT/.tools" --no-save --no-audit --no-fund --ignore-scripts --omit=optional \
         --loglevel=error "mongosh@$MONGOSH" || { echo "tools: mongosh could not be fetched. $ADVICE" >&2; exit 1; }
     ln -s ../node_modules/.bin/mongosh "$BIN/mongosh"
 fi

@@ -1,1 +1,1 @@
-"""Measurements, each printing a table and JSON: ``python -m bench [name ...]``."""
+"""Benchmarks. Each prints a table and JSON: ``python -m bench [name ...]``."""

@@ -1,4 +1,4 @@
-"""Run the measurements named, or all: ``python -m bench [name ...]``. Each is a module here with a ``main``."""
+"""Run the named benchmarks, or all: ``python -m bench [name ...]``. Each is a module here with a ``main``."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 
 def names() -> list[str]:
-    """The measurements there are."""
+    """Return the names of all benchmarks."""
     return sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.name[0] != "_")
 
 
 def main(wanted: list[str]) -> int:
-    """Run some measurements; an unknown name lists the known ones."""
+    """Run the wanted benchmarks, or all if none are named. Returns the exit code."""
     known = names()
     unknown = [name for name in wanted if name not in known]
     if unknown:
-        print(f"There is no measurement {unknown[0]!r}. Known: {', '.join(known)}.", file=sys.stderr)
+        print(f"There is no benchmark {unknown[0]!r}. Known: {', '.join(known)}.", file=sys.stderr)
         return 2
     for name in wanted or known:
         print(f"== {name}", flush=True)

@@ -85,7 +85,7 @@ def shift(rng: random.Random, origin: float, phase: float) -> Ids:
 
 
 def restart(rng: random.Random, origin: float, phase: float) -> Ids:
-    """Days and nights; once before the origin the counter is set back to its start (see ``bench.forecast.play``)."""
+    """Days and nights; once before the origin the counter is set back to its start (see ``bench._backtest.play``)."""
     return diurnal(rng, origin, phase)
 
 

@@ -1,7 +1,7 @@
-"""What others use to say when a counter is full, asked the same questions: for ``python -m bench.band --peers``.
+"""Other methods that say when a counter is full, asked the same questions: for ``python -m bench.band --peers``.
 
-AutoARIMA and Theta are those of statsforecast, Prophet is prophet (``pip install statsforecast prophet``, for the bench
-alone); where they are missing they are left out. A block bootstrap and a fixed band need nothing.
+AutoARIMA and Theta are those of statsforecast, Prophet is prophet (``pip install -e .[bench]``); methods whose package
+is missing are left out. A block bootstrap and a fixed band need no package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a way to take ids is measured: threads or tasks take ids for a time; what it cost is kept as a row."""
+"""Measure the rate, latency and server commands of a method of allocating ids, with threads or tasks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Take = Callable[[], Any]
 
 
 @dataclass
-class Row:
-    """One measured way. Times in microseconds; None where they were not measured."""
+class RateRow:
+    """One measured method. Rates in ids per second, times in microseconds; None where not measured."""
 
     name: str
     rate: float
@@ -39,42 +39,44 @@ class Row:
 
 
 class Bench:
-    """The server, its clients and the rows so far. ``seconds`` is how long each pass lasts."""
+    """The server, a client, and the rows measured so far. ``seconds`` is the length of each pass."""
 
     def __init__(self, servers: ReplicaSet, seconds: float) -> None:
         self.uri = servers.uri
         self.seconds = seconds
         self.client: MongoClient[Any] = MongoClient(self.uri, maxPoolSize=64)
         self.db = self.client[DB]
-        self.rows: list[Row] = []
+        self.rows: list[RateRow] = []
         self._keys = itertools.count()
 
     def counter(self) -> Counter:
-        """A fresh counter document."""
+        """Create a new counter document."""
         made = Counter(self.db.counters, f"bench-{next(self._keys)}")
         made.create()
         return made
 
     def commands(self) -> int:
-        """Commands that the server has carried out, of the kinds that allocation uses."""
-        said = self.client.admin.command("serverStatus")["metrics"]["commands"]
-        return sum(int(said[name]["total"]) for name in COMMANDS)
+        """Return the number of commands that the server has run, of the kinds that allocation uses."""
+        totals = self.client.admin.command("serverStatus")["metrics"]["commands"]
+        return sum(int(totals[name]["total"]) for name in COMMANDS)
 
-    def add(self, name: str, ids: int, elapsed: float, times: array[int], commands: int | None, **more: Any) -> Row:
-        """Keep a row. ``times`` are nanoseconds of single calls."""
+    def add(self, name: str, ids: int, elapsed: float, times: array[int], commands: int | None, **more: Any) -> RateRow:
+        """Add a row. ``times`` are the durations of single calls in nanoseconds."""
         ordered = sorted(times)
 
-        def share(part: float) -> float | None:
+        def percentile_us(part: float) -> float | None:
             return ordered[min(len(ordered) - 1, int(len(ordered) * part))] / 1000 if ordered else None
 
         per_thousand = None if commands is None else 1000 * commands / ids
-        row = Row(name, ids / elapsed, share(0.5), share(0.99), share(0.999), per_thousand, **more)
+        row = RateRow(
+            name, ids / elapsed, percentile_us(0.5), percentile_us(0.99), percentile_us(0.999), per_thousand, **more
+        )
         self.rows.append(row)
         print(f"  {name}: {row.rate:,.0f}/s", file=sys.stderr, flush=True)
         return row
 
-    def threads(self, name: str, take: Take, *, count: int = 1, each: int = 1, burst: int = 1, **more: Any) -> Row:
-        """``count`` threads that call ``take`` for ``each`` ids; ``burst`` calls between looks at the clock."""
+    def threads(self, name: str, take: Take, *, count: int = 1, each: int = 1, burst: int = 1, **more: Any) -> RateRow:
+        """Measure ``count`` threads that call ``take``, which returns ``each`` ids, ``burst`` times per clock check."""
         before, began = self.commands(), time.perf_counter()
         end = began + self.seconds
         done = _in_threads(count, lambda: _until(end, take, burst))
@@ -85,11 +87,11 @@ class Bench:
 
     def tasks(
         self, name: str, make: Callable[[Any], Awaitable[tuple[Callable[[], Awaitable[Any]], Any]]], **how: Any
-    ) -> Row:
-        """The same with tasks on one loop. ``make`` gets a database, and returns the call and what to close."""
+    ) -> RateRow:
+        """Measure tasks on one event loop. ``make`` gets a database and returns the call and the object to close."""
         return asyncio.run(self._tasks(name, make, **how))
 
-    async def _tasks(self, name: str, make: Any, *, count: int = 1, each: int = 1) -> Row:
+    async def _tasks(self, name: str, make: Any, *, count: int = 1, each: int = 1) -> RateRow:
         client: AsyncMongoClient[Any] = AsyncMongoClient(self.uri, maxPoolSize=64)
         take, closing = await make(client[DB])
         earlier = closing.stats() if closing is not None else None
@@ -131,7 +133,7 @@ async def _until_async(end: float, take: Callable[[], Awaitable[Any]]) -> int:
         for _ in range(200):
             await take()
         calls += 200
-        # What a service does all the time: without it nothing else on the loop gets a turn, the fetch included.
+        # Yield as a service does all the time. Otherwise nothing else on the loop runs, including the prefetch.
         await asyncio.sleep(0)
     return calls
 
@@ -164,11 +166,12 @@ def _joined(parts: Sequence[array[int]]) -> array[int]:
 
 
 def stalls_between(before: Any, after: Any) -> str:
+    """Return the stalled calls and the fetches between two ``stats()``, as text."""
     return f"{after.stalls - before.stalls}/{after.fetches - before.fetches}"
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The rows as text."""
+def table(rows: Sequence[RateRow]) -> str:
+    """Return the rows as a text table."""
     lines = [f"{'':34}{'ids/s':>13}{'ratio':>11}{'p50 us':>10}{'p99 us':>10}{'p999 us':>10}{'cmd/1000':>10}  stalls"]
     for row in rows:
         if row.note:

@@ -1,7 +1,7 @@
-"""The processes that ``bench.terminal`` looks at: the dashboard on data made up here, and naive screens with the same.
+"""The processes that ``bench.terminal`` measures: the dashboard, and simple Textual apps, on synthetic data.
 
-Run as ``python -m bench._screens KIND [RATE]`` on a terminal of its own. What the dashboard follows goes the whole
-way through core: raw BSON batches into :func:`tallyglass.oplog.read.tail.follow`, documents into
+Run as ``python -m bench._screens KIND [RATE]`` on a terminal. The data takes the whole path through core: raw BSON
+batches into :func:`tallyglass.oplog.read.tail.follow`, documents into
 :func:`tallyglass.counters.follow.watch.watch`.
 """
 
@@ -27,8 +27,8 @@ COUNTERS = Namespace("shop", "counters")
 ROWS = 20
 
 
-class MadeUpGateway:
-    """A replica set of one that holds 20 counters and writes ``rate`` oplog entries a second."""
+class SyntheticGateway:
+    """A one-member replica set with 20 counters and ``rate`` new oplog entries per second."""
 
     def __init__(self, rate: float, step: int) -> None:
         self._rate = rate
@@ -39,7 +39,7 @@ class MadeUpGateway:
         self._written = 0
 
     async def command(self, name: str, *_: object, **__: object) -> dict[str, Any]:
-        """What a member says of itself."""
+        """Return the reply of a primary to ``hello`` or ``buildInfo``. Raises PrivilegeError for other commands."""
         if name == "hello":
             optime = {"ts": self._newest, "t": Int64(1)}
             return {
@@ -48,42 +48,42 @@ class MadeUpGateway:
             }  # fmt: skip
         if name == "buildInfo":
             return {"version": "6.0.5"}
-        raise PrivilegeError(f"{name} is not made up.")
+        raise PrivilegeError(f"The synthetic server does not support {name}.")
 
     async def list_databases(self) -> list[str]:
-        """One."""
+        """Return the name of the only database."""
         return [COUNTERS.db]
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
-        """One."""
+        """Return the only collection."""
         return [CollectionInfo(COUNTERS)]
 
     async def list_indexes(self, ns: Namespace) -> list[dict[str, Any]]:
-        """None that matter."""
+        """Return no indexes."""
         return []
 
     async def estimate(self, ns: Namespace) -> int:
-        """How many counters there are."""
+        """Return the number of counters."""
         return ROWS
 
     async def find_one(self, ns: Namespace, query: Any, **_: object) -> dict[str, Any] | None:
-        """The end of the oplog, or a counter."""
+        """Return the newest oplog entry, or the first counter."""
         return {"ts": self._newest} if ns.db == "local" else self._counters()[0]
 
     async def find(self, ns: Namespace, query: Any, **_: object) -> AsyncIterator[dict[str, Any]]:
-        """The counters."""
+        """Yield the counters."""
         for document in self._counters() if ns == COUNTERS else ():
             yield document
 
     async def find_raw(self, ns: Namespace, query: Any, **_: object) -> AsyncIterator[bytes]:
-        """The counters; of the oplog, no past."""
+        """Yield the counters as one batch, and nothing from the oplog."""
         if ns == COUNTERS:
             yield b"".join(bson.encode(document) for document in self._counters())
 
     async def tail_raw(
         self, ns: Namespace, query: Any, *, on_open: Callable[[str], None] | None = None, **_: object
     ) -> AsyncIterator[bytes]:
-        """Batches at the rate, twenty a second; the anchor first."""
+        """Yield the newest entry, then twenty batches per second at the configured rate."""
         if on_open:
             on_open("bench:27017")
         yield self._batch(self._newest.time, [self._newest.inc])
@@ -100,7 +100,7 @@ class MadeUpGateway:
             yield self._batch(seconds, batch) if batch else b""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     def _counters(self) -> list[dict[str, Any]]:
         value = 1_000_000 + int(time.monotonic() - self._started) * self._step
@@ -122,7 +122,7 @@ class MadeUpGateway:
 
 
 def _split(number: int) -> tuple[bytes, bytes, bytes]:
-    """An entry before its ts, between that and the last eight bytes of its _id, and after."""
+    """Return the parts of an encoded entry before its ts, between ts and the last 8 bytes of its _id, and after."""
     op = "iiiuud"[number % 6]
     ns = ("shop.orders", "shop.payments", "chat.messages", "plant.readings.raw", "blog.comments")[number % 5]
     _id = ObjectId(b"tallyglass__")
@@ -138,21 +138,21 @@ def _split(number: int) -> tuple[bytes, bytes, bytes]:
 
 
 def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "") -> int:
-    """The real dashboard on the made-up server, or on a real one."""
+    """Run the dashboard on the synthetic server, or on a real one if ``uri`` is given. Returns the exit code."""
     from tallyglass.connection.target import Target
     from tallyglass_tui.pages import PAGES
     from tallyglass_tui.shell.app import Dashboard
+    from tallyglass_tui.shell.context import Context
     from tallyglass_tui.shell.feed import Feeds
     from tallyglass_tui.shell.run import open_target
-    from tallyglass_tui.shell.session import Session
     from tallyglass_tui.terminal.driver import BastionDriver
-    from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
+    from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
 
     target = Target.parse(uri or "mongodb://bench/")
-    session = Session(target, garbage=Garbage())
-    app = Dashboard(session, Feeds(lambda: open_target(target) if uri else MadeUpGateway(rate, step)), PAGES)  # type: ignore[arg-type,return-value]
+    context = Context(target, garbage=GarbageCollection())
+    app = Dashboard(context, Feeds(lambda: open_target(target) if uri else SyntheticGateway(rate, step)), PAGES)  # type: ignore[arg-type,return-value]
     app.driver_class = BastionDriver
-    put_keys_first()
+    tune_interpreter()
     if page != "counters":
         app.call_later(app.action_page, page)
     app.run(mouse=False)
@@ -161,7 +161,7 @@ def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "") -> int
 
 
 def memory(ticks: int) -> int:
-    """A day of ticks ten seconds apart as fast as they can be shown; resident memory after a tenth and at the end."""
+    """Show ``ticks`` updates 10 s apart as fast as possible; print resident MB after a tenth of them and at the end."""
     from tallyglass.connection.target import Target
     from tallyglass.oplog.decode.entry import row
     from tallyglass.oplog.snapshot import OplogUpdate
@@ -169,16 +169,16 @@ def memory(ticks: int) -> int:
     from tallyglass_tui.oplog.page import OplogPage
     from tallyglass_tui.pages import PAGES
     from tallyglass_tui.shell.app import Dashboard
+    from tallyglass_tui.shell.context import Context
     from tallyglass_tui.shell.feed import Feeds
-    from tallyglass_tui.shell.session import Session
-    from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
+    from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
 
-    gateway = MadeUpGateway(0.0, 7)
-    put_keys_first()
+    gateway = SyntheticGateway(0.0, 7)
+    tune_interpreter()
 
     async def day() -> list[float]:
-        session = Session(Target.parse("mongodb://bench/"), garbage=Garbage())
-        app = Dashboard(session, Feeds(lambda: gateway), PAGES)  # type: ignore[arg-type,return-value]
+        context = Context(Target.parse("mongodb://bench/"), garbage=GarbageCollection())
+        app = Dashboard(context, Feeds(lambda: gateway), PAGES)  # type: ignore[arg-type,return-value]
         sizes: list[float] = []
         async with app.run_test(size=(80, 24)) as pilot:
             while not (isinstance(app.screen, CountersPage) and app.screen.data_age is not None):
@@ -213,7 +213,7 @@ def _resident_mb() -> float:
 
 
 def naive_table() -> int:
-    """Textual's DataTable, twenty cells once a second with ``update_cell``."""
+    """Run a Textual DataTable that updates twenty cells once per second with ``update_cell``."""
     from textual.app import App, ComposeResult
     from textual.widgets import DataTable
 
@@ -241,7 +241,7 @@ def naive_table() -> int:
 
 
 def naive_log(rate: float) -> int:
-    """Textual's RichLog, lines written twenty times a second."""
+    """Run a Textual RichLog that writes lines twenty times per second."""
     from textual.app import App, ComposeResult
     from textual.widgets import Footer, RichLog
 
@@ -274,7 +274,7 @@ def naive_log(rate: float) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """One of the screens."""
+    """Run one of the screens."""
     if argv[0] == "real":
         return dashboard("oplog", uri=argv[1])
     kind, rate = argv[0], float(argv[1]) if len(argv) > 1 else 0.0

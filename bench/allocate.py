@@ -1,9 +1,9 @@
-"""How fast are ids handed out? Side by side in one run, on one embedded server of one member.
+"""Measure how fast ids are allocated, with all methods in one run on an embedded one-member replica set.
 
-A row is one way to take ids, as its users call it. ``ids/s`` comes from a pass without clocks in it, the
-percentiles of one call from a second pass with them; ``commands`` are the server's own count per 1,000 ids.
-Peers: MongoEngine's SequenceField; python-ulid and snowflake-id where they are installed; with node and npm also
-mongoose-sequence and the cached pattern for Node.js.
+Each row is one method, called as its users call it. ``ids/s`` comes from a pass without per-call timing, the
+percentiles from a second pass with it. ``commands`` is the server's own count per 1,000 ids. Peers are MongoEngine's
+SequenceField; python-ulid and snowflake-id if installed; and, with node and npm, mongoose-sequence and the cached
+pattern for Node.js.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 
 from bson import ObjectId
 
-from bench._rates import DB, Bench, Row, stalls_between, table
+from bench._rates import DB, Bench, RateRow, stalls_between, table
 from tallyglass.allocate import (
     Adaptive,
     AsyncCached,
@@ -43,7 +43,7 @@ _NODE_PACKAGES = ("mongodb@6", "mongoose@8", "mongoose-sequence@6")
 
 
 def one_a_call(bench: Bench) -> None:
-    """One command an id, over one document and over a pool."""
+    """Measure one command per id, on a single document and on a pool."""
     counter, pool = bench.counter(), Pool(bench.db.pool)
     pool.create()
 
@@ -65,14 +65,14 @@ def one_a_call(bench: Bench) -> None:
 
 
 def ranges(bench: Bench) -> None:
-    """One command a range."""
+    """Measure one command per range of ids."""
     for size in (10, 100, 1_000, 10_000):
         counter = bench.counter()
         bench.threads(f"range of {size:,} a call", partial(counter.take, size), each=size)
 
 
 def cached(bench: Bench) -> None:
-    """From memory."""
+    """Measure ids from memory."""
     for name, step, count in (
         ("cached, default step", None, 1),
         ("cached, default step, 8 threads", None, 8),
@@ -100,7 +100,7 @@ def cached(bench: Bench) -> None:
 
 
 def at_a_pace(bench: Bench, rate: int = 2_000_000, slice_seconds: float = 0.002) -> None:
-    """A thread that wants 2 million ids a second, no more: does it ever wait?"""
+    """Measure whether a thread that takes at most 2 million ids per second ever waits."""
     ids = Cached(bench.counter(), step=100_000)
     ids.take(100_000)
     earlier, began, done, times = ids.stats(), time.perf_counter(), 0, array("q")
@@ -118,7 +118,7 @@ def at_a_pace(bench: Bench, rate: int = 2_000_000, slice_seconds: float = 0.002)
 
 
 def in_process(bench: Bench) -> None:
-    """Without a database."""
+    """Measure ids that need no database."""
     bench.threads("ObjectId()", ObjectId, burst=100)
     bench.threads("uuid4()", uuid.uuid4, burst=100)
     bench.threads("new_uuid(), version 7", new_uuid, burst=100)
@@ -131,17 +131,17 @@ def in_process(bench: Bench) -> None:
         try:
             found = importlib.import_module(module)
         except ImportError:
-            bench.rows.append(Row(name, 0, note=f"not measured: {module} is not installed"))
+            bench.rows.append(RateRow(name, 0, note=f"not measured: {module} is not installed"))
         else:
             bench.threads(name, make(found), burst=100)
 
 
 def mongoengine_peer(bench: Bench) -> None:
-    """MongoEngine's SequenceField, as a document's constructor calls it."""
+    """Measure MongoEngine's SequenceField through the constructor of a document."""
     try:
         import mongoengine
     except ImportError:
-        bench.rows.append(Row("MongoEngine SequenceField", 0, note="not measured: mongoengine is not installed"))
+        bench.rows.append(RateRow("MongoEngine SequenceField", 0, note="not measured: mongoengine is not installed"))
         return
     mongoengine.connect(DB, host=bench.uri)
 
@@ -153,33 +153,35 @@ def mongoengine_peer(bench: Bench) -> None:
 
 
 def node_peers(bench: Bench) -> None:
-    """mongoose-sequence and the cached pattern, each in node, from packages in a temporary folder."""
+    """Measure mongoose-sequence and the cached pattern in node, installed into a temporary folder."""
     names = ("mongoose-sequence", "Node.js, one id a call", "Node.js, cached pattern, 1,000")
     if not (shutil.which("node") and shutil.which("npm")):
-        bench.rows.extend(Row(name, 0, note="not measured: no node and npm here") for name in names)
+        bench.rows.extend(RateRow(name, 0, note="not measured: node and npm are not installed") for name in names)
         return
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "peers.js"
         shutil.copy(Path(__file__).parent / "peers.js", script)
         install = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *_NODE_PACKAGES]
         if subprocess.run(install, capture_output=True, check=False).returncode:
-            bench.rows.extend(Row(name, 0, note="not measured: the packages cannot be had") for name in names)
+            bench.rows.extend(
+                RateRow(name, 0, note="not measured: the packages could not be installed") for name in names
+            )
             return
         for which, name in enumerate(names):
             before = bench.commands()
             argv = ["node", str(script), bench.uri, str(which), str(bench.seconds)]
-            said = json.loads(subprocess.run(argv, capture_output=True, check=True, text=True).stdout)
+            found = json.loads(subprocess.run(argv, capture_output=True, check=True, text=True).stdout)
             commands = bench.commands() - before
-            row = bench.add(name, said["ids"], said["seconds"], array("q"), None)
-            row.commands = 1000 * commands / said["all"]
-            row.p50, row.p99, row.p999 = said["p50"], said["p99"], said["p999"]
+            row = bench.add(name, found["ids"], found["seconds"], array("q"), None)
+            row.commands = 1000 * commands / found["all"]
+            row.p50, row.p99, row.p999 = found["p50"], found["p99"], found["p999"]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure everything; print the table, then one JSON document."""
+    """Measure everything, and print a table and one JSON document."""
     parser = argparse.ArgumentParser(prog="bench.allocate", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each pass (default 2)")
-    parser.add_argument("--no-node", action="store_true", help="leave the peers in node out")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of each pass in seconds (default 2)")
+    parser.add_argument("--no-node", action="store_true", help="skip the peers in node")
     wanted = parser.parse_args(argv)
     with ReplicaSet(1) as servers:
         bench = Bench(servers, wanted.seconds)
@@ -192,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for row in bench.rows:
         row.ratio = row.rate / base
     print(table(bench.rows))
-    print("ratio: to one id a call, one thread. stalls: calls that waited / fetches.")
+    print("ratio: relative to one id a call, one thread. stalls: calls that waited / fetches.")
     print(json.dumps([asdict(row) for row in bench.rows]))
 
 

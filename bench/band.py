@@ -13,9 +13,9 @@ import random
 import statistics
 from collections.abc import Callable, Sequence
 
+from bench._backtest import Case, play, tallyglass
 from bench._kinds import KINDS, UNFORESEEABLE
 from bench._peers import Band, peers
-from bench.forecast import Case, play, tallyglass
 from tallyglass.counters.forecast.series import DAY, HOUR, WEEK
 
 HISTORIES = (
@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--series", type=int, default=20, help="for each kind and history")
     parser.add_argument("--seed", type=int, default=31)
-    parser.add_argument("--peers", action="store_true", help="ask the other methods too (slow)")
+    parser.add_argument("--peers", action="store_true", help="compare with other methods too (about 2 min a series)")
     parser.add_argument("--history", action="append", default=[], metavar="TEXT", help='such as "28 d"')
     options = parser.parse_args(argv)
     rows = measure(options.series, options.seed, with_peers=options.peers, histories=options.history)

@@ -1,6 +1,6 @@
-"""100,000 counter documents in 50 collections: how soon they are seen, what it costs, whether the loop stays free.
+"""Measure watching 100,000 counters in 50 collections: time to the first data, cost, and blocking of the event loop.
 
-With the interpreter's settings that the dashboard runs with.
+Uses the same interpreter settings as the dashboard.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tallyglass.connection.target import Target
 from tallyglass.counters.follow.watch import WatchSettings, look, watch
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.demo.session import Demo
-from tallyglass.demo.workload import Pace
+from tallyglass.demo.workload import Schedule
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import closing
 from tallyglass_tui.counters.cells import SORTS
 from tallyglass_tui.counters.page import CountersPage
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
-from tallyglass_tui.shell.session import Session
-from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
+from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
 
 DB = "bench"
 _TICK = 0.001
@@ -40,25 +40,25 @@ _TICK = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """One refresh: seconds until its snapshot, counters in it, the longest hold of the event loop, queries it sent."""
+    """One refresh: seconds until its snapshot, its counters, the longest block of the event loop, and its queries."""
 
     seconds: float
     counters: int
-    longest_hold_ms: float
+    longest_block_ms: float
     finds: int
     most_finds_on_one: int
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key on the page: seconds until the rows are in their new order, and the longest hold of its loop.
+    """One key on the page: seconds until the rows are in their new order, and the longest block of its event loop.
 
-    ``longest_wait_ms`` is by the clock: it counts the other threads, and whatever else the machine is busy with.
+    ``longest_wait_ms`` is wall-clock time, which includes other threads and other load on the machine.
     """
 
     title: str
     seconds: float
-    longest_hold_ms: float
+    longest_block_ms: float
     longest_wait_ms: float
     rows: int
 
@@ -74,17 +74,17 @@ class Commands(monitoring.CommandListener):
             self.finds[event.command["find"]] += 1
 
     def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
-        """Nothing to count."""
+        """Ignore the event."""
 
     def failed(self, event: monitoring.CommandFailedEvent) -> None:
-        """Nothing to count."""
+        """Ignore the event."""
 
 
-class Holds:
-    """Measures how long the event loop does not come round.
+class LoopBlocks:
+    """Measures how long the event loop is blocked.
 
-    In processor time of its own thread, so that a machine that is busy with something else does not count; with
-    ``waiting`` by the clock, so that a wait for another thread does.
+    It uses the CPU time of the loop's thread, which excludes other load on the machine, or wall-clock time with
+    ``waiting``, which includes waiting for other threads.
     """
 
     def __init__(self, *, waiting: bool = False) -> None:
@@ -99,7 +99,7 @@ class Holds:
             self.longest = max(self.longest, self._clock() - before)
 
     def take(self) -> float:
-        """The longest hold since the last call, in milliseconds."""
+        """Return the longest block since the last call, in milliseconds."""
         longest, self.longest = self.longest, 0.0
         return longest * 1000
 
@@ -109,7 +109,7 @@ class Holds:
 
 
 def fill(servers: ReplicaSet, collections: int, documents: int) -> None:
-    """Write the counters: every collection of another name, none of a known one."""
+    """Write the counters. The collections have different names, none of which is a known name for counters."""
     with servers.client() as client:
         for number in range(collections):
             rows = [{"_id": f"sequence {n}", "seq": Int64(n * 10)} for n in range(documents)]
@@ -117,40 +117,40 @@ def fill(servers: ReplicaSet, collections: int, documents: int) -> None:
 
 
 async def measure(uri: str, refreshes: int, touch: Any) -> list[Refresh]:
-    """Watch for some refreshes; ``touch`` is called between them."""
+    """Watch for some refreshes, and call ``touch`` between them."""
     commands = Commands()
     gateway = open_gateway(uri, event_listeners=[commands])
-    holds = Holds()
+    blocks = LoopBlocks()
     rows: list[Refresh] = []
     began = time.perf_counter()
-    async with closing(watch(gateway, WatchSettings(refresh_seconds=1.0, garbage=Garbage()))) as snapshots:
+    async with closing(watch(gateway, WatchSettings(refresh_seconds=1.0, garbage=GarbageCollection()))) as snapshots:
         async for snapshot in snapshots:
             seconds = time.perf_counter() - began
             finds = commands.finds.values()
-            rows.append(Refresh(seconds, len(snapshot.counters), holds.take(), sum(finds), max(finds, default=0)))
+            rows.append(Refresh(seconds, len(snapshot.counters), blocks.take(), sum(finds), max(finds, default=0)))
             commands.finds.clear()
             if len(rows) == refreshes:
                 break
             await asyncio.to_thread(touch)
-            holds.take()
+            blocks.take()
             began = time.perf_counter()
-    holds.stop()
+    blocks.stop()
     await gateway.close()
     return rows
 
 
 async def press_keys(uri: str, total: int) -> list[Key]:
-    """Sort the counters page by every column, reverse and filter it, while its feed goes on."""
+    """Sort the counters page by every column, reverse it and filter it, while its feed is running."""
     target = Target.parse(uri)
     feeds = Feeds(lambda: open_gateway(target))
-    app = Dashboard(Session(target, garbage=Garbage()), feeds, PAGES)
+    app = Dashboard(Context(target, garbage=GarbageCollection()), feeds, PAGES)
     rows: list[Key] = []
     async with app.run_test(size=(120, 40)) as pilot:
         page = app.screen
         assert isinstance(page, CountersPage)
         while len(page._arranged.rows) < total:
             await pilot.pause(0.1)
-        holds, waits = Holds(), Holds(waiting=True)
+        blocks, waits = LoopBlocks(), LoopBlocks(waiting=True)
 
         acts: list[tuple[str, Callable[[], None]]] = [
             *((f"sort by {by}", page.action_sort) for by in [*SORTS[1:], SORTS[0]]),
@@ -159,25 +159,25 @@ async def press_keys(uri: str, total: int) -> list[Key]:
         ]
         for title, act in acts:
             await asyncio.sleep(1.5)
-            holds.take(), waits.take()
+            blocks.take(), waits.take()
             began = time.perf_counter()
             act()
             while page._arranged.order != page._order:
                 await pilot.pause(_TICK)
             seconds = time.perf_counter() - began
-            rows.append(Key(title, seconds, holds.take(), waits.take(), len(page._arranged.rows)))
-        holds.stop()
+            rows.append(Key(title, seconds, blocks.take(), waits.take(), len(page._arranged.rows)))
+        blocks.stop()
         waits.stop()
     feeds.close()
     return rows
 
 
 FIRST_BAND_SECONDS = 2.0
-"""The limit for the first snapshot with bands, where the oplog remembers hours."""
+"""The limit for the first snapshot with bands, on an oplog of several hours."""
 
 
 async def first_bands(uri: str) -> tuple[float, int]:
-    """Seconds to the first snapshot, and how many counters have a band in it."""
+    """Return the seconds to the first snapshot and the number of its counters with a band."""
     gateway = open_gateway(uri)
     try:
         began = time.perf_counter()
@@ -194,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--documents", type=int, default=2_000, help="in each collection")
     parser.add_argument("--refreshes", type=int, default=6)
     options = parser.parse_args(argv)
-    put_keys_first()
+    tune_interpreter()
     with ReplicaSet(1) as servers:
         fill(servers, options.collections, options.documents)
 
@@ -205,22 +205,24 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         rows = asyncio.run(measure(servers.uri, options.refreshes, touch))
         keys = asyncio.run(press_keys(servers.uri, options.collections * options.documents))
-    with Demo(pace=Pace(first=10_000, speed=1e-9), seed=1) as demo:
+    with Demo(schedule=Schedule(first=10_000, speed=1e-9), seed=1) as demo:
         seconds, bands = asyncio.run(first_bands(demo.uri))
     print(f"a day of oplog: {bands} bands in {seconds:.2f} s, {seconds / FIRST_BAND_SECONDS:.0%} of the limit")
-    print("| refresh | seconds (with its pause) | counters | longest hold of the loop, ms | finds | most on one |")
+    print(
+        "| refresh | seconds (including the pause) | counters | longest block of the loop, ms | finds | most on one |"
+    )
     print("|---|---|---|---|---|---|")
     for number, row in enumerate(rows, 1):
         print(
-            f"| {number} | {row.seconds:.2f} | {row.counters:,} | {row.longest_hold_ms:.1f} | {row.finds} "
+            f"| {number} | {row.seconds:.2f} | {row.counters:,} | {row.longest_block_ms:.1f} | {row.finds} "
             f"| {row.most_finds_on_one} |"
         )
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
-    print("\n| key on the counters page | seconds | longest hold of its loop, ms | by the clock, ms | rows |")
+    print("\n| key on the counters page | seconds | longest block of its loop, ms | by the clock, ms | rows |")
     print("|---|---|---|---|---|")
     for key in keys:
         print(
-            f"| {key.title} | {key.seconds:.2f} | {key.longest_hold_ms:.1f} | {key.longest_wait_ms:.1f} "
+            f"| {key.title} | {key.seconds:.2f} | {key.longest_block_ms:.1f} | {key.longest_wait_ms:.1f} "
             f"| {key.rows:,} |"
         )
     print(json.dumps({"refreshes": [asdict(row) for row in rows], "keys": [asdict(key) for key in keys]}))

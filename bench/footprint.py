@@ -1,7 +1,7 @@
-"""What the dashboard asks of the server: commands and bytes a second, page by page, as the server counts them.
+"""Measure the load of each page on the server: commands and bytes per second, as the server counts them.
 
-The difference of two ``serverStatus`` over some seconds on each page, less that of the same seconds with nobody
-connected. Nothing is written meanwhile: what is written costs its own size on top, once, where the tail is followed.
+This is the difference of two ``serverStatus`` on each page, less that of the same time with no dashboard connected.
+Nothing is written meanwhile. A write adds its own size once where the tail is followed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tallyglass.demo.server import ReplicaSet
 COUNTERS = 20
 DOCUMENTS = 1_000
 SETTLE = 12.0
-"""Seconds after which the first look, the past and the incidents of a page have been read."""
+"""Seconds until the initial reads of a page are over: first snapshot, history, incidents."""
 
 PAGES = (("counters", "1"), ("objectids", "2"), ("oplog", "3"), ("restore", "4"))
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A second of one page: commands, bytes that the server received and sent, and the commands by name."""
+    """The load of one page per second: commands, bytes received and sent by the server, and commands by name."""
 
     page: str
     commands: float
@@ -48,7 +48,7 @@ class Load:
 
 
 def totals(client: MongoClient[dict[str, Any]]) -> dict[str, float]:
-    """What the server has counted since it started, by name; bytes under ``<in`` and ``<out``."""
+    """Return the server's command counters by name, with bytes received and sent under ``<in`` and ``<out``."""
     status = client.admin.command("serverStatus")
     counted: dict[str, float] = {}
     for name, row in status["metrics"]["commands"].items():
@@ -59,7 +59,7 @@ def totals(client: MongoClient[dict[str, Any]]) -> dict[str, float]:
 
 
 def during(client: MongoClient[dict[str, Any]], seconds: float) -> dict[str, float]:
-    """The increase a second over ``seconds``."""
+    """Return the increase per second of each counter over ``seconds``."""
     before, began = totals(client), time.monotonic()
     time.sleep(seconds)
     after, took = totals(client), time.monotonic() - began
@@ -68,7 +68,7 @@ def during(client: MongoClient[dict[str, Any]], seconds: float) -> dict[str, flo
 
 @contextmanager
 def dashboard(uri: str) -> Iterator[int]:
-    """The dashboard on a pseudo-terminal of 80x24 whose output is taken and thrown away; the end to type at."""
+    """Run the dashboard on an 80x24 pseudo-terminal and discard its output. Yields the file descriptor for keys."""
     master, slave = pty.openpty()
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with tempfile.TemporaryDirectory() as home:
@@ -96,7 +96,7 @@ def dashboard(uri: str) -> Iterator[int]:
 
 
 def measure(seconds: float, settle: float = SETTLE) -> list[Load]:
-    """All pages, each for ``seconds``."""
+    """Measure each page for ``seconds``."""
     with ReplicaSet(1) as servers, servers.client() as client:
         client.shop.counters.insert_many([{"_id": f"c{n}", "seq": Int64(n)} for n in range(COUNTERS)])
         client.shop.orders.insert_many([{"number": n} for n in range(DOCUMENTS)])
@@ -118,8 +118,8 @@ def _load(page: str, busy: Mapping[str, float], quiet: Mapping[str, float]) -> L
 
 
 def table(loads: Sequence[Load]) -> str:
-    """The loads as text."""
-    lines = [f"{'page':<10} {'commands/s':>10} {'to server B/s':>14} {'from server B/s':>16}  by name, a second"]
+    """Return the loads as a text table."""
+    lines = [f"{'page':<10} {'commands/s':>10} {'to server B/s':>14} {'from server B/s':>16}  by name, per second"]
     for load in loads:
         names = ", ".join(f"{name} {rate:g}" for name, rate in sorted(load.names.items(), key=lambda one: -one[1]))
         lines.append(
@@ -131,10 +131,10 @@ def table(loads: Sequence[Load]) -> str:
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench footprint", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20.0, help="on each page")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds on each page")
     loads = measure(parser.parse_args(argv).seconds)
     print(table(loads))
-    print(f"A feed goes on while another page is shown: the oplog's from its first visit on. {COUNTERS} counters.")
+    print(f"Feeds keep running while another page is shown, the oplog's from its first visit. {COUNTERS} counters.")
     print(json.dumps([asdict(load) for load in loads]))
 
 

@@ -13,75 +13,18 @@ import json
 import math
 import random
 import statistics
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from bench._backtest import Band, Case, play, tallyglass
 from bench._limits import known_but_for_the_dice, narrowest
-from bench._loads import BUCKET, SCENARIOS, Load, restart
-from tallyglass.counters.forecast.basis import read_basis
-from tallyglass.counters.forecast.estimate import estimate
-from tallyglass.counters.forecast.series import DAY, HOUR, WEEK, Series
+from bench._loads import SCENARIOS, Load
+from bench.band import main as compare_with_peers
+from tallyglass.counters.forecast.series import DAY, HOUR, WEEK
 
 Z80 = 1.2816
-Points = list[tuple[float, float]]
-Band = tuple[float, float, float]
-"""Early, likely and late, in seconds from the origin."""
-
 HORIZONS = ((6 * HOUR, 6 * HOUR), (DAY, WEEK), (WEEK, WEEK), (28 * DAY, 28 * DAY))
 """How much is seen, and how far ahead the truth lies."""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One question: what was seen up to the origin, how many ids are left, and in how many seconds they are gone."""
-
-    points: Points
-    remaining: float
-    truth: float
-
-
-def play(load: Load, rng: random.Random, seen: float, ahead: float, phase: float, most: int) -> Case:
-    """One series of a load, cut at an origin; at most about ``most`` samples on either side."""
-    origin = 52 * WEEK
-    ids = load(rng, origin, phase)
-    value, points = rng.uniform(0, 1e6), []
-    at, buckets = origin - seen, coarse(seen, most)
-    points.append((at, value))
-    reset = origin - seen * rng.uniform(0.2, 0.6) if load is restart else None
-    while at < origin:
-        value += ids(at, buckets)
-        if reset is not None and at <= reset < at + buckets * BUCKET:
-            value = 0.0
-        at += buckets * BUCKET
-        points.append((at, value))
-    goal, future = ahead * rng.uniform(0.5, 1.5), []
-    start, buckets = value, coarse(ahead, most)
-    while at < origin + goal or value == start:
-        value += ids(at, buckets)
-        at += buckets * BUCKET
-        future.append((at, value))
-    remaining = value - start
-    reached = [row[1] - start for row in future]
-    return Case(points, remaining, future[bisect_left(reached, remaining)][0] - points[-1][0])
-
-
-def coarse(seconds: float, most: int) -> int:
-    """How many buckets a sample must have so that ``most`` of them cover a span that they divide."""
-    whole = round(seconds / BUCKET)
-    return next(size for size in range(1, whole + 1) if whole % size == 0 and whole / size <= most)
-
-
-def tallyglass(case: Case) -> Band | None:
-    """This package."""
-    series = Series()
-    for at, value in case.points:
-        series.add(at, round(value))
-    basis = read_basis(series)
-    if basis is None or basis.rate <= 0:
-        return None
-    found = estimate(basis, case.remaining)
-    return found.early, found.ahead, found.late
 
 
 def predict_linear(case: Case) -> Band | None:
@@ -130,7 +73,7 @@ METHODS: dict[str, Callable[[Case], Band | None]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ForecastScore:
     """How one method did on one load, in percent of the true time.
 
     Median and mean error, the share of truths in the band, the share before it, and the mean interval score (smaller is
@@ -155,9 +98,9 @@ def backtest(
     methods: Iterable[str] = METHODS,
     horizons: Iterable[tuple[float, float]] = HORIZONS,
     most: int = 10_000,
-) -> list[Score]:
-    """Score methods on ``count`` series a seed for each load and horizon; ``most`` samples in what a method sees."""
-    scores: list[Score] = []
+) -> list[ForecastScore]:
+    """The scores of methods on ``count`` series per seed, load and horizon, of at most ``most`` samples each."""
+    scores: list[ForecastScore] = []
     seeds, methods = list(seeds), list(methods)
     for seen, ahead in horizons:
         for name, load in SCENARIOS.items():
@@ -174,7 +117,9 @@ def cases_of(name: str, load: Load, seen: float, ahead: float, count: int, seed:
     return [play(load, rng, seen, ahead, (n + rng.random()) / count * WEEK, most) for n in range(count)]
 
 
-def score(scenario: str, seen: float, ahead: float, method: str, answers: Sequence[tuple[Case, Band | None]]) -> Score:
+def score(
+    scenario: str, seen: float, ahead: float, method: str, answers: Sequence[tuple[Case, Band | None]]
+) -> ForecastScore:
     """Sum up the answers of a method. No answer counts as "never": an error of 1,000 %."""
     errors, covered, early, intervals = [], 0, 0, []
     for case, band in answers:
@@ -188,7 +133,7 @@ def score(scenario: str, seen: float, ahead: float, method: str, answers: Sequen
         miss = max(low - case.truth, case.truth - high, 0.0)
         intervals.append((high - low + 2 / 0.2 * miss) / case.truth * 100)
     banded = method in ("tallyglass", "predict_linear")
-    return Score(
+    return ForecastScore(
         scenario, seen, ahead, method, len(answers), statistics.median(errors), statistics.fmean(errors),
         100 * covered / len(answers), 100 * early / len(answers),
         statistics.fmean(intervals) if banded and intervals else None,
@@ -200,13 +145,13 @@ def say(seconds: float) -> str:
     return f"{seconds / HOUR:.0f} h" if seconds < DAY else f"{seconds / DAY:.0f} d"
 
 
-def table(scores: Sequence[Score]) -> str:
+def table(scores: Sequence[ForecastScore]) -> str:
     """The scores as a Markdown table: for each scenario the errors of all methods, and the bands."""
     lines = [
         "| seen -> ahead | load | " + " | ".join(METHODS) + " | covered: ours (least squares) | before P10 |",
         "|---|---|" + "---|" * (len(METHODS) + 2),
     ]
-    rows: dict[tuple[float, float, str], dict[str, Score]] = {}
+    rows: dict[tuple[float, float, str], dict[str, ForecastScore]] = {}
     for row in scores:
         rows.setdefault((row.seen, row.ahead, row.scenario), {})[row.method] = row
     for (seen, ahead, scenario), by_method in rows.items():
@@ -244,7 +189,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--series", type=int, default=60, help="a seed, for each row")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--peers", action="store_true", help="compare the band with other methods instead: bench.band")
     options = parser.parse_args(argv)
+    if options.peers:
+        compare_with_peers(["--peers", "--series", str(options.series)])
+        return
     scores = backtest(options.series, options.seeds)
     print(table(scores))
     print(limits(options.series, options.seeds))

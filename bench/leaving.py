@@ -1,6 +1,6 @@
-"""How long it takes to leave: ``q``, signals, a closed terminal; while the server answers, and while it hangs.
+"""Measure how long the dashboard takes to exit after ``q``, signals and a closed terminal, on a live and a hung server.
 
-From the act to the end of the process, against the limit of 3 s.
+The time from the action to the exit of the process, against a limit of 3 s.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tallyglass.demo.server import ReplicaSet
 
 LIMIT_SECONDS = 3.0
 RUNS = 3
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
-class Opened:
-    """The dashboard on a pseudo-terminal that is its own, all pages visited."""
+class RunningDashboard:
+    """The dashboard on its own pseudo-terminal, with all pages visited."""
 
     def __init__(self, uri: str, home: str) -> None:
         self.master, slave = pty.openpty()
@@ -44,12 +44,12 @@ class Opened:
         for key, text in (("1", b"Quit"), ("3", b"following"), ("4", b"Backup")):
             self._seen.clear()
             self.press(key)
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT_SECONDS
             while text not in self._seen and time.monotonic() < deadline:
                 time.sleep(0.05)
 
     def press(self, key: str) -> None:
-        """Type."""
+        """Send a key."""
         os.write(self.master, key.encode())
 
     def hang_up(self) -> None:
@@ -59,7 +59,7 @@ class Opened:
         os.close(self.master)
 
     def close(self) -> None:
-        """End what is left."""
+        """Kill the process and close the terminal."""
         self.process.kill()
         self.process.wait()
         if not self._closing.is_set():
@@ -74,7 +74,7 @@ class Opened:
                 time.sleep(0.002)
 
 
-WAYS: dict[str, Callable[[Opened], object]] = {
+EXITS: dict[str, Callable[[RunningDashboard], object]] = {
     "q": lambda opened: opened.press("q"),
     "SIGTERM": lambda opened: opened.process.send_signal(signal.SIGTERM),
     "SIGHUP": lambda opened: opened.process.send_signal(signal.SIGHUP),
@@ -84,41 +84,41 @@ WAYS: dict[str, Callable[[Opened], object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One way, in seconds: the median and the worst of the runs, and the worst as a share of the limit."""
+    """The seconds of one kind of exit: median and worst of the runs, and the worst as a share of the limit."""
 
-    way: str
+    exit: str
     server: str
     median: float
     worst: float
     of_limit: float
 
 
-def seconds_to_leave(uri: str, leave: Callable[[Opened], object], before: Callable[[], None]) -> float:
-    """Open it, let ``before`` happen, and leave."""
+def seconds_to_leave(uri: str, leave: Callable[[RunningDashboard], object], before: Callable[[], None]) -> float:
+    """Start the dashboard, call ``before``, make it exit with ``leave``, and return the seconds it took."""
     with tempfile.TemporaryDirectory() as home:
-        opened = Opened(uri, home)
+        opened = RunningDashboard(uri, home)
         try:
             before()
             began = time.monotonic()
             leave(opened)
-            opened.process.wait(PATIENCE)
+            opened.process.wait(TIMEOUT_SECONDS)
             return time.monotonic() - began
         finally:
             opened.close()
 
 
 def measure(runs: int) -> list[Row]:
-    """All ways, with a server that answers and with one that is stopped."""
+    """Measure every kind of exit, with a server that answers and with a frozen one."""
     rows: list[Row] = []
     with ReplicaSet(1) as servers:
         for server, before in (("answers", lambda: None), ("hangs", lambda: servers.freeze(0))):
-            for way, leave in WAYS.items():
+            for name, leave in EXITS.items():
                 took = []
                 for _ in range(runs):
                     took.append(seconds_to_leave(servers.uri, leave, before))
                     servers.thaw(0)
                 worst = max(took)
-                row = Row(way, server, sorted(took)[runs // 2], worst, worst / LIMIT_SECONDS)
+                row = Row(name, server, sorted(took)[runs // 2], worst, worst / LIMIT_SECONDS)
                 rows.append(row)
     return rows
 
@@ -126,11 +126,11 @@ def measure(runs: int) -> list[Row]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench leaving", description=__doc__)
-    parser.add_argument("--runs", type=int, default=RUNS, help="of each way")
+    parser.add_argument("--runs", type=int, default=RUNS, help="runs of each kind")
     rows = measure(parser.parse_args(argv).runs)
-    print(f"{'way':<18}{'server':<10}{'median s':>10}{'worst s':>10}{f'of {LIMIT_SECONDS:g} s':>10}")
+    print(f"{'exit':<18}{'server':<10}{'median s':>10}{'worst s':>10}{f'of {LIMIT_SECONDS:g} s':>10}")
     for row in rows:
-        print(f"{row.way:<18}{row.server:<10}{row.median:>10.2f}{row.worst:>10.2f}{row.of_limit:>9.0%}")
+        print(f"{row.exit:<18}{row.server:<10}{row.median:>10.2f}{row.worst:>10.2f}{row.of_limit:>9.0%}")
     print(json.dumps([asdict(row) for row in rows]))
 
 

@@ -1,7 +1,7 @@
-"""How fast the oplog is drained, filtered, counted and grouped, and how far a burst of writes runs ahead of the tail.
+"""Measure how fast the oplog is read, filtered, counted and grouped, and how far the tail falls behind a burst.
 
-Everything but the burst is measured on one core, over the same entries held in memory, in turns, so that what else the
-machine does falls on all alike. Prints a table and one line of JSON.
+Everything but the burst is measured on one core, over the same entries in memory, in alternating rounds, so that other
+load on the machine affects all cases alike. Prints a table and one line of JSON.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ with MongoClient(sys.argv[1], w=1) as client:
 
 
 def fill(client: MongoClient[Any]) -> None:
-    """A mix as applications write it: inserts, updates and deletes with a session, mass deletes and updates without."""
+    """Write a realistic mix: inserts, updates and deletes with a session, mass deletes and updates without."""
     for k in range(ENTRIES // 2_000):
         things = client.bench[f"c{k % 20}"]
         ids = [f"{k}-{n}" for n in range(1_000)]
@@ -53,7 +53,7 @@ def fill(client: MongoClient[Any]) -> None:
 
 
 def drain_raw(batches: list[bytes]) -> int:
-    """The floor: step from entry to entry by the length alone."""
+    """Step from entry to entry by length only: the lower bound."""
     count = 0
     for batch in batches:
         at, end = 0, len(batch)
@@ -64,12 +64,12 @@ def drain_raw(batches: list[bytes]) -> int:
 
 
 def drain_dicts(batches: list[bytes]) -> int:
-    """What a driver does by default: every entry decoded to a dict."""
+    """Decode every entry to a dict, as a driver does by default."""
     return sum(len(decode_all(batch)) for batch in batches)
 
 
 def drain_collected(text: str) -> Callable[[list[bytes]], int]:
-    """The tail's own path: counted by namespace and operation, filtered, the newest rows kept."""
+    """Return the tail's path: count by namespace and operation, filter, keep the newest rows."""
 
     def run(batches: list[bytes]) -> int:
         collector = Collector(OplogFilter.parse(text), 500)
@@ -82,7 +82,7 @@ def drain_collected(text: str) -> Callable[[list[bytes]], int]:
 
 
 def drain_grouped(batches: list[bytes]) -> int:
-    """Into incidents."""
+    """Group entries into incidents."""
     grouper = Grouper()
     for batch in batches:
         grouper.feed_batch(batch)
@@ -91,13 +91,13 @@ def drain_grouped(batches: list[bytes]) -> int:
 
 
 def drain_both(batches: list[bytes]) -> int:
-    """Filtered and counted, and into incidents."""
+    """Filter, count and group entries into incidents."""
     drain_grouped(batches)
     return drain_collected("ns:bench.c7")(batches)
 
 
 def make_rows(batches: list[bytes]) -> int:
-    """Every entry to a finished row, as if each were shown."""
+    """Convert every entry to a finished row."""
     count = 0
     for batch in batches[:8]:
         for raw in entries(batch):
@@ -107,18 +107,18 @@ def make_rows(batches: list[bytes]) -> int:
 
 
 def write_json(batches: list[bytes]) -> int:
-    """Every entry whole, as ``oplog --json`` prints it."""
+    """Convert every entry to JSON as ``oplog --json`` prints it."""
     return sum(len(entry.to_json(raw, kind="entry", relaxed=True)) > 0 for raw in entries(batches[0]))
 
 
 def write_json_by_driver(batches: list[bytes]) -> int:
-    """The same by the driver's own converter."""
+    """Convert every entry to JSON with the driver's own converter."""
     options = json_util.RELAXED_JSON_OPTIONS
     return sum(len(json_util.dumps(document, json_options=options)) > 0 for document in decode_all(batches[0]))
 
 
 def tally(batches: list[bytes]) -> int:
-    """The raw batches walked: every entry named by operation and namespace."""
+    """Walk the raw batches and count each entry by operation and namespace."""
     walker = Walker(lambda op, ns, session: 1)
     return sum(sum(walker.tally(batch, 0)[0].values()) for batch in batches)
 
@@ -141,7 +141,7 @@ CASES: dict[str, Callable[[list[bytes]], int]] = {
 
 
 def measure(batches: list[bytes]) -> dict[str, dict[str, float]]:
-    """Entries a second of processor time, for each case: the median and the spread of rounds taken in turns."""
+    """Return entries per second of CPU time for each case: median and range of alternating rounds."""
     rates: dict[str, list[float]] = {name: [] for name in CASES}
     for _ in range(ROUNDS):
         for name, run in CASES.items():
@@ -155,7 +155,7 @@ def measure(batches: list[bytes]) -> dict[str, dict[str, float]]:
 
 
 async def read_batches(uri: str) -> list[bytes]:
-    """The whole oplog as the gateway hands it out."""
+    """Return the whole oplog in batches as the gateway yields them."""
     gateway = open_gateway(uri)
     found = [batch async for batch in gateway.find_raw(OPLOG, {}, batch_size=4_000, time_ms=120_000)]
     await gateway.close()
@@ -163,7 +163,7 @@ async def read_batches(uri: str) -> list[bytes]:
 
 
 async def lag_after_burst(servers: ReplicaSet) -> dict[str, float]:
-    """Seconds from the last acknowledged write of a burst until the tail has counted it, and what was counted."""
+    """Measure the seconds from the last acknowledged write of a burst until the tail has counted it."""
     gateway = open_gateway(servers.uri)
     tail: AsyncIterator[Any] = follow(gateway, OplogFilter.parse("ns:bench.burst"), backlog=0)
     update = await anext(tail)
@@ -206,7 +206,7 @@ def main(arguments: list[str]) -> None:
         burst = asyncio.run(lag_after_burst(servers))
     wrote, lag, cpu = burst["seconds_writing"], burst["lag_seconds"], burst["tail_cpu_seconds"]
     print(f"burst: {BURST:,} writes in {wrote:.1f} s, all counted {lag:.2f} s after the last one was acknowledged")
-    print(f"       {cpu:.1f} s of processor for the tail, {burst['gaps']:.0f} gaps")
+    print(f"       {cpu:.1f} s of CPU time for the tail, {burst['gaps']:.0f} gaps")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"entries": total, "rates": rates, "burst": burst, "peak_memory_mb": memory}))
 

@@ -1,4 +1,4 @@
-// The peers that live in node, as their users call them: node peers.js URI WHICH SECONDS; prints one JSON document.
+// Measures peers for Node.js as their users call them: node peers.js URI WHICH SECONDS. Prints one JSON document.
 "use strict";
 
 const { MongoClient } = require("mongodb");

@@ -1,6 +1,6 @@
-"""What the screen costs: bytes and CPU a second in a pseudo-terminal, keys under load, a slow link, the first paint.
+"""Measure the cost of the screen in a pseudo-terminal: output, CPU, key latency under load, slow links, first paint.
 
-Next to Textual's own DataTable and RichLog with the same data in the same run. Budgets: DESIGN.md section 6.
+Textual's own DataTable and RichLog show the same data in the same run for comparison. Each row states its budget.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from tallyglass.demo.server import ReplicaSet
 
 REAL_RATE = 20_000
-"""Entries a second that are asked of a real server; what it manages is in the row."""
+"""Entries per second to write to a real server. The row states the rate that it reached."""
 
 WINDOW = 8.0
 WARM = 4.0
@@ -32,7 +32,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured case. Bytes and share of a core are a second, latencies in ms; -1 where not taken."""
+    """One measured case. Bytes and CPU percent per second, latencies in ms; -1 where not measured."""
 
     case: str
     bytes_per_second: float = -1
@@ -46,7 +46,7 @@ class Row:
 
 
 class Process:
-    """A screen on a pseudo-terminal of 80x24. ``limit`` is the most bytes a second that the terminal takes."""
+    """A screen on an 80x24 pseudo-terminal. ``limit`` is the number of bytes per second that the terminal reads."""
 
     def __init__(self, *args: str, ssh: bool = False, limit: float | None = None, color: str = "truecolor") -> None:
         self.master, slave = pty.openpty()
@@ -64,7 +64,7 @@ class Process:
         self._credit = time.monotonic()
 
     def read(self, seconds: float) -> bytes:
-        """What comes within some time."""
+        """Return the output of the next ``seconds``."""
         data = bytearray()
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
@@ -72,7 +72,7 @@ class Process:
         return bytes(data)
 
     def until(self, wanted: bytes, seconds: float = 30.0) -> float | None:
-        """Read until some bytes come: how long that took; None if they did not."""
+        """Read until ``wanted`` appears, and return the seconds it took, or None after ``seconds``."""
         began, data = time.monotonic(), bytearray()
         while (left := began + seconds - time.monotonic()) > 0:
             data += self._some(min(left, 0.2))
@@ -81,17 +81,17 @@ class Process:
         return None
 
     def press(self, keys: str) -> None:
-        """Type."""
+        """Send keys."""
         os.write(self.master, keys.encode())
 
     def cpu(self) -> float:
-        """Seconds of CPU so far."""
+        """Return the CPU seconds that the process has used."""
         with open(f"/proc/{self.process.pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def close(self) -> None:
-        """End it."""
+        """Kill the process and close the terminal."""
         self.process.kill()
         self.process.wait()
         os.close(self.master)
@@ -115,7 +115,7 @@ class Process:
 
 
 def steady(case: str, *args: str, budget: float | None = None, cpu: float | None = None, ssh: bool = False) -> Row:
-    """Bytes and CPU in the steady state."""
+    """Measure output and CPU in the steady state."""
     process = Process(*args, ssh=ssh)
     try:
         process.read(WARM)
@@ -125,14 +125,14 @@ def steady(case: str, *args: str, budget: float | None = None, cpu: float | None
         rate, core = (process.taken - taken) / span, (process.cpu() - used) / span * 100
     finally:
         process.close()
-    said = [f"<= {budget:,.0f} B/s"] if budget is not None else []
-    said += [f"< {cpu:g} % CPU"] if cpu is not None else []
-    met = (budget is None or rate <= budget) and (cpu is None or core < cpu) if said else None
-    return Row(case, round(rate, 1), round(core, 2), budget=", ".join(said), met=met)
+    limits = [f"<= {budget:,.0f} B/s"] if budget is not None else []
+    limits += [f"< {cpu:g} % CPU"] if cpu is not None else []
+    met = (budget is None or rate <= budget) and (cpu is None or core < cpu) if limits else None
+    return Row(case, round(rate, 1), round(core, 2), budget=", ".join(limits), met=met)
 
 
 def keys(case: str, *args: str, limit: float | None = None, ssh: bool = False) -> Row:
-    """From a key press to its effect on the screen: one stops the tail, the next lets it follow again."""
+    """Measure the latency from a key press to its effect: one key stops the tail, the next one follows it again."""
     process = Process(*args, limit=limit, ssh=ssh)
     waits: list[float] = []
     try:
@@ -144,7 +144,7 @@ def keys(case: str, *args: str, limit: float | None = None, ssh: bool = False) -
             process.press("k" if n % 2 == 0 else "G")
             took = process.until(b"stopped" if n % 2 == 0 else b"following", 10.0)
             waits.append(10.0 if took is None else took)
-            if took is None:  # it hangs: no use in asking 200 times
+            if took is None:  # it hangs: stop measuring
                 break
     finally:
         process.close()
@@ -154,7 +154,7 @@ def keys(case: str, *args: str, limit: float | None = None, ssh: bool = False) -
 
 
 def first_paint(runs: int = 5) -> list[Row]:
-    """From the start of the process to the first line on the screen, against importing the two libraries."""
+    """Measure from the start of the process to the first line on the screen, relative to importing the libraries."""
     imports, paints = [], []
     for _ in range(runs):
         began = time.monotonic()
@@ -172,11 +172,11 @@ def first_paint(runs: int = 5) -> list[Row]:
 
 
 def memory() -> list[Row]:
-    """Resident memory after a simulated day: 8,640 ticks ten seconds apart, 20 counters and 20 entries each."""
-    said = subprocess.run(
+    """Measure resident memory after a simulated day: 8,640 updates 10 s apart, each of 20 counters and 20 entries."""
+    output = subprocess.run(
         [sys.executable, "-m", "bench._screens", "memory", "8640"], check=True, capture_output=True, text=True
     ).stdout
-    early, late = map(float, said.split())
+    early, late = map(float, output.split())
     return [
         Row("memory after a tenth of a day", resident_mb=early),
         Row("memory after a day", resident_mb=late, budget="< 80 MB", met=late < 80),
@@ -195,7 +195,7 @@ with MongoClient(sys.argv[1], w=1) as client:
 
 
 def real() -> list[Row]:
-    """The tail of a real server that is written to as fast as it and this machine manage, up to REAL_RATE."""
+    """Measure the tail of a real server with as many writes as this machine manages, up to REAL_RATE per second."""
     rows = []
     with ReplicaSet(1) as servers, servers.client() as client:
         writer = subprocess.Popen([sys.executable, "-c", _WRITER, servers.uri, str(REAL_RATE)])
@@ -213,20 +213,22 @@ def real() -> list[Row]:
 
 
 def under_load(most_ms: float, runs: int = 3) -> list[Row]:
-    """Keys at 20,000 entries/s and at 20/s in turns; the quietest run of each, since what else the machine does only
-    adds. Where even 20/s misses the budget, the machine is too busy to judge by, and the ratio is what counts."""
+    """Measure keys at 20,000 and at 20 entries/s in alternating runs, and take the best run of each.
+
+    Other load on the machine only adds to the latency. If even 20/s misses the budget, judge by the ratio.
+    """
     busy: list[Row] = []
-    calm: list[Row] = []
+    quiet: list[Row] = []
     for _ in range(runs):
         busy.append(keys("keys, tail at 20,000/s", "tail", "20000"))
-        calm.append(keys("  the same at 20/s", "tail", "20"))
-    best, floor = (min(rows, key=lambda row: row.key_p99_ms) for rows in (busy, calm))
-    told = f"p99 < {most_ms:g} ms; {best.key_p99_ms / floor.key_p99_ms:.1f} x that at 20/s"
-    return [replace(best, budget=told, met=best.key_p99_ms < most_ms), floor]
+        quiet.append(keys("  the same at 20/s", "tail", "20"))
+    best, floor = (min(rows, key=lambda row: row.key_p99_ms) for rows in (busy, quiet))
+    budget = f"p99 < {most_ms:g} ms; {best.key_p99_ms / floor.key_p99_ms:.1f} x that at 20/s"
+    return [replace(best, budget=budget, met=best.key_p99_ms < most_ms), floor]
 
 
 def measure() -> list[Row]:
-    """All cases."""
+    """Measure all cases."""
     rows = [*first_paint(), *memory()]
     rows += [
         steady("idle, nothing changes", "idle", budget=0, cpu=1),
@@ -245,7 +247,7 @@ def measure() -> list[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows for people."""
+    """Return the rows as a text table."""
     lines = [f"{'case':<36}{'bytes/s':>10}{'core %':>8}{'key p50':>9}{'key p99':>9}{'paint':>8}{'MB':>7}  budget"]
     for row in rows:
         values = (
@@ -259,7 +261,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, print the table, then the same as JSON."""
+    """Measure everything, and print a table and JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="JSON only")
     options = parser.parse_args(argv)

@@ -1,1 +1,1 @@
-"""Short programs that take ids from MongoDB. Each runs alone: ``python -m examples.NAME [URI]``."""
+"""Example programs. Run each with ``python -m examples.NAME [URI]``."""

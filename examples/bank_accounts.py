@@ -1,4 +1,4 @@
-"""Bank accounts: a random number of exactly 12 digits, that tells neither how many accounts there are nor their order.
+"""Bank accounts: random 12-digit numbers that reveal neither how many accounts exist nor their order.
 
 python -m examples.bank_accounts mongodb://127.0.0.1:27017/?replicaSet=demo
 """
@@ -14,7 +14,7 @@ from tallyglass.allocate import NumberSpace, RandomIds, ensure_unique
 
 
 def main(uri: str, accounts: int = 200) -> list[int]:
-    """Open some accounts; their numbers."""
+    """Open some accounts and return their numbers."""
     client: MongoClient[Any] = MongoClient(uri)
     collection = client.examples.accounts
     ensure_unique(collection, "number")
@@ -22,7 +22,7 @@ def main(uri: str, accounts: int = 200) -> list[int]:
     opened = [numbers.insert({"holder": f"holder {n}", "cents": 0}) for n in range(accounts)]
     fill = numbers.fill()
     print(f"{accounts} accounts, such as {opened[0]}; {numbers.stats().collisions} collisions.")
-    print(f"{fill.used:,} of {fill.size:,} numbers are used: {fill.expected_tries:.12f} inserts an account.")
+    print(f"{fill.used:,} of {fill.size:,} numbers are used: {fill.expected_tries:.12f} inserts per account.")
     client.close()
     return opened
 

@@ -1,4 +1,4 @@
-"""A bulk import: one command takes the ids of a whole batch, and the ids are consecutive within it.
+"""Bulk import: one command takes consecutive ids for a whole batch.
 
 python -m examples.bulk_import mongodb://127.0.0.1:27017/?replicaSet=demo
 """
@@ -18,7 +18,7 @@ BATCH = 1_000
 
 
 def load(uri: str, rows: Iterable[dict[str, Any]]) -> int:
-    """Insert all rows, each with an integer ``_id``; how many there were."""
+    """Insert all rows, each with an integer ``_id``, and return their number."""
     client: MongoClient[Any] = MongoClient(uri)
     products = client.examples.products
     counter = Counter(client.examples.counters, "products")

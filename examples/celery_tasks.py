@@ -1,11 +1,11 @@
-"""Celery: prefork workers share one module-level cache, and soft time limits interrupt tasks while they take ids.
+"""Celery: prefork workers share one module-level cache, and soft time limits interrupt tasks that take ids.
 
-The soft limit is an exception raised by a signal handler, in the middle of whatever the task does. The cache made in
-the parent starts empty in each worker process, and goes on working after an interrupted call.
+Celery raises the soft limit from a signal handler, at any point in a task. The cache created in the parent starts empty
+in each worker process, and keeps working after an interrupted call.
 
     TALLYGLASS_URI=mongodb://... celery -A examples.celery_tasks worker
 
-As a program of its own it starts such a worker with a broker of plain files, and lets tasks run into their limit:
+Run as a program, it starts such a worker with a file-based broker and runs tasks into their limit:
 
     python -m examples.celery_tasks mongodb://127.0.0.1:27017/?replicaSet=demo
 """
@@ -28,7 +28,11 @@ from tallyglass.allocate import Cached, Counter
 _BROKER = os.environ.get("EXAMPLE_BROKER_FOLDER", "")
 app: Any = Celery("examples", broker="filesystem://" if _BROKER else None)
 if _BROKER:
-    app.conf.broker_transport_options = {"data_folder_in": _BROKER, "data_folder_out": _BROKER}
+    app.conf.broker_transport_options = {
+        "data_folder_in": _BROKER,
+        "data_folder_out": _BROKER,
+        "control_folder": f"{_BROKER}/control",
+    }
     app.conf.result_backend = f"file://{_BROKER}/results"
 
 client: MongoClient[dict[str, Any]] = MongoClient(
@@ -39,7 +43,7 @@ ids = Cached(Counter(client.examples.counters, "celery"), step=20)
 
 @app.task(soft_time_limit=1)  # type: ignore[misc, untyped-decorator, unused-ignore]
 def take_until_the_limit() -> list[int]:
-    """Take ids until the soft time limit strikes; then one more: the cache still works."""
+    """Take ids until the soft time limit, then one more to show that the cache still works."""
     taken: list[int] = []
     try:
         while True:
@@ -50,7 +54,7 @@ def take_until_the_limit() -> list[int]:
 
 
 def main(uri: str, tasks: int = 4) -> list[int]:
-    """Start a worker of two processes, run some tasks into their limit, and stop it; the ids they took."""
+    """Start a worker with two processes, run tasks into their limit, stop it, and return the ids that they took."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "results").mkdir()
         environment = {**os.environ, "TALLYGLASS_URI": uri, "EXAMPLE_BROKER_FOLDER": folder}
@@ -61,18 +65,18 @@ def main(uri: str, tasks: int = 4) -> list[int]:
             [*worker, "--loglevel=ERROR"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as running:
             try:
-                said = subprocess.run(
+                output = subprocess.run(
                     [sys.executable, "-c", caller], env=environment, check=True, capture_output=True, text=True
                 ).stdout
             finally:
                 running.terminate()
-    taken = [int(word) for word in said.split()]
+    taken = [int(word) for word in output.split()]
     print(f"{tasks} tasks took {len(taken)} ids, {len(taken) - len(set(taken))} of them twice.")
     return taken
 
 
 def ask(tasks: int) -> None:
-    """Send the tasks and print all ids that they took."""
+    """Send the tasks, and print all ids that they took."""
     task: Any = take_until_the_limit
     results = [task.delay() for _ in range(tasks)]
     print(*(number for result in results for number in result.get(timeout=60)))

@@ -1,4 +1,4 @@
-"""Every counter of a deployment, and when it runs out.
+"""Report every counter of a deployment and when it runs out.
 
 python -m examples.counters_report mongodb://127.0.0.1:27017/?replicaSet=demo
 """
@@ -13,7 +13,7 @@ from tallyglass.counters import CountersSnapshot, WatchSettings, look
 
 
 async def report(uri: str) -> CountersSnapshot:
-    """Look once, and print a line a counter."""
+    """Read the counters once, and print one line for each."""
     gateway = tallyglass.open_gateway(uri)
     try:
         snapshot = await look(gateway, WatchSettings())

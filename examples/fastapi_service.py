@@ -1,9 +1,9 @@
-"""FastAPI: client and cache are made where the application starts up, on its event loop, and closed where it ends.
+"""FastAPI: create the client and the cache at startup, on the application's event loop, and close them at shutdown.
 
     TALLYGLASS_URI=mongodb://... uvicorn examples.fastapi_service:app
 
-Each worker process of uvicorn or gunicorn has a cache of its own over the same counter. As a program of its own it
-places some orders with FastAPI's test client:
+Each worker process of uvicorn or gunicorn has its own cache over the same counter. Run as a program, it places some
+orders with FastAPI's test client:
 
     python -m examples.fastapi_service mongodb://127.0.0.1:27017/?replicaSet=demo
 """
@@ -24,7 +24,7 @@ from tallyglass.allocate import AsyncCached, AsyncCounter
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """The life of the application: its client, and the cache over the counter."""
+    """Create the client and the cache, and close them when the application stops."""
     uri = os.environ.get("TALLYGLASS_URI", "mongodb://127.0.0.1:27017")
     async with AsyncMongoClient[dict[str, Any]](uri) as client:
         counter = AsyncCounter(client.examples.counters, "fastapi")
@@ -39,13 +39,13 @@ app = FastAPI(lifespan=lifespan)
 
 @app.post("/orders")
 async def place_order(request: Request) -> dict[str, int]:
-    """An order, with the next number."""
+    """Place an order and return its number."""
     numbers: AsyncCached = request.app.state.numbers
     return {"number": await numbers.next()}
 
 
 def main(uri: str, orders: int = 50) -> list[int]:
-    """Place some orders; their numbers."""
+    """Place some orders and return their numbers."""
     from fastapi.testclient import TestClient
 
     os.environ["TALLYGLASS_URI"] = uri

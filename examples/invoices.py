@@ -1,4 +1,4 @@
-"""Invoices: numbers without a gap in each tenant and year, and how they are printed.
+"""Invoices: gapless numbers for each tenant and year, with their printed form.
 
 python -m examples.invoices mongodb://127.0.0.1:27017/?replicaSet=demo
 """
@@ -16,7 +16,7 @@ from tallyglass.allocate.format import Digits, Luhn, NumberFormat
 
 
 def main(uri: str, invoices: int = 20) -> list[str]:
-    """Write some invoices for two tenants; their printed numbers."""
+    """Write invoices for two tenants, and return their printed numbers."""
     client: MongoClient[dict[str, Any]] = MongoClient(uri)
     db = client.examples
     numbers = GaplessInsert(db.counters, db.invoices, "number", within=("tenant", "year"))

@@ -1,7 +1,7 @@
-"""Order numbers in an asynchronous web service: ids from memory, the next range fetched ahead.
+"""Order numbers in an asynchronous service: ids come from memory, and the next range is fetched ahead.
 
-A server of the standard library's asyncio, to need nothing else: each connection is one order, and gets its number.
-With another framework, make client and cache where it starts up, on its loop, and close the cache where it ends.
+This uses only asyncio: each connection is one order and receives its number. With a web framework, create the client
+and the cache at startup on its event loop, and close the cache at shutdown.
 
     python -m examples.order_numbers mongodb://127.0.0.1:27017/?replicaSet=demo
 """
@@ -18,7 +18,7 @@ from tallyglass.allocate import Adaptive, AsyncCached, AsyncCounter
 
 
 async def serve(uri: str, customers: int = 50, each: int = 10) -> list[int]:
-    """Start the service, let many customers place orders at once, and stop; the order numbers."""
+    """Start the service, place orders from many customers concurrently, stop it, and return the order numbers."""
     client: AsyncMongoClient[Any] = AsyncMongoClient(uri)
     counter = AsyncCounter(client.examples.counters, "orders")
     await counter.create(first=10_000)

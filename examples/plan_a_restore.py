@@ -1,4 +1,4 @@
-"""Whether a backup reaches the moment before a mistake, and the commands that go there. Nothing is run.
+"""Check whether a backup reaches the moment before a mistake, and print the steps that restore it. Nothing is run.
 
 python -m examples.plan_a_restore mongodb://127.0.0.1:27017/?replicaSet=demo /backups/latest 1795197974:14
 """
@@ -11,11 +11,14 @@ from pathlib import Path
 
 import tallyglass
 from tallyglass.moment import Ts, parse_ts
-from tallyglass.restore import Plan, RestoreRequest, plan_restore, script
+from tallyglass.restore import Plan, RestoreRequest, plan_restore
 
 
 async def plan(uri: str, backup: Path, before: Ts) -> Plan:
-    """Plan, and print the checks; the script where no check blocks."""
+    """Plan a restore. Print its checks, and its steps unless a check blocks.
+
+    ``write_folder(made, path)`` writes the folder in which the lines run, with a script that runs them all.
+    """
     gateway = tallyglass.open_gateway(uri)
     try:
         made = await plan_restore(gateway, RestoreRequest(backup, uri, before=before))
@@ -23,8 +26,8 @@ async def plan(uri: str, backup: Path, before: Ts) -> Plan:
         await gateway.close()
     for check in made.checks:
         print(f"{check.level} {check.id}: {check.title}")
-    if made.commands:
-        print(script(made))
+    for step in made.commands:
+        print(f"# {step.title} ({step.effect})\n{step.shell}")
     return made
 
 

@@ -1,10 +1,10 @@
-"""gunicorn with ``--preload``: the allocator is made once, before the workers are forked, and no id comes twice.
+"""gunicorn with ``--preload``: client and cache are made and used once, before the workers are forked.
 
-As an application for gunicorn (the cache is filled in the master, on purpose):
+Each worker starts with an empty cache of its own over the same counter; the ids in memory stay with the parent.
 
     TALLYGLASS_URI=mongodb://... gunicorn --preload --workers 4 examples.preloaded_workers:app
 
-As a program of its own it does what gunicorn does: preload, fork four workers, ask each for numbers.
+As a program this file starts gunicorn and sends it some requests:
 
     python -m examples.preloaded_workers mongodb://127.0.0.1:27017/?replicaSet=demo
 """
@@ -18,12 +18,13 @@ from typing import Any
 
 from pymongo import MongoClient
 
+from examples._gunicorn import post, served, summary
 from tallyglass.allocate import Cached, Counter
 
 
 def make_ids(uri: str) -> Cached:
     """What an application has at module level: a client and a cache, filled before the fork."""
-    client: MongoClient[Any] = MongoClient(uri)
+    client: MongoClient[dict[str, Any]] = MongoClient(uri)
     counter = Counter(client.examples.counters, "requests")
     counter.create()
     ids = Cached(counter, step=100)
@@ -31,49 +32,28 @@ def make_ids(uri: str) -> Cached:
     return ids
 
 
-_ids: Cached | None = None
+if __name__ != "__main__":
+    ids = make_ids(os.environ.get("TALLYGLASS_URI", "mongodb://127.0.0.1:27017"))
+    preloaded_in = os.getpid()
 
 
 def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """A WSGI application: one number a request."""
-    global _ids
-    if _ids is None:
-        _ids = make_ids(os.environ["TALLYGLASS_URI"])
+    """A WSGI application: the number of this request, the process, and the process that made the cache."""
     start_response("200 OK", [("Content-Type", "text/plain")])
-    return [b"%d\n" % _ids.next()]
+    return [b"%d %d %d" % (ids.next(), os.getpid(), preloaded_in)]
 
 
-if os.environ.get("TALLYGLASS_URI"):
-    _ids = make_ids(os.environ["TALLYGLASS_URI"])
-
-
-def fork_workers(uri: str, workers: int = 4, requests: int = 250) -> list[list[int]]:
-    """Preload, fork, and let each worker answer some requests; the numbers each gave out, the master's last."""
-    ids = make_ids(uri)
-    pipes = []
-    for _ in range(workers):
-        reader, writer = os.pipe()
-        if os.fork() == 0:
-            os.close(reader)
-            with os.fdopen(writer, "w") as out:
-                out.writelines(f"{ids.next()}\n" for _ in range(requests))
-            os._exit(0)
-        os.close(writer)
-        pipes.append(reader)
-    answers = []
-    for reader in pipes:
-        with os.fdopen(reader) as lines:
-            answers.append([int(line) for line in lines])
-    for _ in range(workers):
-        os.wait()
-    answers.append(ids.take(requests))
-    given = [one for each in answers for one in each]
-    print(
-        f"{len(given)} numbers from {workers} workers and their master, {len(given) - len(set(given))} of them twice."
-    )
-    ids.close()
-    return answers
+def main(uri: str, requests: int = 400) -> list[int]:
+    """Start gunicorn, and send some requests; the numbers that they got."""
+    with served("examples.preloaded_workers:app", uri, "--preload", workers=4) as address:
+        answers = [[int(word) for word in body.split()] for body in post(address, requests)]
+    workers, parents = {answer[1] for answer in answers}, {answer[2] for answer in answers}
+    if workers & parents or len(parents) != 1:
+        raise SystemExit("The cache was not made before the fork.")
+    numbers = [answer[0] for answer in answers]
+    print(summary("numbers", numbers, len(workers)))
+    return numbers
 
 
 if __name__ == "__main__":
-    fork_workers(sys.argv[1] if len(sys.argv) > 1 else "mongodb://127.0.0.1:27017")
+    main(sys.argv[1] if len(sys.argv) > 1 else "mongodb://127.0.0.1:27017")

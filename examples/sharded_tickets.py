@@ -1,7 +1,7 @@
-"""A collection sharded by tenant, with ticket numbers unique over all tenants: reserve in a proxy collection first.
+"""Ticket numbers that are unique across a sharded collection: reserve each in a proxy collection first.
 
-A unique index on ``number`` is not possible there, since it does not begin with the shard key. The proxy keeps one
-small document a number, sharded on its ``_id``. On a replica set the same program runs unsharded.
+A unique index on ``number`` is impossible, since it does not start with the shard key ``tenant``. The proxy collection
+has one small document per number and is sharded on ``_id``. On a replica set the same program runs unsharded.
 
     python -m examples.sharded_tickets mongodb://127.0.0.1:27017/?replicaSet=demo
 """
@@ -17,7 +17,7 @@ from tallyglass.allocate import Cached, CollisionLimit, Pool, PoolLayout, Proxie
 
 
 def main(uri: str, tickets: int = 200) -> list[int]:
-    """Open some tickets for several tenants; their numbers."""
+    """Open tickets for several tenants and return their numbers."""
     client: MongoClient[Any] = MongoClient(uri)
     db = client.examples
     if client.admin.command("hello").get("msg") == "isdbgrid":
@@ -36,7 +36,7 @@ def main(uri: str, tickets: int = 200) -> list[int]:
     try:
         write.insert({"tenant": "tenant 1", "number": opened[0]})
     except CollisionLimit as error:
-        print(f"As it should be: {error.title}")
+        print(f"As expected: {error.title}")
     print(f"{len(opened)} tickets, {len(set(opened))} numbers, from {opened[0]:,}.")
     client.close()
     return opened

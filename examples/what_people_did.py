@@ -1,4 +1,4 @@
-"""What people did to a deployment, as its oplog tells, and the last entries of one collection.
+"""Report what people did to a deployment, from its oplog, and the latest entries.
 
 python -m examples.what_people_did mongodb://127.0.0.1:27017/?replicaSet=demo
 """
@@ -13,7 +13,7 @@ from tallyglass.oplog import IncidentScan, OplogFilter, read_past, scan
 
 
 async def report(uri: str) -> IncidentScan | None:
-    """Read the whole oplog back, and print a line an incident and an entry."""
+    """Read the whole oplog backwards. Print one line for each incident, and the latest entries."""
     gateway = tallyglass.open_gateway(uri)
     found: IncidentScan | None = None
     try:

@@ -1,7 +1,7 @@
-"""Try a wheel and a source distribution as a user gets them: ``python packaging/check_dist.py DIST``.
+"""Check a wheel and a source distribution as a user gets them: ``python packaging/check_dist.py DIST``.
 
-The wheel is installed alone into a new environment, must bring no more than its three dependencies, and must run. The
-source distribution is unpacked into an empty folder, installed there, and must pass its own unit tests.
+The wheel is installed alone into a new environment. It must install only its three dependencies, and must run. The
+source distribution is unpacked into an empty folder and installed there, and must pass its own unit tests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNIT = ["tests/core", "tests/tui", "-m", "not (soak or live or terminal or tools
 
 
 def run(*argv: str | Path, cwd: Path) -> str:
-    """Run a program away from the checkout; its output. Leaves with a sentence where it fails."""
+    """Run a program outside the checkout and return its output. Exits with a message if it fails."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run([str(word) for word in argv], cwd=cwd, env=environ, capture_output=True, text=True)
     if done.returncode:
@@ -30,30 +30,30 @@ def run(*argv: str | Path, cwd: Path) -> str:
 
 
 def environment(folder: Path, *requirements: str | Path, cwd: Path, constraints: Path) -> Path:
-    """A new environment with these installed; its folder of programs."""
+    """Create an environment with these requirements and return its folder of programs."""
     venv.create(folder, with_pip=True)
     run(folder / "bin/python", "-m", "pip", "install", "-q", "-c", constraints, *requirements, cwd=cwd)
     return folder / "bin"
 
 
 def check_wheel(wheel: Path, folder: Path, constraints: Path) -> None:
-    """It installs with its three dependencies alone, and runs."""
+    """Check that the wheel installs with only its three dependencies, and runs."""
     programs = environment(folder / "wheel", wheel, cwd=folder, constraints=constraints)
     listed = run(programs / "python", "-m", "pip", "list", "--format=freeze", cwd=folder)
     more = {line.partition("==")[0].lower() for line in listed.split()} - ALLOWED
     if more:
-        raise SystemExit(f"dist: the plain wheel brings {', '.join(sorted(more))}.")
+        raise SystemExit(f"dist: the wheel without extras installs {', '.join(sorted(more))}.")
     run(programs / "python", "-c", IMPORTS, cwd=folder)
-    said = run(programs / "tallyglass", "oid", OBJECT_ID, cwd=folder)
-    if "2023-12-02" not in said:
-        raise SystemExit(f"dist: tallyglass oid said {said!r}.")
+    output = run(programs / "tallyglass", "oid", OBJECT_ID, cwd=folder)
+    if "2023-12-02" not in output:
+        raise SystemExit(f"dist: tallyglass oid printed {output!r}.")
     version = run(programs / "tallyglass", "--version", cwd=folder).split()[-1]
     if f"-{version}-" not in wheel.name:
-        raise SystemExit(f"dist: {wheel.name} calls itself {version}.")
+        raise SystemExit(f"dist: {wheel.name} reports version {version}.")
 
 
 def check_source(archive: Path, folder: Path) -> None:
-    """It installs from an empty folder and passes its own unit tests."""
+    """Check that the source distribution installs from an empty folder and passes its own unit tests."""
     with tarfile.open(archive) as packed:
         packed.extractall(folder / "source", filter="data")
     (root,) = (folder / "source").iterdir()
@@ -62,7 +62,7 @@ def check_source(archive: Path, folder: Path) -> None:
 
 
 def main(dist: Path) -> None:
-    """Check what is in a folder."""
+    """Check the wheel and the source distribution in a folder."""
     (wheel,), (archive,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     with tempfile.TemporaryDirectory() as name:
         check_wheel(wheel.resolve(), Path(name), Path("constraints.txt").resolve())

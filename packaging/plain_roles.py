@@ -1,4 +1,4 @@
-"""Docstrings for the documentation site: cross-references of reStructuredText as the plain names of Markdown."""
+"""Convert reStructuredText roles in docstrings to Markdown for the documentation site."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _ROLE = re.compile(r":[a-z]+:`(?:~[\w.]*?\.)?([^`]+?)`")
 
 
 def plain(text: str) -> str:
-    """``text`` with :meth:`~a.b.C.d` as `d`, and what is in double backticks as in single ones."""
+    """Return ``text`` with roles such as :meth:`~a.b.C.d` as `d`, and double backticks as single ones."""
     return re.sub(r"``([^`]+)``", r"`\1`", _ROLE.sub(r"`\1`", text))
 
 
 class PlainRoles(Extension):
-    """Rewrites each docstring as it is read."""
+    """A griffe extension that converts each docstring as it is read."""
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
-        """Rewrite one."""
+        """Convert one docstring."""
         if isinstance(obj.docstring, Docstring):
             obj.docstring.value = plain(obj.docstring.value)

@@ -1,1 +1,1 @@
-"""Pictures of every screen, made from the running demo by ``python -m screenshots.make``."""
+"""Screenshots of every screen, made from the running demo by ``python -m screenshots.make``."""

@@ -1,6 +1,7 @@
-"""``python -m screenshots.make [FOLDER]``: every screen at 80x24 and 120x40, and the guided restore as a film.
+"""Make screenshots of every screen at 80x24 and 120x40, and an animation of the guided restore.
 
-The pictures are the real app on the running demo, nothing else: numbers and times differ from run to run.
+Usage: ``python -m screenshots.make [FOLDER]``. They show the real app on the running demo, so numbers and times differ
+between runs.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from textual.pilot import Pilot
 from screenshots.svg import animate, tidy
 from tallyglass.connection.target import Target
 from tallyglass.demo.session import Demo
-from tallyglass.demo.workload import Pace
+from tallyglass.demo.workload import Schedule
 from tallyglass.mongo.client import open_gateway
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
-from tallyglass_tui.shell.session import Session
 
 SIZES = ((80, 24), (120, 40))
-PACE = Pace(first=6, between=18, mend_after=8)
+SCHEDULE = Schedule(first=6, between=18, repair_after=8)
 HISTORY_SECONDS = 75
-"""How long the workload runs first: trends need a minute, and the list of incidents some accidents."""
-_PATIENCE = 60.0
+"""How long the workload runs first. Trends need a minute, and the list of incidents needs some of them."""
+_TIMEOUT_SECONDS = 60.0
 
 
 class Camera:
-    """One running dashboard, and where its pictures go."""
+    """A running dashboard and the folder for its screenshots."""
 
     def __init__(self, app: Dashboard, pilot: Pilot[None], folder: Path, uri: str) -> None:
         self.app = app
@@ -44,30 +45,30 @@ class Camera:
         self.size = f"{app.size.width}x{app.size.height}"
 
     async def press(self, *keys: str, until: str = "") -> None:
-        """Press keys, and wait until the screen says ``until``."""
+        """Press keys, and wait until the screen contains ``until``."""
         await self.pilot.press(*keys)
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
         while until not in self.text():
             if time.monotonic() > deadline:
-                raise SystemExit(f"{until!r} never came to the screen:\n{self.text()}")
+                raise SystemExit(f"{until!r} never appeared on the screen:\n{self.text()}")
             await self.pilot.pause(0.1)
         await self.pilot.pause(0.4)
 
     def text(self) -> str:
-        """What the screen says."""
+        """Return the text of the screen."""
         return "\n".join(self.app.lines)
 
     def svg(self) -> str:
-        """The screen as it is."""
+        """Return the screen as SVG."""
         return tidy(self.app.export_screenshot(title="tallyglass", simplify=True))
 
     def shoot(self, name: str) -> None:
-        """Save the screen under a name."""
+        """Save a screenshot."""
         (self.folder / f"{name}-{self.size}.svg").write_text(self.svg(), encoding="utf-8")
 
 
 async def counters(camera: Camera) -> None:
-    """The table, one counter with its forecast, and the pool."""
+    """Show the table, one counter with its forecast, and a pool."""
     await camera.press("1", until="vouchers")
     await camera.pilot.pause(12)
     camera.shoot("counters")
@@ -80,7 +81,7 @@ async def counters(camera: Camera) -> None:
 
 
 async def object_ids(camera: Camera) -> None:
-    """Ids pasted from the shop, and a moment."""
+    """Paste ids from the shop."""
     with MongoClient[dict[str, object]](camera.uri) as client:
         orders = [str(row["_id"]) for row in client.shop.orders.find({}, {"_id": 1}).sort("_id", -1)]
     await camera.press("2", until="Paste any text")
@@ -90,7 +91,7 @@ async def object_ids(camera: Camera) -> None:
 
 
 async def oplog(camera: Camera) -> None:
-    """The tail, one entry, what people did, and who writes most."""
+    """Show the tail, one entry, the incidents, and the most active namespaces."""
     await camera.press("3", until="following")
     await camera.pilot.pause(4)
     camera.shoot("oplog")
@@ -104,7 +105,7 @@ async def oplog(camera: Camera) -> None:
 
 
 async def restore(camera: Camera) -> None:
-    """The guided restore, from the list of incidents to the commands."""
+    """Show the guided restore, from the list of incidents to the commands."""
     await camera.press("4", until="deleteMany on shop.orders")
     camera.shoot("restore-incidents")
     await _pick_mass_delete(camera)
@@ -116,15 +117,15 @@ async def restore(camera: Camera) -> None:
 
 
 async def help_screen(camera: Camera) -> None:
-    """The keys of the page."""
+    """Show the help of a page."""
     await camera.press("1", until="vouchers")
     await camera.press("question_mark", until="Where to look")
     camera.shoot("help")
     await camera.press("escape")
 
 
-async def film(camera: Camera) -> None:
-    """The guided restore in one moving picture."""
+async def animation(camera: Camera) -> None:
+    """Animate the guided restore."""
     frames: list[tuple[str, float]] = []
 
     async def scene(seconds: float, *keys: str, until: str = "") -> None:
@@ -156,10 +157,10 @@ SCENES: tuple[Callable[[Camera], Awaitable[None]], ...] = (counters, object_ids,
 
 
 async def shoot_all(demo: Demo, folder: Path) -> None:
-    """All scenes at all sizes, then the film."""
+    """Make all screenshots at all sizes, then the animation."""
     for size in SIZES:
         await _with_camera(demo, folder, size, SCENES)
-    await _with_camera(demo, folder, SIZES[0], (film,))
+    await _with_camera(demo, folder, SIZES[0], (animation,))
 
 
 async def _with_camera(
@@ -167,7 +168,7 @@ async def _with_camera(
 ) -> None:
     target = Target.parse(demo.uri)
     feeds = Feeds(lambda: open_gateway(target))
-    app = Dashboard(Session(target, demo.backup, "demo"), feeds, PAGES, environ={"COLORTERM": "truecolor"})
+    app = Dashboard(Context(target, demo.backup, "demo"), feeds, PAGES, environ={"COLORTERM": "truecolor"})
     try:
         async with app.run_test(size=size) as pilot:
             for scene in scenes:
@@ -177,14 +178,14 @@ async def _with_camera(
 
 
 def main() -> None:
-    """Make them all."""
+    """Run the demo and make all screenshots."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     folder.mkdir(parents=True, exist_ok=True)
-    # The emitted commands name a folder in the home directory, which would tell whose pictures these are.
+    # The emitted commands contain a folder in the home directory, which would reveal the user's name.
     os.environ["HOME"] = "/home/dba"
     os.environ["TZ"] = "Europe/Vienna"
     time.tzset()
-    with Demo(pace=PACE, seed=7) as demo:
+    with Demo(schedule=SCHEDULE, seed=7) as demo:
         print(f"letting the workload run for {HISTORY_SECONDS} s ...", file=sys.stderr)
         time.sleep(HISTORY_SECONDS)
         asyncio.run(shoot_all(demo, folder))

@@ -1,4 +1,4 @@
-"""Textual's SVG made self-contained, and several of them joined into one that moves."""
+"""Make Textual's SVG self-contained, and join several of them into an animation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VIEW_BOX = re.compile(r'viewBox="([^"]+)"')
 
 
 def tidy(svg: str) -> str:
-    """Without fonts from elsewhere: the viewer's own monospace font, and nothing is fetched."""
+    """Use the viewer's own monospace font, so that nothing is fetched."""
     svg = _FONT_FACE.sub("", svg)
     svg = svg.replace("font-family: Fira Code, monospace", f"font-family: {_FONTS}")
     svg = _TEXT.sub(_without_blanks, svg)
@@ -27,7 +27,7 @@ def tidy(svg: str) -> str:
 
 
 def _without_blanks(found: re.Match[str]) -> str:
-    """A text without the blanks around it, moved to where its first letter stands: some viewers drop them."""
+    """Strip the blanks around a text and move it accordingly, since some viewers drop leading blanks."""
     styles, x, y, rest, text = found.groups()
     while text.endswith(_SPACE):
         text = text.removesuffix(_SPACE)
@@ -41,9 +41,9 @@ def _without_blanks(found: re.Match[str]) -> str:
 
 
 def animate(frames: Sequence[tuple[str, float]]) -> str:
-    """One SVG that shows each frame for its seconds, over and over, by CSS alone.
+    """Return one SVG that shows each frame for its seconds in a loop, using only CSS.
 
-    Where motion is not wanted (``prefers-reduced-motion``) the last frame stands still.
+    It shows the last frame if the viewer prefers reduced motion (``prefers-reduced-motion``).
     """
     total = sum(seconds for _, seconds in frames)
     rules, groups, at = [], [], 0.0

@@ -1,4 +1,4 @@
-"""A replica set that wants a login, its users, and the mongosh text of a role as the command that it stands for."""
+"""A replica set with access control and its users, and a parser for the mongosh commands that the doctor prints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tallyglass.demo.server import ReplicaSet
 
 ADMIN = "admin"
 PASSWORD = "kAnArY/7:@ü password"
-"""Of every user: searched for in every output, so that it shows if it leaks."""
+"""The password of every user. Tests search all output for it."""
 
 LEAKS = ("kAnArY", quote_plus(PASSWORD))
 
@@ -36,26 +36,26 @@ class GuardedSet:
         self._users = 0
 
     def uri(self, user: str, password: str = PASSWORD) -> str:
-        """The URI of a user, with the password in it; without a user for ``""``."""
+        """Return the URI of ``user`` with its password, or a URI without credentials if ``user`` is empty."""
         who = f"{quote_plus(user)}:{quote_plus(password)}@" if user else ""
         return self.servers.uri.replace("mongodb://", f"mongodb://{who}") + "&authSource=admin"
 
-    def user(self, roles: Sequence[Any] = ()) -> str:
-        """A new user of the admin database with these roles; the name."""
+    def create_user(self, roles: Sequence[Any] = ()) -> str:
+        """Create a user with these roles in the admin database and return its name."""
         self._users += 1
         name = f"user{self._users}"
         self.admin.admin.command("createUser", name, pwd=PASSWORD, roles=list(roles))
         return name
 
-    def forget_role(self, name: str) -> None:
-        """Drop a role of the admin database, if it is there."""
+    def drop_role(self, name: str) -> None:
+        """Drop a role of the admin database if it exists."""
         with contextlib.suppress(OperationFailure):
             self.admin.admin.command("dropRole", name)
 
     def run(self, text: str) -> None:
-        """Run one mongosh command of the forms that the doctor emits."""
+        """Run one mongosh command in the form that the doctor prints."""
         for name in re.findall(r'createRole\(\{role: "(\w+)"', text):
-            self.forget_role(name)
+            self.drop_role(name)
         db, name, arguments = parse_mongosh(text)
         self.admin[db].command(_command(name, arguments))
 
@@ -65,10 +65,10 @@ class GuardedSet:
 
 
 def parse_mongosh(text: str) -> tuple[str, str, list[Any]]:
-    """The database, the method and the arguments of ``db.getSiblingDB("x").method(...)``."""
+    """Return the database, the method and the arguments of ``db.getSiblingDB("x").method(...)``."""
     found = re.fullmatch(r'db\.getSiblingDB\(("(?:[^"\\]|\\.)*")\)\.(\w+)\((.*)\)', text)
     assert found, text
-    # Keys are words without quotes there; outside of texts that is all that differs from JSON.
+    # Unquoted keys are the only difference from JSON outside of strings.
     parts = re.split(r'("(?:[^"\\]|\\.)*")', found[3])
     quoted = "".join(part if part.startswith('"') else re.sub(r"(\w+):", r'"\1":', part) for part in parts)
     return json.loads(found[1]), found[2], json.loads(f"[{quoted}]")
@@ -87,7 +87,7 @@ def _command(name: str, arguments: list[Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def start_guarded(*options: str) -> Iterator[GuardedSet]:
-    """A fresh replica set of one member with access control; ``options`` are mongod's."""
+    """Start a one-member replica set with access control. ``options`` are passed to mongod."""
     with tempfile.TemporaryDirectory() as folder:
         key = Path(folder) / "key"
         key.touch(0o600)

@@ -1,4 +1,4 @@
-"""Where a password could end up, and whether a part of it did: everything that leaves the process or stays behind."""
+"""Search for the password in everything that a process exposes or leaves behind."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from access_control import LEAKS, PASSWORD
 _COPIED = re.compile(rb"\x1b\]52;[^;]*;([A-Za-z0-9+/=]*)")
 
 
-def of_the_process(process: int) -> dict[str, bytes]:
-    """What every user of the machine, or a crash collector, reads about a process that runs, and about its children."""
+def process_data(process: int) -> dict[str, bytes]:
+    """Return what other users and crash collectors can read about a running process and its children."""
     places = {}
     for pid in (process, *_children(process)):
         folder = Path(f"/proc/{pid}")
@@ -22,8 +22,8 @@ def of_the_process(process: int) -> dict[str, bytes]:
     return places
 
 
-def left_behind(terminal: Any, home: Path) -> dict[str, bytes]:
-    """What the terminal received, what of it goes into the clipboard, and every file under the home folder."""
+def recorded_data(terminal: Any, home: Path) -> dict[str, bytes]:
+    """Return the bytes sent to the terminal, the clipboard texts in them, and every file under the home folder."""
     raw = bytes(terminal.raw)
     copied = {
         f"clipboard {number}": base64.b64decode(found[1] + b"==") for number, found in enumerate(_COPIED.finditer(raw))
@@ -33,13 +33,13 @@ def left_behind(terminal: Any, home: Path) -> dict[str, bytes]:
 
 
 def leaks(places: dict[str, bytes]) -> list[str]:
-    """The names of the places that hold a part of the password, in any form that it is likely to take."""
+    """Return the names of the places that hold part of the password, in any likely encoding."""
     forms = tuple(form.encode() for form in (*LEAKS, PASSWORD, LEAKS[0].encode().hex(), *_base64(LEAKS[0])))
     return [place for place, data in places.items() if any(form in data for form in forms)]
 
 
 def _base64(text: str) -> Iterator[str]:
-    """What base64 makes of ``text`` wherever it stands within a longer one, without the digits that others share."""
+    """Yield the base64 digits of ``text`` for each offset in a longer text, without digits shared with neighbours."""
     for before in range(3):
         digits = base64.b64encode(b"\0" * before + text.encode()).decode()
         yield digits[(0, 2, 3)[before] : len(digits) - digits.count("=") - 1]

@@ -1,4 +1,4 @@
-"""Real servers for the live and terminal tests; started once where tests can share them."""
+"""Real servers for the live and terminal tests, shared between tests where possible."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import database_tools
 import parallel
 import run_rules
 from access_control import GuardedSet, start_guarded
-from programs import need
+from programs import require_programs
 from server_version import since
 from shared_servers import shared
 from tallyglass.demo.server import ReplicaSet, Standalone
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hold every test to the rules; a hook of a conftest does not see the fixtures of the session."""
+    """Register the rules of a test run. Hooks in a conftest do not see session fixtures; those of a plugin do."""
     run_rules.begin()
     config.pluginmanager.register(run_rules)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Share out the tests between workers, where there are several."""
+    """Use the project's scheduler when tests run in several workers."""
     return parallel.Scheduler(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what needs the database tools where they are not, unless TALLYGLASS_REQUIRE_TOOLS says they must be."""
+    """Skip tests marked ``tools`` if the database tools are missing, unless TALLYGLASS_REQUIRE_TOOLS is set."""
     if hasattr(config, "workerinput"):
         parallel.slow_first(items)
     if database_tools.search_path() or os.environ.get("TALLYGLASS_REQUIRE_TOOLS"):
@@ -44,31 +44,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before any server of a test is started, look whether what it needs is here."""
+    """Check a test's requirements before any of its servers starts."""
     for mark in item.iter_markers("needs"):
-        need(*mark.args)
+        require_programs(*mark.args)
     for mark in item.iter_markers("since"):
         since(*mark.args)
 
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads the profiles of whoever runs it, or adds to the samples kept for them."""
+    """Keep tests away from the profiles and samples of the user who runs them."""
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path_factory.getbasetemp() / name))
 
 
 @pytest.fixture(scope="session")
 def replica_set() -> Iterator[ReplicaSet]:
-    """A one-member replica set for the whole session: use a database of your own, drop nothing else's."""
-    with shared("replica_set", ReplicaSet(1)) as servers:
+    """A one-member replica set for the whole session. Use your own database and drop no other."""
+    with ReplicaSet(1) as servers, shared("replica_set", servers):
         yield servers
 
 
 @pytest.fixture(scope="session")
 def standalone() -> Iterator[Standalone]:
     """A plain standalone for the whole session."""
-    with shared("standalone", Standalone()) as servers:
+    with Standalone() as servers, shared("standalone", servers):
         yield servers
 
 

@@ -1,4 +1,4 @@
-"""The MongoDB Database Tools and mongosh that the tests run: built by ``make tools``, else what is on PATH."""
+"""Find the MongoDB Database Tools and mongosh: those built by ``make tools``, otherwise those on PATH."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _BUILT = Path(__file__).resolve().parent.parent / ".tools" / "bin"
 
 
 def search_path() -> str:
-    """A PATH of the folders that hold them; empty where one of them is missing."""
+    """Return a PATH with the folders that hold them, or an empty text if one is missing."""
     if all((_BUILT / name).exists() for name in _NAMES):
         found = [str(_BUILT / name) for name in _NAMES]
     else:
         found = [where for name in _NAMES if (where := shutil.which(name))]
-    node = shutil.which("node")  # mongosh from a package needs none
+    node = shutil.which("node")  # a packaged mongosh does not need it
     folders = dict.fromkeys(str(Path(where).parent) for where in (*found, *([node] if node else [])))
     return ":".join(folders) if len(found) == len(_NAMES) else ""

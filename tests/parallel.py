@@ -1,4 +1,4 @@
-"""How the tests are shared out between the workers of ``make test``: which stay together, and which begin."""
+"""How ``make test`` distributes tests over its workers: which tests stay together and which start first."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 _FIRST = ("tests/live/restore/", "tests/live/", "tests/hostile/", "tests/terminal/", "tests/tui/", "tests/core/")
-"""Slow tests begin, so that no worker is left with one at the end."""
+"""Slow tests start first, so that no worker is left with a slow one at the end."""
 
 
 def work_unit(nodeid: str) -> str:
-    """The name of what one worker runs by itself: what shares an expensive fixture stays together."""
+    """Return the unit of work of a test. Tests that share an expensive fixture form one unit and run on one worker."""
     file = nodeid.split("::", 1)[0]
     if file.startswith("tests/hostile/"):
         return "tests/hostile"
-    # Each of these is long, and all that they share is two empty servers.
+    # Each of these tests is long, and they share only two empty servers.
     return nodeid if file.startswith("tests/live/restore/") else file
 
 
@@ -33,7 +33,7 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def slow_first(items: MutableSequence[pytest.Item]) -> None:
-    """Sort the tests by where they are; the order within a file stays."""
+    """Sort tests by folder, slow folders first, keeping the order within a file."""
 
     def rank(item: pytest.Item) -> int:
         return next((n for n, prefix in enumerate(_FIRST) if item.nodeid.startswith(prefix)), len(_FIRST))

@@ -1,6 +1,6 @@
-"""The processes that descend from this one: found through /proc, whatever became of their parents, and ended.
+"""Find and kill the descendants of this process through /proc, including those whose parents have exited.
 
-Elsewhere than on Linux nothing is found.
+Finds nothing on systems without /proc.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from pathlib import Path
 _PR_SET_CHILD_SUBREAPER = 36
 _PROC = Path("/proc")
 _GUARD = "tallyglass-guard"
-"""How `tallyglass.demo.server` names the process that removes a server's folder once its starter has gone."""
+"""How `tallyglass.demo.server` names the process that removes a server's folder after its starter exits."""
 
 
 Key = tuple[int, int]
-"""The pid and the start of a process: no later process has the same."""
+"""PID and start time, which together are unique."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process. ``started`` is in clock ticks since boot."""
+    """A process. ``started`` is in clock ticks since boot."""
 
     pid: int
     started: int
     parent: int
     group: int
     state: str
-    """One letter as in ``ps``: ``T`` is stopped, ``Z`` has ended and waits for its parent."""
+    """The state letter of ``ps``: ``T`` is stopped, ``Z`` is a zombie."""
 
     @property
     def key(self) -> Key:
@@ -42,7 +42,7 @@ class Process:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """Its command line; empty once it has ended."""
+        """Return the command line, or an empty tuple if the process has exited."""
         try:
             return tuple((_PROC / str(self.pid) / "cmdline").read_text(errors="replace").split("\0")[:-1])
         except OSError:
@@ -50,7 +50,7 @@ class Process:
 
     @property
     def is_guard(self) -> bool:
-        """Whether it ends by itself, and must outlive the process that it guards."""
+        """Whether this is a guard, which exits by itself and must outlive the process that it guards."""
         return _GUARD in self.argv
 
     def __str__(self) -> str:
@@ -58,13 +58,13 @@ class Process:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of each descendant whose own parent ends, so that none is lost from sight."""
+    """Make this process the parent of descendants whose own parent exits (child subreaper)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants(*roots: int) -> dict[Key, Process]:
-    """Every living process below those with the pids ``roots``, or below this one; by pid and start."""
+    """Return all living descendants of the processes ``roots``, or of this process, by key."""
     children: dict[int, list[Process]] = {}
     for process in _all_processes():
         children.setdefault(process.parent, []).append(process)
@@ -79,7 +79,7 @@ def descendants(*roots: int) -> dict[Key, Process]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process was stopped (SIGSTOP) and not continued."""
+    """Whether a process is stopped (SIGSTOP)."""
     try:
         return _parse((_PROC / str(pid) / "stat").read_text(errors="replace")).state == "T"
     except OSError:
@@ -87,7 +87,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def kill(processes: Iterable[Process], seconds: float = 10.0) -> None:
-    """SIGKILL the processes, stopped ones too, with the groups that they lead, and wait until they have gone."""
+    """Send SIGKILL to the processes and to the groups that they lead, and wait up to ``seconds`` until they exit."""
     processes = list(processes)
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -110,7 +110,7 @@ def _all_processes() -> list[Process]:
 
 
 def _parse(stat: str) -> Process:
-    # The name stands in parentheses and may hold anything: the fields begin after the last one.
+    # The name in parentheses may contain anything: the fields start after the last parenthesis.
     pid = int(stat.split(" ", 1)[0])
     fields = stat.rpartition(")")[2].split()
     return Process(pid, int(fields[19]), int(fields[1]), int(fields[2]), fields[0])

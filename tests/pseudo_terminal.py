@@ -1,4 +1,4 @@
-"""A process in a real pseudo-terminal, seen through a terminal emulator, as a person would see it."""
+"""Run a process in a real pseudo-terminal and read its screen through a terminal emulator."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from typing import Any, Self
 import pyte
 from wcwidth import wcwidth
 
-PATIENCE = 60.0
-"""Seconds that a test waits for what must come; none of them needs them."""
+TIMEOUT_SECONDS = 60.0
+"""Default limit for each wait."""
 
 _SETSID = shutil.which("setsid") or "setsid"
 
 
 def dashboard(*args: str, setup: str = "") -> list[str]:
-    """The command that runs ``tallyglass`` with these arguments, after some lines of Python where given."""
+    """Return the command that runs ``tallyglass`` with ``args``. ``setup`` is Python code to run before it."""
     if not setup:
         return [sys.executable, "-m", "tallyglass_tui", *args]
     return [sys.executable, "-c", f"{setup}\nfrom tallyglass_tui.cli.main import main\nmain()", *args]
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """The variables of a person in a true-colour terminal with a home of their own, and ``more``."""
+    """Return the environment of a user with a true-colour terminal and ``home`` as home folder, plus ``more``."""
     plain = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
     return {"PATH": os.environ["PATH"], "HOME": str(home)} | plain | more
 
 
 class Emulator(pyte.Screen):
-    """pyte's screen, without the rest of a text being lost after a mark that it does not know how to combine."""
+    """pyte's screen, which drops the rest of a text after an unknown combining mark, with such marks removed."""
 
     def draw(self, data: str) -> None:
         """Draw text."""
@@ -52,9 +52,9 @@ class Emulator(pyte.Screen):
 
 
 class Terminal:
-    """A process on a pseudo-terminal of its own. ``raw`` is every byte that it sent.
+    """A process on its own pseudo-terminal. ``raw`` holds every byte that it sent.
 
-    With ``frames`` it is a terminal that knows whole frames (mode 2026): then nothing is judged within one.
+    With ``frames`` the terminal supports synchronized output (mode 2026), and waits only look at complete frames.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Terminal:
         self._set_size(*size)
         self.before = termios.tcgetattr(slave)
 
-        # setsid becomes the program. Between a fork and its exec no Python of ours may run: a ^C that is typed by then
+        # setsid replaces itself with the program. No Python may run between fork and exec: a ^C typed at that moment
         # would interrupt a copy of the test run.
         session = [_SETSID, "--ctty"] if controlling else [_SETSID]
         self.process = subprocess.Popen([*session, *argv], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=cwd)
@@ -88,11 +88,11 @@ class Terminal:
         self.close()
 
     def press(self, keys: str | bytes) -> None:
-        """Type."""
+        """Send keys."""
         os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Another size, as a window manager would."""
+        """Change the size of the window."""
         with self._changed:
             self.screen.resize(rows, columns)
         self._set_size(columns, rows)
@@ -100,13 +100,13 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """What the screen shows."""
+        """The text of the screen by row, without trailing spaces."""
         with self._changed:
             return [line.rstrip() for line in self.screen.display]
 
     @property
     def cells(self) -> list[list[str]]:
-        """The rows of the screen by cell; the cell after a wide character is empty."""
+        """The characters of the screen by row and cell. The cell after a wide character is empty."""
         with self._changed:
             return [
                 [row[x].data for x in range(self.screen.columns)]
@@ -115,25 +115,25 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What the screen shows, as one text."""
+        """The text of the screen."""
         return "\n".join(self.lines)
 
-    def wait(self, seen: str | Callable[[str], Any], seconds: float = PATIENCE) -> str:
-        """Wait until the screen shows a text, or until a condition on it holds; the screen then."""
+    def wait(self, seen: str | Callable[[str], Any], seconds: float = TIMEOUT_SECONDS) -> str:
+        """Wait until the screen contains a text or satisfies a condition, and return its text."""
         holds = (lambda text: seen in text) if isinstance(seen, str) else seen
         deadline = time.monotonic() + seconds
         while True:
             changes = self._changes
             text = self.text
-            if self._is_whole and holds(text):
+            if self._is_frame_complete and holds(text):
                 return text
             left = deadline - time.monotonic()
             if left <= 0 or self.process.poll() is not None:
                 raise AssertionError(f"never on the screen: {seen}\n{text}\nended: {self.process.poll()}")
             self._await_change(changes, min(left, 0.5))
 
-    def wait_raw(self, holds: Callable[[bytes], Any], since: int = 0, seconds: float = PATIENCE) -> bytes:
-        """Wait until a condition holds on the bytes sent after the first ``since`` of them; those bytes."""
+    def wait_raw(self, holds: Callable[[bytes], Any], since: int = 0, seconds: float = TIMEOUT_SECONDS) -> bytes:
+        """Wait until the bytes after the first ``since`` satisfy a condition, and return them."""
         deadline = time.monotonic() + seconds
         while True:
             with self._changed:
@@ -145,11 +145,11 @@ class Terminal:
             self._await_change(changes, 0.5)
 
     def stall(self) -> None:
-        """Take no more output, as a terminal does after ^S or on a dead link."""
+        """Stop reading output, as a terminal does after ^S or on a dead connection."""
         self._reading.clear()
 
     def resume(self) -> None:
-        """Take output again."""
+        """Read output again."""
         self._reading.set()
 
     def hang_up(self) -> None:
@@ -159,12 +159,12 @@ class Terminal:
         master, self.master = self.master, -1
         os.close(master)
 
-    def ended(self, seconds: float = PATIENCE) -> int:
-        """Wait for the end of the process; its status."""
+    def wait_for_exit(self, seconds: float = TIMEOUT_SECONDS) -> int:
+        """Wait until the process exits and return its status."""
         return self.process.wait(seconds)
 
-    def restored(self, seconds: float = PATIENCE) -> bool:
-        """Whether the terminal becomes as it was: settings, main screen, cursor, line wrap, no mouse, no paste mode."""
+    def wait_restored(self, seconds: float = TIMEOUT_SECONDS) -> bool:
+        """Wait for the original settings, main screen, cursor and line wrap, with the mouse and paste modes off."""
         deadline = time.monotonic() + seconds
         changes = self._changes
         while not self._is_restored():
@@ -175,7 +175,7 @@ class Terminal:
         return True
 
     def _await_change(self, known: int, seconds: float) -> None:
-        """Wait for more output than there was at the last look: what came while it was judged counts, too."""
+        """Wait up to ``seconds`` for output, unless some has arrived since ``_changes`` was ``known``."""
         with self._changed:
             if self._changes == known:
                 self._changed.wait(seconds)
@@ -188,10 +188,10 @@ class Terminal:
         return now[:4] == self.before[:4] and all(state in (None, wanted[mode]) for mode, state in modes.items())
 
     def close(self) -> None:
-        """End the process, if need be, and the terminal."""
+        """Terminate the process and close the terminal."""
         self._reading.set()
         if self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):  # before it leads a group of its own
+            with contextlib.suppress(ProcessLookupError):  # it does not lead a group yet
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.kill()
             self.process.wait()
@@ -202,7 +202,7 @@ class Terminal:
             os.close(master)
 
     @property
-    def _is_whole(self) -> bool:
+    def _is_frame_complete(self) -> bool:
         with self._changed:
             return not self._frames or self.raw.rfind(b"\x1b[?2026h") <= self.raw.rfind(b"\x1b[?2026l")
 

@@ -1,5 +1,5 @@
-"""A pytest plugin: no test forks the process that runs it, no process outlives the test or the fixture that started it,
-and the death of a shared server ends the run with one sentence."""
+"""A pytest plugin that holds tests to rules: no test forks its process, no process outlives the test or fixture that
+started it, and the death of a shared server ends the run with one message."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import processes
 from shared_servers import dead_server
 
 _SECONDS_TO_END = 2.0
-"""How long a process that was told to end may take before it counts as left running."""
+"""How long processes may take to exit after a test before they count as left running."""
 
 _shared: set[processes.Key] = set()
-"""Processes that belong to fixtures which more than one test shares."""
+"""Processes started by fixtures that several tests share."""
 
 
 def begin() -> None:
-    """Prepare this process. Ctrl-C and a hang-up mean the same in every run, and SIGTERM what Ctrl-C means.
+    """Prepare this process. Restore the handlers of SIGINT and SIGHUP, and handle SIGTERM like SIGINT.
 
-    The children of a background job, or of nohup, inherit that these are ignored; what is handled is not inherited.
+    The children of a background job or of nohup inherit ignored signals. They do not inherit handlers.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,14 +37,14 @@ def begin() -> None:
 
 
 def _refuse_fork(event: str, _: tuple[object, ...]) -> None:
-    """A fork is a copy of the test run: a signal or an error in it runs the teardown and stops the shared servers."""
+    """Refuse a fork: a signal or an error in a copy of the test run would run the teardown and stop shared servers."""
     if event in ("os.fork", "os.forkpty"):
-        raise RuntimeError("A test must not fork the process of the tests: start a program with subprocess instead.")
+        raise RuntimeError("A test must not fork the test process: start a program with subprocess instead.")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None]:
-    """Note which processes a fixture starts for more than one test."""
+    """Record the processes that a shared fixture starts."""
     if fixturedef.scope == "function":
         return (yield)
     before = processes.descendants().keys()
@@ -56,7 +56,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Fail the test that leaves a process running, and end the run where a shared server has died."""
+    """Fail a test that leaves a process running, and end the run if a shared server has died."""
     try:
         yield
     finally:
@@ -69,7 +69,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """Whatever ended the run, Ctrl-C too: nothing that it started goes on."""
+    """Kill everything that the run started, however it ended."""
     try:
         yield
     finally:
@@ -79,7 +79,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 
 def _kill_all_but(kept: set[processes.Key]) -> list[str]:
-    """Kill every process below this one that is not to be kept; what they were."""
+    """Kill every descendant that is not in ``kept`` and return their descriptions."""
     deadline = time.monotonic() + _SECONDS_TO_END
     while (left := _not_kept(kept)) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -91,7 +91,7 @@ def _kill_all_but(kept: set[processes.Key]) -> list[str]:
 def _not_kept(kept: set[processes.Key]) -> list[processes.Process]:
     running = processes.descendants()
     guards = {process.pid: process for process in running.values() if process.is_guard}
-    # A test may restart a member of servers that it shares: a new process in a folder that is kept.
+    # A test may restart a member of a shared set: its new process uses a folder of a kept guard.
     folders = tuple(f"--dbpath={guard.argv[-1]}/" for guard in guards.values() if guard.key in kept)
     roots = [process.pid for process in running.values() if process.key in kept]
     below = processes.descendants(*roots, *guards) if roots or guards else {}

@@ -1,4 +1,4 @@
-"""The version of the mongod that the tests start: what a server of an older one lacks is skipped on it."""
+"""The version of the mongod under test, and a way to skip tests that need a newer one."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tallyglass.demo.find_mongod import find_mongod
 
 @cache
 def server_version() -> str:
-    """Such as ``6.0.5``."""
-    said = subprocess.run([str(find_mongod(None)), "--version"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"db version v([0-9.]+)", said)
-    assert found, said
+    """Return the full version, such as ``6.0.5``."""
+    output = subprocess.run([str(find_mongod(None)), "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"db version v([0-9.]+)", output)
+    assert found, output
     return found[1]
 
 
 def major() -> tuple[int, int]:
-    """Its first two numbers."""
+    """Return the major and minor version."""
     first, second = server_version().split(".")[:2]
     return int(first), int(second)
 
 
 def since(*version: int) -> None:
-    """End the test here where the server is older."""
+    """Skip the test on a server older than ``version``."""
     if major() < version:
-        pytest.skip(f"MongoDB {server_version()} has not what came with {'.'.join(map(str, version))}")
+        pytest.skip(f"MongoDB {server_version()} is older than {'.'.join(map(str, version))}")

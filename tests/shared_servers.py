@@ -1,4 +1,4 @@
-"""The servers that many tests share. Once one of them has died, every later failure is only an echo of that."""
+"""The servers that many tests share. If one of them dies, all later failures are consequences of that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from processes import is_stopped
-from tallyglass.demo.server import Member, Servers
+from tallyglass.demo.server import MongodProcess, Servers
 
 S = TypeVar("S", bound=Servers)
 
@@ -16,17 +16,16 @@ _shared: dict[str, Servers] = {}
 
 @contextmanager
 def shared(name: str, servers: S) -> Iterator[S]:
-    """Run servers for more than one module; ``name`` is what the sentence about their death calls them."""
-    with servers:
-        _shared[name] = servers
-        try:
-            yield servers
-        finally:
-            del _shared[name]
+    """Watch servers that several modules share. ``name`` identifies them in the message about a dead server."""
+    _shared[name] = servers
+    try:
+        yield servers
+    finally:
+        del _shared[name]
 
 
 def dead_server() -> str | None:
-    """A sentence about the first shared server that no longer runs, or None."""
+    """Return a sentence about the first shared server that is not running, or None."""
     for name, servers in _shared.items():
         for member in servers.members:
             if ending := _ending(member):
@@ -34,7 +33,7 @@ def dead_server() -> str | None:
     return None
 
 
-def _ending(member: Member) -> str | None:
+def _ending(member: MongodProcess) -> str | None:
     if member.process is None:
         return "was stopped by a test and not started again"
     if (status := member.process.poll()) is not None:

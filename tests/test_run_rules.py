@@ -1,4 +1,4 @@
-"""The rules of a test run (:mod:`run_rules`), in runs of their own: no fork, nothing left running, one sentence."""
+"""The rules of a test run (:mod:`run_rules`), tested in pytest subprocesses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 SECONDS = 300.0
-"""How long a run may take on a busy machine; alone it takes two."""
+"""A limit for one run on a busy machine; an idle one needs two seconds."""
 
 CONFTEST = """
 import pytest, run_rules
@@ -28,7 +28,7 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session")
 def server():
-    with shared("server", Standalone()) as servers:
+    with Standalone() as servers, shared("server", servers):
         yield servers
 """
 LEAVES_A_STOPPED_PROCESS = '''
@@ -39,7 +39,7 @@ child = subprocess.Popen(["sleep", "300"], start_new_session=True, stdout=subpro
 print(child.pid)
 """
 def test_leaves_one():
-    # Its parent ends at once, and it leads a session of its own: nobody would wait for it.
+    # Its parent exits at once and it leads its own session: nothing waits for it.
     pid = int(subprocess.run([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, check=True).stdout)
     os.kill(pid, signal.SIGSTOP)
     with open("pids", "w") as file:
@@ -63,7 +63,7 @@ def test_waits(server):
 
 @pytest.fixture
 def start(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Start pytest on one file of tests, in a process group of its own."""
+    """Start pytest on one file of tests in its own process group."""
 
     def start(code: str, *options: str) -> subprocess.Popen[str]:
         (tmp_path / "conftest.py").write_text(CONFTEST)
@@ -80,7 +80,7 @@ def start(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process is no more, or only waits to be buried."""
+    """Whether a process has exited, even if it has not been reaped."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -88,12 +88,12 @@ def has_ended(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("fork", [os.fork, pty.fork])
-def test_the_process_of_the_tests_cannot_be_forked(fork: Callable[[], object]) -> None:
+def test_refuses_to_fork_the_test_process(fork: Callable[[], object]) -> None:
     with pytest.raises(RuntimeError, match="must not fork"):
         fork()
 
 
-def test_a_stopped_process_that_a_test_leaves_fails_it_and_is_killed(
+def test_kills_and_reports_a_stopped_process_that_a_test_leaves(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     output, _ = start(LEAVES_A_STOPPED_PROCESS).communicate(timeout=SECONDS)
@@ -104,7 +104,7 @@ def test_a_stopped_process_that_a_test_leaves_fails_it_and_is_killed(
 
 
 @pytest.mark.live
-def test_a_shared_server_that_dies_is_named_once_and_ends_the_run(start: Callable[..., subprocess.Popen[str]]) -> None:
+def test_dead_shared_server_is_reported_once_and_ends_the_run(start: Callable[..., subprocess.Popen[str]]) -> None:
     output, _ = start(KILLS_THE_SERVER, "-n1").communicate(timeout=SECONDS)
     assert output.count("The server that the fixture 'server' shares") == 1
     assert "ended with status -9. It still ran before test_it.py::test_kills" in output
@@ -114,7 +114,7 @@ def test_a_shared_server_that_dies_is_named_once_and_ends_the_run(start: Callabl
 
 @pytest.mark.live
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_ends_all_that_it_started(
+def test_interrupted_run_kills_everything_that_it_started(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path, number: signal.Signals
 ) -> None:
     run = start(WAITS, "-n1")
@@ -124,7 +124,7 @@ def test_an_interrupted_run_ends_all_that_it_started(
         time.sleep(0.05)
     pids = [int(word) for word in written.read_text().split()]
     assert len(pids) == 2
-    # Ctrl-C reaches the whole group; a program that is told to end is told alone.
+    # Ctrl-C reaches the whole group; SIGTERM goes to one process.
     (os.killpg if number == signal.SIGINT else os.kill)(run.pid, number)
     output, _ = run.communicate(timeout=SECONDS)
     assert all(map(has_ended, pids)), output

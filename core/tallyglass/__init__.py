@@ -1,6 +1,6 @@
-"""Tallyglass, the library: look at MongoDB's counters, ObjectIds and oplog, plan a restore, and allocate ids.
+"""The Tallyglass library: read MongoDB's counters, ObjectIds and oplog, plan restores, and allocate ids.
 
-`tallyglass.allocate` hands out ids; everything else only reads, through the gateway that `open_gateway` gives.
+`tallyglass.allocate` hands out ids. Everything else only reads, through the gateway that `open_gateway` returns.
 """
 
 from __future__ import annotations

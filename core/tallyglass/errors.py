@@ -1,7 +1,7 @@
 """One family of errors. Each carries a title (one sentence) and advice (what to do next).
 
-The text of both is safe to show: whoever raises an error passes server text through
-:func:`tallyglass.text.clean` first and never puts a password into it.
+Both are safe to show: code that raises an error passes server text through :func:`tallyglass.text.clean` first
+and never includes a password.
 """
 
 from __future__ import annotations
@@ -23,15 +23,22 @@ class TallyglassError(Exception):
 
 
 class InputError(TallyglassError):
-    """A value typed or configured by the user cannot be read."""
+    """A value typed or configured by the user is invalid.
+
+    ``position`` is the index of the first wrong character, or None if unknown.
+    """
+
+    def __init__(self, title: str, advice: str = "", *, position: int | None = None) -> None:
+        super().__init__(title, advice)
+        self.position = position
 
 
 class ConnectError(TallyglassError):
-    """The server cannot be reached, or does not let this user in."""
+    """The server cannot be reached, or rejects the login."""
 
 
 class PrivilegeError(TallyglassError):
-    """This user may not do that. ``privilege`` names what is missing."""
+    """The user lacks a privilege; ``privilege`` names it."""
 
     def __init__(self, title: str, advice: str = "", *, privilege: str = "") -> None:
         super().__init__(title, advice)
@@ -43,9 +50,9 @@ class DeploymentError(TallyglassError):
 
 
 class ReadError(TallyglassError):
-    """A read failed in a way that may pass: a lost server, a timeout, a failover.
+    """A read failed for a reason that may be temporary: a lost server, a timeout, a failover.
 
-    ``code`` is the server's error code, or None where the link itself failed.
+    ``code`` is the server's error code, or None if the connection failed.
     """
 
     def __init__(self, title: str, advice: str = "", *, code: int | None = None) -> None:

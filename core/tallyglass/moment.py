@@ -1,23 +1,65 @@
-"""Moments: oplog timestamps, dates, and the forms in which people write them.
+"""Times: oplog timestamps, dates, and the forms in which people write them.
 
-``1795197974:14`` is an oplog timestamp, ``2026-11-20T18:06:14Z`` a date, ``now-5m`` a relative one.
-All datetimes of this package are aware and in UTC.
+A typed time is read here and nowhere else: oplog timestamps as every tool prints them, RFC 3339 dates, times of day,
+spans back from now, and the dates in log lines of mongod. A text with more than one meaning is refused with the texts
+that have one. All datetimes of this package are aware and in UTC.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
 from tallyglass.errors import InputError
+from tallyglass.text import clean
 
-_TIMESTAMP = re.compile(r"(\d{1,10}):(\d{1,10})\Z")
-_RELATIVE = re.compile(r"(?:now)?\s*-\s*(\d{1,9}(?:\.\d{1,6})?)\s*(ms|s|m|h|d|w)\Z")
-_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+FORMS = "02:15Z, yesterday 14:30Z, 2026-11-20T18:06:14Z, 2 hours ago, now-1d12h or 1795197974:14"
+"""Examples of what :func:`parse_time` reads, for help texts."""
+
 _UINT32 = 0xFFFF_FFFF
+_TIMESTAMP = re.compile(r"(\d{1,10}):(\d{1,10})\Z")
 
-FORMS = "1795197974:14, 2026-11-20T18:06:14Z, 2026-11-20 18:06 (UTC), 1795197974, now-5m or now"
+# Below nine digits the seconds would be in 1973 or before, and the text could be a time of day.
+_TYPED_TIMESTAMP = (
+    re.compile(r"(\d{9,10}):(\d{1,10})\Z"),
+    re.compile(r"timestamp\(\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)\Z", re.IGNORECASE),
+    re.compile(r"(?:timestamp\(\s*)?\{\s*[\"']?t[\"']?\s*:\s*(\d{1,10})\s*,\s*[\"']?i[\"']?\s*:\s*(\d{1,10})\s*\}\s*\)?\Z",
+               re.IGNORECASE),
+    re.compile(r"\{\s*[\"']?\$timestamp[\"']?\s*:\s*\{\s*[\"']?t[\"']?\s*:\s*(\d{1,10})\s*,\s*[\"']?i[\"']?\s*:\s*(\d{1,10})\s*\}\s*\}\Z"),
+)  # fmt: skip
+_LOGGED_DATE = re.compile(r"[\"']?\$date[\"']?\s*:\s*[\"']([^\"']{10,40})[\"']")
+_CONSTRUCTED_DATE = re.compile(r"(?:new\s+)?(?:ISODate|Date)\(\s*[\"']([^\"']{10,40})[\"']\s*\)\Z")
+_OLD_LOG_LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d{4})\s+[A-Z]\d?\s")
+
+_ZONE = r"(?:\s*(?P<zone>z|utc|gmt|local|[+-]\d\d:?\d\d|[+-]\d\d))?"
+_DATE = re.compile(
+    r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})"
+    r"(?:(?:t|\s+)(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?)?"
+    + _ZONE + r"\Z",
+    re.IGNORECASE,
+)  # fmt: skip
+_TIME_OF_DAY = re.compile(
+    r"(?:(?P<when>today|yesterday)\s+(?:at\s+)?)?"
+    r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?" + _ZONE + r"\Z",
+    re.IGNORECASE,
+)  # fmt: skip
+_EPOCH = re.compile(r"\d{9,10}\Z")
+_EPOCH_MILLISECONDS = re.compile(r"\d{12,13}\Z")
+
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)\s*(?:,|and)?\s*")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_UNIT_NAMES = {
+    "ms": ("millisecond", "milliseconds"),
+    "s": ("sec", "secs", "second", "seconds"),
+    "m": ("min", "mins", "minute", "minutes"),
+    "h": ("hr", "hrs", "hour", "hours"),
+    "d": ("day", "days"),
+    "w": ("week", "weeks"),
+}
+_UNIT_SECONDS = _UNITS | {name: _UNITS[unit] for unit, names in _UNIT_NAMES.items() for name in names}
+_RANGES = {"month": (1, 12), "hour": (0, 23), "minute": (0, 59), "second": (0, 59)}
 
 
 class Ts(NamedTuple):
@@ -36,7 +78,7 @@ class Ts(NamedTuple):
 
     @property
     def next(self) -> Ts:
-        """The timestamp right after this one: an exclusive bound that takes it in."""
+        """The next timestamp: the exclusive bound that includes this one."""
         return Ts(self.t, self.i + 1)
 
 
@@ -49,51 +91,219 @@ def from_seconds(seconds: float) -> datetime:
 
 
 def parse_ts(text: str) -> Ts:
-    """Read ``"t:i"``. Raises InputError for any other form, and for numbers over 32 bits."""
+    """Read ``"t:i"`` as programs write it. Raises InputError for any other form, and for numbers over 32 bits."""
     found = _TIMESTAMP.match(text.strip())
     if found:
-        t, i = int(found[1]), int(found[2])
-        if t <= _UINT32 and i <= _UINT32:
-            return Ts(t, i)
-    raise InputError(f"{text[:60]!r} is not an oplog timestamp.", "Write seconds and ordinal, such as 1795197974:14.")
+        ts = Ts(int(found[1]), int(found[2]))
+        if max(ts) <= _UINT32:
+            return ts
+    raise InputError(
+        f"'{clean(text, 60)}' is not an oplog timestamp.", "Write seconds and ordinal, such as 1795197974:14."
+    )
 
 
-def parse_time(text: str, now: datetime | None = None) -> datetime:
-    """Read a moment in any form of :data:`FORMS`, as a UTC datetime.
-
-    A date without a zone is taken as UTC. ``now`` is the moment that relative forms count from.
-    Raises InputError.
-    """
-    word = text.strip()
-    lowered = word.lower()
-    now = now or datetime.now(UTC)
-    if lowered == "now":
-        return now
+def parse_iso(text: str) -> datetime:
+    """Read a date as :func:`iso` writes it. Raises InputError for a text without a zone, and for any other form."""
     try:
-        relative = _RELATIVE.match(lowered)
-        if relative:
-            return now - timedelta(seconds=float(relative[1]) * _UNIT_SECONDS[relative[2]])
-        if _TIMESTAMP.match(word):
-            return parse_ts(word).time
-        if re.fullmatch(r"\d{9,10}", word):
-            return from_seconds(int(word))
-        if re.match(r"\d{4}-\d\d", word):
-            parsed = datetime.fromisoformat(word)
-            return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        pass
-    raise InputError(f"{text[:60]!r} is not a moment that can be read.", f"Write it as {FORMS}.")
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise InputError(f"'{clean(text, 60)}' is not a date.", "Write it as 2026-11-20T18:06:14Z.")
+    return found.astimezone(UTC)
 
 
-def parse_since(text: str, now: datetime | None = None) -> Ts:
-    """Read a moment as the first timestamp of it: exact for ``t:i``, ordinal 0 for every other form."""
-    word = text.strip()
-    if _TIMESTAMP.match(word):
-        return parse_ts(word)
-    seconds = int(parse_time(word, now).timestamp())
+def parse_time(text: str, now: datetime | None = None, zone: tzinfo | None = None) -> datetime:
+    """Read a typed time, to the second or finer, as a UTC datetime.
+
+    ``now`` is what relative forms count from; ``zone`` is the local time zone, by default that of this machine. A date
+    without a zone is UTC. A time of day without a zone is refused where UTC and local time differ.
+    Raises InputError with the position of the error.
+    """
+    return _Reader(text, now, zone).read()[0]
+
+
+def parse_since(text: str, now: datetime | None = None, zone: tzinfo | None = None) -> Ts:
+    """Read a typed time as the first timestamp of it: exact for an oplog timestamp, else ordinal 0 of the second.
+
+    Raises InputError as :func:`parse_time`, and for a time before 1970 or after 2106.
+    """
+    found, ts = _Reader(text, now, zone).read()
+    seconds = int(found.timestamp() // 1)
     if not 0 <= seconds <= _UINT32:
-        raise InputError(f"{text[:60]!r} lies outside what an oplog can hold.", "Use a time from 1970 to 2106.")
-    return Ts(seconds, 0)
+        raise InputError(f"'{clean(text, 60)}' is outside the range of an oplog timestamp.", "Use 1970 to 2106.")
+    return ts or Ts(seconds, 0)
+
+
+def is_exact(text: str) -> bool:
+    """Whether a typed time says the same to everybody at any moment: an oplog timestamp, or a date with its zone."""
+    text = text.strip()
+    date = _DATE.match(text)
+    return any(form.match(text) for form in _TYPED_TIMESTAMP) or bool(
+        date and date["hour"] and (date["zone"] or "local").lower() != "local"
+    )
+
+
+def check_within(ts: Ts, first: Ts, last: Ts) -> None:
+    """Raise InputError if ``ts`` is outside the window of an oplog that holds ``first`` to ``last``."""
+    if ts < first:
+        where, end = "before the oplog begins", first
+    elif ts.t > last.t:
+        where, end = "after the last entry of the oplog", last
+    else:
+        return
+    raise InputError(
+        f"{iso(ts.time)} is {where} ({iso(end.time)}).", f"The oplog holds {iso(first.time)} to {iso(last.time)}."
+    )
+
+
+class _Reader:
+    """Reads one typed time."""
+
+    def __init__(self, text: str, now: datetime | None, zone: tzinfo | None) -> None:
+        self._typed = text
+        self._text = text.strip()
+        self._offset = len(text) - len(text.lstrip())
+        self._now = (now or datetime.now(UTC)).astimezone(UTC)
+        self._zone = zone
+
+    def read(self) -> tuple[datetime, Ts | None]:
+        """The time, and the timestamp where one was typed."""
+        for form in _TYPED_TIMESTAMP:
+            if found := form.match(self._text):
+                ts = Ts(int(found[1]), int(found[2]))
+                if max(ts) > _UINT32:
+                    raise self._refusal("is not an oplog timestamp: its numbers have more than 32 bits", "", 0)
+                return ts.time, ts
+        readers: tuple[Callable[[], datetime | None], ...] = (
+            self._relative, self._epoch, self._logged, self._date, self._time_of_day,
+        )  # fmt: skip
+        try:
+            for read in readers:
+                when = read()
+                if when is not None:
+                    return when, None
+        except (OverflowError, OSError, ValueError):
+            raise self._refusal("is outside the range of dates", f"Write {FORMS}.", 0) from None
+        raise self._refusal("is not a time", f"Write {FORMS}.", self._first_strange())
+
+    def _relative(self) -> datetime | None:
+        """``now``, ``now-1d12h``, ``-5m``, ``2 hours ago``."""
+        text = self._text.lower()
+        if text == "now":
+            return self._now
+        if text.endswith("ago"):
+            return self._now - self._span(text, 0, len(text) - 3)
+        head = re.match(r"(?:now)?\s*-\s*", text)
+        return self._now - self._span(text, head.end(), len(text)) if head else None
+
+    def _span(self, text: str, start: int, end: int) -> timedelta:
+        seconds, at = 0.0, start
+        while at < end:
+            found = _SPAN.match(text, at, end)
+            if not found or found[2] not in _UNIT_SECONDS:
+                where = found.start(2) if found else at
+                raise self._refusal("is not a time", "Units are ms, s, m, h, d and w, as in now-1d12h.", where)
+            seconds += float(found[1]) * _UNIT_SECONDS[found[2]]
+            at = found.end()
+        if at == start:
+            raise self._refusal("is not a time", "Write a number and a unit, as in now-5m.", start)
+        return timedelta(seconds=seconds)
+
+    def _epoch(self) -> datetime | None:
+        if _EPOCH.match(self._text):
+            return from_seconds(int(self._text))
+        return from_seconds(int(self._text) / 1000) if _EPOCH_MILLISECONDS.match(self._text) else None
+
+    def _logged(self) -> datetime | None:
+        """A log line of mongod, whole or its date, and the dates of mongosh."""
+        for form in (_LOGGED_DATE.search, _CONSTRUCTED_DATE.match, _OLD_LOG_LINE.match):
+            if found := form(self._text):
+                return _Reader(found[1], self._now, self._zone)._date()
+        return None
+
+    def _date(self) -> datetime | None:
+        found = _DATE.match(self._text)
+        if not found:
+            return None
+        self._check_fields(found)
+        try:
+            day = datetime(int(found["year"]), int(found["month"]), int(found["day"]))  # noqa: DTZ001 - zone below
+        except ValueError:
+            raise self._refusal("is not a date: the month has no such day", "", found.start("day")) from None
+        when = day if found["hour"] is None else datetime.combine(day, _clock(found))
+        return self._in_zone(when, found["zone"] or "utc")
+
+    def _time_of_day(self) -> datetime | None:
+        found = _TIME_OF_DAY.match(self._text)
+        if not found:
+            return None
+        self._check_fields(found)
+        clock, when = _clock(found), (found["when"] or "").lower()
+        if found["zone"]:
+            return self._on_its_day(clock, found["zone"], when)
+        if self._offset_of("utc") == self._offset_of("local"):
+            return self._on_its_day(clock, "utc", when)
+        written = self._text[: found.end()]
+        raise InputError(
+            f"'{clean(written, 60)}' may be UTC or local time.",
+            f"Write {written}Z for {self._preview(clock, 'utc', when)}, "
+            f"{written} local for {self._preview(clock, 'local', when)}.",
+            position=self._offset + len(written),
+        )
+
+    def _on_its_day(self, clock: time, zone: str, when: str) -> datetime:
+        """A time of day on the day that was named, else today: a time that is still to come is asked about."""
+        day = self._now.astimezone(self._tz(zone)).date() - timedelta(days=when == "yesterday")
+        found = self._in_zone(datetime.combine(day, clock), zone)
+        if found > self._now and not when:
+            raise InputError(
+                f"'{clean(self._text, 60)}' is still to come today.",
+                f"Write yesterday {self._text}, or today {self._text}.",
+                position=self._offset,
+            )
+        return found
+
+    def _preview(self, clock: time, zone: str, when: str) -> str:
+        day = self._now.astimezone(self._tz(zone)).date() - timedelta(days=when == "yesterday")
+        return iso(self._in_zone(datetime.combine(day, clock), zone))
+
+    def _in_zone(self, when: datetime, zone: str) -> datetime:
+        tz = self._tz(zone)
+        aware = when.astimezone() if tz is None else when.replace(tzinfo=tz)
+        return aware.astimezone(UTC)
+
+    def _tz(self, zone: str) -> tzinfo | None:
+        """The zone of a suffix; None for the machine's own, whose offset depends on the date."""
+        zone = zone.lower()
+        if zone == "local":
+            return self._zone
+        if zone in ("z", "utc", "gmt"):
+            return UTC
+        return datetime.strptime(zone if len(zone) > 3 else f"{zone}00", "%z").tzinfo
+
+    def _offset_of(self, zone: str) -> timedelta | None:
+        return self._now.astimezone(self._tz(zone)).utcoffset()
+
+    def _check_fields(self, found: re.Match[str]) -> None:
+        for name, (lowest, highest) in _RANGES.items():
+            value = found.groupdict().get(name)
+            if value is not None and not lowest <= int(value) <= highest:
+                raise self._refusal(f"is not a time: there is no {name} {value}", "", found.start(name))
+
+    def _first_strange(self) -> int:
+        """How far the text looks like one of the forms."""
+        lowered = self._text.lower()
+        known = re.match(r"(?:today|yesterday|now)\s*|[\d:.,\s+tz-]*", lowered)
+        return known.end() if known else 0
+
+    def _refusal(self, why: str, advice: str, position: int) -> InputError:
+        return InputError(f"'{clean(self._typed, 60)}' {why}.", advice, position=self._offset + position)
+
+
+def _clock(found: re.Match[str]) -> time:
+    fraction = (found["fraction"] or "0").ljust(6, "0")[:6]
+    return time(int(found["hour"]), int(found["minute"]), int(found["second"] or 0), int(fraction))
 
 
 def iso(moment: datetime) -> str:

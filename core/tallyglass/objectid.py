@@ -1,8 +1,8 @@
-"""What an ObjectId says, and which ObjectIds a moment has. Works on text alone and imports no driver.
+"""Decode ObjectIds, and find the ObjectIds of a moment. Works on text and does not import a driver.
 
-An ObjectId is 12 bytes: seconds since 1970 (4, unsigned, big-endian), a random value of the process that
-made it (5), and a counter that starts anywhere (3). Before the 2018 revision of the format the middle five
-were a machine hash (3) and a process id (2).
+An ObjectId has 12 bytes: seconds since 1970 (4, unsigned, big-endian), a random value of the process that created it
+(5), and a counter with a random start (3). Before the 2018 revision of the format, the middle five were a machine hash
+(3) and a process id (2).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _FORM = "An ObjectId is 24 hexadecimal digits, such as 656b5e7d0f3c2a1b9d8e7f60.
 
 @dataclass(frozen=True, slots=True)
 class ObjectIdParts:
-    """The parts of one ObjectId. ``hex`` and ``random_hex`` are lower case; ``time`` is to the second, UTC.
+    """The parts of an ObjectId. ``hex`` and ``random_hex`` are lower case; ``time`` is UTC with a resolution of 1 s.
 
-    ``machine`` and ``pid`` are the reading of the random part that drivers before 2018 meant; with a newer
-    driver they mean nothing.
+    ``machine`` and ``pid`` interpret the random part as drivers before 2018 did. With newer drivers they are
+    meaningless.
     """
 
     hex: str
@@ -40,7 +40,7 @@ class ObjectIdParts:
 
 
 def decode(text: str) -> ObjectIdParts:
-    """Take one ObjectId apart: 24 hex digits, bare or as ``ObjectId("...")`` or ``{"$oid": "..."}``.
+    """Decode one ObjectId: 24 hex digits, bare or as ``ObjectId("...")`` or ``{"$oid": "..."}``.
 
     Raises InputError for anything else.
     """
@@ -59,28 +59,28 @@ def decode(text: str) -> ObjectIdParts:
 
 
 def find_all(text: str) -> tuple[str, ...]:
-    """Every ObjectId in any text, lower case, each once, in the order in which they first appear."""
+    """Return all ObjectIds in a text, in lower case and order of first appearance, without duplicates."""
     return tuple(dict.fromkeys(found.lower() for found in _ANY.findall(text)))
 
 
 def first_of(moment: datetime) -> str:
-    """The lowest ObjectId of the second that ``moment`` lies in. Raises InputError outside 1970..2106."""
+    """Return the lowest ObjectId in the second of ``moment``. Raises InputError outside 1970..2106."""
     return f"{_second(moment):08x}" + "0" * 16
 
 
 def last_of(moment: datetime) -> str:
-    """The highest ObjectId of the second that ``moment`` lies in. Raises InputError outside 1970..2106."""
+    """Return the highest ObjectId in the second of ``moment``. Raises InputError outside 1970..2106."""
     return f"{_second(moment):08x}" + "f" * 16
 
 
 def range_filter(start: datetime, end: datetime) -> str:
-    """A mongosh filter for the ObjectIds made from ``start`` to ``end``, exclusive.
+    """Return a mongosh filter for the ObjectIds created from ``start`` until before ``end``.
 
-    An ObjectId knows whole seconds only, so both ends widen to whole seconds: nothing of the range is missed.
+    ObjectIds have a resolution of one second, so both bounds are extended to whole seconds.
     Raises InputError for an empty range.
     """
     if start >= end:
-        raise InputError("That range of time is empty: its end is not after its start.")
+        raise InputError("The time range is empty: its end is not after its start.")
     if end.microsecond:
         end += timedelta(seconds=1)
     return f'{{"_id": {{"$gte": ObjectId("{first_of(start)}"), "$lt": ObjectId("{first_of(end)}")}}}}'
@@ -90,5 +90,5 @@ def _second(moment: datetime) -> int:
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     seconds = int(aware.timestamp() // 1)
     if not 0 <= seconds <= _LAST_SECOND:
-        raise InputError(f"No ObjectId has the time {aware:%Y-%m-%d}.", "They reach from 1970-01-01 to 2106-02-07.")
+        raise InputError(f"No ObjectId has the time {aware:%Y-%m-%d}.", "ObjectIds cover 1970-01-01 to 2106-02-07.")
     return seconds

@@ -1,4 +1,4 @@
-"""Ending asyncio tasks."""
+"""Cancelling asyncio tasks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 
-async def end(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel tasks, once each, and wait until every one of them has ended; what they raise is dropped.
+async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel each task once and wait until all have ended. Their exceptions are discarded.
 
-    Once is enough, and more is harmful: see :mod:`tallyglass.mongo.link`, through which all calls of the driver go.
+    Never cancel a task twice: see :mod:`tallyglass.mongo.link`.
     """
     every = set(tasks)
     for task in every:

@@ -1,22 +1,41 @@
-"""Every form in which people write a moment."""
+"""Every form in which people write a time."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyglass.errors import InputError
-from tallyglass.moment import Ts, iso, parse_since, parse_time, parse_ts
+from tallyglass.moment import Ts, check_within, is_exact, iso, parse_iso, parse_since, parse_time, parse_ts
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+BERLIN = timezone(timedelta(hours=1))
+SIX = timedelta(minutes=6, seconds=14)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_a_timestamp_is_read_back_as_written(t: int, i: int) -> None:
-    assert parse_ts(str(Ts(t, i))) == parse_since(f" {t}:{i} ") == Ts(t, i)
+    assert parse_ts(str(Ts(t, i))) == Ts(t, i)
+    assert t < 100_000_000 or parse_since(f" {t}:{i} ") == Ts(t, i)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1795197974:14",
+        "Timestamp(1795197974, 14)",
+        "timestamp(1795197974,14)",
+        "Timestamp({ t: 1795197974, i: 14 })",
+        '{"t": 1795197974, "i": 14}',
+        '{"$timestamp": {"t": 1795197974, "i": 14}}',
+    ],
+)
+def test_timestamps_keep_their_ordinal(text: str) -> None:
+    assert parse_since(text, NOW) == Ts(1795197974, 14)
+    assert is_exact(text)
 
 
 @pytest.mark.parametrize(
@@ -25,27 +44,104 @@ def test_a_timestamp_is_read_back_as_written(t: int, i: int) -> None:
         ("now", NOW),
         ("now-5m", NOW - timedelta(minutes=5)),
         ("-1.5h", NOW - timedelta(minutes=90)),
-        ("2026-11-20T18:06:14Z", NOW + timedelta(minutes=6, seconds=14)),
-        ("2026-11-20 19:06:14+01:00", NOW + timedelta(minutes=6, seconds=14)),
+        ("now-1d12h", NOW - timedelta(hours=36)),
+        ("now - 1d 30 min", NOW - timedelta(days=1, minutes=30)),
+        ("2 hours ago", NOW - timedelta(hours=2)),
+        ("1 day, 3 hours and 5 minutes ago", NOW - timedelta(days=1, hours=3, minutes=5)),
+        ("2w ago", NOW - timedelta(weeks=2)),
+        ("02:15Z", NOW.replace(hour=2, minute=15)),
+        ("2:15 utc", NOW.replace(hour=2, minute=15)),
+        ("02:15:30Z", NOW.replace(hour=2, minute=15, second=30)),
+        ("02:15+01:00", NOW.replace(hour=1, minute=15)),
+        ("02:15 local", NOW.replace(hour=1, minute=15)),
+        ("yesterday 14:30Z", NOW.replace(day=19, hour=14, minute=30)),
+        ("Yesterday at 14:30 +0100", NOW.replace(day=19, hour=13, minute=30)),
+        ("today 23:00Z", NOW.replace(hour=23)),
+        ("2026-11-20T18:06:14Z", NOW + SIX),
+        ("2026-11-20t18:06:14z", NOW + SIX),
+        ("2026-11-20 19:06:14+01:00", NOW + SIX),
+        ("2026-11-20T19:06:14.250+0100", NOW + SIX + timedelta(milliseconds=250)),
+        ("2026-11-20 18:06", NOW + timedelta(minutes=6)),
+        ("2026-11-20 19:06:14 local", NOW + SIX),
         ("2026-11-20", NOW.replace(hour=0)),
+        ('ISODate("2026-11-20T18:06:14Z")', NOW + SIX),
+        ('{"t":{"$date":"2026-11-20T18:06:14.000+00:00"},"s":"I","c":"NETWORK","msg":"ended"}', NOW + SIX),
+        ("2026-11-20T18:06:14.000+0000 I  NETWORK  [conn7] end connection", NOW + SIX),
         ("1795197600", NOW),
+        ("1795197600000", NOW),
         ("1795197600:7", NOW),
     ],
 )
 def test_forms(text: str, moment: datetime) -> None:
-    assert parse_time(text, NOW) == moment
-    assert parse_since(text, NOW).time == moment.replace(microsecond=0)
+    assert parse_time(text, NOW, BERLIN) == moment
+    assert parse_since(text, NOW, BERLIN).time == moment.replace(microsecond=0)
+
+
+def test_a_time_of_day_needs_no_zone_where_local_time_is_utc() -> None:
+    assert parse_time("02:15", NOW, UTC) == NOW.replace(hour=2, minute=15)
+    assert parse_time("yesterday 14:30", NOW, UTC) == NOW.replace(day=19, hour=14, minute=30)
+
+
+@pytest.mark.parametrize(("text", "day"), [("02:15", 20), ("yesterday 02:15", 19)])
+def test_a_time_of_day_that_may_be_utc_or_local_is_asked_about(text: str, day: int) -> None:
+    with pytest.raises(InputError) as refusal:
+        parse_time(text, NOW, BERLIN)
+    assert f"{text}Z for 2026-11-{day}T02:15:00Z" in refusal.value.advice
+    assert f"{text} local for 2026-11-{day}T01:15:00Z" in refusal.value.advice
+    assert refusal.value.position == len(text)
+
+
+def test_a_time_of_day_that_is_still_to_come_is_asked_about() -> None:
+    with pytest.raises(InputError, match=r"still to come today\. Write yesterday 23:00"):
+        parse_time("23:00", NOW, UTC)
+    assert parse_time("yesterday 23:00", NOW, UTC) == NOW.replace(day=19, hour=23)
 
 
 @pytest.mark.parametrize(
-    "bad", ["", "yesterday", "\x1b[2J", "5:5:5", "4294967296:1", "2026-13-01", "now+5m", "-99999999w", "1960-01-01"]
+    ("bad", "position"),
+    [
+        ("", 0),
+        ("yesterday", 9),
+        ("\x1b[2J", 0),
+        ("5:5:5", 5),
+        ("4294967296:1", 0),
+        ("2026-13-01", 5),
+        ("2026-02-30", 8),
+        (" 2026-11-20 25:00", 12),
+        ("now+5m", 3),
+        ("now-5x", 5),
+        ("2 fortnights ago", 2),
+        ("-99999999w", 0),
+        ("1960-01-01", None),
+        ("02:75Z", 3),
+    ],
 )
-def test_what_cannot_be_read_is_refused_without_control_bytes(bad: str) -> None:
-    with pytest.raises(InputError) as told:
-        parse_since(bad, NOW)
-    assert str(told.value).isprintable()
+def test_a_text_that_is_no_time_is_refused_at_the_place_of_the_error(bad: str, position: int | None) -> None:
+    with pytest.raises(InputError) as refusal:
+        parse_since(bad, NOW, UTC)
+    assert str(refusal.value).isprintable()
+    assert refusal.value.position == position
+
+
+def test_only_timestamps_and_dates_with_a_zone_are_exact() -> None:
+    assert is_exact("2026-11-20T18:06:14+01:00")
+    assert not any(map(is_exact, ["02:15Z", "now-5m", "2026-11-20 18:06", "2026-11-20", "2026-11-20 18:06 local"]))
+
+
+def test_a_time_outside_the_oplog_is_refused_with_what_the_oplog_holds() -> None:
+    first, last = Ts(1795197600, 1), Ts(1795197974, 14)
+    for inside in (first, last, Ts(last.t, 99)):
+        check_within(inside, first, last)
+    for outside, where in ((Ts(1795197600, 0), "before the oplog begins"), (Ts(last.t + 1, 0), "after the last entry")):
+        with pytest.raises(InputError, match=where) as refusal:
+            check_within(outside, first, last)
+        assert "2026-11-20T18:00:00Z to 2026-11-20T18:06:14Z" in refusal.value.advice
 
 
 def test_iso_is_utc() -> None:
     assert iso(NOW) == "2026-11-20T18:00:00Z"
     assert iso(NOW + timedelta(milliseconds=7)) == "2026-11-20T18:00:00.007Z"
+    assert parse_iso(iso(NOW)) == NOW
+    for bad in ("now", "2026-11-20T18:00:00", "02:15"):
+        with pytest.raises(InputError):
+            parse_iso(bad)

@@ -1,4 +1,4 @@
-"""ObjectIds, held against bson's own, which the code under test does not use."""
+"""ObjectIds, compared with bson's own implementation, which the code under test does not use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ moments = st.datetimes(datetime(1970, 1, 1), datetime(2106, 2, 7, 6, 28, 14), ti
 
 
 @given(ids)
-def test_it_reads_what_bson_wrote(oid: ObjectId) -> None:
+def test_decodes_ids_from_bson(oid: ObjectId) -> None:
     parts = decode(str(oid).upper())
     assert parts.hex == str(oid)
     assert parts.time == oid.generation_time
@@ -28,7 +28,7 @@ def test_it_reads_what_bson_wrote(oid: ObjectId) -> None:
 
 
 @given(moments)
-def test_first_and_last_hold_every_id_of_their_second(moment: datetime) -> None:
+def test_first_and_last_enclose_their_second(moment: datetime) -> None:
     first, last = ObjectId(first_of(moment)), ObjectId(last_of(moment))
     inside = int(moment.timestamp()).to_bytes(4, "big")
     assert ObjectId.from_datetime(moment) == first
@@ -36,7 +36,7 @@ def test_first_and_last_hold_every_id_of_their_second(moment: datetime) -> None:
 
 
 @given(moments, st.timedeltas(timedelta(milliseconds=1), timedelta(days=99)))
-def test_the_range_filter_misses_no_id_of_its_range(start: datetime, span: timedelta) -> None:
+def test_range_filter_matches_every_id_in_range(start: datetime, span: timedelta) -> None:
     end = min(start + span, datetime(2106, 2, 7, 6, 28, 14, tzinfo=UTC))
     if start >= end:
         return
@@ -48,7 +48,7 @@ def test_the_range_filter_misses_no_id_of_its_range(start: datetime, span: timed
     assert bounds["$lt"].generation_time < end + timedelta(seconds=1)
 
 
-def test_it_finds_ids_in_any_text_once_each() -> None:
+def test_finds_each_id_in_a_text_once() -> None:
     a, b = "656b5e7d0f3c2a1b9d8e7f60", "656B5E7D0F3C2A1B9D8E7F61"
     text = f'E11000 dup key: {{ _id: ObjectId("{a}") }} near {b}, again {a.upper()} _id_{a}.'
     assert find_all(text) == (a, b.lower())
@@ -58,14 +58,14 @@ def test_it_finds_ids_in_any_text_once_each() -> None:
 @pytest.mark.parametrize(
     "bad", ["", "z" * 24, "656b5e7d", "656b5e7d0f3c2a1b9d8e7f600", "\x1b[2J", "ObjectId()", "9" * 900]
 )
-def test_what_is_none_is_refused_without_control_bytes(bad: str) -> None:
-    with pytest.raises(InputError) as told:
+def test_refuses_invalid_ids_without_control_bytes(bad: str) -> None:
+    with pytest.raises(InputError) as caught:
         decode(bad)
-    assert str(told.value).isprintable()
-    assert len(str(told.value)) < 250
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 250
 
 
-def test_a_time_that_no_objectid_has_is_refused() -> None:
+def test_refuses_times_outside_the_objectid_range() -> None:
     for moment in (datetime(1969, 12, 31, tzinfo=UTC), datetime(2106, 2, 8, tzinfo=UTC)):
         with pytest.raises(InputError, match="1970"):
             first_of(moment)

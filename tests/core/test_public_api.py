@@ -1,4 +1,4 @@
-"""What applications may import: each name is there, and none brings the driver before it is used."""
+"""The public API: every exported name exists, and importing it does not import the driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = (
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_all_that_is_exported_is_there(package: str) -> None:
+def test_every_exported_name_exists(package: str) -> None:
     module = import_module(package)
     assert module.__all__
     for name in module.__all__:
@@ -30,11 +30,11 @@ def test_all_that_is_exported_is_there(package: str) -> None:
         module.none_of_that_name  # noqa: B018
 
 
-def test_packages_that_only_read_import_no_driver_until_they_are_used() -> None:
+def test_reading_packages_import_no_driver_until_used() -> None:
     lazy = [package for package in PACKAGES if package != "tallyglass.allocate"]
     code = f"import sys, {', '.join(lazy)}; print([name for name in ('pymongo', 'bson') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
-def test_the_example_of_object_ids() -> None:
+def test_object_id_example() -> None:
     assert read_object_ids.main() == [datetime(2023, 12, 2, 16, 42, 37, tzinfo=UTC)]

@@ -1,13 +1,13 @@
-"""Tasks are cancelled once, and have ended when ``end`` returns."""
+"""``cancel_all`` cancels tasks once and waits for their end."""
 
 from __future__ import annotations
 
 import asyncio
 
-from tallyglass.tasks import end
+from tallyglass.tasks import cancel_all
 
 
-async def test_tasks_are_cancelled_once_and_waited_for() -> None:
+async def test_cancels_tasks_once_and_waits() -> None:
     cancelled = 0
 
     async def slow_to_end() -> None:
@@ -25,6 +25,6 @@ async def test_tasks_are_cancelled_once_and_waited_for() -> None:
 
     tasks = [asyncio.ensure_future(slow_to_end()), asyncio.ensure_future(failing())]
     await asyncio.sleep(0)
-    await end(tasks)
+    await cancel_all(tasks)
     assert cancelled == 1
     assert all(task.done() for task in tasks)

@@ -421,6 +421,112 @@ HELD_OUT = (
 )  # fmt: skip
 
 
+# --- held out a second time, after the rules had been changed: a hotel, a ride service
+
+
+def hotel_seed(db: Db, rng: random.Random) -> None:
+    def sequence(name: str, last: int, by: int = 1, top: int = 999_999, cycle: bool = False) -> dict[str, Any]:
+        return {"_id": name, "increment_by": by, "min_value": 1, "max_value": top, "cycle": cycle, "last_value": last}
+
+    db.pms_sequence.insert_many(
+        [sequence("reservation", 48_210), sequence("invoice", 70_005, 5), sequence("voucher", 7_712)]
+    )
+    db.key_cards.insert_one(sequence("card", 180, top=199, cycle=True))
+    # Nobody takes a number from these two while they are watched.
+    db.vouchers.insert_many([{"_id": n, "euro": rng.randint(10, 90)} for n in range(7_650, 7_713)])
+    db.idcounters.insert_one({"_id": ObjectId(), "c": 5_120, "f": "no", "m": "Guest"})
+    db.guests.insert_many([{"no": n, "stars": rng.randint(1, 5)} for n in range(5_050, 5_121)])
+    db.guests.create_index("no")
+    db.number_counters.insert_many([{"_id": "banquet", "value": 3_402}, {"_id": "waitlist", "value": 311}])
+    db.banquets.insert_many([{"_id": n, "covers": rng.randint(10, 300)} for n in range(3_380, 3_403)])
+    db.night_audit.insert_one({"_id": "state", "business_day": 20_261_122, "last_run": 411, "open_folios": 17})
+    db.occupancy.insert_many([{"_id": f"2026-12-{n:02d}", "count": rng.randint(1, 60)} for n in range(1, 29)])
+    db.housekeeping.insert_many([{"_id": f"room {n}", "seq": rng.randint(1, 400)} for n in range(100, 130)])
+    db.statistics.insert_one({"_id": "hotel", "reservations": 48_210, "breakfasts": 90_311})
+    _fill(db, rng, "rooms rates seasons packages agents", lambda r, n: {"floor": r.randint(1, 9), "next": n + 1})
+    _fill(db, rng, "spa minibar events menus staff", lambda r, n: {"number": 100 + n, "value": r.uniform(1, 90)})
+
+
+def hotel_live(db: Db, rng: random.Random) -> None:
+    day = f"2026-12-{rng.randint(1, 28):02d}"
+    db.occupancy.update_one({"_id": day}, {"$inc": {"count": 1}})
+    number = take(db, "pms_sequence", {"_id": "reservation"}, "last_value")
+    db.reservations.insert_one({"_id": number, "nights": rng.randint(1, 9), "guest": rng.randint(5_050, 5_120)})
+    db.statistics.update_one({"_id": "hotel"}, {"$inc": {"reservations": 1, "breakfasts": rng.randint(0, 3)}})
+    if rng.random() < 0.5:
+        number = take(db, "pms_sequence", {"_id": "invoice"}, "last_value", 5)
+        db.folios.insert_one({"invoiceNo": f"R{number:07d}", "total": rng.uniform(50, 900)})
+    if rng.random() < 0.7:
+        card = (db.key_cards.find_one({"_id": "card"}) or {})["last_value"]
+        following = 1 if card >= 199 else card + 1
+        db.key_cards.update_one({"_id": "card", "last_value": card}, {"$set": {"last_value": following}})
+        db.issued_keys.insert_one({"card": following, "room": rng.randint(100, 129)})
+    db.housekeeping.update_one({"_id": f"room {rng.randint(100, 129)}"}, {"$inc": {"seq": 1}})
+    db.night_audit.update_one({"_id": "state"}, {"$inc": {"open_folios": rng.choice([-1, 1]), "last_run": 1}})
+    db.door_log.insert_one({"room": rng.randint(100, 129), "ms": rng.randint(1, 900)})
+
+
+def ride_seed(db: Db, rng: random.Random) -> None:
+    db.city_state.insert_many(
+        [{"_id": ObjectId(), "city": c, "trip": {"n": 40_000 * n + 123}, "demand": 1.0, "open": 5}
+         for n, c in enumerate(("ber", "ham", "muc"), 1)]
+    )  # fmt: skip
+    db.ledger_head.insert_one({"_id": uuid.uuid4().hex, "head": Int64(2_200_004), "hash": uuid.uuid4().hex})
+    db.receipts_no.insert_one({"_id": 1, "y": 2026, "running": "R-26-018440"})
+    db.drivers.insert_many(
+        [{"_id": n, "trips": rng.randint(10, 900), "beat": rng.randint(1_000, 9_000), "score": 4.5} for n in range(25)]
+    )
+    db.cells.insert_many(
+        [{"_id": f"u33{n}", "cars": rng.randint(0, 9), "requests": rng.randint(1, 99)} for n in range(40)]
+    )
+    db.experiments.insert_many([{"_id": f"e{n}", "rollout": 5 * n, "exposures": rng.randint(1, 999)} for n in range(8)])
+    db.schema_version.insert_one({"_id": "current", "version": 88})
+    _fill(db, rng, "vehicles zones tariffs promos ratings", lambda r, n: {"seats": r.randint(1, 7), "seq": n})
+    _fill(db, rng, "tickets shifts airports banks devices", lambda r, n: {"count": r.randint(1, 60), "level": n})
+
+
+def ride_live(db: Db, rng: random.Random) -> None:
+    city, driver = rng.choice(["ber", "ham", "muc"]), rng.randrange(25)
+    # An update by a pipeline, and a read before a compare-and-set.
+    row = db.city_state.find_one_and_update(
+        {"city": city}, [{"$set": {"trip.n": {"$add": ["$trip.n", 1]}}}], return_document=True
+    )
+    db.trips.insert_one({"city": city, "tripNo": row["trip"]["n"], "driver": driver, "km": rng.uniform(1, 30)})
+    db.drivers.update_one({"_id": driver}, {"$inc": {"trips": 1, "beat": 1}})
+    if rng.random() < 0.6:
+        head = db.ledger_head.find_one({}) or {}
+        db.ledger_head.update_one({"head": head["head"]}, {"$set": {"head": Int64(head["head"] + 1)}})
+        db.bookings.insert_one(
+            {"_id": Int64(head["head"] + 1), "cents": rng.randint(100, 9_000), "side": rng.choice([0, 1])}
+        )
+    if rng.random() < 0.4:
+        row = db.receipts_no.find_one({"_id": 1}) or {}
+        running = f"R-26-{int(row['running'][5:]) + 1:06d}"
+        db.receipts_no.update_one({"_id": 1}, {"$set": {"running": running}})
+        db.receipts.insert_one({"no": running, "tax": rng.choice([7, 19])})
+    db.city_state.update_one(
+        {"city": city}, {"$set": {"demand": rng.uniform(1, 3)}, "$inc": {"open": rng.choice([-1, 1])}}
+    )
+    db.cells.update_one({"_id": f"u33{rng.randrange(40)}"}, {"$inc": {"cars": rng.choice([-1, 1]), "requests": 1}})
+    db.experiments.update_one({"_id": f"e{rng.randrange(8)}"}, {"$inc": {"exposures": 1}})
+    db.positions.insert_one({"driver": driver, "lat": rng.uniform(48, 54), "speed": rng.randint(0, 60)})
+
+
+HELD_OUT_AGAIN = (
+    Application(
+        "hotel", hotel_seed, hotel_live,
+        frozenset(
+            {("pms_sequence", "last_value"), ("key_cards", "last_value"), ("idcounters", "c"),
+             ("number_counters", "value")}
+        ),
+    ),
+    Application(
+        "ride", ride_seed, ride_live,
+        frozenset({("city_state", "trip.n"), ("ledger_head", "head"), ("receipts_no", "running")}),
+    ),
+)  # fmt: skip
+
+
 def run_application(uri: str, application: Application, rounds: int, pause: Callable[[], None], seed: int = 1) -> None:
     """Seed one application and let its users act for some rounds, with a pause after each."""
     rng = random.Random(f"{seed} {application.name}")

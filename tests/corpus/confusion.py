@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tests.corpus.applications import DEVELOPED_ON, HELD_OUT, Application, run_application
+from tests.corpus.applications import DEVELOPED_ON, HELD_OUT, HELD_OUT_AGAIN, Application, run_application
 
 from tallyglass.counters.follow.watch import WatchSettings, look
 from tallyglass.counters.snapshot import CountersSnapshot, Grade
@@ -22,6 +22,7 @@ from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 
 ROUNDS, PAUSE_SECONDS = 50, 0.3
+PARTS = {"developed": DEVELOPED_ON, "held-out": HELD_OUT, "held-out-again": HELD_OUT_AGAIN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +99,14 @@ def confusion(snapshot: CountersSnapshot, applications: Iterable[Application], c
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure both parts of the corpus and print them."""
+    """Measure the parts of the corpus and print them."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--part", choices=("developed", "held-out", "both"), default="both")
+    parser.add_argument("--part", choices=PARTS, action="append", help="all where none is named")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args(argv)
-    parts = {"developed": DEVELOPED_ON, "held-out": HELD_OUT}
     facts = {}
-    for title, applications in parts.items():
-        if options.part not in (title, "both"):
-            continue
+    for title in options.part or PARTS:
+        applications = PARTS[title]
         result = measure(applications, options.rounds)
         print(f"\n{title}: {len(applications)} applications, {result.collections} collections\n{result.matrix()}")
         for name in sorted(result.true - result.sure):

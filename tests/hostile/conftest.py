@@ -1,4 +1,4 @@
-"""The hostile server, once for all tests of this folder that read from it."""
+"""The hostile server, shared by all tests of this folder that read from it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from hostile.populate import Hostile, hostile_server
+from shared_servers import shared
 
 
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
-    """A server full of hostile names and values: read it, change nothing."""
-    with hostile_server(tmp_path_factory.mktemp("hostile")) as found:
+    """A server full of hostile names and values. Tests must not change its data."""
+    with hostile_server(tmp_path_factory.mktemp("hostile")) as found, shared("hostile", found.servers):
         yield found

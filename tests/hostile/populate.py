@@ -1,4 +1,4 @@
-"""A server full of hostile names, ids, fields and values, with something to find and to restore."""
+"""A server full of hostile names, ids, fields and values, with incidents to find and data to restore."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tallyglass.demo.server import ReplicaSet
 SET_NAME = "rs\x1b]0;x\x07'$(touch PWNED)&w=0;%41 \"é"
 DB = "everything"
 POOL = "a pool \x1b[2J[/]"
-"""A collection whose documents share out one id space."""
-DRIVER_REFUSES = ("a..b", "a..c", "ends.", "counters..x")
-"""Names of collections that the server takes and PyMongo does not address."""
+"""A collection whose documents divide one id space between them."""
+PYMONGO_REFUSES = ("a..b", "a..c", "ends.", "counters..x")
+"""Collection names that the server accepts and PyMongo refuses."""
 
 DOCUMENTS = 30
-"""Documents in each collection that is emptied at once."""
+"""Documents in each collection."""
 
 
 @dataclass(frozen=True)
 class Hostile:
-    """The server, and a backup from before its accidents."""
+    """The server and a backup from before the destructive operations."""
 
     servers: ReplicaSet
     uri: str
@@ -38,7 +38,7 @@ class Hostile:
 
     @property
     def other_set(self) -> str:
-        """A URI that names another set than the server's own, so that the name stands in the error."""
+        """A URI with another, hostile set name, which then appears in the error message."""
         return (
             self.uri.split("?")[0] + "?serverSelectionTimeoutMS=900&replicaSet=" + quote("x\x1b[2J\u202e[/x]", safe="")
         )
@@ -46,18 +46,18 @@ class Hostile:
 
 @contextmanager
 def hostile_server(folder: Path) -> Iterator[Hostile]:
-    """Start one with a hostile set name, fill it, back it up, and let accidents happen."""
+    """Start a server with a hostile set name, fill it, back it up, and damage its data."""
     with ReplicaSet(1, set_name=SET_NAME) as servers:
         uri = f"mongodb://{servers.members[0].address}/?replicaSet={quote(SET_NAME, safe='')}"
         with servers.client(0) as client:
             fill(client)
             taken = backup.take(uri, folder / "backup")
-            spoil(client)
+            damage(client)
         yield Hostile(servers, uri, taken)
 
 
 def fill(client: MongoClient[dict[str, Any]]) -> None:
-    """Counters, collections and documents named by every text."""
+    """Create counters, collections and documents named by every sample text."""
     for name, db in database_names().items():
         client[db].counters.insert_one({"_id": TEXTS[name], "seq": 41})
         client[db].counters.update_one({"_id": TEXTS[name]}, {"$inc": {"seq": 1}})
@@ -76,17 +76,17 @@ def fill(client: MongoClient[dict[str, Any]]) -> None:
     client[DB].values.insert_one(RawBSONDocument(right.replace(b"x" * len(BAD_UTF8), BAD_UTF8)))
 
 
-def spoil(client: MongoClient[dict[str, Any]]) -> None:
-    """Empty, change, drop and rename what :func:`fill` made."""
-    for name in DRIVER_REFUSES:
+def damage(client: MongoClient[dict[str, Any]]) -> None:
+    """Empty, change, drop and rename the collections that :func:`fill` created."""
+    for name in PYMONGO_REFUSES:
         client[DB].command({"insert": name, "documents": [{"_id": name, "seq": 1}, {"_id": "gone"}]})
         client[DB].command({"delete": name, "deletes": [{"q": {"_id": "gone"}, "limit": 1}]})
-    client[DB].command({"drop": DRIVER_REFUSES[0]})
+    client[DB].command({"drop": PYMONGO_REFUSES[0]})
     for index, collection in enumerate(collection_names().values()):
         if index % 4 == 0:
             client[DB][collection].delete_many({})
         elif index % 4 == 1:
-            client[DB][collection].update_many({}, {"$set": {"v": collection + " spoilt"}})
+            client[DB][collection].update_many({}, {"$set": {"v": collection + " damaged"}})
         elif index % 4 == 2:
             client[DB][collection].drop()
         else:

@@ -1,7 +1,7 @@
-r"""Texts that attack a terminal, a markup, a layout or a shell, and documents that attack a decoder.
+r"""Texts that attack terminals, markup, layouts and shells, and documents that attack decoders.
 
-``from hostile.samples import TEXTS, ...`` works from every test. What must never come out of the program again
-is found by :func:`control_bytes` (in a stream that draws nothing itself) and :func:`hidden`.
+Import them with ``from hostile.samples import TEXTS, ...``. :func:`control_bytes` and :func:`hidden` find what must
+never appear in the output of a program that does not draw.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ TEXTS: dict[str, str] = {
     for kind, texts in (("escape", ESCAPES), ("markup", MARKUP), ("spoof", SPOOFS), ("shell", SHELL))
     for name, text in texts.items()
 }
-"""All of them, by a name that is safe to show."""
+"""All texts by a name that is safe to show."""
 
 BIG = "A\x1b[31m" * 170_000
 """A text of about 1 MB."""
 
 
 def nested(depth: int = 178) -> dict[str, Any]:
-    """A document of that many levels; within a field of a stored document a server takes no more (180 in all)."""
+    """Return a document with ``depth`` levels. A field of a stored document takes 178 at most (180 in all)."""
     inner: dict[str, Any] = {"end": "\x1b[2J"}
     for _ in range(depth):
         inner = {"d": inner}
@@ -116,44 +116,44 @@ VALUES: dict[str, Any] = {
     "far date": [DatetimeMS(2**62), DatetimeMS(-(2**62))],
     "numbers": [Int64(2**63 - 1), Timestamp(2**32 - 1, 2**32 - 1)],
 }
-"""Values of other kinds, and of sizes, that a reader may choke on."""
+"""Values of other types and sizes that may break a reader."""
 
 BAD_UTF8 = b"bad \xff\xfe\xed\xa0\x80 utf-8"
-"""Bytes that BSON should not hold in a string, and does."""
+"""Bytes that BSON forbids in a string and that servers store nevertheless."""
 
 
 def database_names() -> dict[str, str]:
-    """The texts that a database can be named by: shortened, without the characters that the server refuses."""
+    """Return the texts as database names: shortened, with the characters that the server refuses replaced."""
     refused = str.maketrans(dict.fromkeys('\0 "$./\\', "_"))
-    return {name: _bytes_of(text.translate(refused), 50) for name, text in TEXTS.items()}
+    return {name: _truncated(text.translate(refused), 50) for name, text in TEXTS.items()}
 
 
 def collection_names() -> dict[str, str]:
-    """The texts that a collection can be named by and that PyMongo addresses."""
+    """Return the texts as collection names that PyMongo accepts."""
     names = {}
     for name, text in TEXTS.items():
-        shown = _bytes_of(text.replace("\0", "_").replace("$", "_").replace("..", "__"), 120).strip(".")
+        shown = _truncated(text.replace("\0", "_").replace("$", "_").replace("..", "__"), 120).strip(".")
         names[name] = shown or "_"
     return names
 
 
 def user_names() -> list[str]:
-    """Names of users; the server takes anything that is not empty."""
+    """Return hostile user names. The server accepts every non-empty name."""
     return [ESCAPES["clear"], MARKUP["action"], SHELL["single quote"], "a@b:c/d%40", SPOOFS["bidi"]]
 
 
-def _bytes_of(text: str, most: int) -> str:
+def _truncated(text: str, most: int) -> str:
     return text.encode()[:most].decode(errors="ignore")
 
 
 def control_bytes(data: bytes) -> set[int]:
-    """The bytes that act on a terminal, other than line feeds. C1 characters count in their UTF-8 form."""
+    """Return the bytes that control a terminal, except line feeds. C1 characters count in their UTF-8 form."""
     found = {byte for byte in data if (byte < 0x20 and byte != 0x0A) or byte == 0x7F}
     return found | {ord(char) for char in data.decode(errors="replace") if 0x80 <= ord(char) < 0xA0}
 
 
 def hidden(text: str) -> set[str]:
-    """The characters that hide or reorder what is around them."""
+    """Return the characters that are invisible or reorder the text around them."""
     return {
         char for char in text if char != "\n" and unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
     }

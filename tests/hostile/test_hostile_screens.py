@@ -19,8 +19,7 @@ from tallyglass_tui.counters.cells import COLUMNS
 from tallyglass_tui.oplog.rows import INCIDENT_COLUMNS, RATE_COLUMNS
 from tallyglass_tui.widgets.live_table import Column, layout
 
-# Its walk through all screens does not reach every stop each time: see the pool of counters and the last commands.
-pytestmark = [pytest.mark.live, pytest.mark.terminal, pytest.mark.soak]
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 Open = Callable[..., Terminal]
 FOLDER = "b\x1b]52;c;cHduZWQ=\x07$(touch PWNED) [@click=app.quit]x[/]"
@@ -49,8 +48,8 @@ def walked(hostile: Hostile, odd_backup: Path, tmp_path_factory: pytest.TempPath
     try:
         seen = walk(terminal, lambda stop, _: terminal.wait(stop.shows))
         terminal.press(ESC + "q")
-        status = terminal.ended()
-        assert terminal.restored()
+        status = terminal.wait_for_exit()
+        assert terminal.wait_restored()
         return Walked(seen, bytes(terminal.raw), status)
     finally:
         terminal.close()
@@ -171,22 +170,20 @@ def test_what_is_copied_is_safe_to_paste(hostile: Hostile, odd_backup: Path, ope
     terminal.wait(" docs")
     texts.append(copy())
     terminal.press("j" * 10 + ENTER)
-    terminal.wait("ok   ")
+    terminal.wait("plan     ready")
     texts.append(copy())
     terminal.press(TAB)
     terminal.wait("comes back")
     texts.append(copy())
     terminal.press(TAB + TAB)
-    terminal.wait("Make the work directory")
+    terminal.wait("Save the oplog first")
     emitted = [*commands()]
     assert not offences(bytes(terminal.raw))
     for text in texts:
         assert not control_bytes(text.encode())
         assert not hidden(text)
-    assert any(r"\x1b]52;c;" in text for text in emitted)
     for text in emitted:
-        assert text.isascii()
-        assert text.isprintable()
+        assert re.fullmatch(r"[A-Za-z0-9 ./:=_-]+", text), "names stand in files: a shell has nothing to expand here"
 
 
 def test_banner_and_wide_status_line(hostile: Hostile, open_hostile: Open) -> None:

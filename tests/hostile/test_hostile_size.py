@@ -1,4 +1,4 @@
-"""The largest and deepest documents, opened, followed, copied and saved at 80x24, from a folder with a hostile name."""
+"""Open, follow, copy and save the largest and deepest documents at 80x24, in a folder with a hostile name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGE = ("big", "deep", "many keys")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the dashboard is started, and saves to."""
+    """The folder in which the dashboard starts and to which it saves."""
     made = tmp_path_factory.mktemp("work") / FOLDER
     made.mkdir()
     return made
@@ -40,8 +40,8 @@ def terminal(hostile: Hostile, folder: Path) -> Iterator[Terminal]:
         opened.close()
 
 
-def holds(terminal: Terminal) -> None:
-    """The frame stands, keys are answered, and nothing was sent that acts."""
+def assert_intact(terminal: Terminal) -> None:
+    """Assert that the layout is intact, keys work, and nothing unsafe was sent."""
     terminal.press("?")
     terminal.wait("Where to look")
     terminal.press(ESC)
@@ -52,41 +52,41 @@ def holds(terminal: Terminal) -> None:
     assert not offences(bytes(terminal.raw))
 
 
-def no_filter(terminal: Terminal) -> None:
-    """Back to the whole tail."""
+def clear_filter(terminal: Terminal) -> None:
+    """Return to the unfiltered tail."""
     terminal.press(ESC)
     terminal.wait(lambda text: "dropDatabase" in text and "matched" not in text)
 
 
-def copied(terminal: Terminal) -> str:
-    """What ``y`` puts into the clipboard."""
+def copy_text(terminal: Terminal) -> str:
+    """Press ``y`` and return the text in the clipboard."""
     before = len(clipboards(bytes(terminal.raw)))
     terminal.press("y")
     terminal.wait_raw(lambda raw: len(clipboards(raw)) > before)
     return clipboards(bytes(terminal.raw))[-1]
 
 
-def whole(file: Path) -> bool:
-    """Whether the last line of a file was written to its end."""
+def is_complete(file: Path) -> bool:
+    """Whether the last line of a file is complete."""
     return file.read_bytes().endswith(b"\n")
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_a_document_of_extreme_size(terminal: Terminal, folder: Path, name: str) -> None:
-    terminal.press(f'/ns:everything.values id:"{name}"{ENTER}')
+def test_handles_a_document_of_extreme_size(terminal: Terminal, folder: Path, name: str) -> None:
+    terminal.press(f'&ns:everything.values id:"{name}"{ENTER}')
     terminal.wait(lambda text: "1 matched" in text and "everything.values" in text)
     terminal.press("g" + ENTER)
     terminal.wait("--oplogLimit=")
     terminal.press("G")
     terminal.wait(lambda text: "--oplogLimit=" not in text)
-    holds(terminal)
-    text = copied(terminal)
+    assert_intact(terminal)
+    text = copy_text(terminal)
     assert len(text) < 150_000
     assert not control_bytes(text.encode())
     assert not hidden(text)
-    terminal.press("s")
-    # The sentence about the document before may still be there.
-    terminal.wait(lambda text: "Saved 1 entry" in text and [f for f in folder.glob("*.jsonl") if whole(f)])
+    terminal.press("w")
+    # The message about the previous document may still be visible.
+    terminal.wait(lambda text: "Saved 1 entry" in text and [f for f in folder.glob("*.jsonl") if is_complete(f)])
     (file,) = folder.glob("*.jsonl")
     assert json.loads(file.read_text(encoding="ascii"))["o"]["_id"] == name
     file.unlink()
@@ -94,12 +94,12 @@ def test_a_document_of_extreme_size(terminal: Terminal, folder: Path, name: str)
     terminal.wait("1 matched")
     terminal.press("x")
     terminal.wait("1 matched 'ns:everything.values id:" + ("" if " " in name else name))
-    holds(terminal)
-    no_filter(terminal)
+    assert_intact(terminal)
+    clear_filter(terminal)
 
 
-def test_what_is_too_long_for_a_clipboard_is_not_said_to_be_in_it(terminal: Terminal) -> None:
-    terminal.press(f'/ns:everything.values id:"big"{ENTER}')
+def test_reports_a_text_too_long_for_the_clipboard(terminal: Terminal) -> None:
+    terminal.press(f'&ns:everything.values id:"big"{ENTER}')
     terminal.wait("1 matched")
     before = len(clipboards(bytes(terminal.raw)))
     terminal.press("gy")

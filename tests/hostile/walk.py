@@ -1,4 +1,4 @@
-"""A walk through every page of the dashboard over hostile data, stop by stop."""
+"""Seen every page of the dashboard with hostile data."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ ENTER, ESC, PAGE, TAB = "\r", "\x1b[27u", "\x1b[6~", "\t"
 PASTED = "\x1b[200~{}\x1b[201~"
 HEX_ID = "6923a1f0c0ffee0123456789"
 FOLDER = "w\x1b]0;folder\x07\u202e[@click=app.quit]x"
-"""A name for the folder that the dashboard is started in, and saves to."""
+"""A hostile name for the folder in which the dashboard starts and to which it saves."""
 UNGUARDED = "import tallyglass.text\ntallyglass.text._visible = lambda value: value"
-"""Python that takes the guard out before the dashboard starts."""
+"""Python code that removes the guard before the dashboard starts."""
 SPOOF = "or\u200bde\u202ers \x07\x9b31m \u2028[/x]"
-"""What may be in a copied log line; ESC is left out, since the terminal's own paste filter looks at it."""
+"""Text as in a copied log line, without ESC, which the terminal's own paste filter handles."""
 
 
 class Stop(NamedTuple):
-    """A view: its name, the keys that lead there, a text that it shows once it has its data."""
+    """A view: its name, the keys that lead to it, and a text that it shows once it has data."""
 
     name: str
     keys: tuple[str, ...]
@@ -39,21 +39,21 @@ STOPS = (
     Stop("objectids", ("2",), "first id", data=False),
     Stop("objectids, pasted", (PASTED.format(f"{SPOOF}\n{HEX_ID} {SPOOF}\n")), HEX_ID, data=False),
     Stop("objectids, moment", ("m",), "now-1d .. now", data=False),
-    Stop("objectids, no moment", (PASTED.format(SPOOF), ENTER), "is not a moment", data=False),
-    Stop("oplog", ("3",), "dropDatabase"),
+    Stop("objectids, no moment", (PASTED.format(SPOOF), ENTER), "is not a time", data=False),
+    Stop("oplog", (ESC, "3"), "dropDatabase"),
     Stop("incidents", ("i",), "deleteMany"),
     Stop("incident", (ENTER,), "The point to return to is just before it"),
     Stop("rates", (ESC, "a"), "everything.$cmd"),
-    Stop("entries", (ESC, ESC, "/ns:everything.*", ENTER), "500 matched"),
+    Stop("entries", (ESC, ESC, "&ns:everything.*", ENTER), "500 matched"),
     Stop("entry", ("g", ENTER), "--oplogLimit="),
     Stop("oplog again", (ESC, ESC, ESC), "dropDatabase"),
-    Stop("oplog, filter", ("/",), "destructive text /regex/", data=False),
+    Stop("oplog, filter", ("&",), "destructive text /regex/", data=False),
     Stop("oplog, pasted filter", (PASTED.format(SPOOF), ENTER), "Nothing that matches"),
     Stop("restore", ("4",), "docs"),
     Stop("checks", ("j" * 10, ENTER), "warn  "),
     Stop("loss", (TAB,), "comes back"),
     Stop("reissue", (TAB,), "No counter would", data=False),
-    Stop("commands", (TAB,), "Make the work directory", data=False),
+    Stop("commands", (TAB,), "Save the oplog first", data=False),
     Stop("commands, next rows", ("j" * 10,), "Put it into the live set"),
     Stop("backup", ("b",), "Esc"),
 )
@@ -61,7 +61,7 @@ STOPS = (
 
 @dataclass
 class Seen:
-    """A stop as it was: the lines and cells of the screen, and where in the stream it begins and ends."""
+    """The lines and cells of the screen at a stop, and where its part of the output starts and ends."""
 
     lines: list[str]
     cells: list[list[str]]
@@ -70,7 +70,7 @@ class Seen:
 
 
 def walk(terminal: Terminal, reached: Callable[[Stop, int], None]) -> dict[str, Seen]:
-    """Go to every stop; ``reached`` waits until it is there."""
+    """Seen every stop. ``reached`` waits until the stop is shown."""
     seen = {}
     for stop in STOPS:
         start = len(terminal.raw)

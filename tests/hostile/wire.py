@@ -1,6 +1,6 @@
-r"""What leaves the dashboard for the terminal: only what the dashboard itself draws with may be in it.
+r"""Check the bytes that the dashboard sends to the terminal.
 
-An allow-list, not a list of attacks: a sequence that is not known here is an offence, whoever sent it.
+This is an allow-list and not a list of attacks: every sequence that it does not contain is an offence.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 _OWN = re.compile(
     rb"\r\n"
-    # Positions; attributes on and off, true colours and the default ones, never one of the sixteen.
+    # Cursor position; attributes on and off; true colour and default colours, never the 16 palette colours.
     rb"|\x1b\[\d+;\d+H"
     rb"|\x1b\[(?:(?:\d|2[1-9]|[34]9|[34]8;2;\d+;\d+;\d+)(?:;(?=\d)|(?=m)))+m"
-    # On: alternate screen, focus reports, pasting in brackets, whole frames. Off: cursor, line wrap.
+    # On: alternate screen, focus reports, bracketed paste, synchronized output. Off: cursor, line wrap.
     rb"|\x1b\[\?(?:1049|1004|2004|2026)h|\x1b\[\?(?:25|7|2026)l"
-    # Asked once: whole frames, sizes within the stream. Keys told apart. The plain mouse pointer.
+    # Queries for synchronized output and in-band sizes; the kitty keyboard protocol; the default mouse pointer.
     rb"|\x1b\[\?(?:2026|2048)\$p|\x1b\[>25u|\x1b\]22;default\x07"
     rb"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"
 )
@@ -28,16 +28,16 @@ _HIDES = frozenset({"Cf", "Cs", "Co", "Zl", "Zp"})
 
 
 class Offence(NamedTuple):
-    """What must not have been sent: where in the stream the text around it begins, and the text from there on."""
+    """Something that must not be sent: the offset of the text that contains it, and that text."""
 
     at: int
     text: str
 
 
 def offences(raw: bytes, *, left: bool = False) -> list[Offence]:
-    """What is in the stream that must not be. A sequence that only begins at its end is not judged yet.
+    """Return everything in the stream that must not be there. An incomplete sequence at its end is ignored.
 
-    ``left``: the dashboard has ended, and gave the terminal back from the last sequence on that leaves a mode.
+    ``left``: the dashboard has exited. What follows the last sequence that leaves a mode is ignored.
     """
     end = raw.rindex(_LEAVE) if left else len(_BEGUN.sub(b"", raw))
     found, begin = [], 0
@@ -51,5 +51,5 @@ def offences(raw: bytes, *, left: bool = False) -> list[Offence]:
 
 
 def clipboards(raw: bytes) -> list[str]:
-    """The texts that were copied, in order."""
+    """Return the texts that were copied, in order."""
     return [base64.b64decode(found[1]).decode() for found in re.finditer(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07", raw)]

@@ -1,4 +1,4 @@
-"""Certificates for tests, made with openssl: an authority, and what it signs, to the second."""
+"""A certificate authority for tests, with expiry times to the second. Uses openssl."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
 
 class Authority:
-    """Signs certificates; ``file`` is its own, which a client must trust."""
+    """Signs certificates. ``file`` is the CA certificate, which clients must trust."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -48,8 +48,10 @@ class Authority:
         self, path: Path, seconds: float = 86_400, names: str = "IP:127.0.0.1", subject: str = "/CN=tests",
         passphrase: str = "",
     ) -> datetime:  # fmt: skip
-        """Write key and certificate, valid for so long, to ``path``; when it ends to be valid. With a ``passphrase``
-        the key is encrypted."""
+        """Write a key and a certificate that is valid for ``seconds`` to ``path``, and return its expiry time.
+
+        The key is encrypted if ``passphrase`` is given.
+        """
         until = (datetime.now(UTC) + timedelta(seconds=seconds)).replace(microsecond=0)
         (self._folder / "config").write_text(_CONFIG.format(folder=self._folder, names=names))
         self._openssl("req", "-new", *_KEY, "-subj", subject, "-keyout", "leaf.key", "-out", "leaf.csr")

@@ -1,4 +1,4 @@
-"""The dashboard on a server that is about to be lost."""
+"""A fixture that opens the dashboard on servers that will fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pseudo_terminal import Terminal, dashboard, environment
 
 @pytest.fixture
 def open_on(tmp_path: Path) -> Iterator[Open]:
-    """Start the dashboard on a URI, at 120x40. It must leave in order at the end."""
+    """Start dashboards at 120x40. At the end they must quit with status 0 and restore the terminal."""
     opened: list[Terminal] = []
 
     def start(uri: str, setup: str = "") -> Terminal:
@@ -25,6 +25,6 @@ def open_on(tmp_path: Path) -> Iterator[Open]:
     for terminal in opened:
         terminal.press("q")
     for terminal in opened:
-        assert terminal.ended() == 0
-        assert terminal.restored()
+        assert terminal.wait_for_exit() == 0
+        assert terminal.wait_restored()
         terminal.close()

@@ -1,4 +1,4 @@
-"""Dashboards at every place a person may be, a fault of the servers, and how soon new values are on each screen."""
+"""Measure how soon after a server fault the dashboard shows new values again, in each of its views."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from pseudo_terminal import Terminal, dashboard, environment
 from tallyglass.demo.server import ReplicaSet, Servers, Standalone, free_port
 
 COLLECTIONS = 11
-"""Several reads in flight at once: with one collection of counters there would never be more than one."""
+"""Enough for several concurrent reads; one collection of counters would never cause more than one."""
 
 WITHIN_SECONDS = 10.0
-"""New values are on the screen so soon after the fault has ended and they were written."""
+"""The limit from the end of a fault, when new values are written, until they are on the screen."""
 
 _UP_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a person is: the keys that lead there, what it shows then, and the keys back to what moves."""
+    """A view of the dashboard: the keys that lead to it, a text that it shows, and the keys back to live data."""
 
     name: str
     keys: str
     shows: str
     back: str = ""
     live: str = "counters"
-    """What must be seen again: ``counters`` a new value, ``oplog`` a new entry, ``banner`` that nothing is wrong."""
+    """What must appear after a fault: ``counters`` a new value, ``oplog`` a new entry, ``banner`` no error."""
 
 
 PLACES = (
@@ -51,7 +51,7 @@ NO_OPLOG = tuple(place for place in PLACES if place.live == "counters" or place.
 
 @dataclass(slots=True)
 class Rig:
-    """Servers, each member behind a proxy of its own, and what was written to them last."""
+    """Servers, each member behind its own proxy, and the value last written to them."""
 
     servers: Servers
     proxies: list[Proxy]
@@ -62,7 +62,7 @@ class Rig:
         return self.servers.await_primary() if isinstance(self.servers, ReplicaSet) else 0
 
     def write(self) -> None:
-        """Count once in every collection, and insert into a collection of a new name, durably."""
+        """Set the counter in every collection to a new value, and insert into a new collection, with durable writes."""
         self.value += 1
         with self.servers.client(self.primary, wtimeoutMS=60_000) as client:
             for number in range(COLLECTIONS):
@@ -72,7 +72,7 @@ class Rig:
             client.faults0[f"marker_{self.value}"].insert_one({})
 
     def each(self, act: Callable[[int], None]) -> None:
-        """Do something to every member at once."""
+        """Call ``act`` for every member concurrently."""
         threads = [threading.Thread(target=act, args=(index,)) for index in range(len(self.servers.members))]
         for thread in threads:
             thread.start()
@@ -82,7 +82,7 @@ class Rig:
 
 @contextmanager
 def rig(members: int) -> Iterator[Rig]:
-    """A replica set of so many members, or a standalone for none, each behind a proxy."""
+    """Start a replica set of ``members``, or a standalone for 0, each member behind a proxy."""
     count = max(members, 1)
     fronts, backs = [free_port() for _ in range(count)], [free_port() for _ in range(count)]
     proxies = [Proxy(back, front) for back, front in zip(backs, fronts, strict=True)]
@@ -124,7 +124,7 @@ def partitioned(rig: Rig, seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def all_gone(rig: Rig, seconds: float) -> Iterator[None]:
+def all_killed(rig: Rig, seconds: float) -> Iterator[None]:
     rig.each(rig.servers.kill)
     time.sleep(seconds)
     rig.each(rig.servers.restart)
@@ -140,7 +140,7 @@ def stepped_down(rig: Rig, seconds: float) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that happens to the servers, and is over when ``happen`` has been entered."""
+    """A server fault. Entering ``happen`` causes it and returns after it has ended."""
 
     name: str
     happen: Callable[[Rig, float], object]
@@ -153,14 +153,14 @@ FAULTS = (
     Fault("killed, back after 6 s", killed, 6),
     Fault("killed, back after 15 s", killed, 15),
     Fault("partition 15 s", partitioned, 15),
-    Fault("all gone, back after 10 s", all_gone, 10),
+    Fault("all killed, back after 10 s", all_killed, 10),
     Fault("step-down", stepped_down, 30),
 )
 
 
 @dataclass(slots=True)
-class Watched:
-    """The dashboards of one driver on one rig, one at each place."""
+class WatchedDashboards:
+    """Dashboards with one driver on one rig, one per view."""
 
     rig: Rig
     driver: str
@@ -168,7 +168,7 @@ class Watched:
     places: tuple[Place, ...]
     terminals: dict[str, Terminal] = field(default_factory=dict)
 
-    def __enter__(self) -> Watched:
+    def __enter__(self) -> WatchedDashboards:
         self.rig.write()
         for place in self.places:
             env = environment(self.home, TALLYGLASS_URI=self.rig.servers.uri, TALLYGLASS_DRIVER=self.driver)
@@ -194,8 +194,8 @@ class Watched:
                 terminal.wait("marker_", _UP_SECONDS)
         terminal.wait(lambda text: place.shows in text, _UP_SECONDS)
 
-    def suffer(self, fault: Fault) -> dict[str, float]:
-        """Let a fault happen; per place, seconds from the first new write after it until the screen shows it."""
+    def seconds_to_recover(self, fault: Fault) -> dict[str, float]:
+        """Cause a fault and return, per view, the seconds from the first write after it until the screen shows it."""
         with fault.happen(self.rig, fault.seconds):  # type: ignore[attr-defined]
             self.rig.write()
         began = time.monotonic()

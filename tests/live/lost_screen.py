@@ -1,4 +1,4 @@
-"""What the tests of faults look for on the dashboard's screen, and the counter that they watch there."""
+"""Helpers for fault tests: patterns for the dashboard's error banner, and a counter to watch."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pseudo_terminal import Terminal
 from tallyglass.demo.server import ReplicaSet
 
 Open = Callable[..., Terminal]
-"""``open_on``: the dashboard on a URI, at 120x40; ``setup`` is Python that runs before it."""
+"""The type of the fixture ``open_on``. ``setup`` is Python code to run before the dashboard."""
 
 QUICK = "serverSelectionTimeoutMS=1000"
-"""An option that has a lost server told sooner than by default."""
+"""A URI option that reports a lost server sooner than the default."""
 
 SINCE = re.compile(r"Since \d\d:\d\d:\d\dZ, trying again")
 AGE = re.compile(r"\d+ (?:s|min) old")
 
 
 def bump(servers: ReplicaSet, index: int | None = None) -> str:
-    """Count one order where the primary is, durably; how the table shows its row."""
+    """Increment a counter on the primary, durably, and return a pattern of its row in the table."""
     index = servers.await_primary() if index is None else index
     with servers.client(index, w="majority", wtimeoutMS=60_000) as client:
         client.faults.counters.update_one({"_id": "orders"}, {"$inc": {"seq": 1}}, upsert=True)
@@ -27,5 +27,5 @@ def bump(servers: ReplicaSet, index: int | None = None) -> str:
 
 
 def shown(row: str) -> Callable[[str], object]:
-    """Whether that row is on the screen, and no trouble."""
+    """Return a condition: the screen shows a row that matches ``row``, and no error banner."""
     return lambda text: re.search(row, text) and not SINCE.search(text)

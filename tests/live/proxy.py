@@ -1,7 +1,7 @@
-"""A small TCP proxy for faults: a server behind it can be partitioned from some or all who connect through it.
+"""A TCP proxy that simulates network faults between clients and a server.
 
-Replica set members that know each other by their proxies' ports are cut off from clients and from each other at
-once. One thread, one event loop of its own, any number of proxies.
+If replica set members know each other by the ports of their proxies, a fault separates them from clients and from each
+other. Each proxy runs an event loop in its own thread.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from typing import Self
 
 HOST = "127.0.0.1"
 _CHUNK = 1 << 16
-_SENT_AGAIN_SECONDS = 0.2
+_RESEND_SECONDS = 0.2
 _TRIES = 3
 
 
 class Proxy:
-    """Passes bytes between a listening ``port`` and ``target``. :meth:`cut` holds them back, :meth:`heal` ends that.
+    """Forwards bytes between a listening ``port`` and ``target``.
 
-    While it is cut, open connections stay open and silent, and new ones are accepted and never answered: what a
-    network partition looks like. :meth:`reset` breaks all connections at once. ``delay``: seconds that bytes are
-    on their way, each way. ``loss``: the share of pieces that are lost and sent again after ever longer waits; one
-    that is lost too often resets the connection. ``rewritten``: bytes that the target sends, and what arrives in
-    their place, of the same length; connections that are open keep what they heard.
+    :meth:`cut` and :meth:`heal` simulate a network partition: meanwhile open connections stay open and silent, and new
+    ones are accepted but never answered. :meth:`reset` breaks all connections at once.
+
+    ``delay`` is the latency in seconds, each way. ``loss`` is the share of chunks that are lost and sent again after
+    increasing waits; a chunk that is lost too often resets the connection. ``rewritten`` holds pairs of bytes that the
+    target sends and their replacements of the same length; open connections keep what they received before.
     """
 
     def __init__(self, target: int, port: int) -> None:
@@ -55,11 +56,11 @@ class Proxy:
         self.close()
 
     def cut(self) -> None:
-        """Hold back all bytes, both ways."""
+        """Hold back all bytes in both directions."""
         self._loop.call_soon_threadsafe(self._open.clear)
 
     def heal(self) -> None:
-        """Let bytes pass again; those held back arrive late, as after a real partition."""
+        """Forward bytes again, including those held back, as after a real partition."""
         self._loop.call_soon_threadsafe(self._open.set)
 
     def reset(self) -> None:
@@ -67,7 +68,7 @@ class Proxy:
         self._do(self._break())
 
     def close(self) -> None:
-        """End all connections and stop listening."""
+        """Close all connections and stop listening."""
         self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -112,20 +113,20 @@ class Proxy:
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool = False) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(_CHUNK):
-                for said, instead in self.rewritten if answers else ():
-                    data = data.replace(said, instead)
+                for sent, replacement in self.rewritten if answers else ():
+                    data = data.replace(sent, replacement)
                 if self.delay:
                     await asyncio.sleep(self.delay)
-                await self._send_again_what_is_lost(writer)
+                await self._simulate_loss(writer)
                 await self._open.wait()
                 writer.write(data)
                 await writer.drain()
         writer.close()
 
-    async def _send_again_what_is_lost(self, writer: asyncio.StreamWriter) -> None:
-        wait = _SENT_AGAIN_SECONDS
+    async def _simulate_loss(self, writer: asyncio.StreamWriter) -> None:
+        wait = _RESEND_SECONDS
         while self._chance.random() < self.loss:
-            if wait > _SENT_AGAIN_SECONDS * 2**_TRIES:
+            if wait > _RESEND_SECONDS * 2**_TRIES:
                 writer.transport.abort()
                 raise ConnectionResetError
             await asyncio.sleep(wait)

@@ -1,4 +1,4 @@
-"""A DNS server on loopback that knows one deployment: its seed list, and the options in its TXT record."""
+"""A DNS server on loopback that knows one deployment: its SRV seed list and its TXT options."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import dns.rdatatype
 import dns.rrset
 
 NAME = "db.tallyglass.test"
-"""What stands in ``mongodb+srv://``; its hosts are below the same domain."""
+"""The name for ``mongodb+srv://``. Its hosts are in the same domain."""
 HOST = f"a.{NAME}"
 
 
 class SeedList:
-    """Answers on ``port`` until :meth:`close`, not while ``silent``. ``asked`` are the questions that came."""
+    """Answers on ``port`` until :meth:`close`, unless ``silent``. ``asked`` holds the questions received."""
 
     def __init__(self, mongod: int, text: str) -> None:
         self._answers = {

@@ -1,4 +1,4 @@
-"""The command-line contract: names, JSON fields and exit codes, with answers that are true of a real server."""
+"""The command-line contract: option names, JSON fields, exit codes, and values that match a real server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def answer(*words: str) -> Any:
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Counters, a backup, an accident; the URI and the backup."""
+    """A server with counters and a mass delete after a backup. Returns the URI and the backup."""
     with ReplicaSet(1) as servers, servers.client() as client:
         client[DB].counters.insert_many([{"_id": "orders", "seq": 90}, {"_id": "invoices", "seq": 7.0}])
         client[DB].IDs.insert_one({"_id": "UNIQUE COUNT DOCUMENT IDENTIFIER", "COUNT": 5})
@@ -53,7 +53,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]
         yield servers.uri, taken
 
 
-def test_counters(scene: tuple[str, Path]) -> None:
+def test_counters_json(scene: tuple[str, Path]) -> None:
     rows = {row["id"]: row for row in answer("counters", scene[0]) if row["ns"] == f"{DB}.counters"}
     assert set(rows["orders"]) >= COUNTER_FIELDS
     assert rows["orders"]["value"] == 91
@@ -63,7 +63,7 @@ def test_counters(scene: tuple[str, Path]) -> None:
     assert rows["invoices"]["ceiling"] == 2**53
 
 
-def test_check(scene: tuple[str, Path]) -> None:
+def test_check_exit_codes(scene: tuple[str, Path]) -> None:
     warned = run("check", scene[0])
     assert warned.exit_code == 1
     assert warned.stdout.startswith("COUNTERS WARNING - ")
@@ -73,7 +73,7 @@ def test_check(scene: tuple[str, Path]) -> None:
     assert run("check", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300").exit_code == 3
 
 
-def test_oplog(scene: tuple[str, Path]) -> None:
+def test_oplog_output_matches_the_stored_entries(scene: tuple[str, Path]) -> None:
     result = run("oplog", scene[0], "--ns", f"{DB}.orders", "--op", "d", "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert sorted(row["o"]["_id"] for row in rows) == list(range(150))
@@ -91,7 +91,7 @@ def test_oplog(scene: tuple[str, Path]) -> None:
     assert len(run("oplog", scene[0], "--follow", "--limit", "4").stdout.splitlines()) == 4
 
 
-def test_incidents_and_plan(scene: tuple[str, Path], tmp_path: Path) -> None:
+def test_incidents_and_plan_agree(scene: tuple[str, Path], tmp_path: Path) -> None:
     uri, taken = scene
     (found,) = answer("incidents", uri)
     assert {"kind", "ns", "first_ts", "last_ts", "wall", "ops", "documents"} <= set(found)
@@ -99,6 +99,9 @@ def test_incidents_and_plan(scene: tuple[str, Path], tmp_path: Path) -> None:
     by_number = run("restore", "plan", uri, f"--backup={taken}", "--incident=1", "--json")
     assert by_number.exit_code == 1, by_number.stderr
     plan = json.loads(by_number.stdout)
+    first, save = by_number.stderr.splitlines()[0], by_number.stderr.splitlines()[2]
+    assert "First answer: the oplog reaches from" in first
+    assert save.startswith("umask 077; mongodump")
     assert plan["limit"] == plan["point"] == found["first_ts"] == found["point"]
     assert {"point", "start", "limit", "checks", "commands", "loss", "reissue"} <= set(plan)
     assert {"id", "level", "title", "advice"} <= set(plan["checks"][0])
@@ -116,21 +119,35 @@ def test_incidents_and_plan(scene: tuple[str, Path], tmp_path: Path) -> None:
     subprocess.run(["bash", "-n", str(script)], check=True)
 
 
-def test_a_blocked_plan_writes_nothing(scene: tuple[str, Path], tmp_path: Path) -> None:
+def test_a_plan_is_written_as_a_folder_where_nothing_is(scene: tuple[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "plan"
+    words = ["restore", "plan", scene[0], f"--backup={scene[1]}", "--incident=1", f"--out={folder}"]
+    made = run(*words)
+    assert made.exit_code == 1, made.stderr
+    assert (made.stdout, f"the plan is in {folder}" in made.stderr) == ("", True)
+    subprocess.run(["bash", "-n", str(folder / "restore.sh")], check=True)
+    again = run(*words)
+    assert (again.exit_code, again.stderr.count("\n")) == (2, 1)
+    assert f"{folder} exists already." in again.stderr
+    absent = run(*words[:-1], f"--out={tmp_path}/absent/plan")
+    assert (absent.exit_code, "its parent is missing or read-only" in absent.stderr) == (2, True)
+
+
+def test_blocked_plan_writes_no_script(scene: tuple[str, Path], tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     words = ["restore", "plan", scene[0], f"--backup={scene[1]}", "--before=1000000000:1"]
     blocked = run(*words, f"--script={script}")
     assert blocked.exit_code == 2
     assert "blocked:" in blocked.stderr
     assert not script.exists()
-    said = run(*words, "--json")
-    assert said.exit_code == 2
-    assert any(check["level"] == "block" for check in json.loads(said.stdout)["checks"])
-    assert not json.loads(said.stdout)["commands"]
+    output = run(*words, "--json")
+    assert output.exit_code == 2
+    assert any(check["level"] == "block" for check in json.loads(output.stdout)["checks"])
+    assert not json.loads(output.stdout)["commands"]
     assert run("restore", "plan", scene[0], f"--backup={scene[1]}", "--incident=99").exit_code == 2
 
 
-def test_prepare_and_verify(scene: tuple[str, Path], tmp_path: Path) -> None:
+def test_prepare_and_verify_exit_codes(scene: tuple[str, Path], tmp_path: Path) -> None:
     out = tmp_path / "next"
     prepared = run("restore", "prepare", scene[0], f"--out={out}")
     assert prepared.exit_code == 0
@@ -147,13 +164,13 @@ def test_prepare_and_verify(scene: tuple[str, Path], tmp_path: Path) -> None:
     assert run("restore", "verify", str(plan), f"--spare={scene[0]}").exit_code == 2
 
 
-def test_doctor(scene: tuple[str, Path]) -> None:
+def test_doctor_allows_everything_without_access_control(scene: tuple[str, Path]) -> None:
     assert run("doctor", scene[0]).exit_code == 0
     assert {job["state"] for job in answer("doctor", scene[0])["jobs"]} == {"allowed"}
 
 
 @pytest.mark.parametrize("driver", ["pymongo", "motor"])
-def test_following_ends_quietly(driver: str, scene: tuple[str, Path]) -> None:
+def test_following_exits_without_messages(driver: str, scene: tuple[str, Path]) -> None:
     words = [sys.executable, "-m", "tallyglass_tui", "oplog", "--follow", "--json", scene[0]]
     environ = os.environ | {"TALLYGLASS_DRIVER": driver}
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, text=True) as child:
@@ -161,11 +178,11 @@ def test_following_ends_quietly(driver: str, scene: tuple[str, Path]) -> None:
         try:
             assert json.loads(child.stdout.readline())["ts"]
             child.send_signal(signal.SIGINT)
-            _, told = child.communicate(timeout=60)
+            _, errors = child.communicate(timeout=60)
         finally:
             child.kill()
     assert child.returncode == 130
-    assert told.strip() == ""
+    assert errors.strip() == ""
     line = f"{' '.join(words)} 2>&1 >/dev/full | cat; {' '.join(words)} | head -n 1 >/dev/null"
     whole = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environ, timeout=120, check=False)
     assert "Traceback" not in whole.stdout + whole.stderr

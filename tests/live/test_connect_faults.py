@@ -1,4 +1,4 @@
-"""A member that hangs is noticed by heartbeats, and no read waits for it until its socket times out."""
+"""Heartbeats detect a frozen member, and no read waits until its socket times out."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tallyglass.errors import ReadError
 from tallyglass.mongo.client import DEFAULTS, Driver, open_gateway
 from tallyglass.mongo.gateway import OPLOG, Namespace
 
-# Cancelled reads leave their sockets to the garbage collector: the driver's way.
+# The driver leaves the sockets of cancelled reads to the garbage collector.
 pytestmark = [
     pytest.mark.live,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
 
-async def test_a_frozen_primary(three_members: ReplicaSet) -> None:
+async def test_reads_survive_a_frozen_primary(three_members: ReplicaSet) -> None:
     ns = Namespace("faults", "things")
     limit = 60.0
-    assert limit < DEFAULTS["socketTimeoutMS"] / 1000, "or the socket timeout would notice it"
+    assert limit < DEFAULTS["socketTimeoutMS"] / 1000, "otherwise the socket timeout would end the read"
     gateways = [open_gateway(three_members.uri, driver=driver) for driver in Driver]
-    # By default a client reads from a secondary as long as it has not found the primary: these wait for it.
+    # By default a client reads from a secondary until it finds the primary. These clients wait for the primary.
     strict = [open_gateway(three_members.uri, driver=driver, readPreference="primary") for driver in Driver]
     frozen = three_members.await_primary()
 

@@ -1,6 +1,6 @@
-"""Every kind of login and of connection string that can be tried here, with both drivers, and the tools' URI for each.
+"""Log in with every authentication mechanism and connection string available here, with both drivers.
 
-The tools' URI is tried as they would use it: with the password that they ask for, and nothing else.
+The tools' URI of each is tested as the tools use it: with the password that they ask for, and nothing else.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ from tallyglass.connection.secret import Secret
 from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError, InputError
 from tallyglass.mongo.client import open_gateway
-from tallyglass.restore.tools.mongosh import program
+from tallyglass.restore.tools import mongosh
+from tallyglass.restore.tools.files import config_text
 from tallyglass.restore.tools.tool_uri import tool_uri
 from tallyglass_tui.cli.main import main
 
 pytestmark = pytest.mark.live
 
 PASSWORD = "p@s:/?#[]%41 +é'\"$(id)`\\"
-UNPREPARED = "a\x1bb\u202ec7"
-"""Allowed for SCRAM-SHA-1, and not for SCRAM-SHA-256, which prepares passwords first."""
+UNPREPARABLE = "a\x1bb\u202ec7"
+"""A password that SCRAM-SHA-1 accepts and SCRAM-SHA-256, which prepares passwords, does not."""
 PASSPHRASE = "p@ss:/?&é=%"
 SUBJECT = "CN=monitor \\,x=1"
 
 
 @dataclass(frozen=True)
 class Forms:
-    """The server, and what a client needs."""
+    """A server with TLS and access control, and the files that its clients need."""
 
     guarded: GuardedSet
     host: str
@@ -74,7 +75,7 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forms]:
     with start_guarded(*options) as guarded:
         see: list[Any] = [{"role": "clusterMonitor", "db": "admin"}, {"role": "read", "db": "app"}]
         guarded.admin.app.things.insert_one({})
-        for name, word, kind in (("one", PASSWORD, "1"), ("odd", UNPREPARED, "1"), ("two", PASSWORD, "256")):
+        for name, word, kind in (("one", PASSWORD, "1"), ("odd", UNPREPARABLE, "1"), ("two", PASSWORD, "256")):
             guarded.admin.admin.command("createUser", name, pwd=word, roles=see, mechanisms=[f"SCRAM-SHA-{kind}"])
         guarded.admin.app.command("createUser", "u@x/:%", pwd=PASSWORD, roles=see)
         guarded.admin["$external"].command("createUser", SUBJECT, roles=see)
@@ -82,11 +83,11 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forms]:
 
 
 async def who_is(target: Target) -> str:
-    """As whom the server takes a client of this target."""
+    """Return the authenticated user of a connection to ``target``."""
     gateway = open_gateway(target)
     try:
-        said = await gateway.command("connectionStatus")
-        return " ".join(f"{user['user']}@{user['db']}" for user in said["authInfo"]["authenticatedUsers"])
+        status = await gateway.command("connectionStatus")
+        return " ".join(f"{user['user']}@{user['db']}" for user in status["authInfo"]["authenticatedUsers"])
     finally:
         await gateway.close()
 
@@ -95,8 +96,8 @@ async def both(uri: str) -> set[str]:
     return {await who_is(Target.parse(uri, driver)) for driver in Driver}
 
 
-async def as_the_tools(uri: str, password: str) -> str:
-    """As whom the server takes a tool: it is given the URI, and asks for the password where it would."""
+async def who_is_tool(uri: str, password: str) -> str:
+    """Return the authenticated user of a tool that gets the tools' URI and asks for the password if it needs one."""
     made = tool_uri(Target.parse(uri).uri, "tally")
     target = Target.parse(made.text)
     assert not target.secrets
@@ -110,21 +111,21 @@ async def as_the_tools(uri: str, password: str) -> str:
         ("two", "?authMechanism=SCRAM-SHA-256", PASSWORD, "two@admin"),
         ("two", "?authMechanism=DEFAULT", PASSWORD, "two@admin"),
         ("two", "", PASSWORD, "two@admin"),
-        ("odd", "?authMechanism=SCRAM-SHA-1", UNPREPARED, "odd@admin"),
+        ("odd", "?authMechanism=SCRAM-SHA-1", UNPREPARABLE, "odd@admin"),
         ("u@x/:%", "?authSource=app", PASSWORD, "u@x/:%@app"),
         ("u@x/:%", "app?", PASSWORD, "u@x/:%@app"),
     ],
 )
-async def test_passwords(forms: Forms, user: str, query: str, password: str, found: str) -> None:
+async def test_logs_in_with_a_password(forms: Forms, user: str, query: str, password: str, found: str) -> None:
     uri = forms.uri(user, query, password)
     assert await both(uri) == {found}
-    assert await as_the_tools(uri, password) == found
+    assert await who_is_tool(uri, password) == found
 
 
-async def test_certificates(forms: Forms) -> None:
+async def test_logs_in_with_a_client_certificate(forms: Forms) -> None:
     uri = forms.uri(query=f"?authMechanism=MONGODB-X509&{forms.certificate('client.pem')}", tls=True)
     assert await both(uri) == {f"{SUBJECT}@$external"}
-    assert await as_the_tools(uri, "") == f"{SUBJECT}@$external"
+    assert await who_is_tool(uri, "") == f"{SUBJECT}@$external"
     encrypted = (
         f"?authMechanism=MONGODB-X509&{forms.certificate('encrypted.pem')}"
         f"&tlsCertificateKeyFilePassword={quote(PASSPHRASE, safe='')}"
@@ -141,21 +142,24 @@ async def test_certificates(forms: Forms) -> None:
     [
         ("one", "?authMechanism=SCRAM-SHA-1", PASSWORD, "one"),
         ("two", "", PASSWORD, "two"),
-        ("odd", "?authMechanism=SCRAM-SHA-1", UNPREPARED, "odd"),
+        ("odd", "?authMechanism=SCRAM-SHA-1", UNPREPARABLE, "odd"),
         ("u@x/:%", "?authSource=app", PASSWORD, "u@x/:%"),
         ("", "?authMechanism=MONGODB-X509&{certificate}", "", SUBJECT),
     ],
 )
-def test_the_tools_themselves(forms: Forms, tmp_path: Path, user: str, query: str, password: str, found: str) -> None:
+def test_mongodump_and_mongosh_log_in(
+    forms: Forms, tmp_path: Path, user: str, query: str, password: str, found: str
+) -> None:
     query = query.format(certificate=forms.certificate("client.pem"))
     made = tool_uri(Target.parse(forms.uri(user, query, password, tls=not user)).uri, "tally")
     word = f"password: {json.dumps(password)}\n" if made.asks else ""
-    (tmp_path / "config.yml").write_text(f"uri: {json.dumps(made.text)}\n{word}", encoding="ascii")
-    dumped = run_tool(tmp_path, "mongodump", "--config=config.yml", "--db=app", "--collection=things", "--out=dump")
+    (tmp_path / "source.yml").write_text(config_text(made.text) + word, encoding="utf-8")
+    dumped = run_tool(tmp_path, "mongodump", "--config=source.yml", "--db=app", "--collection=things", "--out=dump")
     assert "(1 document)" in dumped
-    (tmp_path / "held").write_text(f"{password}\n", encoding="utf-8")
-    ask = "print(db.runCommand({connectionStatus: 1}).authInfo.authenticatedUsers[0].user);"
-    (tmp_path / "who.js").write_text(program([ask], made.text, "held" if made.asks else ""), encoding="ascii")
+    ask = "print((await db.runCommand({connectionStatus: 1})).authInfo.authenticatedUsers[0].user);"
+    text = mongosh.program([mongosh.on_live(), ask])
+    (tmp_path / mongosh.HELPERS).write_text(mongosh.helpers([text]), encoding="ascii")
+    (tmp_path / "who.js").write_text(text, encoding="ascii")
     assert found in run_tool(tmp_path, "mongosh", "--nodb", "--norc", "--quiet", "--file=who.js").splitlines()
 
 
@@ -167,32 +171,30 @@ def run_tool(folder: Path, *argv: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("user", "query", "password", "said"),
+    ("user", "query", "password", "expected"),
     [
-        ("", "?authMechanism=MONGODB-X509&{stranger}", "", "does not know the name in this client certificate"),
+        ("", "?authMechanism=MONGODB-X509&{stranger}", "", "no user with the name in this client certificate"),
         ("one", "?authMechanism=SCRAM-SHA-256", PASSWORD, "does not accept this user name and password"),
         ("u@x/:%", "", PASSWORD, "does not accept this user name and password"),
-        ("two", "?authMechanism=SCRAM-SHA-256", UNPREPARED, "a character that SCRAM-SHA-256 does not allow"),
-        ("two", "?authMechanism=PLAIN", PASSWORD, "does not offer the kind of login"),
+        ("two", "?authMechanism=SCRAM-SHA-256", UNPREPARABLE, "a character that SCRAM-SHA-256 does not allow"),
+        ("two", "?authMechanism=PLAIN", PASSWORD, "does not support the authentication mechanism"),
         ("two", "?authMechanism=GSSAPI", PASSWORD, "needs a Python package"),
         ("two", "?authMechanism=MONGODB-AWS", PASSWORD, "needs a Python package"),
     ],
 )
-async def test_what_does_not_log_in_is_one_sentence(
-    forms: Forms, user: str, query: str, password: str, said: str
-) -> None:
+async def test_failed_login_is_one_sentence(forms: Forms, user: str, query: str, password: str, expected: str) -> None:
     uri = forms.uri(user, query.format(stranger=forms.certificate("stranger.pem")), password, tls=True)
     for driver in Driver:
-        with pytest.raises(ConnectError, match=said) as told:
+        with pytest.raises(ConnectError, match=expected) as caught:
             await who_is(Target.parse(uri, driver))
-        assert str(told.value).isprintable()
-        assert ".." not in str(told.value)
-        assert not password or password not in str(told.value)
+        assert str(caught.value).isprintable()
+        assert ".." not in str(caught.value)
+        assert not password or password not in str(caught.value)
 
 
 @pytest.fixture
 def seeds(forms: Forms, monkeypatch: pytest.MonkeyPatch) -> Iterator[SeedList]:
-    """The deployment by a name, which only this test's DNS knows."""
+    """A DNS seed list that only this test's name server knows."""
     found = SeedList(int(forms.host.rpartition(":")[2]), "authSource=app&replicaSet=tally")
     for module, own in (
         (dns.resolver, dns.resolver.Resolver(configure=False)),
@@ -210,20 +212,20 @@ def seeds(forms: Forms, monkeypatch: pytest.MonkeyPatch) -> Iterator[SeedList]:
     found.close()
 
 
-async def test_a_dns_seed_list(forms: Forms, seeds: SeedList) -> None:
+async def test_connects_through_a_dns_seed_list(forms: Forms, seeds: SeedList) -> None:
     ca = quote(str(forms.folder / "ca" / "ca.pem"), safe="")
     who = f"{quote('u@x/:%', safe='')}:{quote(PASSWORD, safe='')}@"
     uri = f"mongodb+srv://{who}{NAME}/?tlsCAFile={ca}"
     assert await both(uri) == {"u@x/:%@app"}
     assert {f"_mongodb._tcp.{NAME}. SRV", f"{NAME}. TXT"} <= {*seeds.asked}
     assert "TXT record" in " ".join(tool_uri(Target.parse(uri).uri, "tally").warnings)
-    said = f"{uri}&authSource=app"
-    assert not tool_uri(Target.parse(said).uri, "tally").warnings
-    assert await as_the_tools(said, PASSWORD) == "u@x/:%@app"
-    assert tool_uri(Target.parse(said).uri, "tally").text.startswith(f"mongodb+srv://u%40x%2F%3A%25@{NAME}/?")
+    with_source = f"{uri}&authSource=app"
+    assert not tool_uri(Target.parse(with_source).uri, "tally").warnings
+    assert await who_is_tool(with_source, PASSWORD) == "u@x/:%@app"
+    assert tool_uri(Target.parse(with_source).uri, "tally").text.startswith(f"mongodb+srv://u%40x%2F%3A%25@{NAME}/?")
 
 
-def test_a_dns_seed_list_on_the_command_line(forms: Forms, seeds: SeedList) -> None:
+def test_command_line_uses_a_dns_seed_list(forms: Forms, seeds: SeedList) -> None:
     ca = quote(str(forms.folder / "ca" / "ca.pem"), safe="")
     result = CliRunner().invoke(
         main,
@@ -231,6 +233,6 @@ def test_a_dns_seed_list_on_the_command_line(forms: Forms, seeds: SeedList) -> N
         input=PASSWORD,
     )
     assert "two@admin" in result.stdout, result.stderr
-    gone = CliRunner().invoke(main, ["counters", "--timeout=5", "mongodb+srv://no.tallyglass.test/"])
-    assert gone.exit_code == 3
-    assert "That DNS seed list gives no servers." in gone.stderr
+    missing = CliRunner().invoke(main, ["counters", "--timeout=5", "mongodb+srv://no.tallyglass.test/"])
+    assert missing.exit_code == 3
+    assert "The DNS seed list returns no servers." in missing.stderr

@@ -1,4 +1,4 @@
-"""The role of each job is exact: with it the server refuses nothing that the job asks; each action of it is used."""
+"""Each job's role is exact: the server refuses nothing that the job sends, and the job uses every action."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tallyglass.restore.planner import RestoreRequest, plan_restore
 pytestmark = pytest.mark.live
 
 DB = "exact"
-# Every look at a deployment tries these; without them the members' states are from hello, and a shard is not told.
-TRIED_ALWAYS = {"replSetGetStatus", "shardingState", "getCmdLineOpts"}
+# Every job tries these. Without them, member states come from hello and a shard is not recognised.
+ALWAYS_TRIED = {"replSetGetStatus", "shardingState", "getCmdLineOpts"}
 ACTION_OF = {"count": "find", "getMore": "find"}
 
 
 class Refusals(monitoring.CommandListener):
-    """The actions that the server refused."""
+    """Records the actions that the server refuses."""
 
     def __init__(self) -> None:
         self.actions: set[str] = set()
@@ -50,14 +50,14 @@ class Refusals(monitoring.CommandListener):
 
 @pytest.fixture(scope="module")
 def exact_set() -> Iterator[GuardedSet]:
-    """A server with this module's data alone: a plan looks at every database that was written to."""
+    """A server for this module only, since a plan reads every database that was written to."""
     with start_guarded() as guarded:
         yield guarded
 
 
 @pytest.fixture(scope="module")
 def prepared(exact_set: GuardedSet, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Counters with their collection, a backup of it, and an accident afterwards."""
+    """A counter and its collection, a backup, and a mass delete after it. Returns the backup."""
     client = exact_set.admin
     client[DB].orders.create_index("number")
     client[DB]["mongoengine.counters"].insert_one({"_id": "orders.number", "next": 60})
@@ -115,7 +115,7 @@ WORK: dict[str, Callable[[Gateway, Path], Awaitable[None]]] = {
 
 
 def privileges_of(job: Job, *, without: tuple[str, str] | None = None) -> list[dict[str, Any]]:
-    """What the role grants, less one action on one resource."""
+    """Return the privileges of the job's role, without one action on one resource."""
     granted = []
     for need in merged((*job.needs, *job.extras)):
         actions = [action for action in need.actions if (where(need.resource), action) != without]
@@ -125,11 +125,11 @@ def privileges_of(job: Job, *, without: tuple[str, str] | None = None) -> list[d
 
 
 async def refused(guarded: GuardedSet, job: Job, privileges: list[dict[str, Any]], taken: Path) -> tuple[set[str], str]:
-    """What the server refuses while the job is done with these privileges, and how the job failed if it did."""
+    """Do a job with these privileges. Return the actions that the server refused, and the job's error if it failed."""
     role = f"exact{job.id}"
     guarded.admin.admin.command("createRole", role, privileges=privileges, roles=[])
     listener = Refusals()
-    gateway = open_gateway(guarded.uri(guarded.user([role])), event_listeners=[listener])
+    gateway = open_gateway(guarded.uri(guarded.create_user([role])), event_listeners=[listener])
     failure = ""
     try:
         async with asyncio.timeout(120):
@@ -144,14 +144,14 @@ async def refused(guarded: GuardedSet, job: Job, privileges: list[dict[str, Any]
 
 @pytest.mark.parametrize("databases", [(), (DB,)], ids=["any", "named"])
 @pytest.mark.parametrize("job_id", list(WORK))
-async def test_the_role_is_enough(
+async def test_role_is_sufficient(
     job_id: str, databases: tuple[str, ...], exact_set: GuardedSet, prepared: Path
 ) -> None:
     (job,) = [job for job in jobs(databases) if job.id == job_id]
     actions, failure = await refused(exact_set, job, privileges_of(job), prepared)
     assert not failure
     mine = {action for need in (*job.needs, *job.extras) for action in need.actions}
-    assert actions <= TRIED_ALWAYS - mine
+    assert actions <= ALWAYS_TRIED - mine
 
 
 ACTIONS = [
@@ -163,13 +163,13 @@ ACTIONS = [
 
 
 @pytest.mark.parametrize(("job_id", "place", "action"), ACTIONS)
-async def test_each_action_of_the_role_is_used(
+async def test_role_grants_no_unused_action(
     job_id: str, place: str, action: str, exact_set: GuardedSet, prepared: Path
 ) -> None:
     (job,) = [job for job in jobs((DB,)) if job.id == job_id]
     less = privileges_of(job, without=(place, action))
     if job_id == "counters" and action == "find" and DB in place:
-        return  # nothing to look at without it: the test of the doctor sees that it is named
+        return  # there is nothing to read without it; the doctor's own test covers it
     actions, failure = await refused(exact_set, job, less, prepared)
     assert action in actions
     needed = any(where(need.resource) == place and action in need.actions for need in job.needs)

@@ -1,4 +1,4 @@
-"""The doctor's reading of privileges agrees with the server, and its roles are exact."""
+"""The doctor's view of privileges matches what the server enforces, and its roles are exact."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pymongo.errors import OperationFailure
 
 from access_control import LEAKS, GuardedSet
 from tallyglass.demo.server import ReplicaSet, Standalone
-from tallyglass.deployment.doctor import Diagnosis, diagnose
 from tallyglass.deployment.privileges import CLUSTER, State, allows
+from tallyglass.doctor import Diagnosis, diagnose
 from tallyglass.errors import ConnectError
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.mongo_gateway import MongoGateway
@@ -20,7 +20,7 @@ from tallyglass.mongo.mongo_gateway import MongoGateway
 pytestmark = pytest.mark.live
 
 DB = "shop"
-# What is probed: resource, action, and the command that needs just that.
+# Resource, action, and a command that needs exactly that privilege.
 PROBES: list[tuple[dict[str, Any], str, str, dict[str, Any]]] = [
     (dict(CLUSTER), "replSetGetStatus", "admin", {"replSetGetStatus": 1}),
     (dict(CLUSTER), "replSetGetConfig", "admin", {"replSetGetConfig": 1}),
@@ -71,9 +71,9 @@ def may(client: Any, db: str, command: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("roles", ROLES, ids=str)
-async def test_what_privileges_say_is_what_the_server_does(guarded_set: GuardedSet, roles: Sequence[Any]) -> None:
+async def test_privileges_match_what_the_server_enforces(guarded_set: GuardedSet, roles: Sequence[Any]) -> None:
     guarded_set.admin[DB].counters.update_one({"_id": "orders"}, {"$inc": {"seq": 1}}, upsert=True)
-    user = guarded_set.user(roles)
+    user = guarded_set.create_user(roles)
     async with gateway_of(guarded_set, user) as gateway:
         info = (await gateway.command("connectionStatus", showPrivileges=True))["authInfo"]
     held = info["authenticatedUserPrivileges"]
@@ -83,10 +83,8 @@ async def test_what_privileges_say_is_what_the_server_does(guarded_set: GuardedS
 
 
 @pytest.mark.parametrize("databases", [(), (DB, "a'b\x1b[2J")], ids=["any", "named"])
-async def test_a_user_with_nothing_gets_every_job_by_running_what_the_doctor_says(
-    guarded_set: GuardedSet, databases: Sequence[str]
-) -> None:
-    user = guarded_set.user()
+async def test_doctor_commands_enable_every_job(guarded_set: GuardedSet, databases: Sequence[str]) -> None:
+    user = guarded_set.create_user()
     before = await doctor(guarded_set, user, databases)
     assert before.access_control
     assert before.user == f"{user}@admin"
@@ -104,8 +102,8 @@ async def test_a_user_with_nothing_gets_every_job_by_running_what_the_doctor_say
         client[DB].counters.insert_one({})
 
 
-async def test_each_privilege_that_is_taken_away_is_named_and_given_back(guarded_set: GuardedSet) -> None:
-    user = guarded_set.user()
+async def test_doctor_names_and_restores_each_revoked_privilege(guarded_set: GuardedSet) -> None:
+    user = guarded_set.create_user()
     for finding in (await doctor(guarded_set, user, [DB])).findings:
         for text in finding.commands:
             guarded_set.run(text)
@@ -127,19 +125,19 @@ async def test_each_privilege_that_is_taken_away_is_named_and_given_back(guarded
     assert all(finding.ok for finding in (await doctor(guarded_set, user, [DB])).findings)
 
 
-async def test_built_in_roles_do_too(guarded_set: GuardedSet) -> None:
-    both = guarded_set.user(["clusterMonitor", {"role": "read", "db": DB}])
+async def test_built_in_roles_are_sufficient(guarded_set: GuardedSet) -> None:
+    both = guarded_set.create_user(["clusterMonitor", {"role": "read", "db": DB}])
     found = await doctor(guarded_set, both)
     assert found.scope == (DB,)
     assert all(finding.ok for finding in found.findings)
     elsewhere = await doctor(guarded_set, both, ["other"])
     assert {finding.verdict.job.id: finding.verdict.state for finding in elsewhere.findings}["counters"] is State.DENIED
-    everything = await doctor(guarded_set, guarded_set.user(["clusterMonitor", "readAnyDatabase"]))
+    everything = await doctor(guarded_set, guarded_set.create_user(["clusterMonitor", "readAnyDatabase"]))
     assert everything.scope == ()
     assert all(finding.ok for finding in everything.findings)
 
 
-async def test_where_nobody_logs_in(guarded_set: GuardedSet, replica_set: ReplicaSet, standalone: Standalone) -> None:
+async def test_doctor_without_login(guarded_set: GuardedSet, replica_set: ReplicaSet, standalone: Standalone) -> None:
     stranger = await doctor(guarded_set, "")
     assert stranger.access_control
     assert not stranger.user
@@ -158,9 +156,9 @@ async def test_where_nobody_logs_in(guarded_set: GuardedSet, replica_set: Replic
     }
 
 
-async def test_a_wrong_password_is_told_and_not_shown(guarded_set: GuardedSet) -> None:
+async def test_wrong_password_is_reported_but_not_shown(guarded_set: GuardedSet) -> None:
     gateway = open_gateway(guarded_set.uri("admin", "kAnArY-wrong"))
-    with pytest.raises(ConnectError, match="does not accept") as told:
+    with pytest.raises(ConnectError, match="does not accept") as caught:
         await gateway.command("hello")
     await gateway.close()
-    assert not any(leak in str(told.value) for leak in LEAKS)
+    assert not any(leak in str(caught.value) for leak in LEAKS)

@@ -1,4 +1,4 @@
-"""Lost, slow and forbidding servers, as the dashboard tells them in a real pseudo-terminal, and how it comes back."""
+"""The dashboard reports lost, slow and refusing servers in a real terminal, and recovers."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from tallyglass.demo.server import ReplicaSet, free_port
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 
-def others_lead(servers: ReplicaSet, but: int) -> int:
-    """Wait until another member than that one is the primary; its index."""
+def await_new_primary(servers: ReplicaSet, but: int) -> int:
+    """Wait until a member other than ``but`` is the primary, and return its index."""
     index = servers.await_primary()
     while index == but:
         index = servers.await_primary()
     return index
 
 
-def follows(terminal: Terminal, servers: ReplicaSet, lost: int) -> int:
-    """Whether the dashboard goes on with the primary that is elected in place of a lost one; its index."""
-    now = others_lead(servers, lost)
+def assert_follows_new_primary(terminal: Terminal, servers: ReplicaSet, lost: int) -> int:
+    """Assert that the dashboard switches to the primary elected after ``lost``, and return the new primary's index."""
+    now = await_new_primary(servers, lost)
     terminal.wait(shown(bump(servers, now)))
     terminal.wait(f"primary {servers.members[now].address}")
     return now
 
 
-def test_a_primary_that_steps_down_or_dies(three_members: ReplicaSet, open_on: Open) -> None:
+def test_follows_a_new_primary_after_step_down_and_kill(three_members: ReplicaSet, open_on: Open) -> None:
     servers = three_members
     terminal = open_on(servers.uri)
     terminal.wait(shown(bump(servers)))
     was = servers.await_primary()
     servers.step_down(30)
-    now = follows(terminal, servers, was)
+    now = assert_follows_new_primary(terminal, servers, was)
     servers.kill(now)
-    follows(terminal, servers, now)
+    assert_follows_new_primary(terminal, servers, now)
     terminal.press("3")
     terminal.wait(lambda text: "following" in text and text.count("faults.counters") >= 3 and not SINCE.search(text))
 
 
 @pytest.mark.soak
-def test_a_primary_that_freezes(three_members: ReplicaSet, open_on: Open) -> None:
+def test_follows_a_new_primary_after_a_freeze(three_members: ReplicaSet, open_on: Open) -> None:
     servers = three_members
     terminal = open_on(servers.uri)
     terminal.wait(shown(bump(servers)))
     was = servers.await_primary()
     servers.freeze(was)
-    follows(terminal, servers, was)
+    assert_follows_new_primary(terminal, servers, was)
     servers.thaw(was)
     terminal.press("3")
     terminal.wait(lambda text: "following" in text and text.count("faults.counters") >= 2 and not SINCE.search(text))
 
 
 @pytest.mark.parametrize("fault", ["frozen", pytest.param("cut off", marks=pytest.mark.soak)])
-def test_a_server_that_says_nothing(open_on: Open, fault: str) -> None:
+def test_recovers_from_a_silent_server(open_on: Open, fault: str) -> None:
     front, back = free_port(), free_port()
     with Proxy(back, front) as proxy, ReplicaSet(1, ports=[back], advertised=[front]) as servers:
         before = bump(servers)
@@ -86,7 +86,7 @@ def test_a_server_that_says_nothing(open_on: Open, fault: str) -> None:
 
 
 @pytest.mark.soak
-def test_a_server_that_is_restarted(open_on: Open) -> None:
+def test_reconnects_after_a_restart(open_on: Open) -> None:
     with ReplicaSet(1) as servers:
         before = bump(servers)
         terminal = open_on(servers.uri)
@@ -104,7 +104,7 @@ def test_a_server_that_is_restarted(open_on: Open) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("delay", "loss"), [(0.7, 0.0), (0.05, 0.3)], ids=["slow", "lossy"])
-def test_a_bad_link_shows_late_what_is_there(open_on: Open, delay: float, loss: float) -> None:
+def test_shows_data_over_a_slow_or_lossy_link(open_on: Open, delay: float, loss: float) -> None:
     front, back = free_port(), free_port()
     with Proxy(back, front) as proxy, ReplicaSet(1, ports=[back], advertised=[front]) as servers:
         before = bump(servers, 0)
@@ -123,9 +123,9 @@ def test_a_bad_link_shows_late_what_is_there(open_on: Open, delay: float, loss: 
         terminal.wait(lambda text: shown(last)(text) and not AGE.search(text))
 
 
-def test_a_password_that_is_changed_and_a_right_that_is_taken(guarded_set: GuardedSet, open_on: Open) -> None:
+def test_reports_a_changed_password_and_a_revoked_role(guarded_set: GuardedSet, open_on: Open) -> None:
     roles = [{"role": "clusterMonitor", "db": "admin"}, {"role": "readAnyDatabase", "db": "admin"}]
-    user, admin = guarded_set.user(roles), guarded_set.admin
+    user, admin = guarded_set.create_user(roles), guarded_set.admin
     counters = admin.faults.counters
 
     def count() -> str:

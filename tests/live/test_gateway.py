@@ -1,4 +1,4 @@
-"""The gateway reads what other code wrote, with both drivers, and cannot be made to write."""
+"""The gateway reads with both drivers, and cannot be made to write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def gateway(request: pytest.FixtureRequest, replica_set: ReplicaSet) -> As
         client.drop_database(DB)
 
 
-async def test_reads(gateway: MongoGateway) -> None:
+async def test_reads_collections_and_metadata(gateway: MongoGateway) -> None:
     ns = Namespace(DB, "things")
     assert (await gateway.command("hello"))["setName"] == "tally"
     assert DB in await gateway.list_databases()
@@ -42,7 +42,7 @@ async def test_reads(gateway: MongoGateway) -> None:
     assert [await gateway.count(one) for one in (ns, Namespace(DB, "none"))] == [10, 0]
 
 
-async def test_tail_yields_old_entries_then_says_that_it_is_quiet(gateway: MongoGateway) -> None:
+async def test_tail_yields_old_entries_then_an_empty_batch(gateway: MongoGateway) -> None:
     seen = 0
     async for batch in gateway.tail_raw(OPLOG, {"ts": {"$gte": Timestamp(0, 1)}, "op": "i"}, await_ms=100):
         if not batch:
@@ -51,30 +51,30 @@ async def test_tail_yields_old_entries_then_says_that_it_is_quiet(gateway: Mongo
     assert seen >= 10
 
 
-async def test_it_cannot_write(gateway: MongoGateway) -> None:
+async def test_refuses_to_write(gateway: MongoGateway) -> None:
     with pytest.raises(ValueError, match="only reads"):
         await gateway.command("dropDatabase", db=DB)
 
 
-async def test_a_task_that_is_cancelled_while_it_computes_does_not_read_on(gateway: MongoGateway) -> None:
-    """As Ctrl-C does it to a command that prints: the next await may be one of the driver's, which can lose it."""
+async def test_cancelled_task_stops_at_the_next_read(gateway: MongoGateway) -> None:
+    """Ctrl-C cancels a command while it prints. The next await may be in the driver, which can lose a cancellation."""
     ns = Namespace(DB, "things")
 
-    def cancelled() -> None:
+    def cancel_current_task() -> None:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
 
     async def reads_batches() -> None:
         async for _ in gateway.find_raw(ns, {}, batch_size=2):
-            cancelled()
+            cancel_current_task()
 
     async def reads_documents() -> None:
         async for _ in gateway.find(ns, {}, batch_size=2):
-            cancelled()
+            cancel_current_task()
 
     async def reads_once() -> None:
-        cancelled()
+        cancel_current_task()
         await gateway.find_one(ns, {})
 
     for reader in (reads_batches, reads_documents, reads_once):

@@ -1,4 +1,4 @@
-"""Every headless command ends within its deadline, with one sentence, on a server that is frozen, gone or cut off."""
+"""Every headless command exits within its deadline with one sentence if its server is frozen, killed or unreachable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.live
 
 TIMEOUT = 12.0
 SLACK_SECONDS = 30.0
-"""For the interpreter to start and end on a busy machine, and for the client to close."""
+"""Time for the interpreter to start and exit on a busy machine, and for the client to close."""
 
 COMMANDS = {
     "counters": ["counters"],
@@ -37,13 +37,13 @@ def one_member() -> Iterator[Rig]:
 
 
 @pytest.mark.parametrize("driver", ["pymongo", pytest.param("motor", marks=pytest.mark.soak)])
-@pytest.mark.parametrize("fault", ["frozen", "cut off", "gone"])
-def test_each_command_ends_with_one_sentence(one_member: Rig, fault: str, driver: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", ["frozen", "cut off", "killed"])
+def test_each_command_exits_with_one_sentence(one_member: Rig, fault: str, driver: str, tmp_path: Path) -> None:
     servers, proxy = one_member.servers, one_member.proxies[0]
     lose, regain = {
         "frozen": (lambda: servers.freeze(0), lambda: servers.thaw(0)),
         "cut off": (proxy.cut, proxy.heal),
-        "gone": (lambda: servers.kill(0), lambda: servers.restart(0)),
+        "killed": (lambda: servers.kill(0), lambda: servers.restart(0)),
     }[fault]
     lose()
     try:
@@ -62,11 +62,12 @@ def test_each_command_ends_with_one_sentence(one_member: Rig, fault: str, driver
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.communicate()
-                pytest.fail(f"{name} went on after its deadline")
-            said = out if name == "check" else err
-            assert len(said.splitlines()) == 1, (name, out, err)
-            assert "Traceback" not in said
-            assert process.returncode == 3, (name, said)
+                pytest.fail(f"{name} did not exit by its deadline")
+            output = out if name == "check" else err
+            lines = [line for line in output.splitlines() if " local, " not in line]  # which echoes a typed time
+            assert len(lines) == 1, (name, out, err)
+            assert "Traceback" not in output
+            assert process.returncode == 3, (name, output)
             assert name == "check" or not out, (name, out)
     finally:
         regain()

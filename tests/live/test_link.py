@@ -1,4 +1,4 @@
-"""A client survives readers that are cancelled while no server answers, and one that no longer answers is replaced."""
+"""A client survives readers that are cancelled while no server answers, and a client that stops working is replaced."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def opened(servers: ReplicaSet, driver: Driver = Driver.PYMONGO) -> AsyncI
 
 
 async def cancel_twice_in_server_selection(read: Callable[[], Awaitable[object]], lost: Callable[[], bool]) -> None:
-    """Readers that are cancelled, and cancelled again one turn of the loop later, while they wait for a server."""
+    """Cancel readers twice, one turn of the event loop apart, while they wait for a server."""
 
     async def reader() -> None:
         while True:
@@ -47,7 +47,7 @@ async def cancel_twice_in_server_selection(read: Callable[[], Awaitable[object]]
             with suppress(ReadError, ConnectError, PyMongoError):
                 await read()
     tasks = [asyncio.ensure_future(reader()) for _ in range(READERS)]
-    # Each of them has begun, and waits: no server answers.
+    # Each reader has started and waits, since no server answers.
     for _ in range(20):
         await asyncio.sleep(0)
     for _ in range(2):
@@ -62,7 +62,7 @@ def knows_no_server(gateway: MongoGateway) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("driver", Driver)
-async def test_readers_that_are_cancelled_twice_do_no_harm(driver: Driver) -> None:
+async def test_client_survives_readers_cancelled_twice(driver: Driver) -> None:
     with ReplicaSet(1) as servers:
         async with opened(servers, driver) as gateway:
             assert await gateway.find_one(NS, {}) is None
@@ -78,26 +78,26 @@ async def test_readers_that_are_cancelled_twice_do_no_harm(driver: Driver) -> No
             assert gateway.link.session is before
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="only asyncio before 3.12 lets a client be broken so")
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="only asyncio before 3.12 can break a client in this way")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_client_that_no_longer_answers_is_replaced_and_the_tail_goes_on() -> None:
-    # A loop of its own, closed without waiting for its tasks: those of the broken client never end.
+def test_broken_client_is_replaced_and_the_tail_continues() -> None:
+    # Use a separate loop and close it without waiting for its tasks: those of the broken client never finish.
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda *_: None)
     try:
         with ReplicaSet(1) as servers:
-            loop.run_until_complete(replaced(servers))
+            loop.run_until_complete(check_replacement(servers))
     finally:
         loop.close()
 
 
-async def replaced(servers: ReplicaSet) -> None:
+async def check_replacement(servers: ReplicaSet) -> None:
     async with opened(servers) as gateway:
         assert await gateway.find_one(NS, {}) is None
         broken = gateway.link.session
         servers.freeze(0)
         try:
-            # The driver's own calls, cancelled as the gateway never does it.
+            # Call the driver directly and cancel it, which the gateway never does.
             await cancel_twice_in_server_selection(
                 lambda: broken.client.link.things.find_one({}), knows_no_server(gateway)
             )

@@ -1,4 +1,4 @@
-"""Text for mongosh, run by mongosh, from a file and pasted: it means exactly the value, the name and the command."""
+"""Generated mongosh text, run from a file and pasted, yields exactly the value, name or command that it is for."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PLAIN: dict[str, Any] = {
 
 
 def mongosh(uri: str, lines: list[str], folder: Path, *, pasted: bool) -> str:
-    """Run the lines; the output. An error in one of them ends a file, and is told in what is pasted."""
+    """Run lines in mongosh and return the output. An error aborts a file, and appears in the output of pasted text."""
     environment = os.environ | {"PATH": f"{database_tools.search_path()}:{os.environ['PATH']}", "HOME": str(folder)}
     text = "".join(f"{line}\n" for line in lines)
     (folder / "text.js").write_text(text, encoding="ascii")
@@ -56,7 +56,7 @@ def mongosh(uri: str, lines: list[str], folder: Path, *, pasted: bool) -> str:
     return done.stdout
 
 
-def test_a_value_arrives_as_the_bytes_that_it_was(replica_set: ReplicaSet, tmp_path: Path) -> None:
+def test_values_round_trip_byte_for_byte(replica_set: ReplicaSet, tmp_path: Path) -> None:
     values = TEXTS | VALUES | PLAIN
     assert {name for name, value in values.items() if not has_literal(value)} == {"far date"}
     lines = [call("mongosh.values", "insertOne", {"_id": name, "v": value}) for name, value in values.items()]
@@ -66,10 +66,10 @@ def test_a_value_arrives_as_the_bytes_that_it_was(replica_set: ReplicaSet, tmp_p
         rows = client["mongosh"].get_collection("values", codec_options=RAW)
         found = {row["_id"]: bytes(row.raw) for row in rows.find()}
     other = [name for name, value in values.items() if found[name] != bson.encode({"_id": name, "v": value})]
-    assert other == ["far date"], "which JavaScript has no Date for"
+    assert other == ["far date"], "JavaScript has no Date for it"
 
 
-def test_a_collection_is_found_whatever_its_name(replica_set: ReplicaSet, tmp_path: Path) -> None:
+def test_finds_collections_of_any_name(replica_set: ReplicaSet, tmp_path: Path) -> None:
     names = set(collection_names().values())
     lines = [call(f"mongosh.{name}", "insertOne", {"_id": name}) for name in names]
     with replica_set.client() as client:
@@ -79,7 +79,7 @@ def test_a_collection_is_found_whatever_its_name(replica_set: ReplicaSet, tmp_pa
         assert {name: client["mongosh"][name].distinct("_id") for name in names} == {name: [name] for name in names}
 
 
-def test_a_repair_moves_the_counter_that_it_names(replica_set: ReplicaSet, tmp_path: Path) -> None:
+def test_repair_command_advances_the_counter(replica_set: ReplicaSet, tmp_path: Path) -> None:
     identities = [7, 7.5, "it's \u2028 \x1b[2J", ObjectId(), Decimal128("1.10"), {"b": 1, "1": {"c": "x"}}]
     ns = Namespace("mongosh", "counters")
     with replica_set.client() as client:
@@ -89,16 +89,16 @@ def test_a_repair_moves_the_counter_that_it_names(replica_set: ReplicaSet, tmp_p
         lines = [max_command(ns, one, "n.seq", 2**53 + 1) for one in identities]
         mongosh(replica_set.uri, [*lines, max_command(ns, 7, "n.seq", 3)], tmp_path, pasted=True)
         values = [row["n"]["seq"] for row in counters.find()]
-    assert values == [2**53 + 1] * len(identities), "forward, to the unit, and never back"
+    assert values == [2**53 + 1] * len(identities), "advanced to the exact value, and never set back"
 
 
-def test_what_the_doctor_says_gives_a_user_every_job(guarded_set: GuardedSet, tmp_path: Path) -> None:
-    user = guarded_set.user()
+def test_doctor_commands_enable_every_job(guarded_set: GuardedSet, tmp_path: Path) -> None:
+    user = guarded_set.create_user()
     every = jobs(["shop", "a'b\x1b[2J"])
     for job in every:
-        guarded_set.forget_role(role_name(job))
+        guarded_set.drop_role(role_name(job))
     lines = [line for job in every for line in fix(judge(job, []), user, "admin")]
-    uri = guarded_set.uri(ADMIN).replace("+", "%20")  # as a URI has it; PyMongo takes a form's plus too
+    uri = guarded_set.uri(ADMIN).replace("+", "%20")  # mongosh does not decode "+" as a space; PyMongo does
     mongosh(uri, lines, tmp_path, pasted=True)
-    (told,) = guarded_set.admin.admin.command("usersInfo", user, showPrivileges=True)["users"]
-    assert {judge(job, told["inheritedPrivileges"]).state for job in every} == {State.ALLOWED}
+    (info,) = guarded_set.admin.admin.command("usersInfo", user, showPrivileges=True)["users"]
+    assert {judge(job, info["inheritedPrivileges"]).state for job in every} == {State.ALLOWED}

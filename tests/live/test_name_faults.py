@@ -1,4 +1,4 @@
-"""A host name that is no longer known, and one that is known again, as the dashboard tells it."""
+"""The dashboard reports a host name that stops resolving, and recovers when it resolves again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 NAME = "db.internal.test"
 
-# The address book of this one process: it holds the name as long as the file is there.
-ADDRESS_BOOK = """
+# Resolve the name in this process only while a file exists.
+RESOLVE_WHILE_FILE_EXISTS = """
 import os, socket
 plain = socket.getaddrinfo
 def resolve(host, *more, **named):
@@ -30,7 +30,7 @@ def resolve(host, *more, **named):
 socket.getaddrinfo = resolve
 """
 
-# This one process asks the test's own name server, and finds its hosts here.
+# Make this process use the test's name server and resolve its hosts to loopback.
 NAME_SERVER = """
 import socket
 import dns.asyncresolver, dns.resolver
@@ -47,11 +47,11 @@ socket.getaddrinfo = lambda host, *more, **named: plain(
 """
 
 
-def test_a_name_that_is_gone_and_comes_back(replica_set: ReplicaSet, open_on: Open, tmp_path: Path) -> None:
+def test_recovers_after_a_name_resolves_again(replica_set: ReplicaSet, open_on: Open, tmp_path: Path) -> None:
     book = tmp_path / "address book"
     book.touch()
-    setup = ADDRESS_BOOK.format(name=NAME, book=str(book), address=HOST)
-    gone = "A host name in the connection string is not known."
+    setup = RESOLVE_WHILE_FILE_EXISTS.format(name=NAME, book=str(book), address=HOST)
+    message = "A host name in the connection string cannot be resolved."
     with Proxy(replica_set.members[0].port, free_port()) as proxy:
         before = bump(replica_set)
         terminal = open_on(f"mongodb://{NAME}:{proxy.port}/?directConnection=true&{QUICK}", setup)
@@ -59,23 +59,23 @@ def test_a_name_that_is_gone_and_comes_back(replica_set: ReplicaSet, open_on: Op
 
         book.unlink()
         proxy.reset()
-        text = terminal.wait(lambda text: gone in text and SINCE.search(text) and AGE.search(text))
+        text = terminal.wait(lambda text: message in text and SINCE.search(text) and AGE.search(text))
         assert re.search(before, text)
         terminal.press("3")
-        terminal.wait(lambda text: gone in text)
+        terminal.wait(lambda text: message in text)
         book.touch()
         after = bump(replica_set)
         terminal.press("1")
         terminal.wait(lambda text: shown(after)(text) and not AGE.search(text))
         terminal.press("3")
-        terminal.wait(lambda text: "following" in text and gone not in text and "faults.counters" in text)
+        terminal.wait(lambda text: "following" in text and message not in text and "faults.counters" in text)
     with replica_set.client() as client:
         client.drop_database("faults")
 
 
-def test_a_seed_list_that_cannot_be_asked_for(open_on: Open) -> None:
-    """At the start it is waited for; under a running dashboard, which knows the members by then, nothing is missed."""
-    gone = "That DNS seed list gives no servers."
+def test_waits_for_a_seed_list_only_at_the_start(open_on: Open) -> None:
+    """The dashboard waits for the seed list at the start. Later it knows the members and does not need the list."""
+    message = "The DNS seed list returns no servers."
     front, back = free_port(), free_port()
     with Proxy(back, front) as proxy, ReplicaSet(1, ports=[back], advertised=[front]) as servers:
         seeds = SeedList(front, f"replicaSet={servers.set_name}")
@@ -84,9 +84,9 @@ def test_a_seed_list_that_cannot_be_asked_for(open_on: Open) -> None:
             seeds.silent = True
             setup = NAME_SERVER.format(address=HOST, port=seeds.port, name=SEEDS)
             terminal = open_on(f"mongodb+srv://{SEEDS}/?tls=false&{QUICK}", setup)
-            terminal.wait(lambda text: gone in text and SINCE.search(text))
+            terminal.wait(lambda text: message in text and SINCE.search(text))
             seeds.silent = False
-            terminal.wait(lambda text: shown(before)(text) and gone not in text)
+            terminal.wait(lambda text: shown(before)(text) and message not in text)
 
             seeds.silent, so_far = True, len(terminal.raw)
             proxy.cut()

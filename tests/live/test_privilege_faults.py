@@ -1,4 +1,4 @@
-"""Each panel with a privilege of its own taken away: it says on the screen which one, and the others have data."""
+"""A panel without one of its privileges names the privilege, and the other panels show data."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pytest
 from textual.pilot import Pilot
 
 from access_control import GuardedSet, start_guarded
-from at_rest import shown
+from idle import shown
 from tallyglass.connection.target import Target
 from tallyglass.demo import backup
 from tallyglass.deployment.privileges import jobs, merged, where
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
 from tallyglass_tui.shell.run import open_target
-from tallyglass_tui.shell.session import Session
 
 pytestmark = pytest.mark.live
 
@@ -35,14 +35,14 @@ HAS_DATA: Mapping[str, tuple[tuple[str, ...], str]] = {
     "incidents": (("i",), f"deleteMany on {DB}.things"),
     "restore": (("4",), f"deleteMany on {DB}.things"),
 }
-"""The keys that lead to a panel, in this order, and what it shows there."""
+"""The keys that lead to each panel, in this order, and a text of its data."""
 
 MISSING: dict[str, tuple[Mapping[str, Any], dict[str, str]]] = {
     "find": (DATA, {"counters": f"This user may not run find on {DB}.mongoengine.counters."}),
     "listIndexes": (
         DATA,
         {
-            "counters": "Whether its counter is behind is not known. This user may not run listIndexes",
+            "counters": "Its counter cannot be compared with the largest id. This user may not run listIndexes",
             "incidents": f"Not known without listIndexes on {DB}.things",
         },
     ),
@@ -50,7 +50,7 @@ MISSING: dict[str, tuple[Mapping[str, Any], dict[str, str]]] = {
     "find on the oplog": (
         OPLOG,
         {
-            "counters": "The past of counters is not read. This user may not run find on local.oplog.rs.",
+            "counters": "The history of counters cannot be read. This user may not run find on local.oplog.rs.",
             "oplog": "This user may not run find on local.oplog.rs.",
             "incidents": "This user may not run find on local.oplog.rs.",
             "restore": "This user may not run find on local.oplog.rs.",
@@ -59,15 +59,15 @@ MISSING: dict[str, tuple[Mapping[str, Any], dict[str, str]]] = {
     "collStats": (OPLOG, {"oplog": "size: needs collStats on local.oplog.rs"}),
     "shardingState": (CLUSTER, {"plan": "may not ask whether this is one shard of a cluster (shardingState)."}),
 }  # fmt: skip
-"""The privilege, and what each panel says that needs it. ``find`` alone takes the counters away as well."""
+"""The privilege that is missing, and the message of each panel that needs it."""
 
 EMPTY = {"find": {"counters"}, "find on the oplog": {"oplog", "incidents", "restore"}}
-"""The panels that have nothing to show without a privilege; all others go on."""
+"""The panels that have no data without a privilege. All others show data."""
 
 
 @pytest.fixture(scope="module")
 def panels() -> Iterator[GuardedSet]:
-    """A server with a counter, its collection and an accident, and nothing else."""
+    """A server with a counter and two collections."""
     with start_guarded() as guarded:
         client = guarded.admin
         client[DB].orders.create_index("number")
@@ -79,7 +79,7 @@ def panels() -> Iterator[GuardedSet]:
 
 @pytest.fixture(scope="module")
 def taken(panels: GuardedSet, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A backup, and the accident after it."""
+    """A backup from before a mass delete."""
     path = backup.take(panels.uri("admin"), tmp_path_factory.mktemp("panels") / "backup")
     panels.admin[DB].things.delete_many({})
     panels.admin[DB].orders.insert_one({"number": 61})
@@ -87,7 +87,7 @@ def taken(panels: GuardedSet, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def user_without(guarded: GuardedSet, resource: Mapping[str, Any], action: str) -> str:
-    """A user with all that the jobs need, but for one action on one resource."""
+    """Create a user with every privilege that the jobs need, except one action on one resource."""
     privileges = []
     for need in merged(need for job in jobs([DB]) for need in (*job.needs, *job.extras)):
         actions = [one for one in need.actions if (need.resource, one) != (resource, action)]
@@ -95,16 +95,16 @@ def user_without(guarded: GuardedSet, resource: Mapping[str, Any], action: str) 
             privileges.append({"resource": dict(need.resource), "actions": actions})
     role = f"without {action} on {where(resource)}"
     guarded.admin.admin.command("createRole", role, privileges=privileges, roles=[])
-    return guarded.user([role])
+    return guarded.create_user([role])
 
 
 @asynccontextmanager
 async def dashboard(uri: str, taken: Path) -> Any:
-    """The dashboard on a real server."""
+    """Run the dashboard on a real server."""
     target = Target.parse(uri)
     feeds = Feeds(lambda: open_target(target))
     try:
-        app = Dashboard(Session(target, taken), feeds, PAGES, environ={"COLORTERM": "truecolor"})
+        app = Dashboard(Context(target, taken), feeds, PAGES, environ={"COLORTERM": "truecolor"})
         async with app.run_test(size=(200, 50)) as pilot:
             yield pilot
     finally:
@@ -112,28 +112,28 @@ async def dashboard(uri: str, taken: Path) -> Any:
 
 
 async def until(pilot: Pilot[None], text: str) -> None:
-    """Wait until the screen says it."""
+    """Wait until the screen contains a text."""
     try:
         async with asyncio.timeout(60):
             while text not in shown(pilot.app):
                 await pilot.pause(0.05)
     except TimeoutError:
-        raise AssertionError(f"{text!r} never came to the screen:\n{shown(pilot.app)}") from None
+        raise AssertionError(f"{text!r} never appeared on the screen:\n{shown(pilot.app)}") from None
 
 
 @pytest.mark.parametrize("missing", MISSING)
-async def test_a_panel_without_its_privilege_says_so_and_the_others_go_on(
+async def test_panel_names_its_missing_privilege_and_others_show_data(
     panels: GuardedSet, taken: Path, missing: str
 ) -> None:
-    resource, told = MISSING[missing]
+    resource, messages = MISSING[missing]
     uri = panels.uri(user_without(panels, resource, missing.split()[0]))
     async with dashboard(uri, taken) as pilot:
         for panel, (keys, data) in HAS_DATA.items():
             await pilot.press(*keys)
-            if panel in told:
-                await until(pilot, told[panel])
+            if panel in messages:
+                await until(pilot, messages[panel])
             if panel not in EMPTY.get(missing, ()):
                 await until(pilot, data)
-        if "plan" in told:
+        if "plan" in messages:
             await pilot.press("enter")
-            await until(pilot, told["plan"])
+            await until(pilot, messages["plan"])

@@ -1,4 +1,4 @@
-"""Everything that the dashboard and the headless commands send to a server only reads, and has a deadline."""
+"""The dashboard and the headless commands send only reads, and each has a deadline."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from tallyglass.mongo.gateway import READ_COMMANDS
 from tallyglass_tui.cli.main import main
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
-from tallyglass_tui.shell.session import Session
 
 pytestmark = pytest.mark.live
 
 CURSORS = {"aggregate", "count", "find", "getMore", "listCollections", "listDatabases", "listIndexes"}
 READS = READ_COMMANDS | CURSORS
-"""What docs/security.md lists."""
+"""The commands that docs/security.md lists."""
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "security.md").read_text()
 
 HOUSEKEEPING = {"killCursors", "endSessions"}
-"""Ends what the reads began on the server."""
+"""Commands that close cursors and sessions of reads."""
 
 BOUNDED_OTHERWISE = {"getMore", *HOUSEKEEPING}
-"""A getMore has the maxTimeMS of its find, or waits for news as long as it says."""
+"""A getMore inherits the maxTimeMS of its find, or has its own limit for new entries."""
 
 DB = "read_only"
 
 
 def documented(place: str) -> set[str]:
-    """The commands that docs/security.md says one page sends."""
+    """Return the commands that docs/security.md lists for a page."""
     return set(re.findall(r"`(\w+)`", re.search(rf"^\| {place} \|(.*)\|$", PAGE, re.MULTILINE)[1]))
 
 
 class Recorder(monitoring.CommandListener):
-    """Every command that was sent."""
+    """Records every command that a client sends."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
@@ -66,7 +66,7 @@ class Recorder(monitoring.CommandListener):
         pass
 
     def offences(self) -> set[str]:
-        """What writes, and what may hang."""
+        """Return the commands that write and those without a deadline."""
         found = self.names - READS - HOUSEKEEPING
         for name, command in self.sent:
             if name == "aggregate":
@@ -79,14 +79,14 @@ class Recorder(monitoring.CommandListener):
 
 @pytest.fixture(scope="module")
 def replica_set() -> Iterator[ReplicaSet]:
-    """A set of this module's own: the incident on top is the one made here."""
+    """A set for this module only, so that the newest incident is the one made here."""
     with ReplicaSet(1) as servers:
         yield servers
 
 
 @pytest.fixture(scope="module")
-def lively(replica_set: ReplicaSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A counter, its collection, a backup, and an accident."""
+def server_with_backup(replica_set: ReplicaSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A server with a counter and a mass delete after a backup. Returns the backup."""
     with replica_set.client() as client:
         client[DB].orders.create_index("number")
         client[DB]["mongoengine.counters"].insert_one({"_id": "orders.number", "next": 30})
@@ -111,14 +111,14 @@ VISITS: list[tuple[str, str, set[str]]] = [
     ("Restore", "4", set()),
     ("Restore", "enter", documented("Restore")),
 ]
-"""Each page with the keys that lead to it, and what it is seen to send there."""
+"""Each page, the keys that lead to it, and the commands that it must be seen to send."""
 
 
-async def test_the_dashboard(replica_set: ReplicaSet, lively: Path) -> None:
+async def test_dashboard_only_reads(replica_set: ReplicaSet, server_with_backup: Path) -> None:
     recorder = Recorder()
     target = Target.parse(replica_set.uri)
     feeds = Feeds(lambda: open_gateway(target, event_listeners=[recorder]))
-    app = Dashboard(Session(target, backup=lively), feeds, PAGES)
+    app = Dashboard(Context(target, backup=server_with_backup), feeds, PAGES)
     try:
         async with app.run_test(size=(80, 24)) as pilot:
             listed = documented("everywhere")
@@ -149,14 +149,14 @@ HEADLESS = [
 
 
 @pytest.mark.parametrize("words", HEADLESS, ids=" ".join)
-def test_headless_commands(
-    words: list[str], replica_set: ReplicaSet, lively: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_headless_commands_only_read(
+    words: list[str], replica_set: ReplicaSet, server_with_backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder = Recorder()
     plain = connect.open_gateway
     monkeypatch.setattr(connect, "open_gateway", lambda uri, **how: plain(uri, event_listeners=[recorder], **how))
     more = (
-        {"plan": [f"--backup={lively}"], "prepare": [f"--out={tmp_path / 'b'}"]}.get(words[1], [])
+        {"plan": [f"--backup={server_with_backup}"], "prepare": [f"--out={tmp_path / 'b'}"]}.get(words[1], [])
         if len(words) > 1
         else []
     )
@@ -166,11 +166,11 @@ def test_headless_commands(
     assert not recorder.offences()
 
 
-def test_the_page_on_security_lists_them() -> None:
+def test_security_page_lists_every_command() -> None:
     assert not [name for name in READS | HOUSEKEEPING if f"`{name}`" not in PAGE]
 
 
-def test_the_recorder_tells_a_write(replica_set: ReplicaSet) -> None:
+def test_recorder_detects_writes(replica_set: ReplicaSet) -> None:
     recorder = Recorder()
     with replica_set.client(event_listeners=[recorder]) as client:
         client[DB].things.insert_one({})

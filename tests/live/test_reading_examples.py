@@ -1,4 +1,4 @@
-"""The example programs that read: counters, what people did, and the plan of a restore."""
+"""The example programs that read: a counters report, what people did, and a restore plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture(scope="module")
 def shop(replica_set: ReplicaSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A backup, and a collection that was dropped after it."""
+    """A server with a collection that was dropped after a backup. Returns the backup."""
     with replica_set.client() as client:
         client.reading.counters.insert_one({"_id": "orders", "seq": 41})
         client.reading.orders.insert_many([{"_id": n} for n in range(41)])
@@ -32,13 +32,13 @@ def dropped(incidents: tuple[Incident, ...]) -> Incident:
 
 
 @pytest.mark.usefixtures("shop")
-async def test_counters_report(replica_set: ReplicaSet, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_counters_report_prints_the_counter(replica_set: ReplicaSet, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = await counters_report.report(replica_set.uri)
     assert 41 in [counter.value for counter in snapshot.counters if counter.ns == "reading.counters"]
     assert "reading.counters orders: 41, " in capsys.readouterr().out
 
 
-async def test_what_people_did_and_the_plan_to_undo_it(
+async def test_restore_plan_undoes_the_incident(
     replica_set: ReplicaSet, shop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scan = await what_people_did.report(replica_set.uri)

@@ -1,4 +1,4 @@
-"""The embedded servers: they start, fail over, and leave nothing behind."""
+"""The embedded servers start, fail over, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tallyglass.errors import EmbeddedServerError
 pytestmark = pytest.mark.live
 
 
-def test_a_replica_set_takes_majority_writes(replica_set: ReplicaSet) -> None:
+def test_replica_set_accepts_majority_writes(replica_set: ReplicaSet) -> None:
     with replica_set.client(w="majority") as client:
         client.server_check.things.insert_one({"_id": 1})
         assert client.server_check.things.count_documents({}) == 1
         client.drop_database("server_check")
 
 
-def test_another_primary_takes_over(three_members: ReplicaSet) -> None:
+def test_fails_over_to_another_primary(three_members: ReplicaSet) -> None:
     first = three_members.await_primary()
     three_members.kill(first)
     second = three_members.await_primary()
@@ -33,7 +33,7 @@ def test_another_primary_takes_over(three_members: ReplicaSet) -> None:
         client.server_check.things.insert_one({"_id": 2})
 
 
-def test_stopping_ends_the_processes_and_removes_the_folder() -> None:
+def test_stop_ends_processes_and_removes_the_folder() -> None:
     servers = Standalone()
     process, folder = servers.members[0].process, servers.folder
     assert process is not None
@@ -42,7 +42,7 @@ def test_stopping_ends_the_processes_and_removes_the_folder() -> None:
     assert not folder.exists()
 
 
-def test_the_guard_cleans_up_after_a_killed_starter() -> None:
+def test_guard_cleans_up_after_its_starter_is_killed() -> None:
     code = (
         "from tallyglass.demo.server import Standalone; s = Standalone();"
         "print(s.folder, s.members[0].process.pid, flush=True); import signal; signal.pause()"
@@ -58,8 +58,8 @@ def test_the_guard_cleans_up_after_a_killed_starter() -> None:
     assert not _alive(int(pid))
 
 
-def test_no_mongod_is_one_clear_sentence() -> None:
-    with pytest.raises(EmbeddedServerError, match="not a mongod") as caught:
+def test_missing_mongod_is_one_sentence() -> None:
+    with pytest.raises(EmbeddedServerError, match="not an executable file") as caught:
         Standalone(mongod="/nowhere/mongod")
     assert "demo extra" in caught.value.advice
 

@@ -1,7 +1,7 @@
-"""A server that comes back as another version, as the dashboard tells it.
+"""The dashboard notices a server that comes back with another version.
 
-One server version is to be had here: what the server says of itself is rewritten on the wire, and nothing else of
-another version is tried.
+Only one server version is installed here, so a proxy rewrites the version in the server's replies. Nothing else of the
+other version is tested.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ NOW = f"{int(WAS[0]) + 1}{WAS[1:]}"
 WIRE = {"4": 9, "5": 13, "6": 17, "7": 21, "8": 25}
 
 
-def sayings(version: str) -> list[bytes]:
-    """What ``buildInfo`` and ``hello`` hold for a version, as BSON."""
+def version_fields(version: str) -> list[bytes]:
+    """Return the fields of ``buildInfo`` and ``hello`` that depend on the version, as BSON."""
     parts = [*map(int, version.split(".")), 0]
     array = b"".join(b"\x10%d\0" % n + struct.pack("<i", part) for n, part in enumerate(parts)) + b"\0"
     return [
@@ -35,7 +35,7 @@ def sayings(version: str) -> list[bytes]:
     ]
 
 
-def test_a_server_that_is_another_version_afterwards(open_on: Open, tmp_path: Path) -> None:
+def test_notices_a_changed_server_version(open_on: Open, tmp_path: Path) -> None:
     with ReplicaSet(1) as servers, Proxy(servers.members[0].port, free_port()) as proxy, servers.client() as client:
         assert client.server_info()["version"] == WAS
         client.shop.orders.insert_many([{"_id": n} for n in range(200)])
@@ -51,7 +51,7 @@ def test_a_server_that_is_another_version_afterwards(open_on: Open, tmp_path: Pa
         terminal.press(f"{kept}\r")
         terminal.wait(lambda text: "plan     ready" in text and f"MongoDB {WAS}." in text)
 
-        proxy.rewritten = list(zip(sayings(WAS), sayings(NOW), strict=True))
+        proxy.rewritten = list(zip(version_fields(WAS), version_fields(NOW), strict=True))
         proxy.reset()
         terminal.wait(lambda text: f" · {NOW} · " in text and f"the server is {NOW} now: r plans anew" in text)
         terminal.press("r")

@@ -1,10 +1,10 @@
-"""Break the safety-critical code on purpose, one mutation at a time, and see that a test fails.
+"""Mutation testing: break the safety-critical code, one mutation at a time, and check that a test fails.
 
-``mutations.toml`` lists the mutations: a file, a text that occurs in it once, what to put in its place, and the tests
-that must then fail. Each is applied to a private copy of the tree, never to the working tree. The exit code is 0 only
-when every mutation is killed: a survivor, and an entry of the list that no longer fits the code, make it 1.
+``mutations.toml`` lists the mutations: a file, a text that occurs in it once, its replacement, and the tests that must
+then fail. Each is applied to a private copy of the tree, never to the working tree. The exit code is 0 only if every
+mutation is killed; a surviving mutation, or an entry that does not fit the code, makes it 1.
 
-Usage: ``python -m tests.mutants [WORD ...]``; with words only the mutations whose file or texts contain one of them.
+Usage: ``python -m tests.mutants [WORD ...]``. With words, only mutations whose file or texts contain one of them run.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("mutations.toml")
 PARALLEL = 2
 LONGEST_SECONDS = 120.0
-"""A run of the tests that takes longer was killed by the mutation: it made something wait or loop forever."""
+"""A test run that takes longer counts as killed: the mutation made something wait or loop forever."""
 
 ALL_SECONDS = 1_200.0
-"""All tests of the list, without a mutation, take no longer, also on a busy machine."""
+"""The limit for all tests of the list without a mutation, on a busy machine."""
 
-_TESTS_PASSED, _TESTS_FAILED = 0, 1  # exit codes of pytest; any other means that it could not run them
+_TESTS_PASSED, _TESTS_FAILED = 0, 1  # exit codes of pytest; any other means that it could not run the tests
 
 
 class Verdict(StrEnum):
-    """What became of one mutation."""
+    """The outcome of one mutation."""
 
     KILLED = "killed"
     SURVIVED = "SURVIVED"
     ERROR = "ERROR"
-    """The entry is wrong: its text is not there exactly once, or its tests cannot be run."""
+    """The entry is invalid: its text does not occur exactly once, or its tests cannot be run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """Replace ``old`` by ``new`` in ``file``: one of ``tests`` must fail then. ``harm`` is what a user would suffer."""
+    """Replace ``old`` by ``new`` in ``file``; one of ``tests`` must fail. ``harm`` is the consequence for a user."""
 
     file: str
     old: str
@@ -64,7 +64,7 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The verdict on one mutation, after ``seconds``; ``note`` explains an error."""
+    """The verdict on one mutation and the seconds it took. ``note`` explains an error."""
 
     mutation: Mutation
     verdict: Verdict
@@ -73,20 +73,20 @@ class Result:
 
 
 class Tree:
-    """A private copy of the working tree, in which tests run one after the other."""
+    """A private copy of the working tree, which runs one mutation at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         ignored = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "build", "dist", "*.egg-info")
         shutil.copytree(ROOT, folder, ignore=ignored)
-        # Checked by content: a file that is changed twice in one second must not be taken from a stale cache.
+        # Validate caches by content: a file that changes twice within a second must not be loaded from a stale cache.
         compileall.compile_dir(folder, quiet=2, force=True, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
 
     def judge(self, mutation: Mutation) -> tuple[Verdict, str]:
         """Apply the mutation, run its tests, and put the file back."""
         file = self.folder / mutation.file
         if not file.is_file():
-            return Verdict.ERROR, "there is no such file"
+            return Verdict.ERROR, "the file does not exist"
         original = file.read_text(encoding="utf-8")
         found = original.count(mutation.old)
         if found != 1:
@@ -105,15 +105,15 @@ class Tree:
         return Verdict.ERROR, f"pytest ended with {code}:\n{output}"
 
     def run(self, tests: Sequence[str], seconds: float = LONGEST_SECONDS) -> tuple[int | None, str]:
-        """The exit code of pytest, None where it took too long, and the end of what it printed."""
-        # Plain asserts: to rewrite them in every run costs more than to run the tests.
+        """Run tests. Return the exit code of pytest, or None if it took too long, and the end of its output."""
+        # Plain asserts: rewriting them in every run takes longer than running the tests.
         options = ["-x", "-q", "--no-header", "--tb=line", "--assert=plain", "-p", "no:cacheprovider"]
-        # Not the folder that all runs on a machine share: one may trip over another that tidies up there.
+        # Do not use the default base folder, which all runs on a machine share and clean up.
         options.append(f"--basetemp={self.folder}.pytest")
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(str(self.folder / part) for part in ("core", "tui")),
-            "TALLYGLASS_REQUIRE": "node",  # a test that is skipped kills nothing
-            "CI": "1",  # Hypothesis then draws the same examples in every run
+            "TALLYGLASS_REQUIRE": "node",  # a skipped test kills no mutation
+            "CI": "1",  # makes Hypothesis draw the same examples in every run
         }
         with subprocess.Popen(
             [sys.executable, "-m", "pytest", *options, *tests],
@@ -131,7 +131,7 @@ class Tree:
 
 
 def read_list(path: Path = LIST) -> list[Mutation]:
-    """The mutations of the list. Raises KeyError, ValueError or tomllib.TOMLDecodeError for one that is not sound."""
+    """Return the mutations of the list. Raises KeyError, ValueError or tomllib.TOMLDecodeError if it is invalid."""
     groups = tomllib.loads(path.read_text(encoding="utf-8"))["group"]
     return [
         Mutation(group["file"], old, new, harm, tuple(group["tests"]))
@@ -141,7 +141,7 @@ def read_list(path: Path = LIST) -> list[Mutation]:
 
 
 def results(mutations: Sequence[Mutation], trees: queue.Queue[Tree]) -> Iterator[Result]:
-    """Judge each mutation in whichever tree is free. First come the tests without any mutation: they must pass."""
+    """Yield the result of each mutation, run in whichever tree is free."""
 
     def judge(mutation: Mutation) -> Result:
         tree, began = trees.get(), time.monotonic()
@@ -161,7 +161,7 @@ def results(mutations: Sequence[Mutation], trees: queue.Queue[Tree]) -> Iterator
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the list and report; the exit code."""
+    """Run the list, print a report and return the exit code."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     mutations = read_list()
     if words:

@@ -1,4 +1,4 @@
-"""The dashboard in a real pseudo-terminal, seen through a terminal emulator, as a person would see it."""
+"""The dashboard in a real pseudo-terminal with a terminal emulator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pseudo_terminal import Terminal, dashboard, environment
 
 @pytest.fixture
 def open_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
-    """Start the dashboard on a URI; what is started ends with the test. ``setup`` is Python that runs before it."""
+    """Start dashboards on a URI and close them after the test. ``setup`` is Python code to run before the dashboard."""
     opened: list[Terminal] = []
 
     def start(

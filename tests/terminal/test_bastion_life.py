@@ -1,4 +1,4 @@
-"""What a bastion host does to a terminal: nohup and a lost link, storms of sizes, other character sets, stops."""
+"""Conditions on a bastion host: nohup and lost connections, rapid resizing, other character sets, SIGSTOP."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ IGNORED = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)"
 
 
 @pytest.mark.parametrize("controlling", [True, False])
-def test_started_with_hangups_ignored_it_still_ends_with_its_terminal(
+def test_exits_with_its_terminal_when_started_with_hangups_ignored(
     replica_set: ReplicaSet, open_terminal: Open, controlling: bool
 ) -> None:
     terminal = open_terminal(replica_set.uri, setup=IGNORED, controlling=controlling)
     terminal.wait("rs tally")
     terminal.hang_up()
-    assert terminal.ended() == 128 + signal.SIGHUP
+    assert terminal.wait_for_exit() == 128 + signal.SIGHUP
 
 
-def test_a_storm_of_sizes(replica_set: ReplicaSet, open_terminal: Open) -> None:
+def test_survives_rapid_resizing(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri)
     terminal.wait("rs tally")
     for turn in range(200):
@@ -37,7 +37,7 @@ def test_a_storm_of_sizes(replica_set: ReplicaSet, open_terminal: Open) -> None:
     assert len(text.splitlines()) == 24
 
 
-def test_stopped_in_the_dark_and_continued(replica_set: ReplicaSet, open_terminal: Open) -> None:
+def test_handles_keys_typed_while_stopped(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri)
     terminal.wait("rs tally")
     terminal.process.send_signal(signal.SIGSTOP)
@@ -51,7 +51,7 @@ def test_stopped_in_the_dark_and_continued(replica_set: ReplicaSet, open_termina
     [{"LC_ALL": "de_DE.ISO-8859-1"}, {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}],
     ids=["latin1", "no-utf8"],
 )
-def test_other_character_sets(replica_set: ReplicaSet, open_terminal: Open, environ: dict[str, str]) -> None:
+def test_runs_in_other_character_sets(replica_set: ReplicaSet, open_terminal: Open, environ: dict[str, str]) -> None:
     terminal = open_terminal(replica_set.uri, environ=environ)
     terminal.wait("rs tally")
     terminal.press("3")
@@ -59,4 +59,4 @@ def test_other_character_sets(replica_set: ReplicaSet, open_terminal: Open, envi
     if "ISO" in environ["LC_ALL"]:
         assert bytes(terminal.raw).isascii()
     terminal.press("q")
-    assert terminal.ended() == 0
+    assert terminal.wait_for_exit() == 0

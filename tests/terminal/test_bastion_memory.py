@@ -1,4 +1,4 @@
-"""A day of the dashboard on a real server, with the clock of the counters 720 times as fast, under a busy writer."""
+"""Memory use over a simulated day on a busy real server, with the clock of the counters running 720 times as fast."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPEED = 720
 DAY = 86_400 / SPEED
 LIMIT_MB = 80.0
 GROWTH_MB = 3.0
-"""What the second half of the day may add: the noise of an allocator, not a buffer without an end."""
+"""Allowed growth in the second half of the day: allocator noise, but not an unbounded buffer."""
 
 FAST = f"""
 import dataclasses, time, types
@@ -37,7 +37,7 @@ def resident_mb(pid: int) -> float:
 
 
 def write(servers: ReplicaSet, stop: threading.Event) -> None:
-    """Twenty counters and their documents, a hundred batches a second at most, with an accident now and then."""
+    """Write to twenty counters and their documents, at most 100 batches a second, with occasional mass deletes."""
     with servers.client() as client:
         for turn in range(10**9):
             if stop.wait(0.01):
@@ -48,7 +48,7 @@ def write(servers: ReplicaSet, stop: threading.Event) -> None:
                 client.soak.orders.delete_many({})
 
 
-def test_a_day_stays_within_its_memory(open_terminal: Callable[..., Any]) -> None:
+def test_memory_is_bounded_over_a_day(open_terminal: Callable[..., Any]) -> None:
     stop = threading.Event()
     with ReplicaSet(1) as servers:
         writer = threading.Thread(target=write, args=(servers, stop))
@@ -61,12 +61,12 @@ def test_a_day_stays_within_its_memory(open_terminal: Callable[..., Any]) -> Non
                 terminal.wait(text)
             sizes = []
             for _ in range(20):
-                time.sleep(DAY / 20)  # the day itself
+                time.sleep(DAY / 20)  # the simulated day
                 terminal.press("3" if len(sizes) % 2 else "1")
                 sizes.append(resident_mb(terminal.process.pid))
             print([round(size, 1) for size in sizes])
             terminal.press("q")
-            assert terminal.ended() == 0
+            assert terminal.wait_for_exit() == 0
         finally:
             stop.set()
             writer.join()

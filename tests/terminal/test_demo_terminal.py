@@ -1,4 +1,4 @@
-"""``tallyglass demo`` on a terminal of 80x24: it opens on its own server, and removes everything however it ends."""
+"""``tallyglass demo`` on an 80x24 terminal: it starts its own server and removes everything however it exits."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 
 @dataclass(frozen=True)
-class Started:
-    """A demo on a terminal, and the folder of its temporary files."""
+class RunningDemo:
+    """A demo on a terminal and the folder of its temporary files."""
 
     terminal: Terminal
     temporary: Path
 
 
 @contextmanager
-def started() -> Iterator[Started]:
-    """Start one. The path of the folder is short enough for a Unix socket below it."""
+def running_demo() -> Iterator[RunningDemo]:
+    """Start a demo. The path of its folder is short enough for a Unix socket below it."""
     folder = Path(tempfile.mkdtemp(prefix="tg-", dir="/tmp"))
     home = folder.with_name(f"{folder.name}-home")
     terminal = Terminal(dashboard("demo"), environment(home, TMPDIR=str(folder)))
     try:
-        yield Started(terminal, folder)
+        yield RunningDemo(terminal, folder)
     finally:
         terminal.close()
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(home, ignore_errors=True)
 
 
-ENDS = {"q": 0, "term": 143, "hang up": 129}
+EXITS = {"q": 0, "term": 143, "hang up": 129}
 
 
 @pytest.fixture(scope="module")
-def by_end() -> Iterator[dict[str, Started]]:
-    """A demo for each way to end it, started side by side."""
+def demos() -> Iterator[dict[str, RunningDemo]]:
+    """Return one running demo for each way to end it."""
     with ExitStack() as stack:
-        yield {end: stack.enter_context(started()) for end in ENDS}
+        yield {end: stack.enter_context(running_demo()) for end in EXITS}
 
 
-@pytest.mark.parametrize(("end", "status"), ENDS.items())
-def test_it_opens_on_its_own_server_and_leaves_nothing(by_end: dict[str, Started], end: str, status: int) -> None:
-    terminal, temporary = by_end[end].terminal, by_end[end].temporary
+@pytest.mark.parametrize(("end", "status"), EXITS.items())
+def test_starts_its_own_server_and_leaves_nothing_behind(demos: dict[str, RunningDemo], end: str, status: int) -> None:
+    terminal, temporary = demos[end].terminal, demos[end].temporary
     terminal.wait("crm.IDs people")
     assert list(temporary.glob("tallyglass-*/backup/shop/orders.bson"))
     match end:
@@ -64,23 +64,23 @@ def test_it_opens_on_its_own_server_and_leaves_nothing(by_end: dict[str, Started
             terminal.process.send_signal(signal.SIGTERM)
         case _:
             terminal.hang_up()
-    assert terminal.ended() == status
+    assert terminal.wait_for_exit() == status
     if status == 0:
-        assert terminal.restored()
+        assert terminal.wait_restored()
     assert_empty(temporary)
 
 
 def assert_empty(folder: Path) -> None:
-    """Nothing is left: the guard of the server may need a moment after the process."""
+    """Wait until a folder is empty. The guard of the server may exit a moment after the demo."""
     deadline = time.monotonic() + 60
     while list(folder.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not list(folder.iterdir())
 
 
-def test_ctrl_c_while_it_starts_leaves_nothing_either() -> None:
-    with started() as demo:
+def test_ctrl_c_during_startup_leaves_nothing_behind() -> None:
+    with running_demo() as demo:
         demo.terminal.wait(lambda _: list(demo.temporary.glob("tallyglass-*/0/data/*")))
         demo.terminal.press("\x03")
-        demo.terminal.ended()
+        demo.terminal.wait_for_exit()
         assert_empty(demo.temporary)

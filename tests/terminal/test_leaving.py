@@ -1,4 +1,4 @@
-"""Leaving while nothing answers: a server that hangs, a name server that hangs, and no wait for either."""
+"""The dashboard exits promptly while a server or a name server hangs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 Open = Callable[..., Any]
 
-SOON = 30.0
-"""Seconds within which it must have ended. How long it takes: ``python -m bench leaving``."""
+EXIT_SECONDS = 30.0
+"""A limit for the exit. ``python -m bench leaving`` measures how long it takes."""
 
-WAYS: dict[str, tuple[Callable[[Any], None], int]] = {
+EXITS: dict[str, tuple[Callable[[Any], None], int]] = {
     "q": (lambda terminal: terminal.press("q"), 0),
     "SIGTERM": (lambda terminal: terminal.process.send_signal(signal.SIGTERM), 128 + signal.SIGTERM),
     "SIGHUP": (lambda terminal: terminal.process.send_signal(signal.SIGHUP), 128 + signal.SIGHUP),
@@ -38,7 +38,7 @@ def resolve(host, *more, **named):
 socket.getaddrinfo = resolve
 """
 
-HALF_MADE = """
+FAILS_WHILE_EXITING = """
 from tallyglass_tui.restore.page import RestorePage
 def start(page):
     page.app.exit()
@@ -47,9 +47,9 @@ RestorePage.start = start
 """
 
 
-def test_a_server_that_hangs_holds_nobody_up(open_terminal: Open) -> None:
+def test_exits_while_the_server_hangs(open_terminal: Open) -> None:
     with ReplicaSet(1) as servers:
-        opened = {way: open_terminal(servers.uri) for way in WAYS}
+        opened = {cause: open_terminal(servers.uri) for cause in EXITS}
         for terminal in opened.values():
             terminal.wait("rs tally")
             terminal.press("3")
@@ -59,16 +59,16 @@ def test_a_server_that_hangs_holds_nobody_up(open_terminal: Open) -> None:
             terminal.wait("Incidents")
         servers.freeze(0)
         try:
-            for way, terminal in opened.items():
-                WAYS[way][0](terminal)
-            for way, terminal in opened.items():
-                assert terminal.ended(SOON) == WAYS[way][1], way
-                assert way == "closed" or terminal.restored(), way
+            for cause, terminal in opened.items():
+                EXITS[cause][0](terminal)
+            for cause, terminal in opened.items():
+                assert terminal.wait_for_exit(EXIT_SECONDS) == EXITS[cause][1], cause
+                assert cause == "closed" or terminal.wait_restored(), cause
         finally:
             servers.thaw(0)
 
 
-def test_a_name_server_that_hangs_holds_nobody_up(replica_set: ReplicaSet, open_terminal: Open, tmp_path: Path) -> None:
+def test_exits_while_the_name_server_hangs(replica_set: ReplicaSet, open_terminal: Open, tmp_path: Path) -> None:
     flag = tmp_path / "hangs"
     flag.touch()
     setup = HANGING.format(name=NAME, flag=str(flag), address=HOST)
@@ -77,18 +77,18 @@ def test_a_name_server_that_hangs_holds_nobody_up(replica_set: ReplicaSet, open_
         screen, check = open_terminal(uri, setup=setup), open_terminal("check", "--timeout=2", uri, setup=setup)
         screen.wait("The server does not answer")
         screen.press("q")
-        assert screen.ended(SOON) == 0
-        assert screen.restored()
-        assert check.ended(SOON) == 3
+        assert screen.wait_for_exit(EXIT_SECONDS) == 0
+        assert screen.wait_restored()
+        assert check.wait_for_exit(EXIT_SECONDS) == 3
         assert b"UNKNOWN" in check.raw
     finally:
         flag.unlink()
 
 
-def test_what_fails_on_a_page_that_is_taken_down_is_no_defect(replica_set: ReplicaSet, open_terminal: Open) -> None:
-    terminal = open_terminal(replica_set.uri, setup=HALF_MADE)
+def test_ignores_errors_of_a_page_during_exit(replica_set: ReplicaSet, open_terminal: Open) -> None:
+    terminal = open_terminal(replica_set.uri, setup=FAILS_WHILE_EXITING)
     terminal.wait("rs tally")
     terminal.press("4")
-    assert terminal.ended(SOON) == 0
-    assert terminal.restored()
+    assert terminal.wait_for_exit(EXIT_SECONDS) == 0
+    assert terminal.wait_restored()
     assert b"defect" not in terminal.raw

@@ -1,4 +1,4 @@
-"""A password is typed, used, and found nowhere afterwards: screen, argv, files, errors, pictures, logs, a crash."""
+"""A password that was typed and used appears in no screen, argv, file, error, screenshot, log or crash report."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from access_control import PASSWORD, GuardedSet
-from canary import leaks, left_behind, of_the_process
+from canary import leaks, process_data, recorded_data
 from pseudo_terminal import Terminal, environment
 
 Open = Callable[..., Any]
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
-# What Textual offers and the dashboard does not: a picture of the screen, here on the key that pauses.
-PICTURES = """
+# Textual can save a screenshot; the dashboard does not offer it. Bind it to the key that pauses.
+SCREENSHOTS = """
 from tallyglass_tui.shell import app
 app.Dashboard.action_pause = lambda self: self.save_screenshot(f"{len(self.screen_stack)}{self.current_mode}.svg")
 """
@@ -29,7 +29,7 @@ from textual.app import App
 from tallyglass_tui.shell import app
 from tallyglass_tui.cli.main import main
 def boom(self, *_):
-    target = self.session.target
+    target = self.context.target
     revealed = [secret.reveal() for _, secret in target.secrets]
     raise RuntimeError(f"lost {target} {revealed} {revealed[0]}")
 app.Dashboard.on_mount = boom
@@ -54,54 +54,56 @@ else:
 
 
 def without_password(guarded: GuardedSet, user: str) -> str:
-    """The URI to be asked for the password."""
+    """Return a URI that makes the program ask for the password."""
     return guarded.uri("").replace("mongodb://", f"mongodb://{user}@")
 
 
-def test_a_typed_password(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
+def test_typed_password_does_not_leak(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
     terminal = open_terminal("doctor", without_password(guarded_set, "admin"))
     terminal.wait("Password for admin")
-    running = of_the_process(terminal.process.pid)
+    running = process_data(terminal.process.pid)
     terminal.press(PASSWORD + "\r")
-    assert terminal.ended() == 0
+    assert terminal.wait_for_exit() == 0
     assert b"admin@admin, roles root@admin" in terminal.raw
-    assert not leaks(running | left_behind(terminal, tmp_path))
+    assert not leaks(running | recorded_data(terminal, tmp_path))
 
 
-def test_a_profile_with_a_variable(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
+def test_password_from_a_profile_variable_does_not_leak(
+    guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path
+) -> None:
     folder = tmp_path / ".config" / "tallyglass"
     folder.mkdir(parents=True)
     uri = without_password(guarded_set, "admin:${WORD}")
     (folder / "profiles.toml").write_text(f'[prod]\nuri = "{uri}"\n')
     terminal = open_terminal("doctor", "--profile=prod", environ={"WORD": PASSWORD})
-    assert terminal.ended() == 0
+    assert terminal.wait_for_exit() == 0
     assert b"admin@admin, roles root@admin" in terminal.raw
-    assert not leaks(left_behind(terminal, tmp_path))
+    assert not leaks(recorded_data(terminal, tmp_path))
 
 
-def test_a_wrong_password(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
+def test_wrong_password_does_not_leak(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
     terminal = open_terminal("counters", without_password(guarded_set, "admin"))
     terminal.wait("Password for admin")
     terminal.press(PASSWORD + "x\r")
-    assert terminal.ended() == 3
+    assert terminal.wait_for_exit() == 3
     assert b"does not accept this user name and password" in terminal.raw
-    assert not leaks(left_behind(terminal, tmp_path))
+    assert not leaks(recorded_data(terminal, tmp_path))
 
 
-def test_nothing_typed_is_no_answer(guarded_set: GuardedSet, open_terminal: Open) -> None:
+def test_ctrl_c_at_the_prompt_exits(guarded_set: GuardedSet, open_terminal: Open) -> None:
     terminal = open_terminal("counters", without_password(guarded_set, "admin"))
     terminal.wait("Password for admin")
     terminal.press("\x03")
-    assert terminal.ended() == 130
+    assert terminal.wait_for_exit() == 130
     assert b"Traceback" not in terminal.raw
 
 
 @pytest.mark.usefixtures("core_files_allowed")
-def test_the_dashboard_through_normal_use(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
-    """With pictures taken of each page, and with Textual's own log, which it writes when told to by the environment."""
+def test_dashboard_does_not_leak_the_password(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
+    """Include a screenshot of each page and Textual's own log, which the environment can turn on."""
     terminal = open_terminal(
         without_password(guarded_set, "admin"),
-        setup=PICTURES,
+        setup=SCREENSHOTS,
         environ={"TEXTUAL_LOG": str(tmp_path / "textual.log"), "TEXTUAL": "debug"},
         cwd=tmp_path,
     )
@@ -109,22 +111,22 @@ def test_the_dashboard_through_normal_use(guarded_set: GuardedSet, open_terminal
     assert core_file_limit(terminal.process.pid) == resource.getrlimit(resource.RLIMIT_CORE)[1]
     terminal.press(PASSWORD + "\r")
     terminal.wait("1 Counters")
-    running = of_the_process(terminal.process.pid)
+    running = process_data(terminal.process.pid)
     assert core_file_limit(terminal.process.pid) == 0
     terminal.press("p3")
     terminal.wait("following")
     terminal.press("p4")
     terminal.wait(lambda text: "user admin." in text or "role admin." in text)
     terminal.press("pyq")
-    assert terminal.ended() == 0
+    assert terminal.wait_for_exit() == 0
     assert len([*tmp_path.glob("*.svg")]) == 3
     assert (tmp_path / "textual.log").stat().st_size > 1_000
-    assert not leaks(running | left_behind(terminal, tmp_path))
+    assert not leaks(running | recorded_data(terminal, tmp_path))
 
 
 @pytest.fixture
 def core_files_allowed() -> Iterator[None]:
-    """For what is started meanwhile, as far as they may be."""
+    """Allow core files, up to the hard limit, for processes started in a test."""
     before = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
     yield
@@ -132,13 +134,13 @@ def core_files_allowed() -> Iterator[None]:
 
 
 def core_file_limit(process: int) -> int:
-    """How many bytes of a core file the kernel would write for a process; -1 for no limit."""
+    """Return the limit of the size of a process's core file in bytes, or -1 for no limit."""
     return resource.prlimit(process, resource.RLIMIT_CORE)[0]
 
 
 @pytest.fixture
 def crashed(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> Callable[[str], list[str]]:
-    """Crash the dashboard on purpose, with the password among the locals and in the message; what leaks."""
+    """Crash the dashboard with the password among the locals and in the message, and return what leaks."""
 
     def crash(how: str) -> list[str]:
         password = tmp_path / "password"
@@ -148,34 +150,34 @@ def crashed(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> Cal
         code.write_text(CRASH + how)
         uri = without_password(guarded_set, "admin")
         terminal = open_terminal(uri, f"--password-file={password}", environ={"TALLYGLASS_TRACEBACK": "1"}, script=code)
-        terminal.ended()
+        terminal.wait_for_exit()
         assert b"RuntimeError" in terminal.raw
         password.unlink()
-        return leaks(left_behind(terminal, tmp_path))
+        return leaks(recorded_data(terminal, tmp_path))
 
     return crash
 
 
-def test_a_forced_crash(crashed: Callable[[str], list[str]]) -> None:
+def test_crash_does_not_leak_the_password(crashed: Callable[[str], list[str]]) -> None:
     assert crashed(GUARDED) == []
 
 
-def test_a_crash_as_textual_reports_it_would_show_the_password(crashed: Callable[[str], list[str]]) -> None:
+def test_unguarded_crash_report_leaks_the_password(crashed: Callable[[str], list[str]]) -> None:
     assert crashed(UNGUARDED) == ["screen"]
 
 
-def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
+def test_search_finds_planted_passwords(tmp_path: Path) -> None:
     terminal = Terminal([sys.executable, "-c", PLANTS, PASSWORD], environment(tmp_path, WORD=PASSWORD))
     try:
         terminal.wait_raw(lambda raw: PASSWORD.encode() in raw)
         process = terminal.process.pid
-        # A child that has not begun its own program yet is still a copy of its parent, name and arguments included.
-        terminal.wait(lambda _: len(leaks(of_the_process(process))) == 4)
-        child = next(name.split()[0] for name in of_the_process(process) if not name.startswith(str(process)))
-        assert {*leaks(of_the_process(process))} == {
+        # Until its exec, a child is a copy of its parent, including name and arguments.
+        terminal.wait(lambda _: len(leaks(process_data(process))) == 4)
+        child = next(name.split()[0] for name in process_data(process) if not name.startswith(str(process)))
+        assert {*leaks(process_data(process))} == {
             f"{process} cmdline", f"{process} environ", f"{process} comm", f"{child} environ",
         }  # fmt: skip
-        assert {*leaks(left_behind(terminal, tmp_path))} == {
+        assert {*leaks(recorded_data(terminal, tmp_path))} == {
             "screen", "clipboard 0", ".config/profiles.toml", ".bash_history", "picture.svg", "log",
         }  # fmt: skip
     finally:
@@ -183,16 +185,16 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
         terminal.close()
 
 
-def test_the_search_knows_base64_wherever_the_word_stands() -> None:
+def test_search_finds_base64_at_any_offset() -> None:
     for before in (b"", b"a", b"ab", b"abc"):
         assert leaks({"x": base64.b64encode(before + PASSWORD.encode() + b"c")})
     assert not leaks({"x": base64.b64encode(b"something else")})
 
 
 @pytest.mark.parametrize("kind", ["dumb", ""])
-def test_a_terminal_that_cannot_show_it(kind: str, guarded_set: GuardedSet, open_terminal: Open) -> None:
+def test_refuses_a_terminal_without_capabilities(kind: str, guarded_set: GuardedSet, open_terminal: Open) -> None:
     terminal = open_terminal("mongodb://127.0.0.1:1/", environ={"TERM": kind})
-    assert terminal.ended() == 2
+    assert terminal.wait_for_exit() == 2
     assert b"cannot show the dashboard" in terminal.raw
     assert b"tallyglass counters" in terminal.raw
     assert b"\x1b" not in terminal.raw

@@ -1,4 +1,4 @@
-"""Inside tmux: detached and attached again it goes on, and it ends with the tmux server."""
+"""The dashboard keeps running in tmux while nobody is attached, and exits with the tmux server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import processes
-from pseudo_terminal import PATIENCE, Terminal, dashboard, environment
+from pseudo_terminal import TIMEOUT_SECONDS, Terminal, dashboard, environment
 from tallyglass.demo.server import ReplicaSet
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal, pytest.mark.needs("tmux")]
@@ -24,7 +24,7 @@ IGNORED = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)"
 
 
 class Tmux:
-    """A tmux server of its own, with one pane of 80x24."""
+    """A private tmux server with one 80x24 pane."""
 
     def __init__(self, folder: Path, home: Path) -> None:
         self._base = ["tmux", "-S", str(folder / "socket"), "-f", "/dev/null"]
@@ -34,41 +34,41 @@ class Tmux:
         self._panes: list[int] = []
 
     def start(self, *argv: str) -> None:
-        """Run a program in the pane, in place of a shell."""
+        """Run a program instead of a shell in the pane."""
         self._run("new-session", "-d", "-x80", "-y24", shlex.join(["exec", *argv]))
         self._panes.append(int(self.show("#{pane_pid}")))
         self._pane = os.pidfd_open(self._panes[-1])
 
     def show(self, what: str) -> str:
-        """What tmux knows, such as ``#{pane_pid}``."""
+        """Expand a tmux format such as ``#{pane_pid}``."""
         return self._run("display-message", "-p", what).strip()
 
     def press(self, keys: str) -> None:
-        """Type, without anybody attached."""
+        """Send keys to the pane, even if nobody is attached."""
         self._run("send-keys", keys)
 
-    def wait(self, seen: str, seconds: float = PATIENCE) -> str:
-        """Wait until the pane shows a text; the pane then."""
+    def wait(self, seen: str, seconds: float = TIMEOUT_SECONDS) -> str:
+        """Wait until the pane contains a text, and return the pane's text."""
         return until(lambda: self._run("capture-pane", "-p"), lambda text: seen in text, seconds)
 
     def attach(self) -> Terminal:
-        """A person's terminal that looks at the pane."""
+        """Attach a terminal to the pane."""
         self._attached.append(Terminal([*self._base, "attach"], self._env))
         return self._attached[-1]
 
     def detach(self) -> None:
-        """Send everybody away who looks."""
+        """Detach all clients."""
         self._run("detach-client")
 
     def kill(self, number: signal.Signals) -> None:
-        """End the tmux server."""
+        """Send a signal to the tmux server."""
         os.kill(int(self.show("#{pid}")), number)
 
     def close(self) -> None:
-        """End everything."""
+        """Close all terminals and kill the tmux server and all processes of its panes."""
         for terminal in self._attached:
             terminal.close()
-        # A stopped process does not end with its terminal.
+        # A stopped process does not exit with its terminal.
         running = processes.descendants(*self._panes).values() if self._panes else ()
         subprocess.run([*self._base, "kill-server"], env=self._env, check=False, capture_output=True)
         if self._pane is not None:
@@ -82,8 +82,8 @@ class Tmux:
         return subprocess.run(argv, env=self._env, check=True, capture_output=True, text=True).stdout
 
 
-def until(ask: Callable[[], str], holds: Callable[[str], object], seconds: float = PATIENCE) -> str:
-    """Ask again and again until the answer will do."""
+def until(ask: Callable[[], str], holds: Callable[[str], object], seconds: float = TIMEOUT_SECONDS) -> str:
+    """Poll ``ask`` until its result satisfies ``holds``, and return the result."""
     deadline = time.monotonic() + seconds
     while not holds(answer := ask()):
         assert time.monotonic() < deadline, f"never: {answer}"
@@ -92,7 +92,7 @@ def until(ask: Callable[[], str], holds: Callable[[str], object], seconds: float
 
 
 def state(pid: int) -> str:
-    """The state of a process, as the kernel names it; empty where it is gone."""
+    """Return the kernel's state letter of a process, or an empty text if it does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -107,24 +107,24 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
         server.close()
 
 
-def look_and_leave(tmux: Tmux, uri: str) -> None:
-    """Start the dashboard, with a program after it, and look at it once."""
+def start_detached(tmux: Tmux, uri: str) -> None:
+    """Start the dashboard, followed by ``cat``, attach until it shows data, and detach."""
     tmux.start("sh", "-c", f"{shlex.join(dashboard(uri))}; exec cat")
     person = tmux.attach()
     person.wait("rs tally")
     tmux.detach()
-    assert person.ended() == 0
+    assert person.wait_for_exit() == 0
 
 
-def goes_on(tmux: Tmux, seconds: float = PATIENCE) -> None:
-    """Whether it takes keys and shows what it reads, with nobody attached."""
+def assert_running(tmux: Tmux, seconds: float = TIMEOUT_SECONDS) -> None:
+    """Assert that the dashboard handles keys and shows new data while nobody is attached."""
     tmux.press("3")
     tmux.wait("following", seconds)
 
 
-def test_detached_and_attached_again(replica_set: ReplicaSet, tmux: Tmux) -> None:
-    look_and_leave(tmux, replica_set.uri)
-    goes_on(tmux)
+def test_keeps_running_while_detached(replica_set: ReplicaSet, tmux: Tmux) -> None:
+    start_detached(tmux, replica_set.uri)
+    assert_running(tmux)
     again = tmux.attach()
     again.wait(lambda text: "following" in text and "q  Quit" in text)
     again.press("1")
@@ -134,24 +134,24 @@ def test_detached_and_attached_again(replica_set: ReplicaSet, tmux: Tmux) -> Non
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL], ids=["frozen", "dead"])
-def test_one_that_does_not_go_on_is_noticed(replica_set: ReplicaSet, tmux: Tmux, number: signal.Signals) -> None:
-    look_and_leave(tmux, replica_set.uri)
+def test_assert_running_notices_a_dead_dashboard(replica_set: ReplicaSet, tmux: Tmux, number: signal.Signals) -> None:
+    start_detached(tmux, replica_set.uri)
     shell = tmux.show("#{pane_pid}")
     (child,) = map(int, Path(f"/proc/{shell}/task/{shell}/children").read_text().split())
     os.kill(child, number)
     with pytest.raises(AssertionError, match=r"\Anever: "):
-        goes_on(tmux, seconds=1)
+        assert_running(tmux, seconds=1)
     until(lambda: state(child), lambda now: now in ("T", "Z", ""))
 
 
 @pytest.mark.parametrize(
     ("number", "setup"), [(signal.SIGTERM, ""), (signal.SIGKILL, IGNORED)], ids=["ended", "killed"]
 )
-def test_it_ends_with_the_tmux_server(replica_set: ReplicaSet, tmux: Tmux, number: signal.Signals, setup: str) -> None:
+def test_exits_with_the_tmux_server(replica_set: ReplicaSet, tmux: Tmux, number: signal.Signals, setup: str) -> None:
     tmux.start(*dashboard(replica_set.uri, setup=setup))
     tmux.wait("rs tally")
     pid = int(tmux.show("#{pane_pid}"))
     assert state(pid) in ("S", "R")
     tmux.kill(number)
-    # Whoever inherits it may be slow to bury it; a dead process costs nothing.
+    # Its new parent may be slow to reap it.
     until(lambda: state(pid), lambda now: now in ("", "Z"))

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from at_rest import opened
+from idle import opened
 from tallyglass.connection.target import Target
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feed, Feeds
-from tallyglass_tui.shell.session import Session
 
 DEPLOYMENT = Deployment(Kind.REPLICA_SET, "6.0.5", set_name="rs0", primary="db1:27017", me="db1:27017")
 
@@ -79,12 +79,15 @@ class Screen:
 
 @asynccontextmanager
 async def open_screen(
-    size: tuple[int, int] = (80, 24), environ: dict[str, str] | None = None, backup: Path | None = None
+    size: tuple[int, int] = (80, 24),
+    environ: dict[str, str] | None = None,
+    backup: Path | None = None,
+    uri: str = "mongodb://db1/",
 ) -> AsyncIterator[Screen]:
     """The dashboard at a size."""
     feeds = HandFeeds()
-    session = Session(Target.parse("mongodb://db1/"), backup)
-    app = Dashboard(session, feeds, PAGES, environ=environ or {"COLORTERM": "truecolor"})
+    context = Context(Target.parse(uri), backup)
+    app = Dashboard(context, feeds, PAGES, environ=environ or {"COLORTERM": "truecolor"})
     async with opened(app, size) as pilot:
         await pilot.pause()
         yield Screen(app, feeds, pilot)

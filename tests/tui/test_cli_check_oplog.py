@@ -7,7 +7,7 @@ import pytest
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogWindow
-from tallyglass_tui.cli.check_oplog import OplogHours, judge_window
+from tallyglass_tui.cli.check_oplog import OplogHours, grade_window
 
 FULL = OplogWindow(Ts(0, 1), Ts(36_000, 1), 100, 100, 10.0, recent_bytes_per_hour=20.0)
 YOUNG = OplogWindow(Ts(0, 1), Ts(3_600, 1), 10, 100, 10.0, recent_bytes_per_hour=2.0)
@@ -25,13 +25,13 @@ YOUNG = OplogWindow(Ts(0, 1), Ts(3_600, 1), 10, 100, 10.0, recent_bytes_per_hour
     ],
 )
 def test_the_smaller_of_window_and_forecast_is_judged(window: OplogWindow, limits: OplogHours, level: int) -> None:
-    found, words, perfdata = judge_window(window, limits)
+    found, words, perfdata = grade_window(window, limits)
     assert found == level, words
     assert perfdata.startswith("oplog_hours=") or level == 3
 
 
 def test_a_window_that_shrinks_is_said_to() -> None:
-    _, words, perfdata = judge_window(FULL, OplogHours(6, 2))
+    _, words, perfdata = grade_window(FULL, OplogHours(6, 2))
     assert words == "oplog reaches 10.0 h back, 5.0 h at the recent rate"
     assert perfdata == "oplog_hours=5.00;6:;2:;0"
     with pytest.raises(InputError):

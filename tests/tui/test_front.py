@@ -16,9 +16,10 @@ from click.testing import CliRunner, Result
 from tallyglass.connection.secret import Secret
 from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError
-from tallyglass_tui.cli import outermost
+from tallyglass.moment import Ts
+from tallyglass_tui.cli import error_boundary
 from tallyglass_tui.cli.main import COMMANDS, main
-from tallyglass_tui.cli.options import Given, target_of
+from tallyglass_tui.cli.options import ConnectionOptions, target_of, time_of
 
 CANARY = "kAnArY7front"
 OID = "656b5e7d0f3c2a1b9d8e7f60"
@@ -63,18 +64,20 @@ def test_oid() -> None:
     ("words", "code", "said"),
     [
         (["oid", "zz\x1b[2J"], 2, "not an ObjectId"),
-        (["oid", "--at", "\x1b]52;c;x\x07"], 2, "not a moment"),
+        (["oid", "--at", "\x1b]52;c;x\x07"], 2, "is not a time"),
         (["oid", "--nothing"], 2, "No such option"),
         (["nothing\x1b[2J"], 2, "neither a command"),
         ([f"http://u:{CANARY}@h/"], 2, "not a connection string"),
         ([f"mongodb://u:{CANARY}/@h/"], 2, "percent-encoded"),
-        (["doctor"], 2, "No server is named"),
+        (["doctor"], 2, "No server was given"),
         (["doctor", "mongodb://h/", f"mongodb://u:{CANARY}@h/"], 2, "unexpected extra argument"),
         (["doctor", "--profile", "none-of-that-name"], 2, "profile"),
         (["doctor", "mongodb://u@h/", "--password-file", "/nowhere/at/all"], 2, "cannot be read"),
         (["doctor", "mongodb://h/", "--password-file", "/dev/null"], 2, "no user name"),
-        (["doctor", "mongodb://u@h/"], 3, "no terminal to ask at"),
+        (["doctor", "mongodb://u@h/"], 3, "no terminal to ask"),
         (["mongodb://h/"], 2, "needs a terminal"),
+        (["localhost:27017"], 2, "needs a terminal"),
+        (["oplog", "localhost:27017", "--since", "2026-13-01"], 2, "--since: '2026-13-01' is not a time"),
     ],
 )
 def test_bad_words_get_one_clear_line(words: list[str], code: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +92,7 @@ def test_bad_words_get_one_clear_line(words: list[str], code: int, said: str, mo
     assert CANARY not in result.stderr
 
 
-def _in_context(given: Given, before: Given | None = None) -> Target:
+def _in_context(given: ConnectionOptions, before: ConnectionOptions | None = None) -> Target:
     with click.Context(click.Command("x"), obj=before):
         return target_of(given)
 
@@ -100,12 +103,12 @@ def test_which_server_is_meant(
     (tmp_path / "profiles.toml").write_text('[p]\nuri = "mongodb://profile/"\ndriver = "motor"\n')
     monkeypatch.setattr("tallyglass.connection.profiles.default_path", lambda: tmp_path / "profiles.toml")
     monkeypatch.setenv("TALLYGLASS_URI", f"mongodb://u:{CANARY}@environment/")
-    assert _in_context(Given()).uri == "mongodb://u@environment/"
-    assert _in_context(Given(profile="p")).driver is Driver.MOTOR
-    assert _in_context(Given(driver="pymongo"), Given(profile="p")).driver is Driver.PYMONGO
-    assert _in_context(Given(uri="mongodb://argument/", profile="p")).uri == "mongodb://argument/"
+    assert _in_context(ConnectionOptions()).uri == "mongodb://u@environment/"
+    assert _in_context(ConnectionOptions(profile="p")).driver is Driver.MOTOR
+    assert _in_context(ConnectionOptions(driver="pymongo"), ConnectionOptions(profile="p")).driver is Driver.PYMONGO
+    assert _in_context(ConnectionOptions(uri="mongodb://argument/", profile="p")).uri == "mongodb://argument/"
     assert capsys.readouterr().err == ""
-    _in_context(Given(uri=f"mongodb://u:{CANARY}@argument/"))
+    _in_context(ConnectionOptions(uri=f"mongodb://u:{CANARY}@argument/"))
     warning = capsys.readouterr().err
     assert "(ps)" in warning
     assert CANARY not in warning
@@ -115,7 +118,7 @@ def test_the_password_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     file = tmp_path / "password"
     file.write_text(f"{CANARY} with space \nsecond line\n")
     file.chmod(0o600)
-    given = Given(uri="mongodb://u@h/", password_file=str(file))
+    given = ConnectionOptions(uri="mongodb://u@h/", password_file=str(file))
     assert dict(_in_context(given).secrets)["password"].reveal() == f"{CANARY} with space "
     assert capsys.readouterr().err == ""
     file.chmod(0o644)
@@ -132,11 +135,11 @@ def test_what_nobody_foresaw_is_one_line_and_its_traceback_is_opt_in(
         raise RuntimeError(f"lost {secret.reveal()} at mongodb://u:{CANARY}x@h/")
 
     monkeypatch.setattr("warnings.showwarning", None)
-    assert outermost.guarded(fail) == outermost.UNKNOWN
+    assert error_boundary.error_boundary(fail) == error_boundary.UNKNOWN
     (line,) = capsys.readouterr().err.splitlines()
     assert "RuntimeError" in line
-    monkeypatch.setenv(outermost.TRACEBACK_VARIABLE, "1")
-    assert outermost.guarded(fail) == outermost.UNKNOWN
+    monkeypatch.setenv(error_boundary.TRACEBACK_VARIABLE, "1")
+    assert error_boundary.error_boundary(fail) == error_boundary.UNKNOWN
     told = capsys.readouterr().err
     assert "Traceback" in told
     assert "\x1b" not in told
@@ -150,7 +153,7 @@ def test_the_ways_to_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
             raise error
 
         monkeypatch.setattr("warnings.showwarning", None)
-        return outermost.guarded(end)
+        return error_boundary.error_boundary(end)
 
     assert ending(KeyboardInterrupt()) == 130
     assert capsys.readouterr().err == ""
@@ -165,11 +168,20 @@ def test_a_closed_pipe_ends_quietly() -> None:
     assert said.stdout.count("\n") == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is a thing of Linux")
+def test_a_full_disk_is_one_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        words = [sys.executable, "-m", "tallyglass_tui", "oid", OID]
+        said = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    sentence = "The output cannot be written: No space left on device. Its last line may be incomplete."
+    assert (said.returncode, said.stderr) == (3, f"tallyglass: {sentence}\n")
+
+
 def test_a_stream_that_is_no_utf8_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="ascii"))
     monkeypatch.setattr("warnings.showwarning", None)
-    assert outermost.guarded(lambda: print("caf\u00e9 \udcff")) == 0
+    assert error_boundary.error_boundary(lambda: print("caf\u00e9 \udcff")) == 0
     assert written.getvalue() == b"caf\\xe9 \\udcff\n"
 
 
@@ -205,3 +217,17 @@ def test_ctrl_c_before_everything_is_imported_leaves_no_trace() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (130, "")
+
+
+@pytest.mark.parametrize("text", ["02:15Z", "2 hours ago", "now-1d12h", "yesterday 14:30Z", "2026-11-20 18:06"])
+def test_a_typed_time_is_echoed_before_it_is_used(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = time_of("--since", text)
+    said = capsys.readouterr().err
+    assert found is not None
+    assert said.startswith(f"tallyglass: --since is {found.time:%Y-%m-%d %H:%M:%S}Z = ")
+    assert " local, " in said
+
+
+def test_an_exact_time_is_not_echoed_to_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    assert time_of("--since", "Timestamp(1795197974, 14)") == Ts(1795197974, 14)
+    assert not capsys.readouterr().err

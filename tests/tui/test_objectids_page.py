@@ -14,7 +14,7 @@ from textual import events
 from tallyglass.errors import InputError
 from tallyglass_tui.objectids import cells as id_cells
 from tallyglass_tui.objectids.page import ObjectIdsPage
-from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.input_line import InputLine
 
 NOW = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
 OLDER, NEWER = "65a0b1c2d3e4f5a6b7c8d9e0", "6b00a4aa2bf50d7c091d7422"
@@ -36,7 +36,7 @@ async def paste(screen: Any, text: str) -> None:
 
 async def fill(screen: Any, text: str) -> None:
     """Put a text into the line that is open, and press Enter."""
-    screen.app.screen.query_one(FilterBox).value = text
+    screen.app.screen.query_one(InputLine).value = text
     await screen.press("enter")
 
 
@@ -60,7 +60,7 @@ async def test_a_text_without_ids_says_so_and_changes_nothing(screen_at: Any) ->
         await paste(screen, NEWER)
         await paste(screen, "nothing here \x1b[2J [/red]")
         text = screen.text
-        assert "There is no ObjectId in that text" in text
+        assert "That text contains no ObjectId" in text
         assert NEWER in text
         assert "\x1b" not in text
 
@@ -87,15 +87,19 @@ async def test_enter_takes_the_time_of_an_id_as_the_moment(screen_at: Any) -> No
 async def test_a_moment_that_cannot_be_read_is_one_sentence(screen_at: Any) -> None:
     async with page(screen_at) as screen:
         await screen.press("m")
+        await paste(screen, "tomorrow-ish\n[/x]")
+        assert "is not a time" in screen.text, "a refused paste of several lines stays in the line"
+        await screen.press("enter")
+        assert "is not a time" in screen.text
         await fill(screen, "tomorrow-ish")
-        assert "is not a moment that can be read" in screen.text
+        assert "is not a time" in screen.text
 
 
 async def test_letters_go_to_the_box_while_it_is_open_and_esc_leaves_it(screen_at: Any) -> None:
     async with page(screen_at) as screen:
         await screen.press("i", *"q1c", "escape")
         assert isinstance(screen.app.screen, ObjectIdsPage)
-        assert not screen.app.screen.query_one("#box").display
+        assert not screen.app.screen.query_one("#input").display
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,12 +16,14 @@ import pytest
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
+from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model import plan as model
 from tallyglass.text import clean
 from tallyglass_tui.restore.draft import Draft, Planned, Room
+from tallyglass_tui.restore.head import head_lines
 from tallyglass_tui.restore.page import RestorePage
 from tallyglass_tui.shell.messages import RestoreRequested
-from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.input_line import InputLine
 
 MADE = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
 HOSTILE = "shop.[/red]\\u{1b}[2J"
@@ -47,9 +49,18 @@ def incident(number: int, first: int, harm: Harm = Harm.LOSS, **changes: Any) ->
 
 LOST, CHANGED = incident(1, 1795197974), incident(2, 1795198000, Harm.CHANGE, kind="updateMany", title="updateMany")
 SCAN = IncidentScan((CHANGED, LOST), 1000, Ts(1, 1), done=True)
-COMMAND = model.Command(
-    model.Phase.RESTORE, "Replay", ("mongorestore",), "mongorestore --oplogLimit=1795197974:2 " + "x" * 120, why="Once."
+ARGV = (
+    "mongorestore",
+    "--config=spare.yml",
+    "--oplogReplay",
+    "--oplogFile=oplog/oplog.bson",
+    "--oplogLimit=1795197974:2",
 )
+COMMAND = model.Command(
+    model.Phase.RESTORE, "Replay", ARGV, " ".join(ARGV), why="Once.", undo="Drop it.", seconds=90.0,
+    effect=model.Effect.WRITES_SPARE, counts=("shop.orders: 300 inserted",),
+)  # fmt: skip
+CHECK = model.Command(model.Phase.VERIFY, "Verify", ("tallyglass", "restore", "verify"), "tallyglass restore verify")
 PLAN = model.Plan(
     point=Ts(1795197974, 2),
     start=Ts(1795190000, 1),
@@ -61,7 +72,7 @@ PLAN = model.Plan(
     before="1795197974:1 shop.orders insert 1",
     after=f"1795197974:2 {HOSTILE} delete 2",
     checks=(model.Check("coverage", model.Level.OK, "Whole."), model.Check("loss", model.Level.WARN, "Lost.", "Stop.")),
-    commands=(COMMAND, replace(COMMAND, title="Verify", phase=model.Phase.VERIFY)),
+    commands=(COMMAND, replace(COMMAND, title="Again"), CHECK),
     loss=(model.Loss("shop.orders", 3, 2, 300),),
     reissue=(model.Reissue("shop.counters", "orders", "next", 10, 12, "db.counters.updateOne()"),),
     work_dir="/work-dir",
@@ -86,7 +97,7 @@ async def plan(screen: Any, planned: Planned) -> str:
 
 async def fill(screen: Any, text: str) -> None:
     """Put a text into the line that is open, and press Enter."""
-    screen.app.screen.query_one(FilterBox).value = text
+    screen.app.screen.query_one(InputLine).value = text
     await screen.press("enter")
 
 
@@ -113,26 +124,63 @@ async def test_lost_data_comes_first_and_enter_plans_for_it(screen_at: Any) -> N
         assert "this plan is void" in screen.text
 
 
-async def test_commands_can_be_copied_and_written_but_never_over_a_file(screen_at: Any, tmp_path: Path) -> None:
+async def test_a_step_says_what_will_run_and_lines_break_at_options(screen_at: Any) -> None:
+    async with page(screen_at) as screen:
+        await screen.press("enter")
+        await plan(screen, Planned(PLAN))
+        await screen.press("tab", "tab", "tab")
+        text = screen.text
+        for said in (
+            "1 restore",
+            "writes spare",
+            "Once. Takes about 90 s.",
+            "shop.orders: 300 inserted",
+            "To undo: Drop",
+        ):
+            assert said in text
+        lines = [line.strip(" |>") for line in text.splitlines()]
+        assert "mongorestore --config=spare.yml --oplogReplay \\" in lines
+        assert "--oplogFile=oplog/oplog.bson --oplogLimit=1795197974:2" in lines
+        assert text.count("mongorestore --config") == 2, "the lines of the tools show wherever the cursor is"
+        assert "tallyglass restore verify" not in text
+
+
+async def test_lines_can_be_copied_alone_and_by_phase(screen_at: Any) -> None:
+    async with page(screen_at) as screen:
+        await screen.press("enter")
+        await plan(screen, Planned(PLAN))
+        await screen.press("tab", "tab", "tab", "y")
+        assert screen.app.clipboard == COMMAND.shell
+        await screen.press("Y")
+        assert screen.app.clipboard == f"{COMMAND.shell} &&\n{COMMAND.shell}"
+        await screen.press("down", "down", "Y")
+        assert screen.app.clipboard == CHECK.shell
+
+
+async def test_a_plan_is_written_as_a_folder_but_never_over_another(screen_at: Any, tmp_path: Path) -> None:
     async with page(screen_at) as screen:
         await screen.press("enter")
         await plan(screen, Planned(replace(PLAN, work_dir=str(tmp_path / "w"))))
-        await screen.press("tab", "tab", "tab")
-        assert "1 restore" in screen.text
-        assert "Once." in screen.text
-        await screen.press("y")
-        assert screen.app.clipboard == COMMAND.shell
         await screen.press("w", "enter")
         await screen.app.workers.wait_for_complete()
-        written = tmp_path / "w.sh"
-        assert stat.S_IMODE(written.stat().st_mode) == 0o700
-        assert COMMAND.shell in written.read_text()
-        written.write_text("mine")
+        folder = tmp_path / "w"
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert "--oplogLimit=1795197974:2" in (folder / "steps.txt").read_text()
+        (folder / "checksums").write_text("of another plan")
         await screen.press("w", "enter")
         await screen.app.workers.wait_for_complete()
         await screen.pilot.pause()
         assert "Nothing was written" in screen.text
-        assert written.read_text() == "mine"
+        assert (folder / "checksums").read_text() == "of another plan"
+
+
+async def test_many_warnings_of_one_kind_are_one_with_a_list(screen_at: Any) -> None:
+    same = tuple(model.Check("return", model.Level.WARN, f"shop.c{n}: It stays.") for n in range(80))
+    async with page(screen_at) as screen:
+        await screen.press("enter")
+        text = await plan(screen, Planned(replace(PLAN, checks=(*PLAN.checks, *same))))
+        assert "ready, 2 warnings" in text
+        assert "80 namespaces: It stays. They are shop.c0, shop.c1," in text
 
 
 async def test_a_blocked_plan_says_why_and_has_nothing_to_write(screen_at: Any) -> None:
@@ -146,6 +194,23 @@ async def test_a_blocked_plan_says_why_and_has_nothing_to_write(screen_at: Any) 
         assert "There are no commands yet" in screen.text
         await screen.press("y")
         assert screen.app.clipboard == "The oplog does not reach. Use a newer backup."
+
+
+async def test_the_last_drill_stands_there_with_its_age_and_red_where_it_failed_or_is_old(screen_at: Any) -> None:
+    now = datetime.now(UTC)
+    cases = [
+        (LastDrill(), "none yet", "muted"),
+        (LastDrill(now - timedelta(days=2), True, "Proved.", 61), "proved 2", "good"),
+        (LastDrill(now - timedelta(days=9), True, "Proved.", 61), "due every week", "bad"),
+        (LastDrill(now - timedelta(hours=3), False, "coverage: The oplog does not reach back."), "failed 3", "bad"),
+    ]
+    async with page(screen_at) as screen:
+        for drill, said, style in cases:
+            await screen.put("last drill", drill)
+            await screen.pilot.pause()
+            assert said in screen.text
+            (piece,) = [one for one in head_lines(Draft(), 80, "", drill)[-1] if said in one[0]]
+            assert piece[1] == f"text--{style}"
 
 
 async def test_without_a_backup_it_asks_for_one_first(screen_at: Any) -> None:
@@ -175,7 +240,7 @@ async def test_an_entry_of_the_oplog_and_a_typed_point_are_points_too(screen_at:
         assert draft(screen) == Draft(Ts(1795197000, 1), None, "/backup", planning=True)
         await screen.press("t")
         await fill(screen, "nonsense")
-        assert "is not a moment" in screen.text
+        assert "is not a time" in screen.text
 
 
 @pytest.mark.parametrize("size", [(60, 15), (200, 50)])

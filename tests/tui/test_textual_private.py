@@ -103,7 +103,7 @@ def test_nothing_else_uses_a_private_name_of_textual() -> None:
             if file.parent != TERMINAL or file.name not in ("app.py", "driver.py"):
                 found += [f"{file}:{line} {name}" for line, name in private_names(file, of_module(module))]
     for file in [*ROOT.glob("bench/*.py"), *ROOT.glob("screenshots/*.py"), *ROOT.glob("tests/**/*.py")]:
-        if file.name not in ("at_rest.py", Path(__file__).name):
+        if file.name not in ("idle.py", Path(__file__).name):
             found += [f"{file}:{line} {name}" for line, name in private_names(file, set())]
     assert not found
 

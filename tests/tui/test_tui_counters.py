@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from at_rest import on_draw
+from idle import on_draw
 from tallyglass.counters.snapshot import (
     Ceiling,
     CountersSnapshot,
@@ -16,6 +16,7 @@ from tallyglass.counters.snapshot import (
     CounterView,
     Flag,
     Forecast,
+    Grade,
     NumericType,
     PoolView,
     Semantics,
@@ -150,6 +151,24 @@ async def test_filter_sort_and_back(screen_at: Any) -> None:
         assert "2,147,388,009" in rows[0]
 
 
+async def test_guesses_stand_apart_and_are_never_first_to_run_out(screen_at: Any) -> None:
+    soon = Forecast(NOW + timedelta(days=1), NOW + timedelta(days=2), NOW + timedelta(days=3), rate=7.0)
+    guess = counter(7, grade=Grade.POSSIBLE, flags=(Flag.GUESS,), forecast=soon, used=0.99)
+    async with screen_at((120, 40)) as screen:
+        await screen.put("counters", snapshot(guess, counter(1)))
+        assert "1 counter and 1 guess " in screen.text
+        assert "first to run out: shop.counters orders1" in screen.text
+        rows = [line for line in screen.lines[2:] if "shop.counters" in line]
+        assert ["orders1" in rows[0], "orders7" in rows[1]] == [True, True]
+        assert not rows[1].startswith("!")
+
+
+async def test_a_counter_too_young_to_judge_is_listed(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.put("counters", snapshot(counter(1, used=0.6, forecast=Forecast(steps=3))))
+        assert "orders1" in screen.text
+
+
 async def test_what_cannot_be_read_is_named(screen_at: Any) -> None:
     async with screen_at() as screen:
         trouble = CounterTrouble("app.counters", "This user may not run find.", "tallyglass doctor names the role.")
@@ -196,3 +215,12 @@ async def test_many_are_sorted_and_filtered_beside_the_screen(screen_at: Any, mo
         await screen.press("S", "slash", *"orders2", "enter")
         assert await arranged() == sorted((one.value for one in many if "orders2" in one.id), reverse=True)
         assert "30 counters, 11 with 'orders2'" in screen.text
+
+
+async def test_a_narrow_terminal_keeps_the_answer(screen_at: Any) -> None:
+    async with screen_at((60, 15)) as screen:
+        await screen.put("counters", snapshot(counter(1), URGENT))
+        assert "time left" in screen.text
+        assert "3.0d..5.0d" in screen.text
+        assert "orders9" in screen.lines[1], "the first to run out"
+        assert "flags" not in screen.text

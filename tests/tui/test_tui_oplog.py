@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +31,7 @@ from tallyglass.oplog.snapshot import (
     RowKind,
 )
 from tallyglass_tui.oplog import reads as oplog_reads
+from tallyglass_tui.oplog.incident_filter import IncidentFilter
 from tallyglass_tui.restore.page import RestorePage
 from tallyglass_tui.shell.incidents import incidents
 from tallyglass_tui.shell.messages import OplogRequested
@@ -79,10 +81,15 @@ async def test_it_follows_stops_on_the_way_up_and_counts_what_is_new(screen_at: 
         assert screen.lines[-2].split()[-2:] == ["59", "insert"]
 
 
-def test_a_second_of_a_thousand_entries_leaves_out_no_row_not_even_after_the_backlog(monkeypatch: Any) -> None:
+async def test_a_second_of_a_thousand_entries_leaves_out_no_row_not_even_after_the_backlog(monkeypatch: Any) -> None:
     asked: dict[str, Any] = {}
-    monkeypatch.setattr(tail, "follow", lambda gateway, wanted, **options: asked.update(options))
-    oplog_reads.follow(None, OplogFilter())  # type: ignore[arg-type]
+
+    async def followed(gateway: Any, wanted: Any, **options: Any) -> AsyncIterator[OplogUpdate]:
+        asked.update(options)
+        yield update()
+
+    monkeypatch.setattr(tail, "follow", followed)
+    await anext(oplog_reads.follow(None, OplogFilter()))  # type: ignore[arg-type]
     second = b"".join(entry(n).raw for n in range(1000))
     backlog = b"".join(entry(n).raw for n in range(500))
     collector = Collector(OplogFilter(), asked["room"], backlog=500)
@@ -130,7 +137,7 @@ async def test_one_entry_in_full_copied_and_saved(screen_at: Any, tmp_path: Path
         assert '"_id": 37' in screen.app.clipboard
         await screen.press("escape", "v", "up", "up", "y")
         assert len(screen.app.clipboard.splitlines()) == 3
-        await screen.press("s")
+        await screen.press("w")
         await screen.app.workers.wait_for_complete()
         await screen.pilot.pause()
         assert "Saved 3 entries" in screen.text
@@ -143,16 +150,14 @@ def saved_ids(folder: Path) -> list[object]:
     return [json.loads(line)["o"]["_id"] for line in path.read_text().splitlines()]
 
 
-async def test_a_filter_goes_to_core_and_bad_words_are_told(screen_at: Any) -> None:
+async def test_a_filter_goes_to_core_and_a_refused_filter_stays_open(screen_at: Any) -> None:
     async with screen_at() as screen:
         await open_oplog(screen)
         first, long = screen.feeds.named["oplog"], "txn:b27a9f53c8534df7a747233659045052:33872"
-        await screen.press("slash", *"op:z", "enter")
+        await screen.press("ampersand", *"op:z", "enter")
         assert "is not an operation" in screen.text
         assert screen.feeds.named["oplog"] is first
-        await screen.press("slash")
-        assert screen.lines[-3].strip() == "op:z", "it is there to be mended"
-        assert "is not an operation" not in screen.text
+        assert "op:z" in (line.strip() for line in screen.lines), "it stays open to be corrected"
         await screen.press("ctrl+u", *"ns:shop.* [/x]", "enter")
         assert screen.feeds.named["oplog"] is not first
         await screen.put("oplog", update(seen=500, partial=True))
@@ -166,6 +171,133 @@ async def test_a_filter_goes_to_core_and_bad_words_are_told(screen_at: Any) -> N
         assert "Nothing that matches" in screen.text
         await screen.press("escape")
         assert "matched" not in screen.text
+
+
+def numbers(screen: Any) -> list[int]:
+    """The _ids of the rows on the screen."""
+    return [int(line.split(" shop.orders ")[1].split()[0]) for line in screen.lines if " shop.orders " in line]
+
+
+def found(screen: Any) -> list[str]:
+    """The texts that are highlighted in the tail."""
+    tail = screen.app.page.tail
+    style = tail.style_of("tail--found")
+    return [
+        segment.text
+        for y in range(tail.size.height)
+        for segment in tail.render_line(y)
+        if style.bgcolor and segment.style and segment.style.bgcolor == style.bgcolor
+    ]
+
+
+async def test_a_search_highlights_and_goes_from_match_to_match(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.press("3")
+        await screen.put("oplog", update(*(entry(n, name=f"Box{n % 10}") for n in range(60))))
+        tail, feed = screen.app.page.tail, screen.feeds.named["oplog"]
+        await screen.press("slash", *"box3")
+        assert found(screen) == ["Box3", "Box3"], "while it is typed"
+        await screen.press("enter")
+        assert tail.rows[tail.cursor].id == "53"
+        assert not tail.following
+        await screen.press("n")
+        assert "No more matches below" in screen.text
+        await screen.press("N", "N")
+        assert tail.rows[tail.cursor].id == "33"
+        await screen.press("n")
+        assert tail.rows[tail.cursor].id == "43"
+        await screen.press("slash", "ctrl+u", *"nowhere", "enter")
+        assert "No match among these rows" in screen.text
+        assert screen.feeds.named["oplog"] is feed, "a search asks the server nothing"
+        await screen.press("slash", "ctrl+u", *"box3", "enter", "escape")
+        assert found(screen) == []
+        await screen.press("G")
+        assert "following" in screen.text
+
+
+async def test_a_filter_shows_what_it_does_while_it_is_typed(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        feed = screen.feeds.named["oplog"]
+        await screen.press("ampersand", *"id:3")
+        assert numbers(screen) == [3]
+        await screen.put("oplog", update(entry(50), entry(3, "d")))
+        assert numbers(screen) == [3, 3]
+        await screen.press("7", "x", ":")
+        await screen.press("escape")
+        assert numbers(screen)[-2:] == [50, 3], "all rows are back, with those that came meanwhile"
+        assert screen.feeds.named["oplog"] is feed
+        await screen.press("home", "down", "ampersand", *"id:3", "escape")
+        assert (screen.app.page.tail.cursor, numbers(screen)[0]) == (1, 0), "who stood still stands there again"
+        await screen.press("ampersand", *"id:37", "enter")
+        assert screen.feeds.named["oplog"] is not feed
+
+
+async def test_a_filter_on_the_incidents_filters_the_list(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        feed = screen.feeds.named["oplog"]
+        dropped = replace(
+            INCIDENT, kind="drop", title="drop a.b", ns="a.b", first=Ts(BASE - 90, 1), last=Ts(BASE - 90, 1)
+        )
+        await screen.press("i")
+        await screen.put("incidents", IncidentScan((INCIDENT, dropped), 9, None, done=True))
+        await screen.press("slash", *"ns:a.*")
+        assert "drop a.b" in screen.text
+        assert "deleteMany on shop.orders" not in screen.text, "while it is typed"
+        await screen.press("escape")
+        assert "deleteMany on shop.orders" in screen.text
+        await screen.press("ampersand", *f"since:{BASE - 50}", "enter")
+        assert "1 match" in screen.text
+        assert "drop a.b" not in screen.text
+        assert screen.app.page.incidents.selected is INCIDENT
+        await screen.press("slash", "ctrl+u", *"id:4", "enter")
+        assert "That filter is for entries" in screen.text
+        await screen.press("escape")
+        assert "1 match" in screen.text, "the one before is back"
+        assert screen.feeds.named["oplog"] is feed
+        await screen.press("escape")
+        assert "drop a.b" in screen.text
+        await screen.press("escape")
+        assert "following" in screen.text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", True), ("ns:shop.*", True), ("ns:!shop.*", False), ("ns:other", False), ("op:d", True), ("op:u", False),
+        ("DELETEMANY", True), ("!deletemany", False), ("/^many/", False), ("/ORDERS$/", True),
+        pytest.param(f"until:{BASE}", False, id="until"),
+        pytest.param(f"since:{BASE + 1}", True, id="since"),
+        pytest.param(f"since:{BASE + 2}", False, id="since the next second"),
+    ],
+)  # fmt: skip
+def test_which_incidents_a_filter_shows(text: str, shown: bool) -> None:
+    assert IncidentFilter.parse(text).shows(replace(INCIDENT, op="d")) is shown
+
+
+def test_a_dropped_database_is_in_the_namespace_of_all_its_collections() -> None:
+    dropped = replace(INCIDENT, kind="dropDatabase", ns="shop")
+    assert IncidentFilter.parse("ns:shop.*").shows(dropped)
+    assert not IncidentFilter.parse("ns:shopping.*").shows(dropped)
+
+
+async def test_the_members_to_read_from_are_those_of_the_connection_string(screen_at: Any) -> None:
+    async with screen_at((120, 24), uri="mongodb://db1/?readPreference=nearest") as screen:
+        await open_oplog(screen)
+        assert "from db1:27017 (nearest)" in screen.text
+
+
+async def test_rows_of_several_shards_name_theirs(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.press("3")
+        gap = replace(entry(2), kind=RowKind.GAP, what="GAP: 4 s of entries are missing", shard="s1")
+        await screen.put("oplog", update(replace(entry(1), shard="s0"), gap, trouble="s1: No server answers."))
+        assert "s0 shop.orders" in screen.text
+        assert "s1: GAP: 4 s of entries are missing" in screen.text
+        assert "s1: No server answers." in screen.text
+        await screen.press("up", "up", "enter")
+        assert "on shop.orders of shard s0" in screen.text
 
 
 async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, monkeypatch: Any) -> None:
@@ -221,7 +353,7 @@ async def test_a_jump_shows_the_past_and_the_end_returns(screen_at: Any) -> None
         await screen.press("end")
         assert "following" in screen.text
         await screen.press("t", *"yesterday", "enter")
-        assert "is not a moment" in screen.text
+        assert "is not a time" in screen.text
 
 
 async def test_esc_goes_back_to_the_page_that_led_here_until_something_else_is_looked_for(screen_at: Any) -> None:
@@ -260,22 +392,22 @@ async def test_the_next_incident_is_the_newest_from_the_live_tail_and_else_the_f
     at = {n: replace(INCIDENT, first=Ts(BASE + n, 1), title=f"incident {n}") for n in (-50, 10, 30)}
     async with screen_at() as screen:
         await open_oplog(screen)
-        await screen.press("N")
+        await screen.press("I")
         assert "Reading the oplog back for incidents" in screen.text
         await screen.put("incidents", IncidentScan((at[30],), 9, None, done=False))
         assert "following" in screen.text
         await screen.put("incidents", IncidentScan((at[30], at[-50], at[10]), 9, None, done=True))
         assert "incident 30." in screen.text
         assert "stopped" in screen.text
-        await screen.press("N")
+        await screen.press("I")
         assert "No incident after this entry" in screen.text
-        await screen.press("home", "N", "enter")
+        await screen.press("home", "I", "enter")
         assert f"--oplogLimit={BASE + 10}:1" in screen.text
         screen.feeds.answer = [entry(-60)]
         await screen.press("escape", "t", *"now-1h", "enter")
         await screen.app.workers.wait_for_complete()
         screen.feeds.answer = [entry(-50, "d")]
-        await screen.press("N")
+        await screen.press("I")
         await screen.app.workers.wait_for_complete()
         await screen.pilot.pause()
         assert "incident -50." in screen.text

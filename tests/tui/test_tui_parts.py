@@ -1,4 +1,4 @@
-"""The parts without an app: pace, spans, ring, order, graph, input and output of the driver."""
+"""The parts without an app: rate, spans, ring, order, graph, input and output of the driver."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tallyglass_tui.counters.graph import Band, graph
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog import row_ring
 from tallyglass_tui.oplog.row_ring import RowRing
-from tallyglass_tui.shell.pace import Pace
-from tallyglass_tui.terminal.driver import InputDecoder, PatientWriter
+from tallyglass_tui.shell.refresh_rate import RefreshRate
+from tallyglass_tui.terminal.driver import InputDecoder, NonBlockingWriter
 from tallyglass_tui.terminal.theme import choose_theme, needs_plain_glyphs
 from tallyglass_tui.widgets.line_view import changed_spans
 
@@ -40,22 +40,22 @@ def update(rows: tuple[OplogRow, ...], dropped: int = 0) -> OplogUpdate:
 
 
 def test_the_pace_says_why() -> None:
-    pace = Pace()
-    assert (pace.interval, pace.badge) == (0.25, "4 Hz")
+    rate = RefreshRate()
+    assert (rate.interval, rate.badge) == (0.25, "4 Hz")
     for _ in range(3):
-        pace.lag(0.4)
-    assert (pace.interval, pace.badge) == (2.0, "0.5 Hz slow link")
+        rate.lag(0.4)
+    assert (rate.interval, rate.badge) == (2.0, "0.5 Hz slow link")
     for _ in range(10):
-        pace.lag(0.0)
-    assert pace.badge == "4 Hz"
-    pace.lag(0.4)
-    pace.lag(0.4)
-    pace.lag(0.0)
-    pace.lag(0.4)
-    assert pace.badge == "4 Hz"
-    assert Pace(ssh=True).interval == 1.0
-    assert Pace(ssh=True, focused=False).badge == "0.2 Hz unfocused"
-    assert Pace(paused=True).interval is None
+        rate.lag(0.0)
+    assert rate.badge == "4 Hz"
+    rate.lag(0.4)
+    rate.lag(0.4)
+    rate.lag(0.0)
+    rate.lag(0.4)
+    assert rate.badge == "4 Hz"
+    assert RefreshRate(ssh=True).interval == 1.0
+    assert RefreshRate(ssh=True, focused=False).badge == "0.2 Hz unfocused"
+    assert RefreshRate(paused=True).interval is None
 
 
 def test_the_face_follows_the_terminal() -> None:
@@ -195,7 +195,7 @@ def test_input_in_any_pieces_is_decoded_alike_and_never_fails(parts: list[bytes]
 def test_a_writer_never_waits_and_says_when_it_can_go_on() -> None:
     reader, writer_end = os.pipe()
     recovered = threading.Event()
-    writer = PatientWriter(writer_end, recovered.set)
+    writer = NonBlockingWriter(writer_end, recovered.set)
     writer.start()
     frame = "\x1b[1;1H" + "x" * 50_000
     for _ in range(100):

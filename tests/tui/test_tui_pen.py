@@ -42,15 +42,15 @@ def test_the_picture_is_the_same(frames: list[list[tuple[int, int, list[str], st
         if number == dropped:
             pen.forget()
         raw.append(write(runs))
-        thin.append(pen.thin(raw[-1]))
+        thin.append(pen.compress(raw[-1]))
     assert picture(thin) == picture(raw)
     assert len("".join(thin)) <= len("".join(raw)) + 8 * sum(map(len, frames))
 
 
 def test_what_the_pen_holds_is_not_said_again() -> None:
     pen = Pen()
-    first = pen.thin("\x1b[1;1H\x1b[38;2;1;2;3;48;2;4;5;6mab\x1b[0m")
+    first = pen.compress("\x1b[1;1H\x1b[38;2;1;2;3;48;2;4;5;6mab\x1b[0m")
     assert first == "\x1b[1;1H\x1b[0;38;2;1;2;3;48;2;4;5;6mab"
-    assert pen.thin("\x1b[2;1H\x1b[38;2;1;2;3;48;2;4;5;6mcd\x1b[0m") == "\x1b[2;1Hcd"
-    assert pen.thin("\x1b[3;1H\x1b[1;31;48;2;4;5;6me\x1b[0m") == "\x1b[3;1H\x1b[1;31me"
-    assert pen.thin("\x1b[4;1Hplain") == "\x1b[4;1H\x1b[0mplain"
+    assert pen.compress("\x1b[2;1H\x1b[38;2;1;2;3;48;2;4;5;6mcd\x1b[0m") == "\x1b[2;1Hcd"
+    assert pen.compress("\x1b[3;1H\x1b[1;31;48;2;4;5;6me\x1b[0m") == "\x1b[3;1H\x1b[1;31me"
+    assert pen.compress("\x1b[4;1Hplain") == "\x1b[4;1H\x1b[0mplain"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from at_rest import strips_of
+from idle import strips_of
 from tallyglass.connection.secret import Secret
 from tallyglass.errors import ReadError
 from tallyglass_tui.shell.crash import crash_report
@@ -78,7 +78,7 @@ async def test_pause_holds_the_screen_and_loses_nothing(screen_at: Any) -> None:
     async with screen_at() as screen:
         await screen.press("p")
         assert "PAUSED" in screen.lines[0]
-        assert screen.app.pace.interval is None
+        assert screen.app.rate.interval is None
         await screen.press("p")
         assert "4 Hz" in screen.lines[0]
 
@@ -90,7 +90,7 @@ async def test_what_is_asked_for_in_a_pause_comes(screen_at: Any) -> None:
         await screen.press("1", "3")
         assert "4 Hz" in screen.lines[0]
         await screen.press("p", "i")
-        assert screen.app.pace.interval
+        assert screen.app.rate.interval
 
 
 async def test_a_lost_server_says_since_when_and_goes_away_by_itself(screen_at: Any) -> None:
@@ -118,7 +118,7 @@ async def test_a_terminal_that_does_not_keep_up_is_spared(screen_at: Any, monkey
         monkeypatch.setattr(type(screen.app), "congested", True)
         for _ in range(3):
             screen.app._on_time()
-        assert screen.app.pace.badge == "0.5 Hz slow link"
+        assert screen.app.rate.badge == "0.5 Hz slow link"
         monkeypatch.undo()
         screen.app._on_time()
         await screen.pilot.pause()
@@ -137,10 +137,10 @@ async def test_focus_lost_slows_it_down(screen_at: Any) -> None:
     async with screen_at() as screen:
         screen.app.post_message(AppBlur())
         await screen.pilot.pause()
-        assert screen.app.pace.badge == "0.2 Hz unfocused"
+        assert screen.app.rate.badge == "0.2 Hz unfocused"
         screen.app.post_message(AppFocus())
         await screen.pilot.pause()
-        assert screen.app.pace.badge == "4 Hz"
+        assert screen.app.rate.badge == "4 Hz"
 
 
 def test_a_crash_report_holds_no_secret_no_local_and_no_control_byte() -> None:

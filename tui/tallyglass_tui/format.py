@@ -9,7 +9,10 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tallyglass.counters.snapshot import Forecast
+from tallyglass.counters.snapshot import CounterView, Forecast
+from tallyglass.counters.verdict import Thresholds, crossing_warnings
+from tallyglass.errors import InputError
+from tallyglass.moment import parse_time
 
 UNKNOWN = "?"
 IDLE = "idle"
@@ -159,6 +162,16 @@ def time_left(forecast: Forecast, now: datetime) -> str:
     return early if early == late else f"{early}..{late}"
 
 
+def flags(counter: CounterView, now: datetime) -> list[str]:
+    """The flags of a counter, and the time until 2^31 or its used share if that is near: ``BEHIND``,
+    ``2^31 12d..19d``."""
+    words = [flag.value for flag in counter.flags]
+    if counter.crossing is not None and any(crossing_warnings(counter, Thresholds(), now)):
+        dated = counter.crossing.early or counter.crossing.late
+        words.append(f"2^31 {time_left(counter.crossing, now) if dated else share(counter.crossing_used)}")
+    return words
+
+
 def moment(when: datetime | None) -> str:
     """A date in UTC to the second: ``2026-11-20 18:06:14Z``."""
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if when else UNKNOWN
@@ -185,6 +198,19 @@ def ago(when: datetime | None, now: datetime) -> str:
         return UNKNOWN
     seconds = (now - when).total_seconds()
     return f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
+
+
+def typed_time(when: datetime, now: datetime | None = None) -> str:
+    """What a typed time means: in UTC, local, and its age."""
+    return f"{moment(when)} = {local(when)} local, {ago(when, now or datetime.now(UTC))}"
+
+
+def time_meaning(text: str) -> str:
+    """What a text means as a time, or why it cannot be read yet."""
+    try:
+        return typed_time(parse_time(text))
+    except InputError as error:
+        return str(error)
 
 
 def plural(number: int, singular: str, plural_form: str = "") -> str:

@@ -1,38 +1,29 @@
-"""Hand out ids. The only package, beside the demo, that writes.
+"""Allocate unique ids. Apart from the demo, this is the only package that writes.
 
-:class:`Cached`        from memory, fetched ahead, over a :class:`Counter` or a :class:`Pool`: the usual choice
-:class:`Counter`       one counter document: one id or a range a call
-:class:`Counters`      counters by tenant, kind and period, created by their first use
-:class:`Pool`          many counter documents, each with its own span
-:class:`GaplessInsert` numbers without a gap, as for invoices: in the transaction of the insert
-:class:`RandomIds`     random numbers kept apart by a unique index
-:class:`MaxPlusOne`    the largest id plus one, inserted if not present
-:func:`new_uuid`       UUIDs of version 1, 4 and 7; :func:`new_binary` as BSON
-:func:`new_object_id`  ObjectIds
-=====================  =====================================================================================
-=======
 - :class:`Cached`: from memory, fetched ahead, over a :class:`Counter` or a :class:`Pool`; the usual choice
 - :class:`Counter`: one counter document, one id or a range a call
 - :class:`Counters`: counters by tenant, kind and period, created by their first use
 - :class:`Pool`: many counter documents, each with its own span
-- :class:`GaplessInsert`: numbers without a gap, as for invoices; in the transaction of the insert
-- :class:`RandomIds`: random numbers kept apart by a unique index
+- :class:`GaplessInsert`: numbers without a gap, as for invoices; allocated in the transaction of the insert
+- :class:`RandomIds`: random numbers, kept unique by an index
 - :class:`MaxPlusOne`: the largest id plus one, inserted if not present
 - :func:`new_uuid`: UUIDs of version 1, 4 and 7; :func:`new_binary` as BSON
 - :func:`new_object_id`: ObjectIds
 
-``tallyglass.allocate.format`` writes numbers as people see them; ``tallyglass.allocate.observe`` exports what
-allocators do to Prometheus and OpenTelemetry.
+``tallyglass.allocate.format`` formats numbers for people; ``tallyglass.allocate.observe`` exports the statistics of
+allocators to Prometheus and OpenTelemetry.
 
-Each class has an ``Async`` twin with the same methods, for AsyncMongoClient and Motor. No strategy hands out an id
-twice: across threads, tasks, processes, forks, crashes, failovers, retries and timeouts. Ids may be left out
-(*burned*), which is counted. ``docs/library.md`` says which one to take.
+Each class has an ``Async`` counterpart with the same methods, for AsyncMongoClient and Motor. No strategy issues an
+id twice: across threads, tasks, processes, forks, crashes, failovers, retries and timeouts. Ids may be skipped
+(*burned*), and are then counted. ``docs/library.md`` compares the classes.
 """
 
 from __future__ import annotations
 
-from tallyglass.allocate.cache.cached import Cached, RangeSource
-from tallyglass.allocate.cache.cached_async import AsyncCached, AsyncRangeSource
+from tallyglass.allocate.cache.cached import Cached
+from tallyglass.allocate.cache.cached_async import AsyncCached
+from tallyglass.allocate.cache.calls import RangeSource
+from tallyglass.allocate.cache.calls_async import AsyncRangeSource
 from tallyglass.allocate.cache.step_size import Adaptive, Fixed, StepSize
 from tallyglass.allocate.counter import AsyncCounter, Counter
 from tallyglass.allocate.engine.attempts import Deadlines

@@ -1,8 +1,8 @@
-"""One counter document: a range of any size a call, one id a call, and what it takes to do that safely.
+"""A single counter document: allocates one id or a range of any size with each call.
 
-Use it alone for low rates or for ids without gaps in order; wrap it in
-:class:`~tallyglass.allocate.cache.cached.Cached` for anything faster. Each call is one majority write to one document:
-its callers queue up at the server.
+Use it directly for low rates or for ids in call order; wrap it in
+:class:`~tallyglass.allocate.cache.cached.Cached` for anything faster. Each call is one majority write to one document,
+so concurrent callers queue at the server.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class CounterCore(RangeCore):
         return result.upserted_id is not None
 
     def peek(self, budget: RetryBudget | None = None) -> Steps[int]:
-        """The steps that read the next id, from a majority. Never allocate from it."""
+        """The steps that read the next id with majority read concern. Never allocate from it."""
         document = yield from call_with_retry(
             lambda: self.collection.find_one(by_id(self.key)), where=self.where, budget=budget or self.budget()
         )
@@ -87,8 +87,8 @@ class CounterCore(RangeCore):
     def _next_in(self, document: dict[str, Any] | None) -> int:
         if document is None:
             raise CounterMissing(
-                f"There is no counter {self.where}.",
-                "Call create() once, with the first id that was never used. Starting again at 1 would repeat ids.",
+                f"The counter {self.where} does not exist.",
+                "Call create() once, with the first unused id. Restarting at 1 would repeat ids.",
             )
         return self.layout.next_id(number_in(self.layout, document, self.where))
 
@@ -99,15 +99,15 @@ class CounterCore(RangeCore):
         return None if before is None else granted(self.layout, request, before, self.where)
 
     def _smaller(self, n: int, least: int, budget: RetryBudget) -> Steps[int]:
-        """How many to ask for after nothing matched: ``n`` again, or the rest of the space. Raises Exhausted."""
+        """How many ids to request after no document matched: ``n`` again, or the remaining ones. Raises Exhausted."""
         floor = self._floor()
         start = yield from self.peek(budget)
         self._check(floor, start, self.where)
         remaining = max(0, self.highest - start + 1)
         if remaining < least:
             raise Exhausted(
-                f"{self.where} has {remaining} ids left, {n} are wanted.",
-                "Raise its ceiling, or start another counter.",
+                f"{self.where} has {remaining} ids left, but {n} were requested.",
+                "Raise its ceiling, or use another counter.",
                 remaining=remaining,
                 maximum=self.highest,
             )
@@ -119,9 +119,9 @@ class CounterCore(RangeCore):
         return self._seen
 
     def _advance(self, floor: int, ids: range) -> None:
-        # The floor is from before the request was sent: replies to other threads may overtake each other.
+        # The floor dates from before the request: replies to different threads may arrive out of order.
         self._check(floor, ids.start, self.where, burned=len(ids))
-        # Where two threads get here at once, the smaller value may stay: the next check is then less strict.
+        # When two threads race here, the smaller value may remain: the next check is then less strict.
         if ids.stop > self._seen:
             self._seen = ids.stop
         self._warn_of_javascript(ids)
@@ -167,7 +167,7 @@ class Counter(Ranges):
         return run(self.core.create(first))
 
     def peek(self) -> int:
-        """The id that would be handed out next, as a majority knows it. For looking only."""
+        """The next id, read with majority read concern. For display only."""
         return run(self.core.peek())
 
 
@@ -197,6 +197,6 @@ class AsyncCounter(AsyncRanges):
         return await run_async(self.core.create(first))
 
     async def peek(self) -> int:
-        """The id that would be handed out next, as a majority knows it. For looking only."""
+        """The next id, read with majority read concern. For display only."""
         self._home.check()
         return await run_async(self.core.peek())

@@ -1,4 +1,4 @@
-"""What can go wrong while ids are handed out. The driver's error, where there is one, is the ``__cause__``."""
+"""Errors of the allocators. A driver error that led to one is its ``__cause__``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class AllocationError(TallyglassError):
 
 
 class CounterMissing(AllocationError):
-    """The counter document does not exist. It is never made silently: that would start again at the first id."""
+    """The counter document does not exist. It is never created implicitly: that would restart at the first id."""
 
 
 class CounterTypeError(AllocationError):
-    """The counter is not an int32 or int64. ``type_name`` is what it is, such as ``double``."""
+    """The counter is not an int32 or int64. ``type_name`` is its BSON type, such as ``double``."""
 
     def __init__(self, title: str, advice: str = "", *, type_name: str = "") -> None:
         super().__init__(title, advice)
@@ -22,7 +22,7 @@ class CounterTypeError(AllocationError):
 
 
 class Exhausted(AllocationError):
-    """No range of the wanted size is left. ``remaining`` ids are, up to and with ``maximum``."""
+    """No range of the requested size is left. ``remaining`` ids are left up to ``maximum``, inclusive."""
 
     def __init__(self, title: str, advice: str = "", *, remaining: int = 0, maximum: int | None = None) -> None:
         super().__init__(title, advice)
@@ -31,17 +31,17 @@ class Exhausted(AllocationError):
 
 
 class PoolEmpty(Exhausted):
-    """No document of the pool has room for the wanted range."""
+    """No document of the pool has room for the requested range."""
 
 
 class PoolOverlap(AllocationError):
-    """Two documents of a pool own the same ids, so that both would hand them out."""
+    """Two documents of a pool cover the same ids, so both would issue them."""
 
 
 class CounterRewound(AllocationError):
-    """The counter is lower than it was: data was rolled back or restored, and ids may be handed out again.
+    """The counter went back: its data was rolled back or restored, and ids may be issued twice.
 
-    ``seen`` is the value known before, ``found`` the one of now. The allocator stays stopped.
+    ``seen`` is the value before, ``found`` the current one. The allocator stays stopped.
     """
 
     def __init__(self, title: str, advice: str = "", *, seen: int = 0, found: int = 0) -> None:
@@ -51,7 +51,7 @@ class CounterRewound(AllocationError):
 
 
 class AllocationUnknown(AllocationError):
-    """It cannot be known whether the server did what was asked. ``burned`` ids are never used."""
+    """The outcome of a write is unknown. ``burned`` ids are never used."""
 
     def __init__(self, title: str, advice: str = "", *, burned: int = 0) -> None:
         super().__init__(title, advice)
@@ -59,11 +59,11 @@ class AllocationUnknown(AllocationError):
 
 
 class AllocationTimeout(AllocationError):
-    """No id within the deadline; nothing was applied, as far as the server's answers tell."""
+    """No id within the deadline. According to the server's replies nothing was applied."""
 
 
 class AllocationRefused(AllocationError):
-    """The server refused the command for good: no privilege, a view, a validator. ``code`` is the server's."""
+    """The server refused the command permanently: no privilege, a view, a validator. ``code`` is the server's."""
 
     def __init__(self, title: str, advice: str = "", *, code: int | None = None) -> None:
         super().__init__(title, advice)
@@ -71,15 +71,15 @@ class AllocationRefused(AllocationError):
 
 
 class UnsafeWriteConcern(AllocationError):
-    """A write concern weaker than a journaled majority was given without asking for an unsafe one by name."""
+    """A write concern weaker than a journaled majority was not passed as ``unsafe_write_concern``."""
 
 
 class TransactionRefused(AllocationError):
-    """The session is in a transaction: an abort would take the increment back after its ids were given out."""
+    """The session is in a transaction: an abort would roll back the increment after its ids were issued."""
 
 
 class WrongEventLoop(AllocationError):
-    """An asynchronous allocator was used on another event loop than the one it began on."""
+    """An asynchronous allocator was used on an event loop other than its first one."""
 
 
 class AllocatorClosed(AllocationError):
@@ -87,7 +87,7 @@ class AllocatorClosed(AllocationError):
 
 
 class CollisionLimit(AllocationError):
-    """Every id that was tried is taken. ``tries`` were made."""
+    """Every proposed id is taken. ``tries`` is the number of attempts."""
 
     def __init__(self, title: str, advice: str = "", *, tries: int = 0) -> None:
         super().__init__(title, advice)
@@ -95,8 +95,8 @@ class CollisionLimit(AllocationError):
 
 
 class NotUnique(AllocationError):
-    """The database does not keep the field unique, or cannot."""
+    """The database does not, or cannot, keep the field unique."""
 
 
 class WrongClient(AllocationError):
-    """A collection of an asynchronous client was given to a synchronous allocator, or the other way round."""
+    """A collection of an asynchronous client was passed to a synchronous allocator, or vice versa."""

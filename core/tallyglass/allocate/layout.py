@@ -1,4 +1,4 @@
-"""How a counter document looks, what its number means, and the requests and replies about it. Pure.
+"""The layout of a counter document, the meaning of its number, and the requests and replies about it. Pure.
 
 Facts behind it (checked on mongod 6.0 by tests/live/allocate/test_allocate_hazards.py): ``$inc`` on a double at 2^53
 changes nothing and reports success, so that every caller gets the same id; one ``$inc`` by a double turns an integer
@@ -85,7 +85,7 @@ class Request:
 
 
 def increment(layout: Layout, key: object, n: int, highest: int, **also: object) -> Request:
-    """The request for ``n`` ids, none above ``highest``. It matches nothing when they do not fit.
+    """The request for ``n`` ids, none above ``highest``. It matches no document when they do not fit.
 
     ``also`` holds further equalities that the document must meet.
     """
@@ -124,13 +124,13 @@ def wrong_type(value: object, name: str, where: str) -> CounterTypeError:
             f"{clean(where)} has no field {clean(name)}.", "Name the field that holds the number.", type_name=type_name
         )
     why = {
-        "double": "A double stalls at 2^53 and then hands the same id to everyone, without an error.",
+        "double": "A double stalls at 2^53 and then issues the same id to every caller, without an error.",
         "decimal": "A decimal has 34 digits and then stalls, and other libraries cannot read it as an id.",
     }.get(type_name, "It cannot be incremented.")
     fix = f'updateOne({{_id: ...}}, [{{$set: {{"{name}": {{$toLong: "${name}"}}}}}}])'
     return CounterTypeError(
         f"{clean(where)} keeps {clean(name)} as a {type_name}, not as an integer.",
-        f"{why} Stop its writers, convert it with {clean(fix)}, and find who writes it as a {type_name}.",
+        f"{why} Stop its writers, convert it with {clean(fix)}, and find what writes it as a {type_name}.",
         type_name=type_name,
     )
 

@@ -1,4 +1,4 @@
-"""ObjectIds: 12 bytes, made in the process without asking anyone. Use them wherever a key needs no meaning.
+"""ObjectIds: 12 bytes, generated in the process. Use them wherever a key needs no meaning.
 
 They hold 4 bytes of seconds (until 2106), 5 random bytes a process (machine and process id in older drivers), and 3
 bytes of a counter that begins at random. Not unique where more than 16.7 million are made in one process within a

@@ -13,7 +13,7 @@ from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
 from tallyglass.allocate.engine.steps import Steps, run, run_async
 from tallyglass.allocate.errors import CounterMissing, PoolEmpty, PoolOverlap
 from tallyglass.allocate.layout import granted, increment, number_in
-from tallyglass.allocate.pool_map import PoolLayout, PoolMap, Row
+from tallyglass.allocate.pool_map import PoolDocument, PoolLayout, PoolMap
 from tallyglass.allocate.ranges import AsyncRanges, RangeCore, Ranges
 from tallyglass.text import clean
 
@@ -100,7 +100,7 @@ class PoolCore(RangeCore):
         )
         return result.upserted_count
 
-    def _take_from(self, row: Row, n: int, session: Any, budget: RetryBudget) -> Steps[range | None]:
+    def _take_from(self, row: PoolDocument, n: int, session: Any, budget: RetryBudget) -> Steps[range | None]:
         """``n`` ids of one document; None when it turned out to have no room for them."""
         floor = row.seen
         where = f"{self.where} {clean(repr(row.key), 80)}"
@@ -115,7 +115,7 @@ class PoolCore(RangeCore):
         self._warn_of_javascript(ids)
         return ids
 
-    def _refresh(self, row: Row, floor: int, where: str, budget: RetryBudget) -> Steps[None]:
+    def _refresh(self, row: PoolDocument, floor: int, where: str, budget: RetryBudget) -> Steps[None]:
         """Read a document again whose ids did not fit."""
         document = yield from call_with_retry(
             lambda: self.collection.find_one(by_id(row.key)), where=where, budget=budget
@@ -131,7 +131,7 @@ class PoolCore(RangeCore):
         else:
             yield from self._load(budget)
 
-    def _note(self, row: Row, next_id: int) -> None:
+    def _note(self, row: PoolDocument, next_id: int) -> None:
         if self._map.update(row, next_id=next_id):
             self.meter.emit(EventKind.FULL, note=clean(repr(row.key), 80))
 
@@ -154,7 +154,7 @@ class PoolCore(RangeCore):
     def _empty(self, n: int, room: int) -> PoolEmpty:
         return PoolEmpty(
             f"No document of the pool {self.where} has {n} ids left; {room} are left in all.",
-            "Add documents with a span of their own above the others, or take smaller ranges.",
+            "Add documents with spans above the existing ones, or take smaller ranges.",
             remaining=room,
         )
 
@@ -162,8 +162,8 @@ class PoolCore(RangeCore):
 class Pool(Ranges):
     """Ids from a pool of counter documents, with a :class:`~pymongo.MongoClient`. Thread-safe, signal-safe, fork-safe.
 
-    When to use: many processes take ranges at once and one document is the bottleneck, or ids should not tell how
-    many there are. Promise: no id twice; ids of one range are consecutive, ranges come from random places. A
+    When to use: many processes take ranges at once and one document is the bottleneck, or ids should not reveal
+    how many there are. Promise: no id twice; ids of one range are consecutive, ranges come from random places. A
     document never rolls over; the last part of a span is used up by :meth:`take_up_to`.
     Cost: one majority write a call, spread over ``layout.documents`` documents, and one read of them all at the
     first call.

@@ -57,7 +57,7 @@ class PoolLayout:
 
 
 @dataclass(slots=True)
-class Row:
+class PoolDocument:
     """One document: it hands out ids below ``end``; ``room`` is how many it has at most; ``seen`` its next id."""
 
     key: Any
@@ -74,8 +74,8 @@ class PoolMap:
     """
 
     def __init__(self) -> None:
-        self.rows: dict[Any, Row] = {}
-        self._open: tuple[Row, ...] = ()
+        self.rows: dict[Any, PoolDocument] = {}
+        self._open: tuple[PoolDocument, ...] = ()
 
     def load(self, layout: PoolLayout, documents: Iterable[Mapping[str, Any]], where: str) -> None:
         """Replace all rows by what was read; what was seen of a row stays seen.
@@ -96,7 +96,7 @@ class PoolMap:
         """Ids left at most, over all documents."""
         return sum(row.room for row in self._open)
 
-    def choose(self, least: int) -> Row | None:
+    def choose(self, least: int) -> PoolDocument | None:
         """A random row with room for ``least`` ids; None when there is none."""
         rows = self._open
         for _ in range(min(_DRAWS, len(rows))):
@@ -106,7 +106,7 @@ class PoolMap:
         fitting = [row for row in rows if row.room >= least]
         return random.choice(fitting) if fitting else None
 
-    def update(self, row: Row, *, next_id: int) -> bool:
+    def update(self, row: PoolDocument, *, next_id: int) -> bool:
         """Note that the next id of ``row`` is at least ``next_id``; whether that filled it up."""
         had_room = row.room > 0
         if next_id > row.seen:
@@ -117,21 +117,21 @@ class PoolMap:
         self._open = tuple(other for other in self._open if other is not row)
         return had_room and self.rows.get(_hashable(row.key)) is row
 
-    def remove(self, row: Row) -> None:
+    def remove(self, row: PoolDocument) -> None:
         """Forget a document that was deleted."""
         self._open = tuple(other for other in self._open if other is not row)
         if self.rows.get(_hashable(row.key)) is row:
             self.rows.pop(_hashable(row.key), None)
 
-    def _row(self, layout: PoolLayout, document: Mapping[str, Any], where: str) -> Row:
+    def _row(self, layout: PoolLayout, document: Mapping[str, Any], where: str) -> PoolDocument:
         name = f"{where} {clean(repr(document['_id']), 80)}"
         next_id = layout.counter.next_id(number_in(layout.counter, document, name))
         end = number_in(Layout(layout.maximum, layout.counter.semantics), document, name)
         known = self.rows.get(_hashable(document["_id"]))
-        return Row(document["_id"], end, max(next_id, known.seen) if known else next_id, max(0, end - next_id))
+        return PoolDocument(document["_id"], end, max(next_id, known.seen) if known else next_id, max(0, end - next_id))
 
 
-def _check_apart(rows: list[Row], where: str) -> None:
+def _check_apart(rows: list[PoolDocument], where: str) -> None:
     ordered = sorted(rows, key=lambda row: row.end)
     for before, after in pairwise(ordered):
         if after.room and after.seen < before.end:

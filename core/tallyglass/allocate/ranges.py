@@ -1,7 +1,8 @@
-"""What a Counter and a Pool have in common: ids one by one or in ranges, each call asking the server."""
+"""What a Counter and a Pool have in common: single ids or ranges, with one server call each."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pymongo.client_session import ClientSession
 
 
-class RangeCore(Uncopyable):
+class RangeCore(Uncopyable, ABC):
     """What the cores of both share. Thread-safe, signal-safe and fork-safe; no lock is taken."""
 
     def __init__(self, collection: Documents, where: str, deadlines: Deadlines, meter: Meter) -> None:
@@ -40,9 +41,9 @@ class RangeCore(Uncopyable):
         register_for_fork(self)
 
     @property
+    @abstractmethod
     def space(self) -> int:
         """How many ids there can be at most."""
-        raise NotImplementedError
 
     def reset_after_fork(self) -> None:
         """Start counting at zero in the child of a fork. An allocator that was stopped stays stopped."""
@@ -52,16 +53,16 @@ class RangeCore(Uncopyable):
         """The time that one operation has."""
         return RetryBudget(self._deadlines, self.collection.database.client)
 
+    @abstractmethod
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:
         """The steps that take ``n`` ids, down to ``least`` where no more are left."""
-        raise NotImplementedError
 
     def stats(self) -> Stats:
         """What was done in this process."""
         return self.meter.stats()
 
     def _begin(self, n: int, session: Any) -> Steps[RetryBudget]:
-        """What comes before the first request of a take; the time that all of it may use."""
+        """Checks before the first request of a take; returns its time budget."""
         whole(n, "the number of ids", low=1)
         refuse_transaction(session)
         budget = self.budget()
@@ -90,12 +91,12 @@ class RangeCore(Uncopyable):
         return (yield from attempt(update, request.n, where=where, meter=self.meter, budget=budget))
 
     def _check(self, floor: int, start: int, where: str, *, burned: int = 0, note: str = "") -> None:
-        """Stop for good where the next id is below one that was seen before the request was sent."""
+        """Stop permanently when the next id is below one that was seen before the request was sent."""
         if start >= floor:
             return
         error = CounterRewound(
-            f"{where} is at {start}, and was at {floor} before: its data was rolled back or restored.",
-            "Ids above may be handed out twice. Move it forward with repair.advance_to, then make a new allocator.",
+            f"{where} went back from {floor} to {start}: its data was rolled back or restored.",
+            "Ids above may be issued twice. Move it forward with repair.advance_to, then create a new allocator.",
             seen=floor,
             found=start,
         )
@@ -113,7 +114,7 @@ class RangeCore(Uncopyable):
 
 
 class Ranges(Uncopyable):
-    """The calls of a synchronous allocator of ranges. ``session`` must not be in a transaction."""
+    """The public methods of a synchronous allocator of ranges. ``session`` must not be in a transaction."""
 
     def __init__(self, core: RangeCore) -> None:
         self._ranges = core
@@ -123,13 +124,13 @@ class Ranges(Uncopyable):
         return self.take(1, session=session)[0]
 
     def take(self, n: int, *, session: ClientSession | None = None) -> range:
-        """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when so many are not left."""
+        """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when fewer are left."""
         ids = run(self._ranges.take(n, session=session))
         self._ranges.meter.add(issued=len(ids))
         return ids
 
     def take_up_to(self, n: int) -> range:
-        """At least one and at most ``n`` consecutive ids: the last part of a span is used up."""
+        """From one to ``n`` consecutive ids: the rest of a span is used up."""
         ids = run(self._ranges.take(n, least=1))
         self._ranges.meter.add(issued=len(ids))
         return ids
@@ -157,7 +158,7 @@ class Ranges(Uncopyable):
 
 
 class AsyncRanges(Uncopyable):
-    """The calls of an asynchronous allocator of ranges. Belongs to the event loop of its first call."""
+    """The public methods of an asynchronous allocator of ranges. Belongs to the event loop of its first call."""
 
     def __init__(self, core: RangeCore) -> None:
         self._ranges = core
@@ -168,14 +169,14 @@ class AsyncRanges(Uncopyable):
         return (await self.take(1, session=session))[0]
 
     async def take(self, n: int, *, session: AsyncClientSession | AsyncIOMotorClientSession | None = None) -> range:
-        """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when so many are not left."""
+        """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when fewer are left."""
         self._home.check()
         ids = await run_async(self._ranges.take(n, session=session))
         self._ranges.meter.add(issued=len(ids))
         return ids
 
     async def take_up_to(self, n: int) -> range:
-        """At least one and at most ``n`` consecutive ids: the last part of a span is used up."""
+        """From one to ``n`` consecutive ids: the rest of a span is used up."""
         self._home.check()
         ids = await run_async(self._ranges.take(n, least=1))
         self._ranges.meter.add(issued=len(ids))

@@ -1,4 +1,4 @@
-"""Find a counter that is behind its collection, and move it forward, never back.
+"""Detect a counter that is behind its collection, and move it forward, never back.
 
 After a restore, a rollback or an import a counter may be lower than the ids in its collection. The next insert
 then collides, or, without a unique index, repeats an id.
@@ -42,12 +42,12 @@ class Drift:
 
     @property
     def drift(self) -> int:
-        """Ids handed out and not in the collection at its end; negative when the counter is behind."""
+        """Ids issued beyond the largest one in the collection; negative when the counter is behind."""
         return 0 if self.highest is None else self.next_id - 1 - self.highest
 
     @property
     def behind(self) -> bool:
-        """Whether the next id is taken already."""
+        """Whether the next id is already taken."""
         return self.drift < 0
 
 
@@ -64,7 +64,7 @@ async def verify_async(
 
 
 def advance_to(counter: Counter, next_id: int) -> int:
-    """Make ``next_id`` the next id of ``counter``, unless it is further already; its next id now.
+    """Make ``next_id`` the next id of ``counter``, unless the counter is past it; returns the resulting id.
 
     With ``$max`` alone: it cannot go back, and it is safe to repeat. Leave a margin for ranges that other
     processes still hold: each at most two of their steps. Raises CounterMissing, CounterTypeError.
@@ -100,7 +100,7 @@ def _advance(core: CounterCore, next_id: int) -> Steps[int]:
     )
     if result.matched_count == 0:
         yield from core.peek(budget)
-        raise CounterMissing(f"There is no counter {core.where} to move.")
+        raise CounterMissing(f"The counter {core.where} does not exist.")
     return (yield from core.peek(budget))
 
 

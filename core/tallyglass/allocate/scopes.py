@@ -1,9 +1,9 @@
-"""Many counters in one collection: one for each tenant, kind and period, created by their first use.
+"""Counters per tenant, kind and period in one collection, created on first use.
 
 A scope is one document: ``{_id: "acme/invoice", next}``, or ``{_id: "acme/invoice", periods: {"2026": 17}}``.
-The first id of a scope or period is taken by the same single update as all others, so that there is no moment in
-which two processes could both begin at 1. That all periods of a scope share a document makes it safe to forget old
-ones: the update that removes their numbers also notes that they are over, and no increment gets past that note.
+The first id of a scope or period is taken by the same single update as all others, so two processes can
+never both start at 1. All periods of a scope share a document, which makes it safe to remove old ones: the update that
+removes their numbers also records that they are retired, and the filter of each increment checks that record.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RETIRED: Final = "retired_before"
 
 
 class ScopeCore(CounterCore):
-    """The steps on the counter of one scope and period. A missing number means that none was taken yet."""
+    """The steps on the counter of one scope and period. A missing number means that no id was taken yet."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class ScopeCore(CounterCore):
             return None
         stop = self.layout.next_id(number_in(self.layout, after, self.where))
         if len(free) == 1:
-            # Without the upsert the document comes as it was before.
+            # Without the upsert the reply is the document before the update.
             stop += n
         return range(stop - n, stop)
 
@@ -93,8 +93,8 @@ class ScopeCore(CounterCore):
         retired = document.get(_RETIRED)
         if self.period is not None and isinstance(retired, str) and self.period < retired:
             raise AllocationRefused(
-                f"The period {self.period} of {self.where} is over: those before {clean(retired)} were retired.",
-                "Its numbers are gone, and starting again at 1 would repeat them.",
+                f"The period {self.period} of {self.where} is closed: periods before {clean(retired)} were retired.",
+                "Its numbers were removed, and restarting at 1 would repeat them.",
             )
         if value_at(document, self.layout.field) is None:
             return self.layout.first
@@ -110,7 +110,7 @@ class _ScopesCore(Uncopyable):
         self.deadlines = deadlines
 
     def retire(self, before: str) -> Steps[int]:
-        """The steps that forget all periods before one; how many scopes had such."""
+        """The steps that remove all periods before one; how many scopes changed."""
         _check_period(before)
         limit = {"$literal": before}
         kept = {"$filter": {"input": {"$objectToArray": "$periods"}, "cond": {"$gte": ["$$this.k", limit]}}}
@@ -160,12 +160,12 @@ class Counters(Uncopyable):
     """Counters by scope and period, in one collection, with a MongoClient. Thread-safe, signal-safe, fork-safe.
 
     When to use: a counter for each tenant and kind, perhaps starting again at 1 every year. Promise: that of a
-    :class:`~tallyglass.allocate.counter.Counter`, within a scope and period; a counter need not be created, its first
-    use does it in the same single step as every other. Periods sort as text: ``2026``, ``2026-11``, ``2026W47``.
+    :class:`~tallyglass.allocate.counter.Counter`, within a scope and period; a counter need not be created: its first
+    use does so in the same single update as every later one. Periods sort as text: ``2026``, ``2026-11``, ``2026W47``.
     Cost: one majority write a call, one document a scope.
 
-    ``remembered`` counters are kept in memory, the least recently used ones are forgotten: what they know of their
-    document is then lost, and with it the check for a rewound counter, until the next use.
+    ``remembered`` counters are kept in memory, the least recently used ones are dropped. A dropped counter loses the
+    last value it saw, and with it the check for a rewound counter, until its next use.
     """
 
     def __init__(
@@ -190,13 +190,13 @@ class Counters(Uncopyable):
         self._counter = counter
 
     def of(self, *scope: str, period: str | None = None) -> Counter:
-        """The counter of a scope, such as ``of("acme", "invoice", period="2026")``. Asks no server."""
+        """The counter of a scope, such as ``of("acme", "invoice", period="2026")``. Makes no server call."""
         return self._counter(scope_key(scope), None if period is None else _check_period(period))
 
     def retire(self, before: str) -> int:
-        """Forget the numbers of all periods before ``before``; how many scopes changed.
+        """Remove the numbers of all periods before ``before``; returns how many scopes changed.
 
-        Nothing can be taken from them afterwards: AllocationRefused. Safe while others take ids, and to repeat.
+        Taking from them afterwards raises AllocationRefused. Safe to repeat, and while others take ids.
         """
         return run(self._core.retire(before))
 
@@ -229,11 +229,11 @@ class AsyncCounters(Uncopyable):
         self._counter = counter
 
     def of(self, *scope: str, period: str | None = None) -> AsyncCounter:
-        """The counter of a scope, such as ``of("acme", "invoice", period="2026")``. Asks no server."""
+        """The counter of a scope, such as ``of("acme", "invoice", period="2026")``. Makes no server call."""
         return self._counter(scope_key(scope), None if period is None else _check_period(period))
 
     async def retire(self, before: str) -> int:
-        """Forget the numbers of all periods before ``before``; how many scopes changed."""
+        """Remove the numbers of all periods before ``before``; returns how many scopes changed."""
         return await run_async(self._core.retire(before))
 
     def __repr__(self) -> str:

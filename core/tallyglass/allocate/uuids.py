@@ -1,7 +1,7 @@
 """UUIDs of version 1, 4 and 7, as BSON binary of subtype 4; and how to read the older subtype 3.
 
 Use version 7 for new keys: they ascend with time, so that an index grows at its end. Use version 4 where the id
-must not tell when it was made. Version 1 holds the machine's network address. 16 bytes each; no database needed.
+must not reveal its time. Version 1 holds the machine's network address. 16 bytes each; no database needed.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _LEGACY: Final = {
 def read_uuid(value: Binary, *, written_by: str = "") -> uuid.UUID:
     """The UUID in a BSON binary.
 
-    Subtype 4 says all itself. Subtype 3 holds the bytes in an order that depends on the driver that wrote it:
+    Subtype 4 is unambiguous. Subtype 3 holds the bytes in an order that depends on the driver that wrote it:
     ``written_by`` must then be ``python``, ``java`` or ``csharp``. Raises ValueError otherwise.
     """
     if value.subtype != OLD_UUID_SUBTYPE:

@@ -1,1 +1,1 @@
-"""What the user gave: a target, its secrets, saved profiles."""
+"""What the user configures: targets, secrets, saved profiles."""

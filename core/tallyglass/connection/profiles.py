@@ -1,4 +1,4 @@
-"""Named deployments in the user's own ``profiles.toml``: a URI without a password, and where the password is.
+"""Named deployments in the user's own ``profiles.toml``: a URI without a password, and the place of the password.
 
 ::
 
@@ -6,7 +6,10 @@
     uri = "mongodb://monitor:${PROD_PASSWORD}@db1.example.com/?replicaSet=rs0"
     password_file = "~/.secrets/prod"    # instead of ${...} in the URI
     driver = "pymongo"                   # or motor
-    backup = "/backups/prod/latest"      # what restore plan takes unless told otherwise
+    backup = "/backups/prod/latest"      # the default of restore plan
+
+    [cluster]                            # a sharded cluster without its mongos: one URI for each shard
+    shards = ["mongodb://monitor@a1.example.com/?replicaSet=s0", "mongodb://monitor@b1.example.com/?replicaSet=s1"]
 
 ``${NAME}`` stands for an environment variable. A password written out in the file is refused.
 """
@@ -33,50 +36,69 @@ _FIELDS = ("uri", "password_file", "driver", "backup", "counters")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Profile:
-    """One deployment by name. ``uri`` may hold a password that came from the environment, so no repr shows it.
+    """One deployment by name. ``uri`` may contain a password from the environment, so there is no repr.
 
-    ``password_file``, ``backup`` and ``counters`` (a file of counter definitions) are paths, None where not named.
+    ``shards`` are URIs in place of ``uri``. ``password_file``, ``backup`` and ``counters`` (a file of counter
+    definitions) are paths, None where not named.
     """
 
     name: str
-    uri: str
+    uri: str = ""
     driver: str = ""
     password_file: Path | None = None
     backup: Path | None = None
     counters: Path | None = None
+    shards: tuple[str, ...] = ()
 
 
 def default_path() -> Path:
-    """Where the profiles are unless told otherwise: the user's configuration folder."""
+    """The default path: in the user's configuration folder."""
     return platformdirs.user_config_path("tallyglass") / "profiles.toml"
 
 
+def profile_names(path: Path | None = None) -> tuple[str, ...]:
+    """The names in the file, in its order; none where there is no file. Raises InputError for a wrong file."""
+    path = path or default_path()
+    return tuple(_read(path)) if path.exists() else ()
+
+
 def load_profile(name: str, path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Profile:
-    """The profile of that name. Raises InputError where the file, the name or a variable is missing or wrong."""
+    """The profile with that name. Raises InputError if the file, the name or a variable is missing or invalid."""
     path = path or default_path()
     sections = _read(path)
     fields = sections.get(name)
     if not isinstance(fields, dict):
         known = ", ".join(clean_name(key, 40) for key in sections) or "none"
         raise InputError(
-            f"There is no profile named '{clean_name(name, 60)}' in {clean(str(path))}.", f"It has: {known}."
+            f"There is no profile named '{clean_name(name, 60)}' in {clean(str(path))}.", f"It contains: {known}."
         )
     where = f"Profile '{clean_name(name, 60)}'"
+    fields = dict(fields)
+    shards = _shard_uris(fields.pop("shards", []), where)
     for key, value in fields.items():
         if key not in _FIELDS or not isinstance(value, str):
             raise InputError(
-                f"{where} has '{clean(key, 40)}', which cannot be read.", f"Texts named {', '.join(_FIELDS)} can."
+                f"{where} has '{clean(key, 40)}', which is not a known key.",
+                f"A profile can contain the strings {', '.join(_FIELDS)}.",
             )
-    if "uri" not in fields:
+    if shards and "uri" in fields:
+        raise InputError(f"{where} has both uri and shards.", "Name the cluster's mongos, or each of its shards.")
+    if not shards and "uri" not in fields:
         raise InputError(f"{where} has no uri.", 'Add uri = "mongodb://...".')
-    _refuse_password(fields["uri"], where)
-    plain = {key: _filled(value, environ, where) for key, value in fields.items() if key != "uri"}
-    return Profile(
-        name,
-        _filled(fields["uri"], environ, where, encode=True),
-        plain.get("driver", ""),
-        *(Path(plain[key]).expanduser() if key in plain else None for key in ("password_file", "backup", "counters")),
-    )
+    uris = shards or (fields["uri"],)
+    for uri in uris:
+        _refuse_password(uri, where)
+    plain = {key: _expand_variables(value, environ, where) for key, value in fields.items() if key != "uri"}
+    filled = tuple(_expand_variables(uri, environ, where, encode=True) for uri in uris)
+    paths = {key: Path(plain[key]).expanduser() for key in ("password_file", "backup", "counters") if key in plain}
+    named = {"shards": filled} if shards else {"uri": filled[0]}
+    return Profile(name, driver=plain.get("driver", ""), **named, **paths)  # type: ignore[arg-type]
+
+
+def _shard_uris(given: object, where: str) -> tuple[str, ...]:
+    if isinstance(given, list) and all(isinstance(uri, str) and uri for uri in given):
+        return tuple(given)
+    raise InputError(f"{where} has shards that cannot be read.", 'Write shards = ["mongodb://...", "mongodb://..."].')
 
 
 def _read(path: Path) -> dict[str, object]:
@@ -86,7 +108,7 @@ def _read(path: Path) -> dict[str, object]:
     except FileNotFoundError:
         raise InputError(
             f"There are no profiles: {clean(str(path))} does not exist.",
-            'Make it with a section such as [prod] and uri = "mongodb://user@host/".',
+            'Create it with a section such as [prod] and uri = "mongodb://user@host/".',
         ) from None
     except OSError as error:
         raise InputError(f"{clean(str(path))} cannot be read: {error.strerror}.") from None
@@ -98,17 +120,17 @@ def _refuse_password(uri: str, where: str) -> None:
     password = password_of(uri)
     if password and not re.fullmatch(_VARIABLE, password.reveal()):
         raise InputError(
-            f"{where} holds a password.",
-            "Write ${NAME} in its place and set that variable, name a password_file, or leave it out to be asked.",
+            f"{where} contains a password.",
+            "Replace it by ${NAME} and set that variable, name a password_file, or leave it out to be prompted.",
         )
 
 
-def _filled(text: str, environ: Mapping[str, str], where: str, *, encode: bool = False) -> str:
+def _expand_variables(text: str, environ: Mapping[str, str], where: str, *, encode: bool = False) -> str:
     def value_of(found: re.Match[str]) -> str:
         value = environ.get(found[1])
         if value is None:
             raise InputError(f"{where} needs the environment variable {found[1]}, which is not set.")
-        # Inside user:password@ a variable is taken as it is meant; elsewhere it may be a whole piece of the URI.
+        # Inside user:password@ a variable is one value and is encoded; elsewhere it may be any part of the URI.
         in_user_info = encode and found.start() < text.rfind("@")
         return quote(value, safe="") if in_user_info else value
 

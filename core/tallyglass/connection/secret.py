@@ -1,7 +1,7 @@
-"""Passwords that do not show: a masked holder, URIs without their password, and texts scrubbed of both.
+"""Hide passwords: a masked holder, redacted URIs, and scrubbed texts.
 
-Every :class:`Secret` that exists is remembered by its process, so that :func:`scrub` can take its value out of
-any text that is about to leave it: an error of the driver, a traceback, a crash report.
+The process remembers every :class:`Secret`, so that :func:`scrub` can remove its value from any text that is about
+to be printed: an error of the driver, a traceback, a crash report.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _SECRET_OPTIONS = re.compile(
     r"((?:tlsCertificateKeyFilePassword|sslPEMKeyPassword|proxyPassword|AWS_SESSION_TOKEN)(?:=|:|%3A))[^&,\s]*",
     re.IGNORECASE,
 )
-# A shorter password taken out everywhere would garble every text; it is still masked inside a URI.
+# Removing shorter passwords would garble every text; inside a URI they are still masked.
 _SHORTEST_SCRUBBED = 4
 
 _known: set[str] = set()
 
 
 class Secret:
-    """A password. Its text appears nowhere by itself: only :meth:`reveal` gives it."""
+    """A password. Only :meth:`reveal` returns its text."""
 
     __slots__ = ("_value",)
 
@@ -34,7 +34,7 @@ class Secret:
             _known.update({value, quote_plus(value), quote(value, safe=""), repr(value)[1:-1]})
 
     def reveal(self) -> str:
-        """The password itself, for the driver alone."""
+        """The password itself, for the driver only."""
         return self._value
 
     def __repr__(self) -> str:
@@ -58,8 +58,7 @@ class Secret:
 def redact(uri: str) -> str:
     """The URI with ``***`` in place of its password, and of secrets among its options.
 
-    Where a password that was not percent-encoded makes it unclear where the password ends, everything that
-    may belong to it is masked.
+    If a password that is not percent-encoded makes its end unclear, everything that may belong to it is masked.
     """
     scheme = _SCHEME.match(uri)
     if not scheme:
@@ -73,7 +72,7 @@ def redact(uri: str) -> str:
 
 
 def scrub(text: str) -> str:
-    """``text`` without any known secret, and with every URI in it redacted."""
+    """``text`` with every known secret removed and every URI redacted."""
     for value in sorted(_known, key=len, reverse=True):
         text = text.replace(value, MASK)
     return _SECRET_OPTIONS.sub(rf"\1{MASK}", _URI.sub(lambda found: redact(found[0]), text))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from urllib.parse import parse_qsl, unquote_plus
+from urllib.parse import parse_qsl, quote, unquote_plus
 
 from tallyglass.connection.secret import Secret, is_ambiguous, password_of, redact, scrub, without_password
 from tallyglass.errors import InputError
@@ -16,6 +18,13 @@ _MECHANISMS = (
 )  # fmt: skip
 _NO_PASSWORD_NEEDED = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-OIDC"})
 _SECRET_OPTIONS = frozenset({"tlscertificatekeyfilepassword", "proxypassword"})
+_OF_ONE_SERVER = frozenset({"replicaset", "directconnection", "loadbalanced", "srvmaxhosts", "srvservicename"})
+"""Options of a URI that do not hold for another set of the same cluster."""
+
+# A port or a second host tells hosts from any other word.
+_HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
+_HOST_PORT = rf"{_HOST}(?::\d{{1,5}})?"
+_BARE_HOSTS = re.compile(rf"(?:localhost|{_HOST}:\d{{1,5}}|{_HOST_PORT}(?:,{_HOST_PORT})+)(?:/\S*)?\Z")
 _FORM = "Write it as mongodb://user@host:27017/?replicaSet=rs0 or mongodb+srv://user@name/."
 
 
@@ -28,31 +37,33 @@ class Driver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A deployment to read. ``uri`` holds no secret; ``str()`` of a target is that URI, safe to show.
+    """A deployment to read. ``uri`` contains no secret; ``str()`` returns it, safe to show.
 
-    ``secrets`` are client options with a secret value, by name: ``password`` among them.
+    ``secrets`` are client options with a secret value, by name: ``password`` among them. ``shards`` are the replica
+    sets of a sharded cluster that is read without a router; ``uri`` is then that of the first.
     """
 
     uri: str
     secrets: tuple[tuple[str, Secret], ...] = ()
     driver: Driver = Driver.PYMONGO
+    shards: tuple[Target, ...] = ()
 
     @classmethod
     def parse(cls, uri: str, driver: Driver = Driver.PYMONGO) -> Target:
-        """Take the secrets out of a URI. Raises InputError where it is none."""
-        uri = uri.strip()
+        """Separate the secrets from a URI. Raises InputError if it is invalid."""
+        uri = with_scheme(uri.strip())
         if not is_uri(uri):
             raise InputError(f"'{clean(scrub(uri), 60)}' is not a connection string.", _FORM)
         if " " in uri or not uri.isprintable():
             raise InputError(
-                "That connection string holds a blank or a control character.",
-                "Write a blank as %20; every other one as % and its two hexadecimal digits.",
+                "The connection string contains a space or a control character.",
+                "Write a space as %20, any other character as % and two hexadecimal digits.",
             )
         if is_ambiguous(uri):
             raise InputError(
-                "The user name or password in that connection string holds a character that must be percent-encoded.",
+                "The user name or password in the connection string contains a character that must be percent-encoded.",
                 "Write : as %3A, / as %2F, ? as %3F, @ as %40 and % as %25, or leave the password out: "
-                "it is asked for, or read with --password-file.",
+                "it is prompted for, or read with --password-file.",
             )
         found = password_of(uri)
         bare, hidden = _without_secret_options(without_password(uri))
@@ -60,22 +71,50 @@ class Target:
         target._check_login()
         return target
 
+    @classmethod
+    def of_shards(cls, shards: Sequence[Target]) -> Target:
+        """Several shards as one target; one alone is itself."""
+        first = shards[0]
+        return first if len(shards) == 1 else replace(first, shards=tuple(shards))
+
+    def at(self, hosts: str, set_name: str) -> Target:
+        """Another replica set of the same cluster, with the same user and options."""
+        authority = self.uri.partition("://")[2].partition("/")[0].partition("?")[0]
+        user_info, at, _ = authority.rpartition("@")
+        options = [
+            option
+            for option in self.uri.partition("?")[2].split("&")
+            if option and option.partition("=")[0].lower() not in _OF_ONE_SERVER
+        ]
+        if self.uri.lower().startswith("mongodb+srv://") and not {"tls", "ssl"} & self.options.keys():
+            options.append("tls=true")  # what a seed list implies
+        database = self.uri.partition("://")[2].partition("/")[2].partition("?")[0]
+        # The database of the path names where the user is defined, unless authSource does.
+        query = "&".join([*options, f"replicaSet={quote(set_name, safe='')}"])
+        return replace(self, uri=f"mongodb://{user_info}{at}{hosts}/{database}?{query}", shards=())
+
     def _check_login(self) -> None:
-        # The driver only warns of a mechanism that it does not know, and then logs in with another.
+        # The driver only warns about an unknown mechanism, and then uses another.
         mechanism = self.options.get("authmechanism", "")
         if mechanism and mechanism not in _MECHANISMS:
             raise InputError(
-                f"'{clean(scrub(mechanism), 40)}' is not a kind of login.",
+                f"'{clean(scrub(mechanism), 40)}' is not an authentication mechanism.",
                 f"authMechanism can be {', '.join(_MECHANISMS[:-1])}.",
             )
         if mechanism == "MONGODB-X509" and "tlscertificatekeyfile" not in self.options:
             raise InputError(
-                "MONGODB-X509 logs in with a client certificate, and none is named.",
+                "MONGODB-X509 needs a client certificate, and none is specified.",
                 "Add tls=true&tlsCertificateKeyFile=/path/client.pem to the connection string.",
             )
 
     def __str__(self) -> str:
-        return clean(redact(self.uri))
+        return " ".join(clean(redact(one.uri)) for one in self.shards or (self,))
+
+    @property
+    def label(self) -> str:
+        """A short name: that of the replica set, else its hosts. Safe to show."""
+        hosts = self.uri.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
+        return clean(self.options.get("replicaset") or hosts, 120)
 
     @property
     def user(self) -> str:
@@ -90,18 +129,23 @@ class Target:
 
     @property
     def needs_password(self) -> bool:
-        """Whether there is a user without the password that its mechanism wants."""
+        """Whether the user's mechanism needs a password and none is specified."""
         mechanism = self.options.get("authmechanism", "").upper()
         return bool(self.user) and mechanism not in _NO_PASSWORD_NEEDED and "password" not in dict(self.secrets)
 
     def with_password(self, password: Secret) -> Target:
-        """The same with this password."""
+        """A copy with this password."""
         others = tuple(pair for pair in self.secrets if pair[0] != "password")
         return replace(self, secrets=(*others, ("password", password)))
 
 
+def with_scheme(text: str) -> str:
+    """``localhost:27017`` and the like with ``mongodb://`` in front; any other text as it is."""
+    return f"mongodb://{text}" if _BARE_HOSTS.match(text) else text
+
+
 def is_uri(text: str) -> bool:
-    """Whether a word is meant as a connection string."""
+    """Whether ``text`` is a connection string."""
     return text.strip().lower().startswith(SCHEMES)
 
 

@@ -1,6 +1,7 @@
-"""Look at counter documents: recognise them, know where they end, forecast when they run out.
+"""Counter documents: recognise them, find their ceilings, forecast when they run out.
 
-`look` reads all counters of a deployment once, `watch` goes on; both yield a frozen `CountersSnapshot`. They only read.
+`look` reads all counters of a deployment once, `watch` repeatedly; both yield a frozen `CountersSnapshot`. They only
+read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from tallyglass._lazy import lazy
 
 if TYPE_CHECKING:
-    from tallyglass.counters.follow.garbage import LEAVE_ALONE, GarbagePolicy
+    from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
     from tallyglass.counters.follow.watch import WatchSettings, look, watch
     from tallyglass.counters.recognise.config import CountersConfig, load_config
     from tallyglass.counters.snapshot import (
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "LEAVE_ALONE",
+    "NO_GARBAGE_POLICY",
     "Ceiling",
     "CounterTrouble",
     "CounterView",
@@ -47,7 +48,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "LEAVE_ALONE": "tallyglass.counters.follow.garbage",
+        "NO_GARBAGE_POLICY": "tallyglass.counters.follow.garbage",
         "GarbagePolicy": "tallyglass.counters.follow.garbage",
         "WatchSettings": "tallyglass.counters.follow.watch",
         "look": "tallyglass.counters.follow.watch",

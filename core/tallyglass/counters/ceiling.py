@@ -1,7 +1,7 @@
-"""Where a counter ends, and which limit it is that binds.
+"""The ceiling of a counter, and the limit that sets it.
 
-A counter ends at the smallest of: the bound written beside it, what its BSON type can count to, what the programs
-that read the ids can hold, and a number of digits that somebody promised.
+The ceiling is the smallest of: the bound stored with the counter, the maximum of its BSON type, the maximum that the
+programs reading the ids can hold, and a configured number of digits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tallyglass.counters.snapshot import Ceiling, NumericType
 
 
 class Consumer(StrEnum):
-    """What reads the ids: the type it keeps them in."""
+    """The integer type in which the readers of the ids keep them."""
 
     INT32 = "int32"
     UINT32 = "uint32"
@@ -39,7 +39,7 @@ _TYPES = {
 }
 
 CROSSING = Ceiling(INT32_MAX, "2^31")
-"""The number that some program somewhere cannot pass: its date is always told."""
+"""The limit of readers that keep ids in 32 bits."""
 
 
 @lru_cache(maxsize=4096)
@@ -51,7 +51,7 @@ def ceiling_of(
     consumers: tuple[Consumer, ...] = (),
     digits: int | None = None,
 ) -> Ceiling:
-    """The ceiling that binds, with its reason.
+    """The smallest ceiling, with its reason.
 
     ``bound`` is the last id that may be handed out, ``bound_name`` the field or setting it comes from;
     ``digits`` the number of decimal digits an id may have. Among equals the more specific reason wins.

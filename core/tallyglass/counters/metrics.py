@@ -1,7 +1,8 @@
-"""The counters as metrics: names, labels and values, without a format. docs/metrics.md has the table.
+"""The counters as metrics: names, labels and values, independent of the output format. docs/metrics.md has the table.
 
-All are gauges: a value may go back. What may change while a counter lives (grade, target, step) is in the info metric
-alone, so that no series ends when it does. Unknown is absent, never 0 or infinite.
+All metrics are gauges, since values may decrease. Attributes that may change during the life of a counter (grade,
+target, step) are labels of the info metric only, so that no other series ends when they change. Unknown values are
+absent, never 0 or infinite.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tallyglass.counters.snapshot import Ceiling, CountersSnapshot, CounterView,
 
 PREFIX = "tallyglass_"
 DEFAULT_MOST = 1_000
-"""Sequences that have series unless told otherwise: those that end first."""
+"""Default limit of exported sequences, most urgent first."""
 
 _INT32_MAX = 2**31 - 1
 _FAULTS = {
@@ -30,8 +31,8 @@ _LABELS = ("database", "collection", "sequence")
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """One metric: its name, what it means, its label names, and ``(label values, value)`` rows."""
+class MetricFamily:
+    """One metric: its name, help text, label names, and ``(label values, value)`` rows."""
 
     name: str
     help: str
@@ -40,15 +41,18 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Which sequences have series: those whose "namespace id" fits a pattern (any, where there is none), ``most`` of
-    them, the most urgent first."""
+class SequenceSelection:
+    """Which sequences are exported: at most ``most`` whose "namespace id" matches a pattern, most urgent first.
+
+    Without patterns every sequence matches.
+    """
 
     patterns: tuple[str, ...] = ()
     most: int = DEFAULT_MOST
 
-    def of(self, snapshot: CountersSnapshot) -> tuple[list[CounterView], int]:
-        """The sequences, and how many ``most`` left out. Guesses are none; of a group the worst members count."""
+    def select(self, snapshot: CountersSnapshot) -> tuple[list[CounterView], int]:
+        """The selected sequences, and how many were left out by ``most``. Guesses are never selected; the worst members
+        of a group are."""
         rows: list[CounterView] = []
         for counter in snapshot.counters:
             if counter.may_alarm:
@@ -58,33 +62,33 @@ class Choice:
         return rows[: self.most], max(0, len(rows) - self.most)
 
 
-def families(snapshot: CountersSnapshot, choice: Choice = Choice()) -> list[Family]:
-    """All metrics of one look."""
-    counters, omitted = choice.of(snapshot)
+def families(snapshot: CountersSnapshot, selection: SequenceSelection = SequenceSelection()) -> list[MetricFamily]:
+    """All metrics of one snapshot."""
+    counters, omitted = selection.select(snapshot)
     named = list(zip(_names(counters), counters, strict=True))
     found = [
         _family("sequence_last_value", "The stored number; inexact above 2^53.", (), named, _values),
         _family("sequence_remaining", "Ids left until the ceiling.", ("ceiling",), named, _remaining),
-        _family("sequence_used_ratio", "Share of the range used, 0 to 1.", ("ceiling",), named, _used),
-        _family("sequence_rate_per_second", "Ids a second, over whole cycles.", (), named, _rates),
+        _family("sequence_used_ratio", "Used share of the range, 0 to 1.", ("ceiling",), named, _used),
+        _family("sequence_rate_per_second", "Ids per second, over whole cycles.", (), named, _rates),
         _family(
-            "sequence_exhaustion_timestamp_seconds", "When the ceiling is reached: 10th, 50th, 90th percentile.",
+            "sequence_exhaustion_timestamp_seconds", "When the ceiling is reached: 10th, 50th and 90th percentile.",
             ("ceiling", "bound"), named, _ends,
         ),
         _family(
-            "sequence_naive_exhaustion_timestamp_seconds", "The same by the mean rate: too early for a band.",
+            "sequence_naive_exhaustion_timestamp_seconds", "The same at the mean rate, while too early for a band.",
             ("ceiling",), named, _naive,
         ),
-        _family("sequence_fault", "1 where the fault is there and not acknowledged.", ("fault",), named, _faults),
+        _family("sequence_fault", "1 if the fault is present and not acknowledged.", ("fault",), named, _faults),
         _family(
-            "sequence_info", "What may change about a sequence.",
+            "sequence_info", "Attributes of a sequence that may change.",
             ("grade", "target", "type", "semantics", "step", "library"), named, _info,
         ),
     ]  # fmt: skip
-    return [*found, *_of_the_look(snapshot, omitted)]
+    return [*found, *_search_metrics(snapshot, omitted)]
 
 
-def _of_the_look(snapshot: CountersSnapshot, omitted: int) -> Iterator[Family]:
+def _search_metrics(snapshot: CountersSnapshot, omitted: int) -> Iterator[MetricFamily]:
     pending = snapshot.collections_seen - snapshot.collections_looked - snapshot.collections_unread
     states = {
         "looked": snapshot.collections_looked,
@@ -92,21 +96,21 @@ def _of_the_look(snapshot: CountersSnapshot, omitted: int) -> Iterator[Family]:
         "pending": max(0, pending) if snapshot.discovering else 0,
     }
     rows = tuple(((state,), float(count)) for state, count in states.items())
-    yield Family(f"{PREFIX}collections", "Collections by what is known of them.", ("state",), rows)
-    yield _single("sequences_omitted", "Sequences without series of their own.", omitted)
+    yield MetricFamily(f"{PREFIX}collections", "Collections by search state.", ("state",), rows)
+    yield _single("sequences_omitted", "Sequences left out by --top.", omitted)
     complete = not snapshot.discovering and not snapshot.collections_unread
-    yield _single("search_complete", "1 when every collection was looked at.", complete)
+    yield _single("search_complete", "1 if every collection was searched.", complete)
     yield _single("last_success_timestamp_seconds", "When the counters were last read.", snapshot.at.timestamp())
     if snapshot.oplog_seconds is not None:
-        yield _single("oplog_window_seconds", "How far back the oplog reaches.", snapshot.oplog_seconds)
+        yield _single("oplog_window_seconds", "Time covered by the oplog.", snapshot.oplog_seconds)
 
 
-def _single(name: str, text: str, value: float) -> Family:
-    return Family(PREFIX + name, text, (), (((), float(value)),))
+def _single(name: str, text: str, value: float) -> MetricFamily:
+    return MetricFamily(PREFIX + name, text, (), (((), float(value)),))
 
 
 def _names(counters: Sequence[CounterView]) -> list[tuple[str, str, str]]:
-    """Database, collection and sequence of each; a path is added where a document has several numbers."""
+    """Database, collection and sequence of each counter; the path is added where a document has several numbers."""
     names: list[tuple[str, str, str]] = []
     taken: set[tuple[str, str, str]] = set()
     for counter in counters:
@@ -115,7 +119,7 @@ def _names(counters: Sequence[CounterView]) -> list[tuple[str, str, str]]:
         name = (db, collection, sequence)
         if name in taken or counter.members is not None:
             name = (db, collection, f"{sequence}#{counter.field}")
-        # Two names that were cut alike: the key tells them apart.
+        # Names that were truncated to the same text differ in their key.
         if name in taken:
             name = (db, collection, counter.key)
         taken.add(name)
@@ -132,13 +136,13 @@ def _family(
     more: tuple[str, ...],
     named: Sequence[tuple[tuple[str, ...], CounterView]],
     rows: Callable[[CounterView], Rows],
-) -> Family:
+) -> MetricFamily:
     found = tuple(((*names, *labels), value) for names, counter in named for labels, value in rows(counter))
-    return Family(PREFIX + name, text, (*_LABELS, *more), found)
+    return MetricFamily(PREFIX + name, text, (*_LABELS, *more), found)
 
 
 def ceiling_label(ceiling: Ceiling) -> str:
-    """``storage`` for what the type can hold, ``configured`` for a bound that somebody set."""
+    """``storage`` for the limit of the stored type, ``configured`` for any other bound."""
     return "storage" if ceiling.reason.startswith(("int64", "double", "Decimal128", "text")) else "configured"
 
 

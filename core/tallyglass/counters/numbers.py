@@ -1,4 +1,4 @@
-"""The numbers that counters are stored as: their BSON type, their exact value, and whether one more changes them."""
+"""Stored numbers: their BSON type, their exact value, and whether an increment still changes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DECIMAL_STALL = 10**34
 Number = int | float
 
 ANY_NUMBER: Mapping[str, object] = MappingProxyType({"$gte": float("-inf"), "$lte": float("inf")})
-"""A condition that only numbers meet, in the bounds of an index: other types sort above them."""
+"""A query condition that only numbers match, and that an index can serve."""
 
 _KINDS = {
     int: NumericType.INT32,
@@ -42,7 +42,7 @@ def numeric_type(value: object) -> NumericType | None:
 
 
 def as_number(value: Any) -> Number:
-    """The plain number behind a decoded value. Exact for integers; NaN and infinities stay floats.
+    """The Python number for a decoded value. Exact for integers; NaN and infinities stay floats.
 
     A double or decimal without a fraction becomes an int.
     """
@@ -50,7 +50,7 @@ def as_number(value: Any) -> Number:
         decimal = value.to_decimal()
         if not decimal.is_finite():
             return float("nan") if decimal.is_nan() else math.copysign(math.inf, decimal)
-        # A decimal may claim an exponent of 6,000: an integer of so many digits helps nobody.
+        # Decimal128 allows exponents above 6,000, which would make a huge integer.
         if decimal.adjusted() > 40:
             return math.inf if decimal > 0 else -math.inf
         return int(decimal) if decimal == decimal.to_integral_value() else float(decimal)

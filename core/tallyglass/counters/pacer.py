@@ -1,4 +1,4 @@
-"""Pure work in slices, so that the event loop is never held for long."""
+"""Runs pure work in slices, so that the event loop is never blocked for long."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import time
 
 SLICE_SECONDS = 0.008
-"""Pure work between two turns of the event loop."""
+"""How long pure work may run between two turns of the event loop."""
 
 
 class Pacer:
-    """Gives the event loop a turn whenever pure work has gone on for a while, however many tasks share the work."""
+    """Gives the event loop a turn after each slice of pure work, however many tasks share the work."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()

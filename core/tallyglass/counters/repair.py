@@ -1,4 +1,4 @@
-"""The mongosh text that moves a counter forward, and never back."""
+"""The mongosh command that moves a counter forward, never back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tallyglass.text import CELL_LIMIT
 def max_command(ns: Namespace, identity: Any, path: str, value: int) -> str:
     """``updateOne`` with ``$max``: sets the number to ``value`` unless it is higher already.
 
-    ``identity`` is the raw ``_id``. Empty where the text would be too long to paste, where mongosh has no words for the
-    names or the id, or where ``value`` does not fit 64 bits.
+    ``identity`` is the raw ``_id``. Empty if the text would be too long to paste, if mongosh has no literal for the
+    names or the id, or if ``value`` does not fit 64 bits.
     """
     if not has_literal([ns.db, ns.collection, path, identity]) or not -(2**63) <= value < 2**63:
         return ""

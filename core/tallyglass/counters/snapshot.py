@@ -1,4 +1,4 @@
-"""What a look at the counters of a deployment yields: frozen, with every text already safe to show."""
+"""Snapshots of the counters of a deployment: frozen, every text already safe to show."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class NumericType(StrEnum):
 
 
 class Grade(StrEnum):
-    """How sure it is that a number hands out ids. Only the first two may alarm."""
+    """The confidence that a number hands out ids. Only the first two grades may alarm."""
 
     CERTAIN = "certain"
     """Named in the configuration, or its values were found again as ids in documents inserted just after."""
     LIKELY = "likely"
     """The shape and the name of a known library, or fewer values found again."""
     POSSIBLE = "possible"
-    """By its name alone: nobody was seen to use the ids."""
+    """By name alone: its values were not seen in use as ids."""
     OPEN = "open"
-    """It only rises, and its values are found nowhere: hits, versions, logins."""
+    """It only rises, and its values were not found elsewhere: hits, versions, logins."""
     UNLIKELY = "unlikely"
     """It falls, has fractions, or expires: stock, balances, rate limits."""
 
 
 class Flag(StrEnum):
-    """What is wrong or near with a counter. :data:`FLAG_HELP` says each in a sentence."""
+    """Faults and warnings of a counter. :data:`FLAG_HELP` explains each."""
 
     DOUBLE = "DOUBLE"
     RESET = "RESET"
@@ -60,19 +60,19 @@ class Flag(StrEnum):
 FLAG_HELP = {
     Flag.DOUBLE: "Stored as a double: at 2^53 it stalls and hands the same id to everyone, without an error.",
     Flag.RESET: "The value went back to its start: ids are being handed out again.",
-    Flag.REWOUND: "The value went back: data was restored, or rolled back, or somebody set it.",
+    Flag.REWOUND: "The value went back: data was restored or rolled back, or the value was set by hand.",
     Flag.STALLED: "At its numeric limit: an increment no longer changes it.",
     Flag.BEHIND: "Behind the largest id in its collection: the next insert collides.",
     Flag.FIRST_FULL: "At least one document of the pool is full.",
     Flag.EMPTY: "Every document of the pool is full.",
     Flag.FULL: "The ceiling is reached: no id is left.",
-    Flag.GUESS: "Recognised by its name and shape alone: nobody was seen to use its values as ids. It never alarms.",
+    Flag.GUESS: "Recognised by name and shape only; its values were not seen in use as ids. It never alarms.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The number that a counter cannot pass, and which limit binds, such as ``MAX_VALUE`` or ``int32 consumer``."""
+    """The last value that a counter can reach, and the limit that sets it: ``MAX_VALUE``, ``int32 consumer``."""
 
     value: int
     reason: str
@@ -80,13 +80,13 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """When a counter reaches a ceiling. Dates are None where the history cannot carry one; ``note`` says why.
+    """When a counter reaches a ceiling. Dates are None where the history is insufficient; ``note`` says why.
 
-    ``naive`` is given where it is too early for a band: the date if the mean rate so far goes on.
+    ``naive`` is given where it is too early for a band: the date at the mean rate so far.
 
     ``early``, ``likely`` and ``late`` are the 10th, 50th and 90th percentile. ``rate`` is ids a second over whole
-    cycles (the basis of the dates), ``basis`` names the span it was taken over ("7 days"). ``spread`` is late
-    over early as a factor of remaining time, given also where no date is. ``far`` means beyond the year 9999
+    cycles (the basis of the dates), ``basis`` names the period it was measured over ("7 days"). ``spread`` is the
+    ratio of the late to the early remaining time, given also without dates. ``far`` means beyond the year 9999
     or without any allocation seen.
     """
 
@@ -140,19 +140,16 @@ class CounterView:
     """One counter, or one pool, at one moment.
 
     ``key`` is stable across snapshots. ``value`` is as stored (a pool's: ids handed out). ``used`` is 0..1 of
-    start..ceiling. ``rate`` is ids a second lately; ``recent`` the rates of the last samples, oldest first.
-    ``drift`` is value minus max(id in ``target``), in ids issued; ``repair`` the mongosh command that mends it.
-    ``crossing`` is the forecast for 2^31, None once it is passed or where the readers are known to have 64 bits;
-    ``crossing_used`` the share of 0..2^31 that is gone.
-    ``grade`` says how sure it is that the number hands out ids, ``evidence`` why.
-    ``step`` is what is added for each id, below 0 where the counter descends; ``cycles`` says that it starts again on
-    purpose. ``acknowledged`` are the flags that do not alarm; ``rewound_at`` is when the value last went back.
-    ``members`` is there for many counters that are shown as one row.
-    ``history`` holds (seconds since 1970, value) points, oldest first, thinned for a graph.
-    ``burn`` is the share of the ids handed out that no document of ``target`` has: never used, or deleted since.
-    ``confidence`` is 1 where the collection's name and the document's shape are those of a known library.
-    ``at`` is when the value was last seen to change, None where it was not.
-    Unknown is None, never 0.
+    start..ceiling. ``rate`` is ids a second lately; ``recent`` the rates of the last samples, oldest first. ``drift``
+    is issued ids minus the largest id in ``target``; ``repair`` the mongosh command that corrects it. ``crossing`` is
+    the forecast for 2^31, None once it is passed or where the readers are known to have 64 bits; ``crossing_used`` the
+    used share of 0..2^31. ``grade`` is the confidence that the number hands out ids, ``evidence`` the reason. ``step``
+    is added for each id and negative for a descending counter; ``cycles`` marks intended resets. ``acknowledged`` are
+    the flags that do not alarm; ``rewound_at`` is when the value last went back. ``members`` is set for many counters
+    shown as one row. ``history`` holds (seconds since 1970, value) points, oldest first, thinned for a graph. ``burn``
+    is the share of the ids handed out that no document of ``target`` has: never used, or deleted since. ``confidence``
+    is 1 where the collection's name and the document's shape are those of a known library. ``at`` is when the value
+    was last seen to change, None where it was not. Unknown is None, never 0.
     """
 
     key: str
@@ -192,7 +189,7 @@ class CounterView:
 
     @property
     def may_alarm(self) -> bool:
-        """Whether it is sure enough to wake somebody up."""
+        """Whether the grade is high enough to alarm."""
         return self.grade in (Grade.CERTAIN, Grade.LIKELY)
 
     @property
@@ -220,7 +217,7 @@ class CountersSnapshot:
     """All counters at one moment, most urgent first; what could not be read; what is still being looked for.
 
     ``discovering``: not all of the ``collections_seen`` were looked at, only ``collections_looked`` of them.
-    ``collections_unread`` exist and could not be read. ``unmatched`` says which rules of the configuration fit nothing.
+    ``collections_unread`` exist and could not be read. ``unmatched`` lists configuration rules that match nothing.
     ``oplog_seconds`` is how far back the oplog reaches, None where that is unknown.
     """
 

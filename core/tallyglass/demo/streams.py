@@ -1,4 +1,4 @@
-"""The steady part of the demo's workload: who writes what, how often, and with which numbers."""
+"""Regular writes of the demo: which documents, how often, and which counter numbers them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Make = Callable[[random.Random, Any], Document]
 
 @dataclass(slots=True)
 class Stream:
-    """New documents of one collection: each takes its number from ``numbers``, ``batch`` of them at a time.
+    """Inserts into one collection, ``batch`` documents at a time, each numbered by ``numbers``.
 
-    ``per_second`` documents arrive on average; the rate swings by ``swing`` of it over ``period`` seconds. At
-    most ``keep`` documents stay: the oldest go, one delete each, as a queue's consumer would do it.
+    ``per_second`` is the average rate; it varies by the fraction ``swing`` over ``period`` seconds. At most ``keep``
+    documents are kept: the oldest are deleted one by one, as the consumer of a queue would.
     """
 
     target: Namespace
@@ -51,20 +51,20 @@ class Stream:
     ids: deque[Any] = field(default_factory=deque)
 
     def given_in(self, seconds: float) -> int:
-        """How many numbers were given in the last ``seconds`` before the workload: on a curve of busy and quiet hours.
+        """How many numbers were taken in the ``seconds`` before the workload started, with busy and quiet hours.
 
-        Whole days have the rate of the workload; it is now where the quiet half of a day ends.
+        The average over a whole day is the rate of the workload; the workload starts at the end of the quiet hours.
         """
         turned = 1 - math.cos(2 * math.pi * seconds / _DAY)
         return round(self.per_second * (seconds - _DAY_SWING * _DAY / (2 * math.pi) * turned))
 
     def wait(self, rng: random.Random, now: float) -> float:
-        """Seconds until the next write: arrivals at random around a rate that rises and falls."""
+        """Seconds until the next write: random arrivals at a varying rate."""
         rate = self.per_second * (1 + self.swing * math.sin(2 * math.pi * now / self.period))
         return rng.expovariate(rate / self.batch)
 
     async def step(self, client: Client, rng: random.Random) -> None:
-        """Insert one batch, and delete as many of the oldest where there are too many."""
+        """Insert one batch; delete as many of the oldest documents if there are more than ``keep``."""
         await self.add(client, rng, self.batch)
         surplus = min(len(self.ids) - self.keep, self.batch)
         if surplus > 0:
@@ -81,7 +81,7 @@ class Stream:
 
 
 def all_streams(rng: random.Random) -> dict[str, Stream]:
-    """The streams by name. Counters of six kinds, at rates from one a few seconds to dozens a second."""
+    """The streams by name: six kinds of counters, from one number every few seconds to dozens a second."""
     keyed, at = KeyedCounter, Namespace
     return {
         "orders": Stream(

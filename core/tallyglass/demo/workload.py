@@ -1,4 +1,4 @@
-"""The demo's workload: many small writers at uneven rates, and now and then an accident among them."""
+"""The workload of the demo: many small writers at uneven rates, and an occasional accident."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pymongo.errors import PyMongoError
 from pymongo.write_concern import WriteConcern
 
 from tallyglass.demo import goods
-from tallyglass.demo.accidents import Accident, all_accidents
+from tallyglass.demo.accidents import DemoAccident, all_accidents
 from tallyglass.demo.numbering import Client, Document
 from tallyglass.demo.seed import cart_ids, seed
 from tallyglass.demo.streams import Stream, all_streams
@@ -23,93 +23,93 @@ _RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """When accidents happen, in seconds: the first, the time between two, and the time until one is mended.
+class Schedule:
+    """When accidents happen, in seconds: until the first, between two, and until one is repaired.
 
-    ``speed`` multiplies the rate of the steady writes; 1 is about 150 writes a second.
+    ``speed`` multiplies the rate of the regular writes; 1 is about 150 writes a second.
     """
 
     first: float = 6.0
     between: float = 60.0
-    mend_after: float = 20.0
+    repair_after: float = 20.0
     speed: float = 1.0
 
 
 class Workload:
-    """The state that seeding leaves for running: who writes what, and which documents exist."""
+    """The write streams of the demo and the documents that exist so far."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()
         self.streams: dict[str, Stream] = all_streams(self._rng)
 
     def seed(self, uri: str) -> None:
-        """Write what is there before the first write of the workload, and wait until a majority holds it."""
+        """Write the initial data and wait until it is majority-committed."""
         with MongoClient[Document](uri, appName="tallyglass demo", w=1) as client:
             seed(client, self.streams, self._rng)
-            # The last write alone waits, and so for all before it.
+            # A majority acknowledgement of the last write covers all writes before it.
             client.shop.get_collection("carts", write_concern=WriteConcern("majority")).update_one(
                 {}, {"$inc": {"count": 1}}
             )
 
-    async def run(self, uri: str, stop: asyncio.Event | None = None, pace: Pace | None = None) -> None:
-        """Write until ``stop`` is set. A lost server is waited for; nothing is written in the meantime."""
-        stop, pace = stop or asyncio.Event(), pace or Pace()
+    async def run(self, uri: str, stop: asyncio.Event | None = None, schedule: Schedule | None = None) -> None:
+        """Write until ``stop`` is set. While the server is unavailable, writers wait and retry."""
+        stop, schedule = stop or asyncio.Event(), schedule or Schedule()
         async with AsyncMongoClient[Document](uri, appName="tallyglass demo", w=1) as client:
             writers = [
-                *(self._new_documents(client, stream, stop, pace) for stream in self.streams.values()),
-                self._order_updates(client, stop, pace),
-                self._cart_updates(client, stop, pace),
-                self._accidents(all_accidents(client, self.streams, self._rng), stop, pace),
+                *(self._new_documents(client, stream, stop, schedule) for stream in self.streams.values()),
+                self._order_updates(client, stop, schedule),
+                self._cart_updates(client, stop, schedule),
+                self._accidents(all_accidents(client, self.streams, self._rng), stop, schedule),
             ]
             async with asyncio.TaskGroup() as group:
                 for writer in writers:
                     group.create_task(writer)
 
-    async def _new_documents(self, client: Client, stream: Stream, stop: asyncio.Event, pace: Pace) -> None:
-        while not await _ends(stop, stream.wait(self._rng, time.monotonic()) / pace.speed):
+    async def _new_documents(self, client: Client, stream: Stream, stop: asyncio.Event, schedule: Schedule) -> None:
+        while not await _stopped_within(stop, stream.wait(self._rng, time.monotonic()) / schedule.speed):
             await _attempt(stop, stream.step(client, self._rng))
 
-    async def _order_updates(self, client: Client, stop: asyncio.Event, pace: Pace) -> None:
+    async def _order_updates(self, client: Client, stop: asyncio.Event, schedule: Schedule) -> None:
         known = self.streams["orders"].ids
-        while not await _ends(stop, self._rng.expovariate(6 * pace.speed)):
+        while not await _stopped_within(stop, self._rng.expovariate(6 * schedule.speed)):
             _id = known[self._rng.randrange(len(known))]
             status = self._rng.choice(goods.STATUSES)
             await _attempt(stop, client.shop.orders.update_one({"_id": _id}, {"$set": {"status": status}}))
 
-    async def _cart_updates(self, client: Client, stop: asyncio.Event, pace: Pace) -> None:
+    async def _cart_updates(self, client: Client, stop: asyncio.Event, schedule: Schedule) -> None:
         carts = cart_ids()
-        while not await _ends(stop, self._rng.expovariate(8 * pace.speed)):
+        while not await _stopped_within(stop, self._rng.expovariate(8 * schedule.speed)):
             document = goods.cart(self._rng, self._rng.randrange(len(carts)))
             await _attempt(stop, client.shop.carts.replace_one({"_id": document["_id"]}, document, upsert=True))
 
-    async def _accidents(self, accidents: list[Accident], stop: asyncio.Event, pace: Pace) -> None:
-        wait, turn = pace.first, 0
-        while not await _ends(stop, wait):
+    async def _accidents(self, accidents: list[DemoAccident], stop: asyncio.Event, schedule: Schedule) -> None:
+        wait, turn = schedule.first, 0
+        while not await _stopped_within(stop, wait):
             accident = accidents[turn % len(accidents)]
             await _attempt(stop, accident.happen())
-            if await _ends(stop, pace.mend_after):
+            if await _stopped_within(stop, schedule.repair_after):
                 return
-            await _attempt(stop, accident.mend())
-            wait, turn = max(1.0, pace.between - pace.mend_after), turn + 1
+            await _attempt(stop, accident.repair())
+            wait, turn = max(1.0, schedule.between - schedule.repair_after), turn + 1
 
 
-async def run(uri: str, stop: asyncio.Event | None = None, pace: Pace | None = None) -> None:
+async def run(uri: str, stop: asyncio.Event | None = None, schedule: Schedule | None = None) -> None:
     """Seed an empty replica set and keep writing to it until ``stop`` is set."""
     workload = Workload()
     await asyncio.to_thread(workload.seed, uri)
-    await workload.run(uri, stop, pace)
+    await workload.run(uri, stop, schedule)
 
 
-async def _ends(stop: asyncio.Event, seconds: float) -> bool:
-    """Wait that long; true as soon as the end has come."""
+async def _stopped_within(stop: asyncio.Event, seconds: float) -> bool:
+    """Wait up to ``seconds``; True as soon as ``stop`` is set."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
     return stop.is_set()
 
 
 async def _attempt(stop: asyncio.Event, write: Awaitable[object]) -> None:
-    """One write. A server that does not take it now is given time, as every service would."""
+    """One write. After an error, wait a moment, as a service would."""
     try:
         await write
     except PyMongoError:
-        await _ends(stop, _RETRY_SECONDS)
+        await _stopped_within(stop, _RETRY_SECONDS)

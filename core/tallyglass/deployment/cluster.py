@@ -1,26 +1,31 @@
-"""What kind of deployment this is, and what that leaves: its members, version, and whether it has an oplog to read."""
+"""What kind of deployment this is, its members, version, and whether it has an oplog to read."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import PrivilegeError, ReadError, TallyglassError
+from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Document, Gateway
 from tallyglass.text import clean, clean_name
 
+_TOGETHER = "Back up and restore all shards and the config servers to one cluster time, with the balancer stopped."
+
 
 class Kind(StrEnum):
-    """The kinds of deployment that are told apart."""
+    """The kinds of deployment."""
 
     REPLICA_SET = "replica set"
     STANDALONE = "standalone"
     MONGOS = "mongos"
+    CLUSTER = "sharded cluster"
     UNINITIATED = "uninitiated replica set"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SetMember:
     """One member of the set: ``state`` as the server names it, empty where it does not say."""
 
     address: str
@@ -43,7 +48,7 @@ class Deployment:
     me: str = ""
     sharded: bool = False
     arbiter: bool = False
-    members: tuple[Member, ...] = ()
+    members: tuple[SetMember, ...] = ()
     shard_unknown: bool = False
     shard_name: str = ""
     cluster_id: str = ""
@@ -53,7 +58,7 @@ class Deployment:
     @property
     def has_oplog(self) -> bool:
         """Whether there is an oplog to read here."""
-        return self.kind is Kind.REPLICA_SET and not self.arbiter
+        return self.kind in (Kind.REPLICA_SET, Kind.CLUSTER) and not self.arbiter
 
     @property
     def label(self) -> str:
@@ -64,12 +69,13 @@ class Deployment:
         """What being a part of a sharded cluster means for a restore; empty where it is none."""
         if self.config_server:
             return "Its data say where each chunk lives: restore it together with every shard, never alone."
+        if self.kind is Kind.CLUSTER:
+            return _TOGETHER
         if not self.shard_name:
             return ""
         return (
             "This oplog holds only this shard's writes. A restore of this shard alone does not match the others: what "
-            "moved since the backup would be there twice or not at all. Back up and restore all shards and the config "
-            "servers to one cluster time, with the balancer stopped."
+            f"moved since the backup would be there twice or not at all. {_TOGETHER}"
         )
 
     def no_oplog_because(self) -> str:
@@ -80,13 +86,18 @@ class Deployment:
             return "This is an arbiter: it holds no data and no oplog. Connect to another member."
         return {
             Kind.STANDALONE: "A standalone has no oplog. Restart it with --replSet to get one.",
-            Kind.MONGOS: "A mongos has no oplog. Connect to one shard's replica set to follow its own.",
+            Kind.MONGOS: "A mongos has no oplog. Each shard has one: connect to a shard's replica set.",
             Kind.UNINITIATED: "This replica set was never initiated, so it has no oplog yet.",
         }.get(self.kind, "")
 
 
 async def look_at(gateway: Gateway) -> Deployment:
-    """Ask the server what it is. Member states need replSetGetStatus; without it they come from ``hello``."""
+    """Ask the server what it is. Member states need replSetGetStatus; without it they come from ``hello``.
+
+    Several shards that are read as one are one deployment; its members are those of all shards.
+    """
+    if isinstance(gateway, ClusterGateway):
+        return await _look_at_cluster(gateway)
     hello = await gateway.command("hello")
     build = await gateway.command("buildInfo")
     if hello.get("msg") == "isdbgrid":
@@ -118,6 +129,32 @@ async def look_at(gateway: Gateway) -> Deployment:
     )
 
 
+async def _look_at_cluster(cluster: ClusterGateway) -> Deployment:
+    async def one(shard: Gateway) -> Deployment | TallyglassError:
+        try:
+            return await look_at(shard)
+        except TallyglassError as error:
+            return error
+
+    answers = await asyncio.gather(*(one(shard) for shard in cluster.shards.values()))
+    names = [
+        (answer.shard_name or answer.set_name) if isinstance(answer, Deployment) else label
+        for label, answer in zip(cluster.shards, answers, strict=True)
+    ]
+    found = [answer for answer in answers if isinstance(answer, Deployment)]
+    if not found:
+        raise next(answer for answer in answers if isinstance(answer, TallyglassError))
+    return Deployment(
+        kind=Kind.CLUSTER,
+        version=", ".join(sorted({one.version for one in found})),
+        set_name=clean_name(" + ".join(names), 200),
+        sharded=True,
+        members=tuple(member for one in found for member in one.members),
+        cluster_id=next((one.cluster_id for one in found if one.cluster_id), ""),
+        config_servers=next((one.config_servers for one in found if one.config_servers), ""),
+    )
+
+
 async def _sharding_state(gateway: Gateway) -> Document | None:
     """What a shard says of its cluster; None where this user may not ask."""
     try:
@@ -128,16 +165,16 @@ async def _sharding_state(gateway: Gateway) -> Document | None:
         return {}
 
 
-async def _members(gateway: Gateway, hello: Document) -> tuple[Member, ...]:
+async def _members(gateway: Gateway, hello: Document) -> tuple[SetMember, ...]:
     try:
         status = await gateway.command("replSetGetStatus")
     except (PrivilegeError, ReadError):
         primary = hello.get("primary")
         return tuple(
-            Member(clean_name(str(host)), "PRIMARY" if host == primary else "", host == hello.get("me"))
+            SetMember(clean_name(str(host)), "PRIMARY" if host == primary else "", host == hello.get("me"))
             for host in [*hello.get("hosts", ()), *hello.get("passives", ()), *hello.get("arbiters", ())]
         )
     return tuple(
-        Member(clean_name(str(row.get("name", ""))), clean(str(row.get("stateStr", ""))), bool(row.get("self")))
+        SetMember(clean_name(str(row.get("name", ""))), clean(str(row.get("stateStr", ""))), bool(row.get("self")))
         for row in status.get("members", ())
     )

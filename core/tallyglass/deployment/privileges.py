@@ -1,8 +1,7 @@
-"""What each job needs to be allowed, what this user is allowed, and the role that would add the rest.
+"""The privileges that each job needs, those that the user has, and a role with the missing ones.
 
-The needs of each job are exact: a live test grants them and nothing else, does the job, and then takes each
-action away and sees the server refuse a command. Who holds which privilege comes from ``connectionStatus``,
-which everybody may run.
+The needs of each job are exact: a live test grants only them, does the job, and then removes each action and checks
+that the server refuses a command. The user's privileges come from ``connectionStatus``, which everyone may run.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 from tallyglass.mongo.mongosh import literal
 
 Resource = Mapping[str, Any]
-"""A resource as MongoDB writes it: ``{"cluster": True}`` or ``{"db": ..., "collection": ...}``, "" for any."""
+"""A resource in MongoDB's notation: ``{"cluster": True}`` or ``{"db": ..., "collection": ...}``, "" for any."""
 
 CLUSTER: Resource = {"cluster": True}
 _OWN = ("local", "config")
@@ -25,7 +24,7 @@ _OPLOG: Resource = {"db": "local", "collection": "oplog.rs"}
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One privilege: actions on a resource, and what is lost without it."""
+    """One privilege: actions on a resource, and what is unknown without it."""
 
     resource: Resource
     actions: tuple[str, ...]
@@ -38,7 +37,7 @@ class Need:
 
 
 class State(StrEnum):
-    """How much of a job this user may do."""
+    """How much of a job the user may do."""
 
     ALLOWED = "allowed"
     PARTLY = "partly"
@@ -47,7 +46,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job. Without its ``needs`` it cannot be done; without ``extras`` it says less."""
+    """One job. It is impossible without its ``needs`` and incomplete without its ``extras``."""
 
     id: str
     title: str
@@ -56,8 +55,8 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """A job, how much of it is allowed, and what is missing for it and for its extras."""
+class JobVerdict:
+    """How much of a job is allowed, and the missing needs and extras."""
 
     job: Job
     state: State
@@ -66,12 +65,13 @@ class Verdict:
 
 
 def jobs(databases: Sequence[str] = ()) -> tuple[Job, ...]:
-    """The jobs and their needs, with the data in these databases; none given means any database."""
+    """Return the jobs and their needs for data in these databases, or in any database if none are given."""
     data: list[Resource] = [{"db": name, "collection": ""} for name in databases or ("",)]
     oplog = Need(_OPLOG, ("find",), "the entries themselves")
-    size = Need(_OPLOG, ("collStats",), "how much of the oplog is used, and how long it will reach")
+    size = Need(_OPLOG, ("collStats",), "the used size of the oplog, and how far back it reaches")
     kinds = [
-        Need(one, ("listCollections", "listIndexes"), "what is capped, a view, or expires by itself") for one in data
+        Need(one, ("listCollections", "listIndexes"), "which collections are capped or views, or have a TTL index")
+        for one in data
     ]
     return (
         Job(
@@ -79,9 +79,9 @@ def jobs(databases: Sequence[str] = ()) -> tuple[Job, ...]:
             "counters and their forecast",
             tuple(Need(one, ("find",), "counters and the ids they hand out") for one in data),
             (
-                *(Need(one, ("listCollections", "listIndexes"), "the largest id that was used") for one in data),
-                Need(_OPLOG, ("find",), "forecasts from the past hours, at once"),
-                Need(CLUSTER, ("replSetGetConfig",), "samples of earlier runs, kept apart for each set"),
+                *(Need(one, ("listCollections", "listIndexes"), "the largest id in use") for one in data),
+                Need(_OPLOG, ("find",), "forecasts from past hours at the start"),
+                Need(CLUSTER, ("replSetGetConfig",), "samples of earlier runs, which are stored per replica set"),
             ),
         ),
         Job(
@@ -97,8 +97,8 @@ def jobs(databases: Sequence[str] = ()) -> tuple[Job, ...]:
             (oplog,),
             (
                 size,
-                Need(CLUSTER, ("shardingState",), "whether this is a shard, of which no plan alone is right"),
-                Need(CLUSTER, ("getParameter",), "the feature compatibility version that the spare needs"),
+                Need(CLUSTER, ("shardingState",), "whether this is a shard, which must not be restored alone"),
+                Need(CLUSTER, ("getParameter",), "the feature compatibility version for the spare"),
                 *kinds,
                 *(Need(one, ("find",), "the counters that would hand out ids twice") for one in data),
             ),
@@ -117,7 +117,7 @@ def allows(privileges: Iterable[Mapping[str, Any]], resource: Resource, action: 
 
 
 def readable(privileges: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The databases of which these privileges allow to read every collection, by name; empty where all may be read."""
+    """Return the names of the databases that are completely readable, or nothing if all databases are."""
     if allows(privileges, {"db": "", "collection": ""}, "find"):
         return ()
     named = (str(held.get("resource", {}).get("db") or "") for held in privileges)
@@ -128,21 +128,21 @@ def readable(privileges: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def judge(job: Job, privileges: Sequence[Mapping[str, Any]]) -> Verdict:
-    """How much of a job these privileges allow."""
+def judge(job: Job, privileges: Sequence[Mapping[str, Any]]) -> JobVerdict:
+    """Return how much of a job these privileges allow."""
     missing = tuple(_lacking(job.needs, privileges))
     extras = tuple(_lacking(job.extras, privileges))
     state = State.DENIED if missing else State.PARTLY if extras else State.ALLOWED
-    return Verdict(job, state, missing, extras)
+    return JobVerdict(job, state, missing, extras)
 
 
 def role_name(job: Job) -> str:
-    """The name of the custom role for a job."""
+    """Return the name of the custom role for a job."""
     return f"tallyglass{job.id.capitalize()}"
 
 
 def create_role(job: Job, *, extras: bool = True) -> str:
-    """mongosh text that makes the exact role of a job, in the admin database."""
+    """Return mongosh text that creates the exact role of a job in the admin database."""
     needs = (*job.needs, *(job.extras if extras else ()))
     return (
         f'db.getSiblingDB("admin").createRole({{role: {literal(role_name(job))}, '
@@ -150,10 +150,10 @@ def create_role(job: Job, *, extras: bool = True) -> str:
     )
 
 
-def fix(verdict: Verdict, user: str, user_db: str, roles: Sequence[Mapping[str, Any]] = ()) -> tuple[str, ...]:
-    """mongosh commands for an administrator that give ``user`` what a job lacks; empty where nothing is missing.
+def fix(verdict: JobVerdict, user: str, user_db: str, roles: Sequence[Mapping[str, Any]] = ()) -> tuple[str, ...]:
+    """Return mongosh commands for an administrator that grant ``user`` what a job lacks; empty if nothing is missing.
 
-    ``roles`` are those the user has: a role of the job among them is widened, else it is made and granted.
+    ``roles`` are the user's roles. If the role of the job is among them, it is extended, otherwise created and granted.
     """
     if verdict.state is State.ALLOWED:
         return ()
@@ -167,7 +167,7 @@ def fix(verdict: Verdict, user: str, user_db: str, roles: Sequence[Mapping[str, 
 
 
 def merged(needs: Iterable[Need]) -> tuple[Need, ...]:
-    """One need for each resource, with all its actions."""
+    """Return one need per resource, with all its actions."""
     by_resource: dict[str, tuple[Resource, dict[str, None], str]] = {}
     for need in needs:
         _, actions, _ = by_resource.setdefault(json.dumps(dict(need.resource)), (need.resource, {}, need.purpose))
@@ -176,7 +176,7 @@ def merged(needs: Iterable[Need]) -> tuple[Need, ...]:
 
 
 def where(resource: Resource) -> str:
-    """A resource in words. Holds the name as stored: clean it before it is shown."""
+    """Describe a resource. The text contains the name as stored: clean it before it is shown."""
     if resource.get("cluster"):
         return "the cluster"
     db, collection = resource.get("db", ""), resource.get("collection", "")
@@ -199,8 +199,8 @@ def _covers(held: Resource, wanted: Resource) -> bool:
         return bool(held.get("cluster"))
     if "db" not in held or "collection" not in held:
         return False
-    # A held "" stands for any database but local and config, and for any collection but system ones;
-    # a wanted "" is only covered by a held "".
+    # A granted "" covers any database except local and config, and any collection except system ones. Only a granted ""
+    # covers a wanted "".
     db, collection = wanted["db"], wanted["collection"]
     in_db = held["db"] == db or (held["db"] == "" and db not in _OWN)
     return in_db and (

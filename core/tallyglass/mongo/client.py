@@ -17,12 +17,14 @@ from tallyglass.connection.secret import scrub
 from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError
 from tallyglass.mongo.client_certificate import ClientCertificate
+from tallyglass.mongo.cluster_gateway import ClusterGateway
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.mongo.link import Link, OpenClient
-from tallyglass.mongo.mongo_gateway import MongoGateway, only_the_asked
+from tallyglass.mongo.mongo_gateway import MongoGateway, only_asked_member
 from tallyglass.mongo.unreachable import not_resolved
 from tallyglass.text import clean, clean_name
 
-__all__ = ["APP_NAME", "DEFAULTS", "Driver", "Target", "open_gateway"]
+__all__ = ["APP_NAME", "DEFAULTS", "Driver", "Target", "open_deployment", "open_gateway"]
 
 APP_NAME = "tallyglass"
 
@@ -47,7 +49,7 @@ def open_gateway(uri: str | Target, *, driver: Driver | None = None, **options: 
     target = uri if isinstance(uri, Target) else Target.parse(uri)
     said = target.options
     settings = {name: value for name, value in DEFAULTS.items() if name.lower() not in said}
-    settings |= {"server_selector": only_the_asked}
+    settings |= {"server_selector": only_asked_member}
     settings |= {name: secret.reveal() for name, secret in target.secrets} | options
     chosen = driver or target.driver
 
@@ -58,7 +60,22 @@ def open_gateway(uri: str | Target, *, driver: Driver | None = None, **options: 
         except (PyMongoError, ValueError, OSError) as error:
             raise _refused(error, target) from None
 
-    return MongoGateway(Link(open_client))
+    return MongoGateway(
+        Link(open_client),
+        open_sibling=lambda hosts, name: open_gateway(target.at(hosts, name), driver=driver, **options),
+        own_preference="readpreference" in said,
+    )
+
+
+def open_deployment(target: Target, **options: Any) -> Gateway:
+    """As :func:`open_gateway`, also for a target that names the shards of a cluster: those are read as one."""
+    if not target.shards:
+        return open_gateway(target, **options)
+    shards: dict[str, Gateway] = {}
+    for shard in target.shards:
+        label = shard.label if shard.label not in shards else f"{shard.label} ({len(shards) + 1})"
+        shards[label] = open_gateway(shard, **options)
+    return ClusterGateway(shards)
 
 
 def _client(driver: Driver, uri: str, settings: dict[str, Any]) -> Any:
@@ -100,5 +117,5 @@ def _refused(error: Exception, target: Target) -> ConnectError:
                 f"A password is needed for {clean_name(target.user)}.", "Give it at the prompt or with --password-file."
             )
     if isinstance(error, OSError):
-        return ConnectError(f"A file that the connection string names cannot be used: {said}.", "Check its path.")
-    return ConnectError(f"That connection string cannot be used: {said.rstrip('.')}.", "Check host, port and options.")
+        return ConnectError(f"A file in the connection string cannot be used: {said}.", "Check its path.")
+    return ConnectError(f"The connection string cannot be used: {said.rstrip('.')}.", "Check host, port and options.")

@@ -1,6 +1,7 @@
-"""The TLS certificate that this client shows: read again once it was renewed on disk, and named where it is at fault.
+"""The client's TLS certificate: reload it after a renewal on disk, and explain errors that it may cause.
 
-A client reads it once, when it is made. mongod gives no reason when it refuses one: it closes the connection.
+A client reads its certificate once, when it is created. mongod gives no reason for refusing one: it closes the
+connection.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from typing import Any
 
 from tallyglass.connection.secret import Secret
 from tallyglass.errors import ReadError
-from tallyglass.mongo.unreachable import CLOSED, MAY_WANT_TLS
+from tallyglass.mongo.unreachable import CLOSED, MAY_REQUIRE_TLS
 from tallyglass.text import clean_name
 
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
-# The two times of a certificate stand together, each with two or four digits of the year (RFC 5280, 4.1.2.5).
+# The start and end of validity are adjacent, each with a two-digit or four-digit year (RFC 5280, 4.1.2.5).
 _VALIDITY = re.compile(rb"\x30.(?:\x17\x0d\d{12}|\x18\x0f\d{14})Z(?:\x17\x0d(\d{12})|\x18\x0f(\d{14}))Z", re.DOTALL)
 
 
 class ClientCertificate:
-    """The file that ``tlsCertificateKeyFile`` names; ``file`` is empty without one.
+    """The file in ``tlsCertificateKeyFile``. ``file`` is empty without one.
 
-    ``context`` gives the client's ``ssl.SSLContext``, None without TLS or where it cannot be had: then the certificate
-    is not renewed. ``renewable``: whether another certificate may be put into it while it is in use, as it may where
+    ``context`` returns the client's ``ssl.SSLContext``, or None without TLS or if it is not accessible; the certificate
+    is then not renewed. ``renewable`` says whether a context in use may load another certificate, which is the case if
     one thread opens all connections.
     """
 
@@ -43,12 +44,12 @@ class ClientCertificate:
         self._until = valid_until(file) if file else None
 
     def renew(self) -> None:
-        """Read the file again where it was replaced: for connections from now on."""
+        """Load the file again if it was replaced, for new connections."""
         stamp = self._look() if self._renewable else None
         context = self._context()
         if context is None or stamp is None or stamp == self._stamp:
             return
-        # Who renews it may still be writing: a file that cannot be used yet is tried again.
+        # A renewal may still be writing the file: retry a file that cannot be loaded yet.
         with contextlib.suppress(OSError):
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
             self._load(context)
@@ -56,17 +57,17 @@ class ClientCertificate:
             self._stamp = stamp
 
     def explain(self, error: ReadError) -> ReadError:
-        """The error, or a better one where a server that closes each connection may mean this certificate."""
+        """Return the error, or a more precise one if the server may close connections because of this certificate."""
         context = self._context()
-        # A certificate implies TLS, also where the context cannot be had.
+        # A certificate implies TLS, even if the context is not accessible.
         if error.title != CLOSED or (context is None and not self._file):
             return error
         if not self._file:
-            return _instead(error, "It may want a TLS client certificate (tlsCertificateKeyFile=/path/client.pem)")
+            return _instead(error, "It may require a TLS client certificate (tlsCertificateKeyFile=/path/client.pem)")
         name = clean_name(self._file)
         if self._until and self._until <= datetime.now(UTC):
             renewed = self._renewable and context is not None
-            again = "it is read again by itself" if renewed else "then restart: the driver reads it only once"
+            again = "it is loaded automatically" if renewed else "then restart: the driver loads it only once"
             return ReadError("Your TLS client certificate has expired.", f"Renew {name}; {again}.")
         return _instead(error, f"It may not trust your TLS client certificate, {name}")
 
@@ -84,7 +85,7 @@ class ClientCertificate:
 
 
 def valid_until(file: str) -> datetime | None:
-    """When the first certificate in a PEM file ends to be valid; None where that cannot be read."""
+    """Return when the first certificate in a PEM file expires, or None if that cannot be read."""
     with contextlib.suppress(OSError, ValueError):
         pem = _PEM.search(Path(file).read_text("ascii", "replace"))
         found = _VALIDITY.search(ssl.PEM_cert_to_DER_cert(pem[0])) if pem else None
@@ -95,4 +96,4 @@ def valid_until(file: str) -> datetime | None:
 
 
 def _instead(error: ReadError, advice: str) -> ReadError:
-    return ReadError(error.title, error.advice.replace(MAY_WANT_TLS, advice))
+    return ReadError(error.title, error.advice.replace(MAY_REQUIRE_TLS, advice))

@@ -1,4 +1,4 @@
-"""How documents of a server are decoded, wherever that is done."""
+"""The codec options for all documents of a server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from bson.codec_options import CodecOptions, DatetimeConversion
 
-# One document with broken UTF-8 or a year past 9999 must not end a feed.
+# A document with invalid UTF-8 or a year after 9999 must not end a feed.
 CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
     unicode_decode_error_handler="replace",
     datetime_conversion=DatetimeConversion.DATETIME_AUTO,

@@ -1,4 +1,4 @@
-"""The driver's errors as this package's: one sentence and advice, safe to show."""
+"""Translate the driver's errors to this package's: one sentence and advice, safe to show."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from pymongo.errors import (
 
 from tallyglass.connection.secret import scrub
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError, TallyglassError
+from tallyglass.mongo.gateway import OPLOG
 from tallyglass.mongo.unreachable import not_resolved, unreachable
 from tallyglass.text import clean
 
@@ -30,35 +31,35 @@ AUTHENTICATION_FAILED = 18
 INVALID_BSON = 22
 ATLAS_ERROR = 8000
 
-# What the driver's text holds, the sentence, and the advice; the text itself where that is empty.
+# A pattern in the driver's text, the sentence, and the advice. Without advice, the driver's text is shown.
 _LOGINS = (
     (
         r"mechanism \S+ which is (?:unknown or )?not enabled|Unsupported mechanism",
-        "The server does not offer the kind of login that authMechanism names.",
-        "Ask who runs it which it offers; without authMechanism, SCRAM is used.",
+        "The server does not support the authentication mechanism in authMechanism.",
+        "Ask its administrator which mechanisms it supports. Without authMechanism, SCRAM is used.",
     ),
     (
         r"SASLprep",
-        "The password holds a character that SCRAM-SHA-256 does not allow.",
-        "Such as a control character: set another password, or log in with authMechanism=SCRAM-SHA-1.",
+        "The password contains a character that SCRAM-SHA-256 does not allow.",
+        "Set a password without control characters, or log in with authMechanism=SCRAM-SHA-1.",
     ),
     (
         r"must be installed to use|requires pymongo-auth-aws|requires pykerberos",
-        "This kind of login needs a Python package that is not installed here.",
+        "This authentication mechanism needs a Python package that is not installed.",
         "",
     ),
     (
         r"^Could not find user .* for db .\$external",
-        "The server does not know the name in this client certificate.",
+        "The server has no user with the name in this client certificate.",
         "",
     ),
-    (r"access token|IMDS", "This machine's environment gives no token for the login with MONGODB-OIDC.", ""),
+    (r"access token|IMDS", "This machine's environment provides no token for MONGODB-OIDC.", ""),
 )
 
 
 @contextmanager
 def family(what: str) -> Iterator[None]:
-    """Turn the driver's errors into this package's. ``what`` names the operation, and may hold server text."""
+    """Raise the driver's errors as this package's. ``what`` names the operation and may contain server text."""
     try:
         yield
     except TallyglassError:
@@ -72,18 +73,20 @@ def family(what: str) -> Iterator[None]:
         raise refused from error
     except BSONError as error:
         raise ReadError(
-            f"{clean(what)} gave data that cannot be read: {clean(str(error), 200)}.", code=INVALID_BSON
+            f"{clean(what)} returned data that cannot be decoded: {clean(str(error), 200)}.", code=INVALID_BSON
         ) from error
 
 
 def translate(error: PyMongoError, what: str) -> TallyglassError:
-    """The error of this package for one of the driver's. The server's own text is made safe to show."""
+    """Return this package's error for one of the driver's. Server text in it is made safe to show."""
     code = error.code if isinstance(error, OperationFailure) else None
     said = clean(scrub(_message(error)), 300)
     if code == UNAUTHORIZED:
         return PrivilegeError(
             f"This user may not run {what}.", "tallyglass doctor names the role that would allow it.", privilege=what
         )
+    if code == ATLAS_ERROR and what.endswith(str(OPLOG)) and "bad auth" not in said:
+        return closed_oplog()
     if code == AUTHENTICATION_FAILED or (code == ATLAS_ERROR and "auth" in said):
         return ConnectError("The server does not accept this user name and password.", "Check both, and authSource.")
     refused = _login_refused(_message(error))
@@ -91,27 +94,37 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
         return refused
     if isinstance(error, ExecutionTimeout):
         return ReadError(
-            f"The server took too long over {what}.", "It may be overloaded; it is asked again.", code=code
+            f"The server took too long to run {what}.", "It may be overloaded. The read is retried.", code=code
         )
     if isinstance(error, ServerSelectionTimeoutError):
         return unreachable(_message(error))
     if isinstance(error, ConnectionFailure):
-        # A heartbeat that got no answer cancels what its server still owes: nothing was said by the server itself.
+        # A failed heartbeat cancels pending reads of its server. The text then does not come from the server.
         title = "The server stopped answering." if "cancelled" in said else "The connection to the server was lost."
         return ReadError(title, said, code=_details_code(error))
     if isinstance(error, (ConfigurationError, InvalidName)):
         unresolved = not_resolved(said)
         if unresolved:
             return unresolved
-        # The driver refuses names that servers take, such as a..b. With a code, it is not taken for a lost server.
+        # The driver refuses names that servers accept, such as a..b. The code distinguishes this from a lost server.
         return ReadError(
             f"{what} cannot be sent: {said}.", code=INVALID_NAMESPACE if isinstance(error, InvalidName) else None
         )
     return ReadError(f"The server refused {what}: {said}.", code=code)
 
 
+def closed_oplog() -> PrivilegeError:
+    """The error of a service that gives nobody its whole oplog, such as the free and shared tiers of Atlas."""
+    return PrivilegeError(
+        "This service does not open its oplog.",
+        "Counters and ObjectIds work; the live oplog, incidents and restores need an oplog that can be read whole "
+        "(on Atlas, a dedicated cluster).",
+        privilege=f"find on {OPLOG}",
+    )
+
+
 def _login_refused(said: str) -> ConnectError | None:
-    """The error of a login that cannot be tried at all; None where the text says something else."""
+    """Return the error of a login that cannot be attempted, or None if the text says something else."""
     for pattern, title, advice in _LOGINS:
         if re.search(pattern, said):
             return ConnectError(title, advice or f"({clean(scrub(said), 200).rstrip('.')})")

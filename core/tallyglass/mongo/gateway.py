@@ -1,8 +1,8 @@
-"""The reads that the rest of the package needs. No write method exists here.
+"""The protocol for all reads of this package. It has no write methods.
 
-:class:`Gateway` is what feeds and panels are written against; :class:`~tallyglass.mongo.mongo_gateway.MongoGateway`
-is its form over PyMongo or Motor. Every read has a deadline on the server (``maxTimeMS``) and here.
-Errors of every method: ConnectError, PrivilegeError, ReadError.
+:class:`Gateway` is the protocol that feeds and panels use;
+:class:`~tallyglass.mongo.mongo_gateway.MongoGateway` implements it over PyMongo or Motor. Every read has a deadline on
+the server (``maxTimeMS``) and on the client. Every method can raise ConnectError, PrivilegeError and ReadError.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ Document = Mapping[str, Any]
 """A decoded BSON document. Untrusted."""
 
 DEFAULT_TIME_MS = 5_000
-"""How long one read may take on the server unless the caller says otherwise."""
+"""Default limit for one read on the server, in milliseconds."""
 
 READ_COMMANDS = frozenset(
     {
         "buildInfo",
         "collStats",
         "connectionStatus",
+        "getClusterParameter",
         "getCmdLineOpts",
         "getParameter",
         "hello",
@@ -33,7 +34,7 @@ READ_COMMANDS = frozenset(
         "usersInfo",
     }
 )
-"""The only command names that :meth:`Gateway.command` sends."""
+"""The only commands that :meth:`Gateway.command` sends."""
 
 
 class Namespace(NamedTuple):
@@ -44,7 +45,7 @@ class Namespace(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Namespace:
-        """Split at the first dot: a database name cannot hold one, a collection name can."""
+        """Split at the first dot: a database name cannot contain one, a collection name can."""
         db, _, collection = text.partition(".")
         return cls(db, collection)
 
@@ -57,8 +58,11 @@ OPLOG = Namespace("local", "oplog.rs")
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """One row of listCollections. ``kind`` is collection, view or timeseries; options and ``uuid`` need a fuller
-    privilege. ``uuid`` is empty for a view, and where it is not known."""
+    """One row of listCollections.
+
+    ``kind`` is collection, view or timeseries. ``options`` and ``uuid`` need more privileges than the name. ``uuid`` is
+    empty for a view, or if it is unknown.
+    """
 
     ns: Namespace
     kind: str = "collection"
@@ -70,15 +74,15 @@ Row = TypeVar("Row")
 
 
 def closing(rows: AsyncIterator[Row]) -> AbstractAsyncContextManager[AsyncIterator[Row]]:
-    """Rows for ``async with``, so that a reader that leaves early gives back cursor and connection at once.
+    """Return rows for ``async with``, which closes the cursor when a reader stops early.
 
-    Without it the interpreter closes an abandoned generator some time later, maybe after the client.
+    Otherwise the interpreter closes an abandoned generator later, possibly after the client.
     """
     return aclosing(cast("AsyncGenerator[Row, None]", rows))
 
 
 class Gateway(Protocol):
-    """Reads on one deployment. Safe to use from one event loop, many tasks."""
+    """Reads on one deployment. Any number of tasks of one event loop may use it."""
 
     async def command(
         self,
@@ -90,30 +94,30 @@ class Gateway(Protocol):
         member: str = "",
         **fields: object,
     ) -> Document:
-        """Run one of :data:`READ_COMMANDS`; ValueError for any other name.
+        """Run one of :data:`READ_COMMANDS`. Raises ValueError for any other command.
 
-        ``member`` (``host:port``, as ``on_open`` of :meth:`tail_raw` names it) asks that member alone.
+        ``member`` (``host:port``, as ``on_open`` of :meth:`tail_raw` receives it) sends it to that member.
         """
         ...
 
     async def list_databases(self) -> list[str]:
-        """The names of the databases that this user may see."""
+        """Return the names of the databases that the user may list."""
         ...
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
-        """The collections and views of a database; without their options where only names may be read."""
+        """Return the collections and views of a database, without options if the user may only list names."""
         ...
 
     async def list_indexes(self, ns: Namespace) -> list[Document]:
-        """The index specifications of a collection; empty where it does not exist."""
+        """Return the index specifications of a collection; empty if it does not exist."""
         ...
 
     async def estimate(self, ns: Namespace) -> int:
-        """The collection's document count from its metadata: fast, and not exact after a crash."""
+        """Return the document count from the metadata: fast, but inexact after an unclean shutdown."""
         ...
 
     async def count(self, ns: Namespace, *, time_ms: int = DEFAULT_TIME_MS) -> int:
-        """The collection's document count, exact: each is looked at."""
+        """Return the exact document count, by scanning the collection."""
         ...
 
     async def find_one(
@@ -126,7 +130,7 @@ class Gateway(Protocol):
         time_ms: int = DEFAULT_TIME_MS,
         member: str = "",
     ) -> Document | None:
-        """The first matching document, or None. ``member`` as for :meth:`command`."""
+        """Return the first matching document, or None. ``member`` as for :meth:`command`."""
         ...
 
     def find(
@@ -138,7 +142,7 @@ class Gateway(Protocol):
         batch_size: int = 0,
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[Document]:
-        """All matching documents, ``limit`` at most where it is not 0."""
+        """Yield the matching documents, at most ``limit`` unless it is 0."""
         ...
 
     def find_raw(
@@ -151,7 +155,7 @@ class Gateway(Protocol):
         batch_size: int = 0,
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[bytes]:
-        """The same as undecoded batches: each the concatenation of whole BSON documents."""
+        """Yield the matching documents as undecoded batches: each is a concatenation of complete BSON documents."""
         ...
 
     def tail_raw(
@@ -166,11 +170,10 @@ class Gateway(Protocol):
     ) -> AsyncIterator[bytes]:
         """Follow a capped collection with a tailable, awaiting cursor.
 
-        Yields undecoded batches, and ``b""`` each time ``await_ms`` passes without one, so that a caller
-        can tell a quiet server from a dead one. Ends when the server closes the cursor, whatever the
-        reason: the caller must check for a gap when it opens the next one. Read concern is local: entries
-        arrive that may still be rolled back. ``on_open`` is told once which member (``host:port``) carries
-        the cursor.
+        Yields undecoded batches, and ``b""`` each time ``await_ms`` milliseconds pass without one, so that a caller can
+        tell an idle server from a dead one. Ends when the server closes the cursor, for any reason: the caller must
+        check for a gap when it opens the next one. The read concern is local, so entries may still be rolled back.
+        ``on_open`` is called once with the member (``host:port``) of the cursor.
         """
         ...
 

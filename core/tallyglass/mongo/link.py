@@ -1,13 +1,13 @@
-"""The client that every read goes through, and its replacement when it no longer answers.
+"""The client for all reads, and its replacement when it stops answering.
 
-No call of the driver is ever cancelled. On CPython before 3.12 ``asyncio.wait_for`` runs what it waits for as a task of
-its own; a second cancellation ends the outer call while the inner one re-acquires a lock of the client and never
-releases it: from then on every call on that client waits for ever. So each call runs in a task of its own
-(:meth:`Session.begin`), bounded by the driver's time limits, and is left to end by itself when nobody waits for it.
+Driver calls are never cancelled. On CPython before 3.12, ``asyncio.wait_for`` runs its awaitable as a separate task. A
+second cancellation ends the outer call while the inner one re-acquires a lock of the client and never releases it;
+every later call on that client then waits forever. Each call therefore runs in its own task (:meth:`Session.begin`),
+limited by the driver's timeouts, and runs to its end if nobody waits for it any more.
 
-A client may stop answering all the same. When calls have had no answer for a while, the client is asked for ``hello``,
-and if it stays silent, so is a new client. Where only the new one gets an answer, it takes the old one's place for
-everybody; calls that wait on the old one fail with a ReadError and may be made again at once.
+A client may still stop answering. If calls get no answer for some time, the client is sent a ``hello``, and if that
+gets no answer, so is a new client. If only the new client gets an answer, it replaces the old one. Calls that wait on
+the old client then fail with a ReadError and may be retried at once.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from tallyglass.mongo.client_certificate import ClientCertificate
 T = TypeVar("T")
 
 SUSPICIOUS_SECONDS = 4.0
-"""A call without an answer for so long, or calls that fail for so long, have the client examined."""
+"""The client is examined after a call has waited, or calls have failed, for this long."""
 
 PING_SECONDS = 2.0
-"""How long a client that is examined may take to answer ``hello``."""
+"""How long an examined client may take to answer ``hello``."""
 
 CANDIDATE_SECONDS = 4.0
 """How long a new client may take to connect and answer ``hello``."""
@@ -44,19 +44,19 @@ _RELEASE_SECONDS = 2.0
 _PAUSE_SECONDS = 1.0
 
 _running: set[asyncio.Future[Any]] = set()
-"""Calls that have not ended: the event loop itself holds tasks only weakly."""
+"""Unfinished calls. The event loop holds only weak references to tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenClient:
-    """A client (AsyncMongoClient or AsyncIOMotorClient) and the TLS certificate that it shows."""
+    """A client (AsyncMongoClient or AsyncIOMotorClient) and its TLS certificate."""
 
     client: Any
     certificate: ClientCertificate | None = None
 
 
 class Session:
-    """One client for as long as it is in use, and what is known about its answers."""
+    """One client while it is in use, and the state of its answers."""
 
     def __init__(self, opened: OpenClient, examine: Callable[[Session], None] | None = None) -> None:
         self.client = opened.client
@@ -68,29 +68,29 @@ class Session:
         self._news: asyncio.Future[None] | None = None
 
     def begin(self, answer: Awaitable[T]) -> asyncio.Future[T]:
-        """Start a call of the driver as a task of its own, which nobody cancels."""
+        """Start a driver call as a separate task that is never cancelled."""
         call = asyncio.ensure_future(answer)
         _running.add(call)
         call.add_done_callback(_ended)
         return call
 
     async def call(self, answer: Awaitable[T]) -> T:
-        """The answer of a call of the driver. Raises what the driver raises, and ReadError where nobody answers.
+        """Return the result of a driver call. Raises the driver's errors, and ReadError if no server answers.
 
-        A caller that is cancelled leaves the call behind. A call may take as long as its own limits allow, as long as
-        the client answers others.
+        A cancelled caller abandons the call. A call may take as long as its own limits allow while the client answers
+        other calls.
         """
         return await self.answer(self.begin(answer))
 
     async def answer(self, call: asyncio.Future[T]) -> T:
-        """As :meth:`call`, for a call that was begun."""
+        """Like :meth:`call`, for a call that was started by :meth:`begin`."""
         began = time.monotonic()
         while True:
             if call.done():
                 return self._heard(call)
             if self._replaced:
-                raise ReadError("The connection stopped answering and was replaced.", "It is asked again.")
-            waits: set[asyncio.Future[Any]] = {call, self._next_news()}
+                raise ReadError("The connection stopped answering and was replaced.", "The read is retried.")
+            waits: set[asyncio.Future[Any]] = {call, self._next_change()}
             await asyncio.wait(waits, timeout=SUSPICIOUS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if call.done():
                 continue
@@ -113,7 +113,7 @@ class Session:
         return ReadError(f"No server has answered for {seconds:.0f} s (since {since:%H:%M:%S}Z).")
 
     async def pings(self, seconds: float) -> bool:
-        """Whether the client gets an answer to ``hello`` from any server in so many seconds."""
+        """Whether any server answers ``hello`` within ``seconds``."""
         hello = self.begin(self.client.admin.command("hello", read_preference=Nearest()))
         await asyncio.wait({hello}, timeout=seconds)
         if hello.done() and hello.exception() is None:
@@ -121,21 +121,21 @@ class Session:
             return True
         return False
 
-    def say_silent(self, began: float) -> None:
-        """No server answers, not even a new client that was made at ``began`` or later: whoever waits is told."""
+    def fail_waiting_calls(self, began: float) -> None:
+        """Fail the waiting calls: no server answers, not even to a new client created at ``began`` or later."""
         self._silent_since = began
         self._wake()
 
     def retire(self) -> None:
-        """Another client has taken the place of this one: whoever waits is told."""
+        """Fail the waiting calls, since another client has replaced this one."""
         self._replaced = True
         self._wake()
 
     async def close(self, seconds: float = _CLOSE_SECONDS) -> None:
-        """Close the client. One that does not let go in time is left behind."""
+        """Close the client. Give up after ``seconds``."""
         await asyncio.wait({self.begin(_awaited(self.client.close()))}, timeout=seconds)
 
-    def _next_news(self) -> asyncio.Future[None]:
+    def _next_change(self) -> asyncio.Future[None]:
         if self._news is None or self._news.done():
             self._news = asyncio.get_running_loop().create_future()
         return self._news
@@ -146,9 +146,9 @@ class Session:
 
 
 class Link:
-    """The session in use on one deployment. ``open_client`` makes a client without sending anything.
+    """The session in use on one deployment. ``open_client`` creates a client without sending anything.
 
-    At most two clients exist: the one in use, and one that is tried or being closed.
+    At most two clients exist: the one in use, and one that is being tried or closed.
     """
 
     def __init__(self, open_client: Callable[[], OpenClient]) -> None:
@@ -158,21 +158,21 @@ class Link:
         self._closed = False
         self._other: Session | None = None
         self.replacements = 0
-        """How many clients were replaced so far."""
+        """The number of clients replaced so far."""
         self.session = Session(open_client(), self._suspect)
 
     async def close(self) -> None:
-        """Close the client, and make no new one."""
+        """Close the client and create no new one."""
         self._closed = True
         for session in filter(None, (self._other, self.session)):
             await session.close()
 
     def _suspect(self, session: Session) -> None:
-        """Have a session examined, unless that is going on or was done a moment ago."""
+        """Examine a session, unless an examination is running or has just finished."""
         busy = self._examination is not None and not self._examination.done()
         if busy or self._closed or session is not self.session or time.monotonic() < self._paused_until:
             return
-        # In a context of its own: the caller's may ask for one member alone.
+        # Use a separate context: that of the caller may select a single member.
         self._examination = asyncio.get_running_loop().create_task(self._run_examination(session), context=Context())
 
     async def _run_examination(self, session: Session) -> None:
@@ -188,7 +188,7 @@ class Link:
         try:
             candidate = self._other = Session(self._open(), self._suspect)
         except TallyglassError:
-            session.say_silent(began)
+            session.fail_waiting_calls(began)
             return
         connected = await candidate.pings(CANDIDATE_SECONDS)
         answers = session.answered > began or (connected and await session.pings(PING_SECONDS))
@@ -197,13 +197,13 @@ class Link:
             self.replacements += 1
             session.retire()
         elif not connected and not answers:
-            session.say_silent(began)
+            session.fail_waiting_calls(began)
         await self._other.close()
         self._other = None
 
 
 class HeldCursor:
-    """A cursor of the driver on one session: one call at a time, and closed after the last of them has ended."""
+    """A driver cursor on one session. It runs one call at a time, and is closed after the last one has finished."""
 
     def __init__(self, session: Session, cursor: Any) -> None:
         self._session = session
@@ -212,24 +212,24 @@ class HeldCursor:
 
     @property
     def alive(self) -> bool:
-        """Whether more may come."""
+        """Whether the cursor may return more."""
         return bool(self._cursor.alive)
 
     @property
     def member(self) -> str:
-        """``host:port`` of the member that carries it; empty before the first answer."""
+        """``host:port`` of the cursor's member; empty before the first answer."""
         return ":".join(map(str, self._cursor.address)) if self._cursor.address else ""
 
     async def rows(self, most: int) -> list[Any]:
-        """The next rows, ``most`` at most; empty at the end."""
+        """Return at most ``most`` further rows; empty at the end."""
         return cast("list[Any]", await self._answer(self._cursor.to_list(most)))
 
     async def batch(self) -> bytes | None:
-        """The next undecoded batch; None at the end, and where a tailable cursor has nothing new."""
+        """Return the next undecoded batch, or None at the end or if a tailable cursor has nothing new."""
         return cast("bytes | None", await self._answer(_next(self._cursor)))
 
     async def close(self) -> None:
-        """Close it on the server. A call that hangs is left behind, and the cursor is closed after it."""
+        """Close the cursor on the server. A call that hangs is abandoned, and the cursor is closed after it."""
         closing = self._session.begin(self._close_after(self._call))
         await asyncio.wait({closing}, timeout=_RELEASE_SECONDS)
 
@@ -253,6 +253,6 @@ async def _awaited(value: Any) -> Any:
 
 def _ended(call: asyncio.Future[Any]) -> None:
     _running.discard(call)
-    # What a call raises that nobody waits for any more is of no interest; unread, asyncio would report it.
+    # Retrieve the error of an abandoned call; asyncio would report it otherwise.
     with suppress(asyncio.CancelledError):
         call.exception()

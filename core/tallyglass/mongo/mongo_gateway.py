@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -35,11 +36,31 @@ class MongoGateway:
     """Reads through the client of a link, which it closes in :meth:`close`.
 
     That is an AsyncMongoClient or an AsyncIOMotorClient; both have the same methods, but some of them are coroutines in
-    one and plain functions in the other.
+    one and plain functions in the other. ``open_sibling`` opens another replica set of the same cluster by its hosts
+    and its name. ``own_preference`` means that the connection string chooses the members to read from, which then
+    comes before ``prefer_secondary``.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(
+        self,
+        link: Link,
+        *,
+        open_sibling: Callable[[str, str], MongoGateway] | None = None,
+        own_preference: bool = False,
+    ) -> None:
         self.link = link
+        self._open_sibling = open_sibling
+        self._siblings: dict[tuple[str, str], MongoGateway] = {}
+        self._own_preference = own_preference
+
+    def sibling(self, hosts: str, set_name: str) -> MongoGateway:
+        """The gateway to another replica set of the same cluster, with the same user; closed together with this one."""
+        if self._open_sibling is None:
+            raise ValueError("this gateway was made without a way to open others")
+        key = (hosts, set_name)
+        if key not in self._siblings:
+            self._siblings[key] = self._open_sibling(hosts, set_name)
+        return self._siblings[key]
 
     async def command(
         self,
@@ -56,7 +77,7 @@ class MongoGateway:
         body = {name: value, **fields, "maxTimeMS": time_ms}
         how = {"read_preference": Nearest()} if member else {}
         session = self.link.session
-        with _errors(f"command {name}", session), asking(member):
+        with _errors(f"command {name}", session), asking_member(member):
             return cast(Document, await session.call(session.client[db].command(body, codec_options=CODEC, **how)))
 
     async def list_databases(self) -> list[str]:
@@ -121,7 +142,7 @@ class MongoGateway:
     ) -> Document | None:
         how = {"read_preference": Nearest()} if member else {}
         session = self.link.session
-        with _errors(f"find on {ns}", session), asking(member):
+        with _errors(f"find on {ns}", session), asking_member(member):
             found = _collection(session, ns, **how).find_one(
                 query, projection=projection, sort=list(sort) or None, max_time_ms=time_ms
             )
@@ -167,7 +188,8 @@ class MongoGateway:
         prefer_secondary: bool = False,
         on_open: Callable[[str], None] | None = None,
     ) -> AsyncIterator[bytes]:
-        options = {"read_preference": SecondaryPreferred()} if prefer_secondary else {}
+        prefers = prefer_secondary and not self._own_preference
+        options = {"read_preference": SecondaryPreferred()} if prefers else {}
         how = {"cursor_type": CursorType.TAILABLE_AWAIT, "batch_size": batch_size, "max_time_ms": _SEEK_MS}
         async with self._cursor("find_raw_batches", ns, query, how, await_ms, **options) as cursor:
             reported = on_open is None
@@ -197,7 +219,7 @@ class MongoGateway:
                 await held.close()
 
     async def close(self) -> None:
-        await self.link.close()
+        await asyncio.gather(self.link.close(), *(sibling.close() for sibling in self._siblings.values()))
 
 
 @contextmanager
@@ -227,15 +249,15 @@ async def _all_rows(cursor: Any) -> list[Document]:
 _ASKED: ContextVar[str] = ContextVar("asked", default="")
 
 
-def only_the_asked(servers: Sequence[Any]) -> Sequence[Any]:
-    """A ``server_selector`` for the client: within :func:`asking` that member alone, else every server."""
+def only_asked_member(servers: Sequence[Any]) -> Sequence[Any]:
+    """A ``server_selector`` for the client: within :func:`asking_member` that member alone, else every server."""
     name = _ASKED.get()
     return [server for server in servers if ":".join(map(str, server.address)) == name] if name else servers
 
 
 @contextmanager
-def asking(member: str) -> Iterator[None]:
-    """Within it, operations that begin go to ``member``, where the client was opened with :func:`only_the_asked`."""
+def asking_member(member: str) -> Iterator[None]:
+    """Within it, operations that begin go to ``member``, where the client was opened with :func:`only_asked_member`."""
     token = _ASKED.set(member)
     try:
         yield

@@ -1,7 +1,7 @@
-"""Text for mongosh: values and calls that mean exactly one thing, printable ASCII on one line.
+"""Generate mongosh text for values and calls: unambiguous, printable ASCII, on one line.
 
-Names and values come from a server and are hostile. Numbers keep their BSON type, names and strings are JSON string
-literals; anything that has no plain literal goes through ``EJSON.parse`` in its canonical form.
+Names and values come from a server and may be hostile. Numbers keep their BSON type, names and strings are JSON string
+literals, and everything without a plain literal goes through ``EJSON.parse`` in canonical form.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _REPLACEMENT = "\ufffd"
 
 
 def string(text: str) -> str:
-    """A JavaScript string literal in printable ASCII: safe in a script, and pasted into mongosh."""
+    """Return a JavaScript string literal in printable ASCII, safe in a script and when pasted into mongosh."""
     return json.dumps(text, ensure_ascii=True).replace("\x7f", "\\u007f")
 
 
 def literal(value: Any) -> str:
-    """One value as mongosh text."""
+    """Return a value as mongosh text."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -59,8 +59,11 @@ def literal(value: Any) -> str:
 
 
 def _is_plain(value: Mapping[str, Any]) -> bool:
-    """Whether an object of JavaScript holds these fields as they are: it moves whole numbers to the front, one of the
-    two special names would set the prototype, and the other would make it a value of another type."""
+    """Whether a JavaScript object literal preserves these fields.
+
+    JavaScript moves integer keys to the front, ``__proto__`` would set the prototype, and ``_bsontype`` would change
+    the type of the value.
+    """
     numbers = len(value) > 1 and any(str(key).isdigit() for key in value)
     return not (numbers or "__proto__" in value or "_bsontype" in value)
 
@@ -71,8 +74,10 @@ def _parsed(value: Any) -> str:
 
 
 def has_literal(value: Any) -> bool:
-    """Whether :func:`literal` means exactly this value. Dates of which JavaScript has none do not, nor does a text that
-    may stand for bytes that are not UTF-8."""
+    """Whether :func:`literal` represents this value exactly.
+
+    It does not for dates outside of JavaScript's range, and for texts that may replace invalid UTF-8.
+    """
     if isinstance(value, Mapping):
         return all(has_literal(key) and has_literal(inner) for key, inner in value.items())
     if isinstance(value, (list, tuple)):
@@ -83,7 +88,7 @@ def has_literal(value: Any) -> bool:
 
 
 def call(ns: str, method: str, *arguments: Any) -> str:
-    """One call on a collection, whatever characters are in its name."""
+    """Return a method call on a collection with any name."""
     db, _, name = ns.partition(".")
     inner = ", ".join(literal(argument) for argument in arguments)
     return f"db.getSiblingDB({literal(db)}).getCollection({literal(name)}).{method}({inner})"

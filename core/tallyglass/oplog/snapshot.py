@@ -1,4 +1,4 @@
-"""What the oplog yields to a screen: frozen rows, with every text already safe to show."""
+"""What a screen gets of the oplog: frozen rows, with every text already safe to show."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class OplogRow:
     ``op`` is i, u, d, c, n or the server's own letter. ``what`` is one line for a person ("insert", "drop orders",
     "transaction of 40"). ``id`` is the document's ``_id`` as text. ``majority`` is None where unknown.
     ``raw`` is the entry's own BSON, for :func:`tallyglass.oplog.decode.entry.detail`; empty for other kinds.
+    ``shard`` names the shard that it is from, where several are read as one.
     """
 
     kind: RowKind
@@ -40,6 +41,7 @@ class OplogRow:
     destructive: bool = False
     majority: bool | None = None
     raw: bytes = b""
+    shard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ NO_USER_HASH = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 
 
 class Harm(StrEnum):
-    """How much an incident can hurt: data gone, data changed, or definitions changed."""
+    """How much an incident can hurt: data removed, data changed, or definitions changed."""
 
     LOSS = "loss"
     CHANGE = "change"
@@ -166,7 +168,8 @@ class Incident:
     ``reason`` says why it is routine, ``op`` is "d" or "u" for writes. ``session`` is the id of the one session in hex,
     ``sessions`` how many took part; ``user_hash`` the SHA-256 of ``user@db`` that it carries, ``user`` the user of that
     hash where it is known. A statement without a session carries neither. ``confidence`` is high, medium or low.
-    ``shards`` are those that it happened on, in a list that was merged from several.
+    ``shards`` are those that it happened on, in a list that was merged from several. ``txn`` is the number of a
+    transaction in its session.
     """
 
     number: int
@@ -193,6 +196,7 @@ class Incident:
     confidence: str = "high"
     documents_exact: bool = True
     shards: tuple[str, ...] = ()
+    txn: int | None = None
 
     @property
     def limit(self) -> Ts:

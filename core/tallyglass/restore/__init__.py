@@ -1,6 +1,7 @@
 """Plan a point-in-time restore: prove it, then emit the exact commands. Never runs anything.
 
-`plan_restore` makes a `Plan` from a `RestoreRequest`; `script` writes its commands as a shell script.
+`plan_restore` makes a `Plan` from a `RestoreRequest`; `write_folder` writes what its steps need into a folder, and
+`script` gives the same as one file.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         Strategy,
     )
     from tallyglass.restore.planner import RestoreRequest, plan_restore
+    from tallyglass.restore.runbook.folder import write_folder
     from tallyglass.restore.runbook.runbook import script
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Strategy",
     "plan_restore",
     "script",
+    "write_folder",
 ]
 
 __getattr__ = lazy(
@@ -57,5 +60,6 @@ __getattr__ = lazy(
         "RestoreRequest": "tallyglass.restore.planner",
         "plan_restore": "tallyglass.restore.planner",
         "script": "tallyglass.restore.runbook.runbook",
+        "write_folder": "tallyglass.restore.runbook.folder",
     },
 )

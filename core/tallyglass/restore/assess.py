@@ -49,7 +49,7 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
 
 
 async def live_names(gateway: Gateway, databases: set[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """The collections and views that exist now in these databases, and the databases where that cannot be told."""
+    """The collections and views that exist now in these databases, and the databases that may not be listed."""
     names: set[str] = set()
     unknown: set[str] = set()
     for db in sorted(databases):
@@ -61,9 +61,15 @@ async def live_names(gateway: Gateway, databases: set[str]) -> tuple[frozenset[s
 
 
 async def _find_counters(gateway: Gateway, covered: Covered, loss: LossCount, copy: Gateway | None) -> CounterFacts:
-    inputs = covered.inputs
+    inputs, at_point = covered.inputs, covered.replay.catalog.collections
     look = functools.partial(
-        find_reissues, gateway, inputs.contents.collections, loss.changed, covered.start.ts, inputs.limit
+        find_reissues,
+        gateway,
+        {ns: item.base for ns, item in at_point.items() if item.base is not None},
+        loss.changed,
+        covered.start.ts,
+        inputs.limit,
+        names={item.uuid: ns for ns, item in at_point.items() if item.uuid},
     )
     if copy is not None:
         return await look(copy=copy)

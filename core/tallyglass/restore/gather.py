@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, Contents, read
 from tallyglass.restore.backup.data_files import read_running
 from tallyglass.restore.impact.loss import LossCount
 from tallyglass.restore.model.plan import Choice, Slice
-from tallyglass.restore.raw.oplog import edge, stamp, window
+from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.raw.oplog import edge, stamp
+from tallyglass.restore.raw.writes import walk_oplog
 from tallyglass.restore.replay import coverage
 from tallyglass.restore.replay.base import BaseFacts, OplogEvidence, read_base
 from tallyglass.restore.replay.capped import removals
@@ -27,6 +30,7 @@ from tallyglass.restore.replay.earlier_writes import read_earlier
 from tallyglass.restore.replay.expectation import expect
 from tallyglass.restore.replay.identity import foreign_anchor, list_live, stale
 from tallyglass.restore.replay.later_writes import LaterWrites
+from tallyglass.restore.replay.lifetimes import VIEWS
 from tallyglass.restore.replay.replay import Replay
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.spare import feature_version, look_at_spare
@@ -44,7 +48,7 @@ class RestoreRequest:
     """What is wanted: back to just before ``before``, or before ``incident``; one of the two is given.
 
     ``backup`` is a mongodump directory, an archive or data files. ``source_uri`` is the operator's own URI; it may hold
-    a password, which goes no further. ``spare`` is host:port, ``spare_uri`` its whole URI where it needs more than
+    a password, which is not passed on. ``spare`` is host:port, ``spare_uri`` its whole URI where it needs more than
     that. ``backup_start`` is an oplog position known to lie before the backup began. ``work_dir`` is where the
     commands keep their files, a new folder in the home directory if empty. ``own_spare_port`` is where they start a
     spare of their own if none is named. ``choice`` asks for one namespace under another name, and for nothing else.
@@ -76,17 +80,50 @@ class RestoreRequest:
         return self.spare_uri or f"mongodb://{self.spare}/?directConnection=true"
 
 
-async def gather(gateway: Gateway, request: RestoreRequest) -> Findings:
-    """Go as far through the stages as the facts allow. Raises the errors of the gateway, and InputError for what cannot
-    be read."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far the oplog was read: ``entries`` of this pass, up to ``at``, which lies between ``start`` and ``end``."""
+
+    entries: int
+    at: Ts
+    start: Ts
+    end: Ts
+
+    @property
+    def share(self) -> float:
+        """The part of the time between start and end that lies behind, 0 to 1."""
+        return min(max((self.at.t - self.start.t) / max(self.end.t - self.start.t, 1), 0.0), 1.0)
+
+
+Progress = Callable[[Step], None]
+"""Told after each batch."""
+
+
+def _steps(progress: Progress | None, start: Start) -> Callable[[int, Ts], None] | None:
+    if progress is None:
+        return None
+    return lambda entries, at: progress(Step(entries, at, start.ts, start.newest))
+
+
+async def locate(gateway: Gateway, request: RestoreRequest) -> Findings:
+    """The first two stages: what was named, and the ends of the oplog. Takes seconds on any oplog. Errors as for
+    :func:`gather`."""
     inputs = await _inputs(gateway, request)
     if inputs.deployment.sharded or not inputs.deployment.has_oplog:
         return Findings(inputs)
     try:
-        located = await _locate(gateway, inputs)
+        return Findings(inputs, await _locate(gateway, inputs))
     except PrivilegeError as error:
         return Findings(inputs, unreadable=error.title)
-    return Findings(inputs, await _prove(gateway, request, located))
+
+
+async def gather(gateway: Gateway, request: RestoreRequest, progress: Progress | None = None) -> Findings:
+    """Go as far through the stages as the facts allow. Raises the errors of the gateway, and InputError for what cannot
+    be read."""
+    found = await locate(gateway, request)
+    if found.located is None:
+        return found
+    return replace(found, reached=await _prove(gateway, request, found.located, progress))
 
 
 async def _inputs(gateway: Gateway, request: RestoreRequest) -> Inputs:
@@ -159,15 +196,15 @@ async def _locate(gateway: Gateway, inputs: Inputs) -> Located:
 
 
 async def _prove(
-    gateway: Gateway, request: RestoreRequest, located: Located
+    gateway: Gateway, request: RestoreRequest, located: Located, progress: Progress | None
 ) -> Located | Covered | Replayed | Assessed:
     inputs, start = located.inputs, located.start
     backup, spare = inputs.contents.backup, inputs.spare
     if not isinstance(start, Start) or inputs.limit <= start.ts:
         return located
     if backup.form == DATA_FILES and (spare is None or spare.trouble):
-        return located  # only the spare that runs on them says what they hold
-    replayed = await _replay(gateway, located, start)
+        return located  # only the spare that runs on them can list what they hold
+    replayed = await _replay(gateway, located, start, progress)
     copy = open_gateway(request.full_spare_uri) if backup.form == DATA_FILES else None
     try:
         return await assess(gateway, replayed, copy)
@@ -176,37 +213,54 @@ async def _prove(
             await copy.close()
 
 
-async def _replay(gateway: Gateway, located: Located, start: Start) -> Replayed:
+async def _replay(gateway: Gateway, located: Located, start: Start, progress: Progress | None) -> Replayed:
     """Read the window, what lies around it, and the backup; window and backup once more where entries have to be left
     out of the replay."""
     contents = located.inputs.contents
     live = await list_live(gateway, contents.collections)
-    covered = await _cover(gateway, located, start, frozenset())
-    loss, later = await _read_later(gateway, covered)
+    covered = await _cover(gateway, located, start, frozenset(), progress)
+    loss, later = await _read_later(gateway, covered, progress)
     uuids = {item.uuid_bytes for item in contents.collections.values()}
     evidence = OplogEvidence(await read_earlier(gateway, covered.start.ts, uuids), later)
     base = await _read_base(contents, covered.replay, evidence)
     replay = covered.replay
-    without = replay.groups_to_leave_out() | (frozenset() if replay.upserts else frozenset(base.dead_updates))
+    without = replay.groups_to_leave_out() | frozenset(base.dead_updates)
     if without and not replay.unexplained():
-        covered = await _cover(gateway, located, covered.start, without)
+        covered = await _cover(gateway, located, covered.start, without, progress)
         base = await _read_base(contents, covered.replay, evidence)
     covered.replay.finish()
     covered = replace(covered, stale=stale(contents.collections, live, later.lifetimes), unlisted=live.unknown)
     return Replayed(covered, base, expect(covered.replay.catalog, base), _slice(covered), loss, later)
 
 
-async def _read_later(gateway: Gateway, covered: Covered) -> tuple[LossCount, LaterWrites]:
+async def _read_later(gateway: Gateway, covered: Covered, progress: Progress | None) -> tuple[LossCount, LaterWrites]:
     """Go through the oplog from the point on."""
     loss, later = LossCount(covered.inputs.incident), LaterWrites(covered.replay.lifetimes, covered.inputs.limit)
     for chain in covered.open_at_limit:
         if chain.entries[0].txn is not None:
             loss.begin(chain.entries[0].txn, chain.entries)
             later.begin(chain.entries[0].txn, chain.entries)
-    async for entry in window(gateway, covered.inputs.limit):
-        loss.feed(entry)
-        later.feed(entry)
+    query = {"ts": {"$gte": stamp(covered.inputs.limit)}}
+    await walk_oplog(gateway, query, _AfterPoint(loss, later), _steps(progress, covered.start))
     return loss, later
+
+
+@dataclass(frozen=True, slots=True)
+class _AfterPoint:
+    """Takes the entries from the point on."""
+
+    loss: LossCount
+    later: LaterWrites
+
+    def write(self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int) -> bool:
+        if ns.endswith(VIEWS) or not self.loss.write(op, ns, key, place):
+            return False
+        self.later.write(op, ns, ui, key)
+        return True
+
+    def feed(self, entry: Entry) -> None:
+        self.loss.feed(entry)
+        self.later.feed(entry)
 
 
 async def _read_base(contents: Contents, replay: Replay, evidence: OplogEvidence) -> BaseFacts:
@@ -214,7 +268,9 @@ async def _read_base(contents: Contents, replay: Replay, evidence: OplogEvidence
     return await asyncio.to_thread(read_base, contents.collections, replay.catalog, archive, evidence=evidence)
 
 
-async def _cover(gateway: Gateway, located: Located, start: Start, without: frozenset[Ts]) -> Covered:
+async def _cover(
+    gateway: Gateway, located: Located, start: Start, without: frozenset[Ts], progress: Progress | None
+) -> Covered:
     """Go through the window, from further back where a transaction in it begins before."""
     inputs = located.inputs
     version = version_pair(inputs.deployment.version)
@@ -227,10 +283,8 @@ async def _cover(gateway: Gateway, located: Located, start: Start, without: froz
             without=without,
             begun_after=inputs.contents.backup.start,
         )
-        before_limit = None
-        async for entry in window(gateway, start.ts, inputs.limit):
-            replay.feed(entry)
-            before_limit = entry if entry.op != "n" else before_limit
+        bounds = {"$gte": stamp(start.ts), "$lt": stamp(inputs.limit)}
+        walked = await walk_oplog(gateway, {"ts": bounds}, replay, _steps(progress, start))
         beginnings = [await coverage.chain_beginning(gateway, link) for link in replay.unlinked.values()]
         earliest = min((ts for ts in beginnings if ts is not None), default=None)
         torn = None in beginnings or (earliest is not None and earliest >= start.ts)
@@ -239,7 +293,7 @@ async def _cover(gateway: Gateway, located: Located, start: Start, without: froz
                 located,
                 start,
                 replay,
-                before_limit,
+                walked.last,
                 lost_beginning=min(replay.unlinked.values()) if torn else None,
                 open_at_limit=tuple(replay.open_transactions()),
                 hours_left=await coverage.hours_left(gateway, start.ts, start.oldest, start.newest),

@@ -6,17 +6,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tallyglass import __version__
 from tallyglass.moment import Ts, iso
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.decode.entry import row
 from tallyglass.restore.checks.checks import run_checks
 from tallyglass.restore.checks.outcome import block
-from tallyglass.restore.gather import RestoreRequest, gather
+from tallyglass.restore.gather import Progress, RestoreRequest, gather
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.raw.entries import Entry
 from tallyglass.restore.replay.coverage import Start
 from tallyglass.restore.runbook.commands import commands
-from tallyglass.restore.runbook.specify import specify
+from tallyglass.restore.runbook.specify import live_fixes, specify
 from tallyglass.restore.stages import Findings
 from tallyglass.restore.tools.toolset import needed_for
 from tallyglass.text import clean_name
@@ -24,13 +25,13 @@ from tallyglass.text import clean_name
 __all__ = ["RestoreRequest", "plan_restore"]
 
 
-async def plan_restore(gateway: Gateway, request: RestoreRequest) -> Plan:
+async def plan_restore(gateway: Gateway, request: RestoreRequest, progress: Progress | None = None) -> Plan:
     """Prove the restore, then emit its commands; a blocked plan has none.
 
-    Reads the whole window of the oplog and the whole backup, so it may take minutes. Raises InputError for a request or
-    a backup that cannot be read, and the errors of the gateway.
+    Reads the whole window of the oplog and the whole backup, so it may take minutes: ``progress`` is called after each
+    batch. Raises InputError for a request or a backup that cannot be read, and the errors of the gateway.
     """
-    found = await gather(gateway, request)
+    found = await gather(gateway, request, progress)
     plan = _describe(found, request)
     if plan.level is Level.BLOCK:
         return plan
@@ -38,7 +39,8 @@ async def plan_restore(gateway: Gateway, request: RestoreRequest) -> Plan:
     if assessed is None or uris is None or assessed.replayed.slice is None:
         unproven = block("unproven", "The proof is not complete: there is nothing to replay up to this point.")
         return replace(plan, checks=(*plan.checks, unproven))
-    return replace(plan, commands=commands(specify(assessed, uris, assessed.replayed.slice, plan)))
+    steps = commands(specify(assessed, uris, assessed.replayed.slice, plan))
+    return replace(plan, commands=steps.commands, files=steps.files)
 
 
 def _describe(found: Findings, request: RestoreRequest) -> Plan:
@@ -67,9 +69,11 @@ def _describe(found: Findings, request: RestoreRequest) -> Plan:
         expected=replayed.expected if replayed else (),
         leftovers=tuple(replay.catalog.phantoms()) + tuple(replay.catalog.leftovers) if replay else (),
         returns=assessed.returns if assessed else (),
+        raised=tuple(live_fixes(assessed)) if assessed else (),
         slice=replayed.slice if replayed else None,
         cut_transactions=tuple(f"{chain.entries[0].ts}, {len(chain.entries)} entries" for chain in cut),
         server_version=inputs.deployment.version,
+        made_by=__version__,
         tools_needed=".".join(map(str, needed_for(inputs.deployment.version))),
         work_dir=request.work_dir or default_work_dir(inputs.limit),
         source_user=clean_name(inputs.source_uri.user) if inputs.source_uri else "",

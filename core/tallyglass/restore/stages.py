@@ -3,7 +3,7 @@
 :class:`Inputs` (what was named) -> :class:`Located` (the oplog was found and its ends read) -> :class:`Covered` (the
 window was read whole) -> :class:`Replayed` (the backup was read too: what the spare will hold) -> :class:`Assessed`
 (what the restore means for the live data). :class:`Findings` holds the last stage that was reached; a check reads the
-stage that it needs and has nothing to say before it.
+stage that it needs and yields nothing before it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ class ToolUris:
 class Inputs:
     """The point, the source, the backup and the spare, before the oplog is looked at.
 
-    ``choice`` is set where one namespace is wanted under another name. ``spare`` is what a named spare says of itself.
-    ``uri_trouble`` says why a URI cannot be used; ``free_bytes`` are
-    those of the work directory, None where that is not known.
+    ``choice`` is set where one namespace is wanted under another name. ``spare`` describes a named spare.
+    ``uri_trouble`` says why a URI cannot be used; ``free_bytes`` are those of the work directory, None if not known.
     """
 
     limit: Ts
@@ -81,7 +80,7 @@ class Located:
     start: Start | NoStart | None = None
     at_limit: Entry | None = None
     foreign: str = ""
-    """Why the backup is not of this oplog; empty where nothing speaks against it."""
+    """Why the backup is not of this oplog; empty if nothing contradicts it."""
 
     @property
     def limit_is_left_out(self) -> bool:
@@ -100,7 +99,7 @@ class Covered:
     before_limit: Entry | None = None
     lost_beginning: Ts | None = None
     stale: tuple[str, ...] = ()
-    """Collections of the backup that were gone before the replay begins."""
+    """Collections of the backup that did not exist any more when the replay begins."""
     unlisted: frozenset[str] = frozenset()
     """Databases whose collections could not be compared with the live ones."""
     open_at_limit: tuple[Chain, ...] = ()
@@ -133,8 +132,8 @@ class Replayed:
 @dataclass(frozen=True, slots=True)
 class Assessed:
     """What the restore means for the live data. ``seen`` is the last entry that was read. ``overwritten`` says why the
-    oplog no longer holds the start, empty where it does. ``target_taken`` tells that the name for a
-    chosen namespace is taken."""
+    oplog no longer holds the start, empty where it does. ``target_taken``
+    means that the name for a chosen namespace is taken."""
 
     replayed: Replayed
     loss: LossCount

@@ -84,7 +84,7 @@ COUNTER = Counter(DB.counters, "orders")
         lambda: Layout("next", Semantics.LAST, first=0.5),  # type: ignore[arg-type]
     ],
 )
-def test_a_mistake_is_named_at_the_call(call: Callable[[], object]) -> None:
+def test_an_invalid_argument_is_named_at_the_call(call: Callable[[], object]) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^\w.* (must|do not|cannot|share|needs|holds)\b.*"):
         call()
     assert COUNTER.stats().issued == 0
@@ -147,7 +147,7 @@ ALLOCATORS = [
 @pytest.mark.parametrize("allocator", ALLOCATORS, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_no_allocator_can_be_copied(allocator: object, duplicate: Callable[[object], object]) -> None:
-    with pytest.raises(TypeError, match="Make another one over the same counter"):
+    with pytest.raises(TypeError, match="Create another one over the same counter"):
         duplicate(allocator)
 
 
@@ -177,7 +177,7 @@ def test_repr_and_events_name_the_allocator(caplog: pytest.LogCaptureFixture) ->
     ]
 
 
-def test_a_hook_that_raises_is_logged_and_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_raising_hook_is_logged_and_loses_no_ids(caplog: pytest.LogCaptureFixture) -> None:
     def hook(event: object) -> None:
         raise RuntimeError("the application's mistake")
 

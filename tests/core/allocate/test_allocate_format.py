@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("sqids")
@@ -47,6 +47,7 @@ def test_known_numbers(number_format: NumberFormat, text: str) -> None:
 
 
 @settings(max_examples=150, deadline=None)
+@example(7958, Crockford(5, grow=True), Mod97(), "%Y%m%d", "", "-", date(1099, 10, 27))
 @given(
     NUMBERS,
     st.sampled_from(BODIES),
@@ -56,7 +57,7 @@ def test_known_numbers(number_format: NumberFormat, text: str) -> None:
     st.sampled_from(["-", "", "."]),
     st.dates(date(1000, 1, 1)),
 )
-def test_what_was_formatted_is_parsed_back(
+def test_formatted_numbers_parse_back(
     number: int, body: Body, check: CheckDigit | None, when: str, prefix: str, separator: str, day: date
 ) -> None:
     try:
@@ -67,7 +68,9 @@ def test_what_was_formatted_is_parsed_back(
     assert made.parse(text) == Parsed(number, made.period(day))
     if check is not None and not isinstance(body, ShortCode):
         at = len(text) - 1 - check.length - len(separator)
-        other = "7" if text[at] != "7" else "3"
+        # A letter counts as two digits: to mistake it for a digit is not always noticed.
+        pair = "73" if text[at].isdigit() else "QR"
+        other = pair[text[at] == pair[0]]
         with pytest.raises(ValueError, match=r"mistyped|format"):
             made.parse(text[:at] + other + text[at + 1 :])
 
@@ -87,7 +90,7 @@ def test_short_codes_differ_and_hide_their_order() -> None:
     assert len(set(codes)) == 2_000
     assert all(len(code) >= 6 for code in codes)
     assert codes != sorted(codes)
-    with pytest.raises(ValueError, match="no number"):
+    with pytest.raises(ValueError, match="not a number"):
         ShortCode(alphabet="".join(reversed(ShortCode().alphabet))).decode("######")
 
 
@@ -96,7 +99,7 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
         with pytest.raises(ValueError, match="must not have more than"):
             body.encode(1_000_000)
     for wrong in ("", "12", "1234", "abc", "٣٣٣", "-12"):
-        with pytest.raises(ValueError, match="no number"):
+        with pytest.raises(ValueError, match="not a number"):
             Digits(3).decode(wrong)
     with pytest.raises(ValueError, match="made of %Y"):
         NumberFormat(date="%B")

@@ -64,7 +64,7 @@ def test_only_integers_are_numbers(value: object) -> None:
         ({"unsafe_write_concern": WriteConcern(1)}, "local"),
     ],
 )
-def test_what_a_majority_holds_is_read_wherever_a_majority_is_written(concerns: dict[str, Any], level: str) -> None:
+def test_a_majority_write_concern_implies_majority_reads(concerns: dict[str, Any], level: str) -> None:
     with MongoClient[Any](connect=False) as client:
         collection = Counter(client.shop.counters, "orders", **concerns).core.collection
         assert collection.read_concern.level == level

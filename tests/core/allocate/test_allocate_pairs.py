@@ -72,7 +72,7 @@ def methods(kind: type) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", sorted(PAIRS))
-def test_the_twins_match(name: str) -> None:
+def test_synchronous_and_asynchronous_classes_match(name: str) -> None:
     plain, asynchronous = (methods(kind) for kind in PAIRS[name])
     public = {method for method in plain if not method.startswith("_")}
     assert public - {"reset_after_fork"} == {m for m in asynchronous if not m.startswith("_")} - {"reset_after_fork"}

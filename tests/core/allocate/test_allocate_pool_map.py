@@ -74,7 +74,7 @@ Map.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadli
 TestMap = Map.TestCase
 
 
-def test_documents_are_those_of_the_article_and_lie_side_by_side() -> None:
+def test_pool_documents_match_the_article_and_are_adjacent() -> None:
     layout = PoolLayout(3, 10, first=100)
     rows = documents(layout)
     assert [(row["COUNT"], row["MAX_VALUE"]) for row in rows] == [(100, 110), (110, 120), (120, 130)]
@@ -82,12 +82,12 @@ def test_documents_are_those_of_the_article_and_lie_side_by_side() -> None:
     assert PoolLayout().start(999) + PoolLayout().span == 10**12
 
 
-def test_the_last_id_of_a_span_kept_as_its_maximum_is_no_overlap() -> None:
+def test_a_maximum_equal_to_the_last_id_of_a_span_is_not_an_overlap() -> None:
     rows = [{"_id": n, "COUNT": n * 10, "MAX_VALUE": n * 10 + 9} for n in range(3)]
     PoolMap().load(PoolLayout(), rows, "x")
 
 
-def test_two_owners_of_one_id_are_refused() -> None:
+def test_overlapping_documents_are_refused() -> None:
     rows = [{"_id": 1, "COUNT": 0, "MAX_VALUE": 10}, {"_id": 2, "COUNT": 9, "MAX_VALUE": 20}]
     with pytest.raises(PoolOverlap):
         PoolMap().load(PoolLayout(), rows, "x")
@@ -95,7 +95,7 @@ def test_two_owners_of_one_id_are_refused() -> None:
         PoolMap().load(PoolLayout(), [{"_id": 1, "COUNT": 1.0, "MAX_VALUE": 10}], "x")
 
 
-def test_impossible_pools_are_refused() -> None:
+def test_invalid_pools_are_refused() -> None:
     for wrong in ({"documents": 0}, {"span": 0}, {"first": -1}, {"documents": 10**10, "span": 10**10}):
         with pytest.raises(ValueError, match="pool"):
             PoolLayout(**wrong)

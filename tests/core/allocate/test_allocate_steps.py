@@ -130,7 +130,7 @@ def test_every_attempt_of_unknown_outcome_burns_its_ids(server: Server, client: 
     assert (orders.stats().burned, orders.stats().retries, orders.stats().failures) == (10, 3, 0)
 
 
-def test_the_error_at_the_deadline_says_what_may_have_been_taken(server: Server, client: MongoClient[Any]) -> None:
+def test_the_deadline_error_reports_ids_that_may_have_been_taken(server: Server, client: MongoClient[Any]) -> None:
     orders = counter(client, deadlines=Deadlines(total=1.0, attempt=0.5))
     began = server.now
     with pytest.raises(AllocationUnknown) as unknown:
@@ -154,14 +154,14 @@ def test_no_call_outlives_the_deadline(server: Server, client: MongoClient[Any])
     assert server.now - began <= 1.0
 
 
-def test_an_outcome_that_can_never_be_confirmed_ends_it_and_burns(server: Server, client: MongoClient[Any]) -> None:
+def test_an_unsatisfiable_write_concern_burns_and_is_not_retried(server: Server, client: MongoClient[Any]) -> None:
     orders = counter(client)
     with pytest.raises(AllocationUnknown) as unknown:
         server.run(orders.core.take(5), LOST, errors.WriteConcernError("not enough members", 100))
     assert unknown.value.burned == orders.stats().burned == 10
 
 
-def test_a_call_that_is_cut_short_burns_its_ids(server: Server, client: MongoClient[Any]) -> None:
+def test_an_interrupted_call_burns_its_ids(server: Server, client: MongoClient[Any]) -> None:
     orders = counter(client)
     server.run(orders.core.take(1), at(0))
     steps = orders.core.take(7)
@@ -183,7 +183,7 @@ def test_creating_is_tried_again_after_a_duplicate_key_but_not_after_a_refusal(
 # --- one counter document ------------------------------------------------------------------------------------------
 
 
-def test_the_request_is_guarded_and_asks_for_the_document_before(server: Server, client: MongoClient[Any]) -> None:
+def test_the_request_is_guarded_and_returns_the_document_before(server: Server, client: MongoClient[Any]) -> None:
     orders = counter(client, highest=100)
     server.run(orders.core.take(5), at(0))
     (call,) = server.calls
@@ -206,9 +206,7 @@ def test_the_stored_number_never_leaves_int64(
 
 
 @pytest.mark.parametrize(("found", "right"), [(10, True), (9, False), (0, False)])
-def test_a_counter_that_went_back_stops_for_good(
-    server: Server, client: MongoClient[Any], found: int, right: bool
-) -> None:
+def test_a_rewound_counter_stops_permanently(server: Server, client: MongoClient[Any], found: int, right: bool) -> None:
     orders = counter(client)
     server.run(orders.core.take(10), at(0))
     if right:
@@ -221,7 +219,7 @@ def test_a_counter_that_went_back_stops_for_good(
         server.run(orders.core.take(2))
 
 
-def test_replies_may_overtake_each_other_but_what_was_seen_stays(server: Server, client: MongoClient[Any]) -> None:
+def test_replies_out_of_order_do_not_lower_the_floor(server: Server, client: MongoClient[Any]) -> None:
     orders = counter(client)
     server.run(orders.core.take(1), at(0))
     late, early = orders.core.take(5), orders.core.take(5)
@@ -245,7 +243,7 @@ def test_the_last_ids_before_the_ceiling_are_handed_out(server: Server, client: 
         server.run(orders.core.take(10), None, at(100))
 
 
-def test_a_counter_that_went_back_is_seen_while_its_rest_is_looked_at(server: Server, client: MongoClient[Any]) -> None:
+def test_a_rewound_counter_is_detected_while_its_remainder_is_read(server: Server, client: MongoClient[Any]) -> None:
     orders = counter(client, highest=100)
     server.run(orders.core.take(50), at(0))
     with pytest.raises(CounterRewound):
@@ -310,7 +308,7 @@ def test_a_document_whose_end_was_changed_is_read_again(server: Server, client: 
     assert server.calls[-1].args[0]["MAX_VALUE"] == 105
 
 
-def test_another_process_that_fills_a_document_is_followed(server: Server, client: MongoClient[Any]) -> None:
+def test_a_document_filled_by_another_process_is_skipped(server: Server, client: MongoClient[Any]) -> None:
     ids = pool(client)
     filled = rows(110)[0]
     with pytest.raises(PoolEmpty) as empty:
@@ -318,7 +316,7 @@ def test_another_process_that_fills_a_document_is_followed(server: Server, clien
     assert empty.value.remaining == 0
 
 
-def test_a_pool_of_another_layout_is_not_added_to(server: Server, client: MongoClient[Any]) -> None:
+def test_a_pool_with_another_layout_is_not_extended(server: Server, client: MongoClient[Any]) -> None:
     other = PoolLayout(1, 11, first=100)
     with pytest.raises(PoolOverlap):
         server.run(pool(client).core.create(), rows(100, layout=other))
@@ -338,7 +336,7 @@ def test_a_pool_of_another_layout_is_not_added_to(server: Server, client: MongoC
         (WriteConcern("dc1"), False),
     ],
 )
-def test_only_a_majority_on_disk_keeps_an_increment(concern: WriteConcern, safe: bool) -> None:
+def test_only_a_journaled_majority_is_safe(concern: WriteConcern, safe: bool) -> None:
     assert is_safe(concern) is safe
     if safe:
         assert choose_concern(concern, None) is concern

@@ -73,7 +73,7 @@ class Watched(Cached):
         self.delivered.set()
 
 
-def test_an_interrupted_caller_leaves_its_id_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_caller_passes_its_id_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     cached = Cached(Memory(), step=3, ahead=0)
     with monkeypatch.context() as patch:
         interrupt_waiting(patch, until=lambda waiter: waiter.woken.acquire())
@@ -93,7 +93,7 @@ def test_an_interrupted_caller_of_a_closed_cache_burns_its_id(monkeypatch: pytes
     assert (cached.stats().issued, cached.stats().burned) == (0, 3)
 
 
-def test_a_caller_that_is_interrupted_before_its_id_comes_leaves_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_interrupted_before_its_id_arrives_leaves_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = threading.Event()
 
     class Slow(Memory):
@@ -135,7 +135,7 @@ def test_a_rewound_counter_burns_what_is_in_memory() -> None:
     assert (stats.issued, stats.burned, stats.cached) == (2, 2, 0)
 
 
-def test_a_take_that_fails_leaves_what_it_had_to_the_next() -> None:
+def test_a_failed_take_returns_its_ids() -> None:
     source = Memory()
     cached = Cached(source, step=4, ahead=0)
     assert cached.next() == 0
@@ -145,7 +145,7 @@ def test_a_take_that_fails_leaves_what_it_had_to_the_next() -> None:
     assert (cached.stats().issued, cached.stats().burned, cached.next()) == (1, 0, 1)
 
 
-def test_closing_burns_what_is_in_memory_and_what_is_under_way() -> None:
+def test_closing_burns_ids_in_memory_and_in_flight() -> None:
     cached = Cached(Memory(), step=4, ahead=0)
     assert cached.take(2) == [0, 1]
     assert cached.close() == 2
@@ -169,7 +169,7 @@ def test_a_range_that_arrives_after_the_cache_was_closed_is_burned() -> None:
     assert (stats.issued, stats.burned, stats.cached, stats.in_flight) == (0, 4, 0, 0)
 
 
-def test_a_child_begins_without_the_ids_of_its_parent() -> None:
+def test_a_forked_child_starts_without_its_parents_ids() -> None:
     cached = Cached(Memory(), step=10, ahead=0)
     assert cached.take(2) == [0, 1]
     assert cached.stats().cached == 8, "in both places where ids are kept"
@@ -189,7 +189,7 @@ async def waiting(cached: AsyncCached, count: int) -> list[asyncio.Task[int]]:
 
 
 @pytest.mark.parametrize("handed_over", [True, False])
-async def test_a_caller_that_is_cancelled_as_its_id_arrives_leaves_it_to_the_next(handed_over: bool) -> None:
+async def test_a_caller_cancelled_as_its_id_arrives_passes_it_to_the_next(handed_over: bool) -> None:
     """Between the cancellation and the turn in which the caller learns of it, the fetch hands over its ids."""
 
     class Cancelling(AsyncCached):
@@ -211,7 +211,7 @@ async def test_a_caller_that_is_cancelled_as_its_id_arrives_leaves_it_to_the_nex
     assert cached.stats().issued == 4 + len(rest)
 
 
-async def test_a_cancelled_caller_leaves_the_line() -> None:
+async def test_a_cancelled_caller_leaves_the_queue() -> None:
     gate = Gate()
     cached = AsyncCached(gate, step=4, ahead=0)
     callers = await waiting(cached, 3)
@@ -253,7 +253,7 @@ async def test_a_rewound_counter_burns_what_is_in_memory_for_tasks() -> None:
     assert (stats.issued, stats.burned, stats.cached) == (2, 2, 0)
 
 
-async def test_a_take_that_fails_leaves_what_it_had_to_the_next_for_tasks() -> None:
+async def test_a_failed_take_returns_its_ids_for_tasks() -> None:
     gate = Gate()
     gate.open.set()
     cached = AsyncCached(gate, step=4, ahead=0)
@@ -273,7 +273,7 @@ async def test_closing_burns_what_is_in_memory_for_tasks() -> None:
     assert (cached.stats().issued, cached.stats().burned) == (2, 2)
 
 
-async def test_a_child_begins_without_the_ids_of_its_parent_for_tasks() -> None:
+async def test_a_forked_child_starts_without_its_parents_ids_for_tasks() -> None:
     gate = Gate()
     gate.open.set()
     cached = AsyncCached(gate, step=10, ahead=0)

@@ -1,4 +1,4 @@
-"""No form of a URI, an error or a target shows its password."""
+"""URIs, errors and targets never show their password."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANARY = "kAnArY7secret"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), st.text("abcdefgh", min_size=4, max_size=12))
-def test_a_password_goes_to_the_driver_whole_and_nowhere_else(extra: str, user: str) -> None:
+def test_password_reaches_only_the_driver(extra: str, user: str) -> None:
     password = CANARY + extra
     uri = f"mongodb://{user}:{quote_plus(password)}@h1:27017,h2/db?replicaSet=rs&authSource=admin"
     target = Target.parse(uri)
@@ -50,15 +50,15 @@ UNENCODED = [
 
 
 @pytest.mark.parametrize("uri", UNENCODED)
-def test_a_password_that_is_not_encoded_leaks_no_part_of_itself(uri: str) -> None:
-    with pytest.raises(InputError) as told:
+def test_unencoded_password_does_not_leak(uri: str) -> None:
+    with pytest.raises(InputError) as caught:
         open_gateway(uri)
-    assert CANARY not in str(told.value)
+    assert CANARY not in str(caught.value)
     assert CANARY not in redact(uri)
     assert CANARY not in scrub(f"failed: {uri}")
 
 
-def test_a_uri_without_a_password_is_left_as_it_is() -> None:
+def test_uri_without_password_is_unchanged() -> None:
     for uri in (
         "mongodb://h:27017/?appName=me@x&replicaSet=rs",
         "mongodb://[::1]:27017,b:1/db",
@@ -71,27 +71,40 @@ def test_a_uri_without_a_password_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "said"),
+    "text", ["localhost", "localhost:27017", "db1.example.com:27017/shop", "[::1]:27017", "db1,db2/?replicaSet=rs0"]
+)
+def test_hosts_without_a_scheme_are_a_connection_string(text: str) -> None:
+    assert Target.parse(f" {text} ").uri == f"mongodb://{text}"
+
+
+@pytest.mark.parametrize("text", ["counters", "db1", "db1/shop", "u:p@h:1", "../x", "x:port", "a b:1"])
+def test_other_words_are_not(text: str) -> None:
+    with pytest.raises(InputError, match="not a connection string"):
+        Target.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
     [
-        ("mongodb://u:p@h/?authMechanism=scram-sha-1", "is not a kind of login"),
-        (f"mongodb://u:p@h/?authMechanism={CANARY}%1B[2J", "is not a kind of login"),
-        ("mongodb://h/?authMechanism=MONGODB-X509&tls=true", "client certificate, and none is named"),
+        ("mongodb://u:p@h/?authMechanism=scram-sha-1", "is not an authentication mechanism"),
+        (f"mongodb://u:p@h/?authMechanism={CANARY}%1B[2J", "is not an authentication mechanism"),
+        ("mongodb://h/?authMechanism=MONGODB-X509&tls=true", "client certificate, and none is specified"),
     ],
 )
-def test_a_login_that_cannot_work_is_told_before_it_is_tried(uri: str, said: str) -> None:
-    with pytest.raises(InputError, match=said) as told:
+def test_invalid_login_is_refused_before_connecting(uri: str, expected: str) -> None:
+    with pytest.raises(InputError, match=expected) as caught:
         Target.parse(uri)
-    assert str(told.value).isprintable()
+    assert str(caught.value).isprintable()
 
 
-def test_who_is_asked_for_a_password() -> None:
+def test_mechanisms_that_need_a_password() -> None:
     asked = {"": True, "SCRAM-SHA-1": True, "PLAIN": True, "MONGODB-AWS": True, "GSSAPI": False, "MONGODB-OIDC": False}
     for mechanism, wanted in asked.items():
         assert Target.parse(f"mongodb://u@h/?authMechanism={mechanism}").needs_password is wanted
         assert not Target.parse(f"mongodb://h/?authMechanism={mechanism}").needs_password
 
 
-def test_secret_options_leave_the_uri_too() -> None:
+def test_secret_options_are_removed_from_the_uri() -> None:
     uri = (
         f"mongodb://h/?tls=true&tlsCertificateKeyFilePassword={CANARY}a"
         f"&authMechanismProperties=AWS_SESSION_TOKEN:{CANARY}b"
@@ -101,7 +114,7 @@ def test_secret_options_leave_the_uri_too() -> None:
     assert {name for name, _ in target.secrets} == {"tlsCertificateKeyFilePassword", "authMechanismProperties"}
 
 
-def test_a_secret_is_masked_and_scrubbed_from_any_later_text() -> None:
+def test_secret_is_masked_and_scrubbed_from_later_text() -> None:
     secret = Secret(CANARY + "/@ü")
     assert CANARY not in repr(secret) + str(secret) + f"{secret}" + repr({"p": secret})
     for form in (secret.reveal(), quote_plus(secret.reveal()), repr(secret.reveal())):
@@ -112,7 +125,7 @@ def test_a_secret_is_masked_and_scrubbed_from_any_later_text() -> None:
         pickle.dumps(secret)
 
 
-async def test_what_the_uri_says_wins_over_the_defaults() -> None:
+async def test_uri_options_override_the_defaults() -> None:
     gateway = open_gateway("mongodb://h/?socketTimeoutMS=1234&readpreference=secondary")
     options = gateway.link.session.client.options
     assert options.pool_options.socket_timeout == 1.234
@@ -125,10 +138,10 @@ async def test_what_the_uri_says_wins_over_the_defaults() -> None:
     "uri",
     ["mongodb://h:x/", "mongodb://h/?tlsCAFile=/nowhere/ca.pem", "mongodb://u@h/", "mongodb://", "mongodb+srv://h"],
 )
-async def test_a_uri_that_cannot_be_used_is_told_in_one_line(uri: str) -> None:
-    with pytest.raises(TallyglassError) as told:
+async def test_unusable_uri_is_reported_in_one_line(uri: str) -> None:
+    with pytest.raises(TallyglassError) as caught:
         await open_gateway(uri).command("hello")
-    assert str(told.value).isprintable()
+    assert str(caught.value).isprintable()
 
 
 PROFILES = """
@@ -143,19 +156,40 @@ colour = "red"
 """
 
 
-def test_profiles_take_passwords_from_the_environment_alone(tmp_path: Path) -> None:
+def test_profiles_take_passwords_only_from_the_environment(tmp_path: Path) -> None:
     path = tmp_path / "profiles.toml"
     path.write_text(PROFILES)
     profile = load_profile("prod", path, {"PW": f"{CANARY}@/:%", "HOST": "db1:27017,db2"})
     assert Target.parse(profile.uri).uri == "mongodb://monitor@db1:27017,db2/?replicaSet=rs"
     assert dict(Target.parse(profile.uri).secrets)["password"].reveal() == f"{CANARY}@/:%"
     assert CANARY not in repr(profile)
-    for name, word in [("careless", "holds a password"), ("odd", "colour"), ("none", "no profile"), ("prod", "HOST")]:
-        with pytest.raises(InputError, match=word) as told:
+    for name, word in [("careless", "a password"), ("odd", "colour"), ("none", "no profile"), ("prod", "HOST")]:
+        with pytest.raises(InputError, match=word) as caught:
             load_profile(name, path, {"PW": "x"})
-        assert "written-out" not in str(told.value)
+        assert "written-out" not in str(caught.value)
     path.write_text("[[[")
     with pytest.raises(InputError, match="not TOML"):
         load_profile("prod", path)
     with pytest.raises(InputError, match="does not exist"):
         load_profile("prod", tmp_path / "none.toml")
+
+
+def test_profile_lists_the_shards_of_a_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.toml"
+    path.write_text(
+        """
+[cluster]
+shards = ["mongodb://me:${PW}@a/?replicaSet=s0", "mongodb://b/"]
+[both]
+uri = "mongodb://m/"
+shards = ["mongodb://a/"]
+[wrong]
+shards = [1]
+[open]
+shards = ["mongodb://me:written-out@a/"]
+"""
+    )
+    assert load_profile("cluster", path, {"PW": "x"}).shards == ("mongodb://me:x@a/?replicaSet=s0", "mongodb://b/")
+    for name, word in [("both", "both uri and shards"), ("wrong", "shards that cannot"), ("open", "a password")]:
+        with pytest.raises(InputError, match=word):
+            load_profile(name, path, {})

@@ -151,7 +151,7 @@ async def test_without_the_oplog_there_is_a_trouble_and_all_the_rest() -> None:
     snapshot = await look(memory)  # type: ignore[arg-type]
     assert [counter.value for counter in snapshot.counters] == [4]
     (trouble,) = snapshot.troubles
-    assert (trouble.ns, trouble.title.startswith("The past of counters is not read.")) == ("local.oplog.rs", True)
+    assert (trouble.ns, trouble.title.startswith("The history of counters cannot be read.")) == ("local.oplog.rs", True)
 
 
 async def test_one_query_a_collection_a_refresh() -> None:

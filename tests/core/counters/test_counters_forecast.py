@@ -8,8 +8,9 @@ import statistics
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from bench._backtest import tallyglass
 from bench._loads import SCENARIOS
-from bench.forecast import HORIZONS, Score, backtest, cases_of, tallyglass
+from bench.forecast import HORIZONS, ForecastScore, backtest, cases_of
 
 from tallyglass.counters.forecast.basis import read_basis
 from tallyglass.counters.forecast.estimate import estimate
@@ -22,7 +23,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
 
 SEEDS = (1, 2, 3)
 SHORT, MONTH = 6 * HOUR, 28 * DAY
-Rows = dict[tuple[str, float, str], Score]
+Rows = dict[tuple[str, float, str], ForecastScore]
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +39,12 @@ def test_the_band_covers_what_it_says_on_every_load(rows: Rows, scenario: str, s
     row = rows[scenario, seen, "tallyglass"]
     # Half of the shifts lie ahead, and no history tells of them.
     future_unseen = scenario == "shift" and seen >= WEEK
-    assert row.covered >= (35 if future_unseen else 60)
-    assert row.too_early <= (45 if future_unseen else 25)
+    assert row.covered >= (35 if future_unseen else 70)
+    # A single day does not show that weekends are quieter or busier.
+    assert row.too_early <= (45 if future_unseen else 25 if seen == DAY else 20)
 
 
-@pytest.mark.parametrize(("seen", "most"), [(3 * HOUR, 11.0), (DAY, 4.2), (WEEK, 2.2), (MONTH, 1.7), (120 * DAY, 1.5)])
+@pytest.mark.parametrize(("seen", "most"), [(3 * HOUR, 10.0), (DAY, 4.0), (WEEK, 1.8), (MONTH, 1.5), (120 * DAY, 1.4)])
 def test_the_band_is_narrow_enough_to_act_on(seen: float, most: float) -> None:
     widths: list[float] = []
     for name in ("steady", "diurnal", "batches"):
@@ -159,10 +161,20 @@ def test_a_level_that_wanders_is_told_from_days_that_jump_about() -> None:
 
     seeds = range(15)
     jumps = [wander_of([4000 * math.exp(rng.gauss(0, 0.2)) for _ in range(84)]) for rng in map(random.Random, seeds)]
-    # The variance of a step is 0.0064, of which half is believed.
-    assert statistics.median(wander_of(walk(random.Random(seed))) for seed in seeds) == pytest.approx(0.003, rel=0.5)
+    # The variance of a step is 0.0064.
+    assert statistics.median(wander_of(walk(random.Random(seed))) for seed in seeds) == pytest.approx(0.0064, rel=0.3)
     assert statistics.median(jumps) == 0.0
     assert wander_of([4000.0] * 27) == 0.0
+
+
+def test_a_burst_in_the_only_week_is_no_weekly_pattern() -> None:
+    days = [6.0, 6.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    hours = [1_000 * days[n // 24] for n in range(168)]
+    found, quiet = forecast(loaded(hours), 24_000, NOW), forecast(loaded(hours[48:] + hours[:48]), 24_000, NOW)
+    # A day of the mean is 58,286 ids. Of the week as it was, the first day would have 144,000 or 24,000.
+    for one in (found, quiet):
+        assert one.likely is not None
+        assert one.likely.timestamp() - NOW == pytest.approx(24_000 / 58_286 * DAY, rel=0.25)
 
 
 def test_a_counter_that_stopped_has_no_late_end() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tallyglass.counters.metrics import Choice, Family, families
+from tallyglass.counters.metrics import MetricFamily, SequenceSelection, families
 from tallyglass.counters.snapshot import (
     Ceiling,
     CountersSnapshot,
@@ -26,7 +26,7 @@ from tallyglass.counters.snapshot import (
 )
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
-EVERY = Choice()
+EVERY = SequenceSelection()
 MONITORING = Path(__file__).parents[3] / "examples" / "monitoring"
 
 
@@ -39,8 +39,8 @@ def counter(key: str, **fields: Any) -> CounterView:
     return CounterView(**(known | fields))
 
 
-def by_name(*counters: CounterView, choice: Choice = EVERY, **facts: Any) -> dict[str, Family]:
-    found = families(CountersSnapshot(NOW, counters, **facts), choice)
+def by_name(*counters: CounterView, selection: SequenceSelection = EVERY, **facts: Any) -> dict[str, MetricFamily]:
+    found = families(CountersSnapshot(NOW, counters, **facts), selection)
     return {family.name.removeprefix("tallyglass_"): family for family in found}
 
 
@@ -72,7 +72,7 @@ def test_labels_are_unique_and_hold_nothing_that_changes() -> None:
 
 def test_series_are_bounded_chosen_and_never_of_guesses() -> None:
     rows = [counter(f"k{n}") for n in range(50)] + [counter("guess", grade=Grade.POSSIBLE)]
-    found = by_name(*rows, choice=Choice(("shop.counters k1*",), 4))
+    found = by_name(*rows, selection=SequenceSelection(("shop.counters k1*",), 4))
     assert [labels[2] for labels, _ in found["sequence_info"].rows] == ["k1", "k10", "k11", "k12"]
     assert found["sequences_omitted"].rows == (((), 7.0),)
 

@@ -363,6 +363,8 @@ def test_members_are_one_row_and_the_worst_are_named() -> None:
         ("[[counter]]\ncollection = 'a.b'\nmax = 9\ncycle = true\nresets = 'yearly'", "exclude each other"),
         ("[[counter]]\ncollection = 'a.b'\nresets = 'weekly'", "resets must be"),
         ("include = ['shop']", "list of patterns"),
+        ("exclude = ['a.*']\n[[counter]]\ncollection = 'a.b'\nfield = 'n'", "a.b is left out by include or exclude"),
+        ("[[counter]]\ncollection = 'local.oplog.rs'\nfield = 't'", "local is a database of the server itself"),
         ("[[acknowledge]]\ncounter = 'a.b c'\nflags = ['RESET']", "until must be a date"),
         ("[[acknowledge]]\ncounter = 'a.b c'\nflags = ['RED']\nuntil = 2027-01-31", "is not a flag"),
     ],

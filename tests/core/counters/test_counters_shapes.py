@@ -24,6 +24,7 @@ ATLAS = {"_id": {"db": "shop", "coll": "orders"}, "seq_value": 7}
 BY_FIELD = {"_id": OID, "collection": "a", "field": "n", "current": 3}
 BY_TENANT = {"_id": OID, "collection": "tickets", "field": "id", "tenantId": "1", "current": 3}
 GROUPED = {"_id": OID, "groupingField": "g1", "count": 0, "model": "Pen", "field": "n", "__v": 0}
+REWORKED = {"_id": OID, "c": 102, "f": "_id", "m": "Parcel"}
 DJONGO = {"name": "polls_question", "auto": {"field_names": ["id"], "seq": 8}, "fields": {"id": {"type_code": "int"}}}
 SPRING = {"_id": "users_sequence", "seq": Int64(5), "_class": "app.DatabaseSequence"}
 
@@ -46,6 +47,7 @@ KNOWN: list[tuple[str, dict[str, Any], str, str, Semantics, str]] = [
      "typegoose", "Book._id", LAST, "double"),
     ("identitycounters", {"_id": OID, "field": "_id", "modelName": "Book", "count": Int64(3000000002)},
      "typegoose", "Book._id", LAST, "int64"),
+    ("idcounters", REWORKED, "mongoose-auto-increment-reworked", "Parcel._id", LAST, "int32"),
     ("mongoengine.counters", {"_id": "read_event.event_seq_id", "next": Int64(3000000000)},
      "mongoengine", "read_event.event_seq_id", LAST, "int64"),
     ("database_sequences", SPRING, "spring", "users_sequence", LAST, "int64"),
@@ -87,6 +89,7 @@ def test_known_library(
         ("counters", BY_TENANT, []),
         ("identitycounters", GROUPED, []),
         ("identitycounters", GROUPED | {"groupingField": ""}, [("pens", "n"), ("pen", "n")]),
+        ("idcounters", REWORKED, [("parcels", "_id"), ("parcel", "_id")]),
         ("ids", {"_id": "invoices", "value": Int64(3)}, [("invoices", "_id")]),
     ],
 )

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.history.oplog_samples import Past, pool_levels, scattered, value_after
+from tallyglass.counters.history.oplog_samples import PastValue, pool_levels, scattered, value_after
 from tallyglass.counters.history.store import SampleStore
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.discovery import CounterPlace
-from tallyglass.counters.recognise.finding import Finding
-from tallyglass.counters.snapshot import CounterView, Flag, Grade, NumericType
+from tallyglass.counters.recognise.finding import UsageFinding
+from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Grade, NumericType
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
@@ -105,7 +105,7 @@ def test_the_rate_of_a_pool_is_not_taken_from_an_estimate() -> None:
     shop = Shop("pool")
     rows = [{"_id": f"d{n}", "COUNT": 1000 * n + 500, "MAX_VALUE": 1000 * n + 999} for n in range(6)]
     shop.look(T0, *rows)
-    seen = {f"d{n}": {"COUNT": [Past(T0 - 90 + m, 1000 * n + 500, INT32) for m in range(9)]} for n in range(5)}
+    seen = {f"d{n}": {"COUNT": [PastValue(T0 - 90 + m, 1000 * n + 500, INT32) for m in range(9)]} for n in range(5)}
     shop.collection.add_past(seen)
     assert len(shop.tracker().series) > 1
     assert shop.tracker().view().rate is None, "none of the documents seen took part in what went on"
@@ -127,7 +127,7 @@ def test_crossing_is_told_until_it_is_passed() -> None:
 def test_a_strange_double_is_shown_and_never_fails(value: float) -> None:
     shop = Shop()
     shop.look(T0, {"_id": "a", "seq": value})
-    shop.tracker().foresee(T0)
+    shop.tracker().update_forecasts(T0)
     (view,) = shop.look(T0 + 1, {"_id": "a", "seq": value})
     assert Flag.DOUBLE in view.flags
     assert view.notes[0].startswith("Not a ")
@@ -155,12 +155,12 @@ def test_keys_of_ids_that_look_the_same_differ() -> None:
 def test_past_from_the_oplog_continues_the_series() -> None:
     shop = Shop()
     shop.look(T0, {"_id": "a", "seq": 100})
-    past = [Past(T0 - 50 + n, 50 + n, INT32) for n in range(50)]
+    past = [PastValue(T0 - 50 + n, 50 + n, INT32) for n in range(50)]
     shop.collection.add_past({"a": {"seq": past}})
     tracker = shop.tracker()
     assert (tracker.series.span, tracker.series.steps) == (50, 50)
     assert tracker.view().rate == pytest.approx(1.0)
-    tracker.add_past([Past(T0 - 3600, 10, INT32)])
+    tracker.add_past([PastValue(T0 - 3600, 10, INT32)])
     assert tracker.series.span == 3600
 
 
@@ -168,7 +168,7 @@ def test_past_says_when_it_was_rewound_and_when_it_turned() -> None:
     shop = Shop()
     shop.look(T0, {"_id": "a", "seq": 100.0})
     values = [(9_000, INT32), (9_500, INT32), (80, INT32), (81.0, DOUBLE)]
-    shop.collection.add_past({"a": {"seq": [Past(T0 - 50 + n, v, kind) for n, (v, kind) in enumerate(values)]}})
+    shop.collection.add_past({"a": {"seq": [PastValue(T0 - 50 + n, v, kind) for n, (v, kind) in enumerate(values)]}})
     view = shop.tracker().view()
     assert view.notes[0] == "Turned from int32 into double at 2026-11-18T11:05:53Z."
     assert view.notes[1].startswith("Went back from 9500 to 80")
@@ -205,7 +205,8 @@ def test_levels_of_a_pool_from_the_documents_seen() -> None:
     documents, batch = 100, 10
     # Every document went up by one batch a minute for an hour; a few were seen each minute.
     points = {
-        n: [Past(T0 - 60 * minute, (60 - minute) * batch, INT64) for minute in range(n % 7, 60, 7)] for n in range(40)
+        n: [PastValue(T0 - 60 * minute, (60 - minute) * batch, INT64) for minute in range(n % 7, 60, 7)]
+        for n in range(40)
     }
     now = dict.fromkeys(range(documents), 60 * batch)
     levels = pool_levels(points, now, documents * 60 * batch)
@@ -219,14 +220,14 @@ def test_store_keeps_thins_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "new" / "counters.sqlite"
     store = SampleStore(path)
     day = 86_400
-    old = [("a", Past(T0 - n * 300, 10**18 - n, INT64)) for n in range(20 * day // 300)]
-    store.save("here", [*old, ("a", Past(T0 - 200 * day, 1, INT64)), ("b", Past(T0, 1.5, DOUBLE))], T0)
+    old = [("a", PastValue(T0 - n * 300, 10**18 - n, INT64)) for n in range(20 * day // 300)]
+    store.save("here", [*old, ("a", PastValue(T0 - 200 * day, 1, INT64)), ("b", PastValue(T0, 1.5, DOUBLE))], T0)
     store.close()
     assert path.stat().st_mode & 0o077 == 0
     store = SampleStore(path)
     found = store.load("here", ["a", "b"])
-    assert found["a"][-1] == Past(T0, 10**18, INT64)
-    assert found["b"] == [Past(T0, 1.5, DOUBLE)]
+    assert found["a"][-1] == PastValue(T0, 10**18, INT64)
+    assert found["b"] == [PastValue(T0, 1.5, DOUBLE)]
     assert 2 * day / 300 + 12 * 24 <= len(found["a"]) <= 2 * day / 300 + 12 * 24 + 6 * 4 + 4
     assert found["a"][0].at >= T0 - 20 * day
     assert store.load("elsewhere", ["a"]) == {}
@@ -328,6 +329,17 @@ def test_a_counter_that_went_back_from_the_same_number_twice_cycles() -> None:
     assert (views[-1].flags, views[-1].cycles) == ((), True)
 
 
+@pytest.mark.parametrize("cycle", [True, False])
+def test_a_sequence_document_says_itself_that_it_cycles(cycle: bool) -> None:
+    shop = Shop("key_sequence")
+    row = {"_id": "card", "increment_by": 1, "min_value": 1, "max_value": 199, "cycle": cycle, "last_value": 198}
+    shop.look(T0, row)
+    (view,) = shop.look(T0 + 1, row | {"last_value": 199})
+    assert view.ceiling == Ceiling(199, "max_value")
+    (view,) = shop.look(T0 + 2, row | {"last_value": 1})
+    assert (Flag.RESET in view.flags, view.cycles) == (not cycle, cycle)
+
+
 def test_many_tenants_are_one_row_with_the_worst_under_it() -> None:
     shop = Shop()
     rows = [{"_id": f"tenant {n}", "seq": n} for n in range(1_000)]
@@ -347,5 +359,5 @@ def test_many_tenants_are_one_row_with_the_worst_under_it() -> None:
 def test_a_library_counter_that_was_set_back_by_hand_stays_one(issues: int, listed: bool) -> None:
     shop = Shop()
     ns = shop.collection.place.ns
-    shop.collection.learn({"seq": Finding(ns, "seq", Grade.UNLIKELY, issues=issues)})
+    shop.collection.learn({"seq": UsageFinding(ns, "seq", Grade.UNLIKELY, issues=issues)})
     assert bool(shop.look(T0, {"_id": "a", "seq": 4})) is listed

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tallyglass
-from tallyglass.counters.follow.garbage import LEAVE_ALONE, GarbagePolicy
+from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
 from tallyglass.counters.follow.watch import Watcher, WatchSettings
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 
@@ -76,7 +76,7 @@ async def test_a_watch_of_many_new_collections_says_so_to_the_policy_once() -> N
 
 def test_without_a_policy_the_collector_is_left_alone() -> None:
     policy: GarbagePolicy = WatchSettings().garbage
-    assert policy is LEAVE_ALONE
+    assert policy is NO_GARBAGE_POLICY
     building: AbstractContextManager[object] = policy.building()
     with building:
         policy.built()

@@ -1,4 +1,4 @@
-"""Which privilege covers what, and that the page on privileges says what the code does."""
+"""Privileges cover resources as in MongoDB, and docs/privileges.md matches the code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANY = {"db": "", "collection": ""}
 
 
 @pytest.mark.parametrize("job", jobs(("shop",)), ids=lambda job: job.id)
-def test_the_page_has_the_exact_role_of_each_job(job: object) -> None:
+def test_docs_contain_the_exact_role_of_each_job(job: object) -> None:
     assert create_role(job) in (DOCS / "privileges.md").read_text()  # type: ignore[arg-type]
 
 
@@ -34,20 +34,20 @@ def test_the_page_has_the_exact_role_of_each_job(job: object) -> None:
         ({"system_buckets": ""}, ANY, False),
     ],
 )
-def test_what_a_resource_covers(held: dict[str, object], wanted: dict[str, object], covered: bool) -> None:
+def test_resource_coverage(held: dict[str, object], wanted: dict[str, object], covered: bool) -> None:
     assert allows([{"resource": held, "actions": ["find"]}], wanted, "find") is covered
     assert allows([{"resource": held, "actions": ["anyAction"]}], wanted, "find") is covered
     assert not allows([{"resource": held, "actions": ["insert"]}], wanted, "find")
 
 
-def test_the_databases_that_may_be_read_whole() -> None:
+def test_lists_completely_readable_databases() -> None:
     held = [{"resource": {"db": name, "collection": ""}, "actions": ["find"]} for name in ("shop", "local", "shop")]
     held.append({"resource": {"db": "crm", "collection": "IDs"}, "actions": ["find"]})
     assert readable(held) == ("shop",)
     assert readable([*held, {"resource": ANY, "actions": ["find"]}]) == ()
 
 
-def test_a_fix_is_printable_whatever_the_names() -> None:
+def test_fix_is_printable_with_hostile_names() -> None:
     verdict = judge(jobs(('a"b\x1b\x7f',))[0], [])
     assert verdict.state is State.DENIED
     for text in fix(verdict, "u\x1b'\x7f\n", "admin"):

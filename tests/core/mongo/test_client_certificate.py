@@ -1,4 +1,4 @@
-"""The client's certificate: its end, its renewal, and what a server that closes each connection may mean by it."""
+"""Client certificates: their expiry, their renewal, and the advice if a server closes every connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from certificates import Authority
 from pymongo import AsyncMongoClient
 
-from programs import need
+from programs import require_programs
 from tallyglass.connection.secret import Secret
 from tallyglass.errors import ReadError
 from tallyglass.mongo.client import tls_context
@@ -21,7 +21,7 @@ CLOSED = unreachable("db1:27017: connection closed")
 
 
 class Context:
-    """In place of a client's context: how often it was given a certificate."""
+    """A fake TLS context that counts the certificates it loads."""
 
     def __init__(self) -> None:
         self.loads = 0
@@ -32,7 +32,7 @@ class Context:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    need("openssl")
+    require_programs("openssl")
     return Authority(tmp_path_factory.mktemp("certificates") / "ca")
 
 
@@ -42,28 +42,30 @@ def explained(file: Path | str, error: ReadError = CLOSED, *, tls: bool = True, 
 
 
 @pytest.mark.parametrize("seconds", [-60, 3_600, 40 * 365 * 86_400])
-def test_the_end_of_a_certificate_is_read_in_both_its_forms(authority: Authority, tmp_path: Path, seconds: int) -> None:
+def test_valid_until_reads_both_time_formats(authority: Authority, tmp_path: Path, seconds: int) -> None:
     assert valid_until(str(tmp_path / "own.pem")) is None
     assert authority.issue(tmp_path / "own.pem", seconds) == valid_until(str(tmp_path / "own.pem"))
     (tmp_path / "own.pem").write_text("-----BEGIN CERTIFICATE-----\nMDA=\n-----END CERTIFICATE-----\n")
     assert valid_until(str(tmp_path / "own.pem")) is None
 
 
-def test_what_a_server_that_closes_each_connection_may_mean(authority: Authority, tmp_path: Path) -> None:
+def test_explains_a_server_that_closes_every_connection(authority: Authority, tmp_path: Path) -> None:
     good, old = tmp_path / "good.pem", tmp_path / "old.pem"
     authority.issue(good)
     authority.issue(old, -60)
     assert "add tls=true" in explained("", tls=False)
-    assert "It may want a TLS client certificate" in explained("")
+    assert "It may require a TLS client certificate" in explained("")
     assert f"It may not trust your TLS client certificate, {good}, or refuse" in explained(good)
-    assert explained(old).startswith(f"Your TLS client certificate has expired. Renew {old}; it is read again")
+    assert explained(old).startswith(
+        f"Your TLS client certificate has expired. Renew {old}; it is loaded automatically"
+    )
     assert "then restart" in explained(old, renewable=False)
     assert "(db1:27017: connection closed)" in explained(good)
     refused = unreachable("db1:27017: Connection refused")
     assert explained(old, refused) == str(refused)
 
 
-def test_it_is_read_again_once_it_is_whole(authority: Authority, tmp_path: Path) -> None:
+def test_reloads_a_renewed_certificate_once_it_is_complete(authority: Authority, tmp_path: Path) -> None:
     own, context = tmp_path / "own.pem", Context()
     authority.issue(own, -60, passphrase="words")
     held = ClientCertificate(str(own), lambda: context, passphrase=Secret("words"))
@@ -88,16 +90,14 @@ def test_it_is_read_again_once_it_is_whole(authority: Authority, tmp_path: Path)
     assert "expired" not in str(held.explain(CLOSED))
 
 
-async def test_the_context_is_where_this_pymongo_keeps_it() -> None:
+async def test_finds_the_tls_context_of_the_installed_pymongo() -> None:
     async with AsyncMongoClient("mongodb://db1/?tls=true", connect=False) as client:
         assert isinstance(tls_context(client), ssl.SSLContext)
     async with AsyncMongoClient("mongodb://db1", connect=False) as client:
         assert tls_context(client) is None
 
 
-def test_without_the_private_name_a_certificate_is_not_renewed_and_says_so(
-    authority: Authority, tmp_path: Path
-) -> None:
+def test_without_a_tls_context_certificates_are_not_renewed(authority: Authority, tmp_path: Path) -> None:
     client = SimpleNamespace(options=SimpleNamespace(pool_options=SimpleNamespace()))
     own = tmp_path / "own.pem"
     authority.issue(own, -60)

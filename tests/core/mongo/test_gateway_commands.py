@@ -1,4 +1,4 @@
-"""The gateway sends the commands that read, and no other: whatever it is asked for."""
+"""The gateway sends only commands that read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tallyglass.mongo.mongo_gateway import MongoGateway
 
 
 class Client:
-    """A client that notes what it is given to send."""
+    """A fake client that records the commands it is given."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []
@@ -25,7 +25,7 @@ class Client:
         return {"ok": 1}
 
 
-async def test_only_commands_that_read_are_sent() -> None:
+async def test_sends_only_commands_that_read() -> None:
     client = Client()
     gateway = MongoGateway(Link(lambda: OpenClient(client)))
     for name in sorted(READ_COMMANDS):

@@ -30,7 +30,7 @@ QUICK = {
 
 @pytest.mark.parametrize("seeds", [range(1, 2), pytest.param(range(1, 7), marks=pytest.mark.soak, id="all of it")])
 @pytest.mark.parametrize("held_out", [False, True], ids=["tuned", "held out"])
-def test_acts_are_found_among_routine(held_out: bool, seeds: range, capsys: pytest.CaptureFixture[str]) -> None:
+def test_incidents_are_found_among_routine(held_out: bool, seeds: range, capsys: pytest.CaptureFixture[str]) -> None:
     score, entries = Score(), 0
     for recipe in RECIPES:
         if recipe.held_out is not held_out or (len(seeds) == 1 and recipe.name not in QUICK):
@@ -54,7 +54,7 @@ def test_acts_are_found_among_routine(held_out: bool, seeds: range, capsys: pyte
 
 
 @pytest.mark.parametrize(("name", "rate"), [("loops", 2), ("TTL, time-series and a person", 1)])
-def test_direction_and_size_of_batches_are_no_matter(name: str, rate: float) -> None:
+def test_direction_and_size_of_batches_do_not_matter(name: str, rate: float) -> None:
     (recipe,) = [one for one in RECIPES if one.name == name]
     scenario = build(Recipe(recipe.name, recipe.steps, rate, 20), 5)
     forward = shape(incidents_of(scenario))

@@ -1,4 +1,4 @@
-"""Entries of every documented format, told in words, unfolded, and shown whole."""
+"""Entries of every documented format, described, unfolded, and shown whole."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def one(op: str, ns: str, n: int) -> dict[str, Any]:
 
 TXN = {"lsid": LSID, "txnNumber": Int64(4)}
 
-TOLD = [
+DESCRIPTIONS = [
     (entry("i", "shop.orders", {"_id": 1, "a": 2, "b": "x"}), 'a: 2, b: "x"', "shop.orders", "1"),
     (entry("i", "shop.orders", {"_id": 2}), "insert", "shop.orders", "2"),
     (
@@ -97,8 +97,8 @@ TOLD = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "what", "ns", "id_"), TOLD, ids=[case[1][:30] for case in TOLD])
-def test_an_entry_in_words(raw: bytes, what: str, ns: str, id_: str) -> None:
+@pytest.mark.parametrize(("raw", "what", "ns", "id_"), DESCRIPTIONS, ids=[case[1][:30] for case in DESCRIPTIONS])
+def test_an_entry_is_described(raw: bytes, what: str, ns: str, id_: str) -> None:
     shown = row(raw)
     assert (shown.what, shown.ns, shown.id) == (what, ns, id_)
     assert (shown.ts, shown.term, shown.wall) == (Ts(1_000, 5), 3, WALL)
@@ -124,12 +124,12 @@ def test_the_oldest_order_of_fields_is_read_too() -> None:
         ("line\nfeed\x1b", r'"line\nfeed\u001b"'),
     ],
 )
-def test_ids_are_told_apart(value: Any, text: str) -> None:
+def test_the_types_of_ids_can_be_distinguished(value: Any, text: str) -> None:
     assert row(entry("i", "a.b", {"_id": value})).id == text
 
 
 def test_what_removes_data_is_destructive() -> None:
-    destructive = [raw for raw, *_ in TOLD if row(raw).destructive]
+    destructive = [raw for raw, *_ in DESCRIPTIONS if row(raw).destructive]
     assert [row(raw).what.split()[0] for raw in destructive] == [
         "delete", "drop", "dropDatabase", "rename", "delete", "transaction", "applyOps",
     ]  # fmt: skip
@@ -162,7 +162,7 @@ def test_credentials_stay_hidden() -> None:
         assert "s3cret" not in detail(shown) + to_json(shown) + row(shown).what
 
 
-def test_broken_bytes_are_said_to_be_broken() -> None:
+def test_broken_bytes_are_reported_as_broken() -> None:
     for raw in (b"", b"\x05\0\0\0", b"\xff" * 40, entry("i", "a.b", {"_id": 1})[:-3]):
         assert row(raw).what.startswith("not readable")
         assert row(raw).ts == ZERO

@@ -77,7 +77,7 @@ def test_a_single_batch_is_enough_and_a_single_delete_is_not() -> None:
     assert (found.ns, found.first) == ("shop.b", first)
 
 
-def test_vectored_inserts_are_nobodys_harm() -> None:
+def test_vectored_inserts_are_no_incident() -> None:
     log = Log()
     inner = [{"op": "i", "ns": "shop.orders", "o": {"_id": n}} for n in range(500)]
     log.apply(0, inner, **SESSION, multiOpType=1)
@@ -94,7 +94,7 @@ def test_two_mass_deletes_with_a_pause_are_two() -> None:
     assert sorted(one.first for one in log.incidents()) == firsts
 
 
-def test_ttl_passes_are_told_by_their_rhythm_and_a_persons_delete_between_them_is_not_lost() -> None:
+def test_ttl_passes_are_recognised_by_their_period_and_a_delete_between_them_is_reported() -> None:
     log = Log()
     for minute in range(6):
         for n in range(4):
@@ -155,7 +155,7 @@ def test_a_prepared_transaction_counts_from_its_commit_and_an_aborted_one_never(
             assert (one.first, one.last, one.point, one.documents) == (first, commit, commit, 150)
 
 
-def test_out_as_older_servers_write_it_and_its_failed_temporary_are_told_apart() -> None:
+def test_out_of_older_servers_and_its_failed_temporary_collection() -> None:
     log = Log()
     log.add(0, "c", "shop.$cmd", {"create": TEMPORARY, "temp": True})
     log.add(0.1, "c", "shop.$cmd", {"drop": TEMPORARY}, {"numRecords": 5})
@@ -164,7 +164,7 @@ def test_out_as_older_servers_write_it_and_its_failed_temporary_are_told_apart()
     assert (found.kind, found.first, found.harm, found.documents) == ("out", at, Harm.LOSS, None)
 
 
-def test_a_trickle_without_sessions_says_what_else_it_may_be() -> None:
+def test_a_trickle_without_sessions_has_a_note() -> None:
     log = Log()
     for n in range(60):
         log.add(n, "u", "shop.orders", {"$v": 2, "diff": {"u": {"a": n}}}, {"_id": n})
@@ -187,7 +187,7 @@ def test_memory_is_bounded_and_what_is_forgotten_is_counted(backward: bool) -> N
     assert len(found) + grouper.left_out == len(log.entries)
 
 
-def test_a_look_back_that_turns_and_goes_on_finds_what_one_look_forward_finds() -> None:
+def test_backward_then_forward_finds_the_same_as_forward() -> None:
     log = Log()
     for n in range(6):
         log.add(n, "d", "shop.orders", {"_id": n})

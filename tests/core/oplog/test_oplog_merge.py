@@ -57,7 +57,7 @@ async def test_a_lost_shard_is_named_and_the_others_go_on() -> None:
     assert "Not allowed" in lost.reason
 
 
-async def test_a_silent_shard_holds_the_others_back_only_for_a_moment() -> None:
+async def test_a_silent_shard_delays_the_others_only_briefly() -> None:
     never = asyncio.Event()
 
     async def silent() -> AsyncIterator[ExportItem]:
@@ -98,7 +98,7 @@ def incident(kind: str, ns: str, first: int, last: int, documents: int, **more: 
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def test_what_a_router_sent_to_all_shards_is_one_incident() -> None:
+def test_one_statement_on_all_shards_is_one_incident() -> None:
     by_shard = {
         "s0": [
             incident("dropDatabase", "shop", 100, 101, 5),
@@ -113,11 +113,23 @@ def test_what_a_router_sent_to_all_shards_is_one_incident() -> None:
         "s2": [incident("deleteMany", "shop.b", 330, 331, 4)],
     }
     found = combine(by_shard)
-    told = [(one.number, one.kind, one.first.t, one.last.t, one.documents, one.limit.t, one.shards) for one in found]
-    assert told == [
-        (1, "dropDatabase", 99, 101, 12, 99, ("s1", "s0")),
+    summary = [(one.number, one.kind, one.first.t, one.last.t, one.documents, one.limit.t, one.shards) for one in found]
+    assert summary == [
+        (1, "dropDatabase", 99, 101, 12, 99, ("s0", "s1")),
         (2, "deletes", 200, 215, 50, 200, ("s0", "s1")),
         (3, "deletes", 206, 214, 25, 206, ("s1",)),
         (4, "deleteMany", 300, 301, 4, 300, ("s1",)),
         (5, "deleteMany", 330, 331, 4, 330, ("s2",)),
     ]
+
+
+def test_a_transaction_is_one_incident_whatever_each_shard_had_of_it() -> None:
+    parts = {
+        "s0": [replace(incident("transaction", "bank.a", 100, 101, 60, session="aa"), txn=7, harm=Harm.CHANGE)],
+        "s1": [
+            replace(incident("transaction", "bank.b", 140, 141, 50, session="aa"), txn=7, harm=Harm.LOSS),
+            replace(incident("transaction", "bank.b", 103, 104, 40, session="aa"), txn=8),
+        ],
+    }
+    found = [(one.txn, one.documents, one.harm, one.shards) for one in combine(parts)]
+    assert found == [(7, 110, Harm.LOSS, ("s0", "s1")), (8, 40, Harm.LOSS, ("s1",))]

@@ -1,4 +1,4 @@
-"""What lies between two moments of the oplog is read exactly, and a hole in it is told as large as it is."""
+"""What lies between two moments of the oplog is read exactly, and a hole in it is reported with its exact size."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import bson
 import pytest
 from bson import Int64, Timestamp
+from pymongo.errors import OperationFailure
 
-from tallyglass.errors import ReadError
+from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
+from tallyglass.mongo.driver_errors import translate
 from tallyglass.oplog.decode.envelope import entries
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import past as past_module
@@ -90,6 +92,32 @@ async def test_after_a_lost_link_it_goes_on_behind_the_last_entry(monkeypatch: p
     log = Losing(200, 100)
     assert await seconds(log, Ts(100, 1), Ts(201, 0)) == list(range(100, 201))
     assert log.failures == 3
+
+
+class Closed(Log):
+    """A service that answers as if the oplog were empty."""
+
+    async def find_one(self, *_: Any, **__: Any) -> None:  # type: ignore[override]
+        return None
+
+
+async def test_an_oplog_that_shows_nobody_an_entry_is_called_closed() -> None:
+    with pytest.raises(PrivilegeError, match="does not open its oplog"):
+        await safe_end(Closed(900, 100))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("message", "ns", "expected"),
+    [
+        ("querying oplog with an ns other than a string is not supported in this atlas tier", "local.oplog.rs", True),
+        ("bad auth : authentication failed", "local.oplog.rs", False),
+        ("find is not allowed or the syntax is incorrect", "shop.orders", False),
+    ],
+)
+def test_what_a_shared_tier_answers_is_a_closed_oplog(message: str, ns: str, expected: bool) -> None:
+    found = translate(OperationFailure(message, 8000), f"find on {ns}")
+    assert ("does not open its oplog" in str(found)) is expected
+    assert isinstance(found, PrivilegeError) is expected
 
 
 async def test_a_member_that_knows_no_majority_is_not_read() -> None:

@@ -73,9 +73,9 @@ ENTRIES = {
         ("7", "insert|update"),
         (str(OID), "with session|transaction"),
         ("/sho[ex]s/", "insert"),
-        ("since:1000:5 op:d ns:shop.*", "delete"),
-        ("since:1000:6", ""),
-        ("until:1000:5", ""),
+        ("since:Timestamp(1000,5) op:d ns:shop.*", "delete"),
+        ("since:Timestamp(1000,6)", ""),
+        ("until:Timestamp(1000,5)", ""),
         (f"txn:{(b's' * 16).hex()}:4", "with session|transaction"),
         ("ns:shop.ord.*", ""),
     ],
@@ -91,7 +91,7 @@ def test_what_a_filter_wants(text: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["op:x", "ns:", "id:", "!id:4", "since:yesterday", "/(/", "x" * 201, 'id:"a'])
-def test_what_cannot_be_read_is_one_clear_sentence(text: str) -> None:
+def test_an_invalid_filter_is_one_clear_sentence(text: str) -> None:
     with pytest.raises(InputError):
         OplogFilter.parse(text)
 

@@ -145,7 +145,7 @@ async def test_with_a_filter_the_place_is_proven_by_the_last_entry_itself() -> N
     assert [query["$or"] for query in gateway.queries] == [wanted, wanted]
 
 
-async def test_a_known_entry_that_is_gone_is_a_gap_or_a_rollback() -> None:
+async def test_a_missing_known_entry_is_a_gap_or_a_rollback() -> None:
     known = EntryPosition(Ts(101, 1), 1)
     gap = Scripted(gives(entry(9), hang=True), log=(entry(8), entry(9)))
     found = await events(gap, bool, anchor=known)

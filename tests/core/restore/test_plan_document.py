@@ -73,7 +73,7 @@ def test_every_field_is_needed_and_no_other_is_known() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 2}, "is of format 2; this version reads format 1"),
+        ({"format": 1}, "is of format 1; this version reads format 2"),
         ({"expected": {}}, "expected is not of the right type"),
         ({"expected_applied": "12"}, "expected_applied is not of the right type"),
         ({"expected_applied": True}, "expected_applied is not of the right type"),
@@ -85,3 +85,33 @@ def test_every_field_is_needed_and_no_other_is_known() -> None:
 def test_a_value_that_does_not_fit(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         from_json(json.dumps(json.loads(to_json(PLAN)) | change))
+
+
+MANY = replace(
+    PLAN,
+    expected=tuple(ExpectedNamespace(f"s.c{n}", "collection", n) for n in range(3)),
+    loss=(Loss("s.a", 1, 0, 0), Loss("s.b", 1, 0, 0)),
+)
+
+
+def test_a_table_is_read_as_the_list_that_it_stands_for() -> None:
+    packed = to_json(MANY, packed=True)
+    assert json.loads(packed)["loss"]["columns"] == ["ns"]
+    assert from_json(packed) == MANY
+    assert len(packed) < len(to_json(MANY))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rows": [["s.c0"]]}, "expected has a row that is not as long as the others"),
+        ({"columns": ["ns"], "rows": [["s.c0"]]}, "expected lacks documents"),
+        ({"same": []}, "expected is not of the right type"),
+        ({"more": 1}, "expected is not of the right type"),
+    ],
+)
+def test_a_table_that_was_cut_is_refused(change: dict[str, Any], words: str) -> None:
+    said = json.loads(to_json(MANY, packed=True))
+    said["expected"] |= change
+    with pytest.raises(InputError, match=words):
+        from_json(json.dumps(said))

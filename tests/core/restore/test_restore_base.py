@@ -17,7 +17,7 @@ from tallyglass.restore.checks.checks_live import live_data
 from tallyglass.restore.impact.loss import Changed, LossCount
 from tallyglass.restore.model.plan import Backup, Return, Strategy
 from tallyglass.restore.replay.base import BaseFacts, read_base
-from tallyglass.restore.replay.catalog import Catalog, Collection
+from tallyglass.restore.replay.catalog import Catalog
 from tallyglass.restore.replay.coverage import Start
 from tallyglass.restore.replay.replay import Replay
 from tallyglass.restore.stages import Assessed, Covered, Findings, Inputs, Located, Replayed
@@ -26,7 +26,10 @@ from tallyglass.restore.stages import Assessed, Covered, Findings, Inputs, Locat
 def test_an_update_of_a_user_is_no_lack_of_the_backup() -> None:
     catalog = Catalog({})
     for ns in ("admin.system.users", "shop.orders"):
-        catalog.collections[ns] = Collection("collection", b"", {}, {}, touched={b"id": True}, unborn={b"id": [1]})
+        catalog.create(ns, b"", {}, None)
+        touched = catalog.collections[ns].touched
+        assert touched is not None
+        touched.touch(b"id", "u")
     assert read_base({}, catalog).missing == {"shop.orders": 1}
 
 
@@ -36,8 +39,10 @@ def test_the_largest_id_at_the_point(tmp_path: Path) -> None:
     stored = {"s.orders": StoredCollection("s.orders", "collection", data, {}, ())}
     catalog = Catalog(stored)
     assert read_base(stored, catalog).largest == {"s.orders": 2**40}
-    touched = {id_key(bson.encode({"_id": Int64(2**40)})): False, id_key(bson.encode({"_id": 901})): True}
-    catalog.collections["s.orders"].touched = touched
+    touched = catalog.collections["s.orders"].touched
+    assert touched is not None
+    touched.touch(id_key(bson.encode({"_id": Int64(2**40)})), "d")
+    touched.touch(id_key(bson.encode({"_id": 901})), "i")
     assert read_base(stored, catalog).largest == {"s.orders": 901}, "what was deleted does not count"
 
 

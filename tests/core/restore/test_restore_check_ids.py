@@ -16,7 +16,11 @@ def test_the_page_names_every_check() -> None:
     written = set(re.findall(r'(?:\b(?:ok|warn|block|Check|_blocked))\(\s*"([a-z-]+)"', source))
     assert len(written) > 50, "the pattern still finds them"
     known = written | set(checks_window.BLOCKING) | {name for name, _ in checks_window.WORDS.values()}
-    stops = set(re.findall(r"\bdie \"(\[[a-z-]+\])", (SOURCES / "runbook" / "frame.sh").read_text()))
-    assert len(stops) > 5
+    shell = "".join(file.read_text() for file in (SOURCES / "runbook" / "shell").iterdir())
+    shell += (SOURCES / "runbook" / "runbook.py").read_text()
+    stops = set(re.findall(r"\b(?:die|fail|stop) \"(\[[a-z-]+\])", shell)) | set(
+        re.findall(r"STOPPED: (\[[a-z-]+\])", shell)
+    )
+    assert len(stops) > 10
     page = (ROOT / "docs" / "restore.md").read_text()
     assert sorted(word for word in known | stops if f"`{word}`" not in page) == []

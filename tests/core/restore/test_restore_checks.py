@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tallyglass.deployment.cluster import Deployment, Kind, Member
+from tallyglass.deployment.cluster import Deployment, Kind, SetMember
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import DIRECTORY, Contents
 from tallyglass.restore.checks.checks import run_checks
@@ -29,7 +29,7 @@ LIMIT = Ts(20, 5)
 BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(10, 1), Ts(12, 1), "oplog", server_version="6.0.5", bytes=1_000)
 SOURCE = Deployment(
     Kind.REPLICA_SET, version="6.0.5", set_name="rs", primary="a:1", me="a:1",
-    members=(Member("a:1", "PRIMARY", True), Member("b:1", "SECONDARY")),
+    members=(SetMember("a:1", "PRIMARY", True), SetMember("b:1", "SECONDARY")),
 )  # fmt: skip
 SPARE = Spare("s:2", "6.0.9", fcv="6.0", kind=Kind.STANDALONE, members=("s:2",), ttl_monitor=False, free_to_apply=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Int64, Timestamp
+from bson import Binary, Int64, Timestamp
 
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
@@ -32,8 +32,13 @@ class Source:
 
     async def find_raw(self, ns: Namespace, query: dict[str, Any], *, limit: int = 0, **_: Any) -> AsyncIterator[bytes]:
         if ns == OPLOG:
-            names = query["ns"]["$in"]
-            rows = [row for row in self.oplog if row["ts"] >= query["ts"]["$gte"] and row["ns"] in names]
+            by_name, by_uuid = query.get("$or", [query, {"ui": {"$in": []}}])
+            rows = [
+                row
+                for row in self.oplog
+                if row["ts"] >= query["ts"]["$gte"]
+                and (row["ns"] in by_name["ns"]["$in"] or row.get("ui") in by_uuid["ui"]["$in"])
+            ]
         elif self.live is None:
             raise ReadError("No.")
         else:
@@ -57,16 +62,25 @@ def group(at: Ts, *inner: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 async def search(
-    tmp_path: Path, oplog: list[dict[str, Any]], *, backup: int | None = 5, live: int | None = None, reads: Any = ...
+    tmp_path: Path,
+    oplog: list[dict[str, Any]],
+    *,
+    backup: int | None = 5,
+    live: int | None = None,
+    reads: Any = ...,
+    stored: dict[str, StoredCollection] | None = None,
+    **more: Any,
 ) -> Found:
     """``backup`` and ``live`` are the value of the counter there, None where it is not there. ``reads`` are all the
-    documents that are live, None where they may not be read."""
+    documents that are live, None where they may not be read. ``stored`` are the collections of the backup that exist
+    at the point."""
     data = tmp_path / "counters.bson"
     data.write_bytes(b"" if backup is None else bson.encode(ORDERS | {"seq": backup}))
-    stored = {NS: StoredCollection(NS, "collection", data, {}, ())}
+    if stored is None:
+        stored = {NS: StoredCollection(NS, "collection", data, {}, ())}
     now = [] if live is None else [ORDERS | {"seq": live}]
     gateway: Any = Source(oplog, now if reads is ... else reads)
-    return await find_reissues(gateway, stored, {NS: Changed(updates=1)}, START, LIMIT)
+    return await find_reissues(gateway, stored, {NS: Changed(updates=1)}, START, LIMIT, **more)
 
 
 def values(found: Found) -> list[tuple[Any, Any]]:
@@ -83,6 +97,12 @@ async def test_the_entry_at_the_limit_handed_out_an_id_that_is_lost(tmp_path: Pa
 async def test_the_window_begins_with_its_first_entry(tmp_path: Path) -> None:
     first = entry(START, "i", ORDERS | {"seq": 3})
     assert values(await search(tmp_path, [first], backup=None, live=8)) == [(3, 8)]
+
+
+async def test_a_collection_created_after_the_start_is_read_from_the_oplog(tmp_path: Path) -> None:
+    made = entry(Ts(150, 1), "i", ORDERS | {"seq": 3})
+    found = await search(tmp_path, [made, moved(Ts(250, 1), 9)], backup=None, stored={})
+    assert values(found) == [(3, 9)], "dropped or replaced since: nothing of it is live"
 
 
 async def test_the_greatest_id_counts_wherever_it_stands(tmp_path: Path) -> None:
@@ -113,6 +133,19 @@ async def test_what_was_removed_before_the_point_is_not_restored(tmp_path: Path,
     assert made.fixes[0].makes
     assert values(await search(tmp_path, [gone(LIMIT), again], live=9)) == [(5, 9)], "it is there at the point"
     assert values(await search(tmp_path, [gone(Ts(150, 1)), again], live=9)) == [], "the one that is live stays"
+
+
+async def test_a_collection_that_was_renamed_keeps_its_counters(tmp_path: Path) -> None:
+    ours, other = Binary(b"o" * 16, 4), Binary(b"x" * 16, 4)
+    names = {bytes(ours): NS}
+    before = moved(Ts(150, 1), 8) | {"ns": "s.old", "ui": ours}
+    after = moved(Ts(250, 1), 50) | {"ns": "s.kept", "ui": ours}
+    again = moved(Ts(260, 1), 2) | {"ui": other}
+    assert values(await search(tmp_path, [before, after, again], live=2, names=names)) == [(8, 50)]
+    dropped = entry(Ts(160, 1), "c", {"drop": "counters"}, "s.$cmd", ui=other)
+    replaced = moved(Ts(155, 1), 90) | {"ui": other}
+    found = await search(tmp_path, [before, replaced, dropped, after], live=50, names=names)
+    assert values(found) == [(8, 50)], "what had the name before the point is not what is there at it"
 
 
 async def test_a_drop_forgets_its_own_counters_alone(tmp_path: Path) -> None:

@@ -8,13 +8,18 @@ import bson
 import pytest
 
 from tallyglass.moment import Ts
-from tallyglass.restore.impact.accident import SignatureSearch
+from tallyglass.restore.impact.accident import WHOLE, Attribution, Changes, SignatureSearch, changes_of, refined
 from tallyglass.restore.impact.counterfactual import Counterfactual, Verdict, repair
+from tallyglass.restore.model.plan import Accident
 from tallyglass.restore.raw.patch import Unfit, apply_update
 
 
 def diff(**sections: Any) -> dict[str, Any]:
     return {"$v": 2, "diff": sections}
+
+
+def changed(o: dict[str, Any]) -> Changes:
+    return changes_of(bson.encode(o))
 
 
 Step = tuple[str, str, dict[str, Any]]
@@ -126,24 +131,49 @@ def test_an_update_entry_is_applied_as_the_server_does(
 def test_the_commonest_shape_is_the_accidents() -> None:
     search = SignatureSearch()
     for n in range(20):
-        search.feed(bson.encode(diff(u={"status": "BAD"}, d={"name": False})))
+        search.feed(changed(diff(u={"status": "BAD"}, d={"name": False})))
         if n % 3 == 0:
-            search.feed(bson.encode(diff(u={"balance": n})))
+            search.feed(changed(diff(u={"balance": n})))
     found = search.signature()
     assert found is not None
-    assert found.fits(bson.encode(diff(d={"name": False}))), "a document that had the status already"
-    assert not found.fits(bson.encode(diff(u={"status": "mine"}))), "another value"
-    assert not found.fits(bson.encode(diff(u={"status": "BAD", "x": 1}))), "another path beside it"
+    assert found.fits(changed(diff(d={"name": False}))), "a document that had the status already"
+    assert not found.fits(changed(diff(u={"status": "mine"}))), "another value"
+    assert not found.fits(changed(diff(u={"status": "BAD", "x": 1}))), "another path beside it"
     assert not found.computed
+
+
+def test_a_document_that_is_set_as_a_whole_counts_as_the_parts_that_differ() -> None:
+    before = {"_id": 1, "status": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, "street": "s"}}
+    after = {"_id": 1, "status": "BAD", "balance": 5, "addr": {"zip": None, "street": "s"}}
+    logged = changed(diff(u={"status": "BAD"}, d={"name": False}, saddr={"u": {"zip": None}}))
+    whole = changed(after)
+    assert set(whole) == {WHOLE}
+    assert refined(whole, bson.encode(before), {WHOLE}) == logged
+    part = changed(diff(u={"status": "BAD", "addr": after["addr"]}, d={"name": False}))
+    assert refined(part, bson.encode(before), {WHOLE, (b"addr",)}) == logged
+    assert refined(part, bson.encode(before), {WHOLE}) == part, "nobody changes a part of it"
+    scalar = bson.encode(before | {"addr": 1})
+    assert refined(part, scalar, {(b"addr",)}) == part, "there was no document to compare with"
+
+
+def test_another_value_in_all_the_same_fields_may_be_computed() -> None:
+    search = SignatureSearch()
+    for n in range(40):
+        search.feed(changed(diff(u={"balance": 150 if n != 7 else 151.5})), b"%d" % n, Ts(5, n + 1), n)
+    found = Attribution(Accident("updates", "s.c", Ts(5, 0), Ts(6, 0), updates=True), search.signature())
+    assert found.owns_update(changed(diff(u={"balance": 150})), Ts(5, 3))
+    assert found.doubts_update(changed(diff(u={"balance": 151.5})), Ts(5, 8))
+    assert not found.doubts_update(changed(diff(u={"balance": 151.5})), Ts(5, 60)), "after the last of them"
+    assert not found.doubts_update(changed(diff(u={"balance": 151.5, "x": 1})), Ts(5, 8))
 
 
 def test_an_application_that_writes_all_the_time_is_not_taken_for_the_accident() -> None:
     search = SignatureSearch()
     for n in range(900):
-        search.feed(bson.encode(diff(u={"balance": n})), b"%d" % (n % 300), Ts(n, 1), n * 100)
+        search.feed(changed(diff(u={"balance": n})), b"%d" % (n % 300), Ts(n, 1), n * 100)
         if n == 450:
             for at in range(100):
-                search.feed(bson.encode(diff(u={"price": at * 1.1})), b"%d" % at, Ts(n, 2 + at), n * 100 + at // 10)
+                search.feed(changed(diff(u={"price": at * 1.1})), b"%d" % at, Ts(n, 2 + at), n * 100 + at // 10)
     found = search.signature()
     assert found is not None
     assert found.paths == {(b"price",)}
@@ -153,7 +183,7 @@ def test_an_application_that_writes_all_the_time_is_not_taken_for_the_accident()
 def test_sums_of_several_statements_are_ambiguous() -> None:
     search = SignatureSearch()
     for n in range(40):
-        search.feed(bson.encode(diff(u={"balance": n})), b"%d" % (n % 30), Ts(1, n + 1), n)
+        search.feed(changed(diff(u={"balance": n})), b"%d" % (n % 30), Ts(1, n + 1), n)
     found = search.signature()
     assert found is not None
     assert found.ambiguous

@@ -119,6 +119,17 @@ async def test_how_long_the_start_stays(size: int, most: int, hours: float | Non
     assert found == (None if hours is None else pytest.approx(hours))
 
 
+@pytest.mark.parametrize(("ordinal", "every", "hours"), [(100, 1, 0.02), (1, 1, 2.0), (5_000, 1_000, 2.0)])
+async def test_the_present_rate_counts_where_it_is_faster_than_the_average(
+    ordinal: int, every: int, hours: float
+) -> None:
+    """One entry of one byte a second over ten hours; of late as many as the ordinals of the timestamps say."""
+    rows = [noop(t, ordinal) for t in range(35_000, 36_001, every)]
+    held: Any = Oplog(*rows, stats={"size": 36_000, "maxSize": 36_000, "count": 36_000})
+    found = await coverage.hours_left(held, Ts(7_200, 1), Ts(0, 1), Ts(36_000, ordinal))
+    assert found == pytest.approx(hours)
+
+
 def test_the_query_of_the_oplog_dump_holds_both_ends() -> None:
     """The entry at the limit too: it proves that the file reaches it."""
     query = json.loads(oplog_query(Ts(2, 1), Ts(9, 3), [Ts(5, 2), Ts(4, 1)]))

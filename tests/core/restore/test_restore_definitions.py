@@ -77,7 +77,7 @@ async def test_each_difference(now: list[Any], at_point: list[Any], statement: s
 async def test_a_validator() -> None:
     found = await find([], [], options=({"validator": {"n": {"$gte": 0}}}, {"validationAction": "warn"}))
     assert found.statements == (
-        'must(db.getSiblingDB("s").runCommand({"collMod": "c", "validator": {"n": {"$gte": NumberInt(0)}}, '
+        'must(await db.getSiblingDB("s").runCommand({"collMod": "c", "validator": {"n": {"$gte": NumberInt(0)}}, '
         '"validationLevel": "strict", "validationAction": "error"}));',
     )
 

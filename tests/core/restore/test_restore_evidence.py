@@ -93,7 +93,7 @@ def test_the_count_that_a_drop_states(tmp_path: Path, ids: tuple[int, ...], coun
     inside = facts(tmp_path, ids, *rows, dropped)
     after = facts(tmp_path, ids, rows[0], later=(*rows[1:], dropped))
     for found in (inside, after):
-        assert [(one.stated.documents, one.computed) for one in found.miscounts] == (
+        assert [(one.stated.documents, one.computed) for one in found.count_mismatches] == (
             [(count, len(ids) + 1)] if wrong else []
         )
 
@@ -103,10 +103,12 @@ def test_the_count_that_a_rename_over_another_states(tmp_path: Path) -> None:
                 o2={"numRecords": 9})  # fmt: skip
     made = entry(20, "c", "s.$cmd", {"create": "t"}, ui=OTHER)
     for found in (facts(tmp_path, (1, 2), made, row), facts(tmp_path, (1, 2), made, later=(row,))):
-        assert [(one.stated.ns, one.stated.documents, one.computed) for one in found.miscounts] == [("s.c", 9, 2)]
+        assert [(one.stated.ns, one.stated.documents, one.computed) for one in found.count_mismatches] == [
+            ("s.c", 9, 2)
+        ]
     other = replace(stored(tmp_path, 1)["s.c"], uuid=bytes(NEITHER).hex())
     replay = run(Replay({"s.c": other}), made, row)
-    assert read_base({"s.c": other}, replay.catalog).miscounts == [], "another collection was replaced"
+    assert read_base({"s.c": other}, replay.catalog).count_mismatches == [], "another collection was replaced"
 
 
 def test_what_was_made_in_the_window_is_counted_too(tmp_path: Path) -> None:
@@ -114,7 +116,14 @@ def test_what_was_made_in_the_window_is_counted_too(tmp_path: Path) -> None:
     one = entry(21, "i", "s.n", {"_id": 1}, ui=OTHER)
     dropped = entry(30, "c", "s.$cmd", {"drop": "n"}, ui=OTHER, o2={"numRecords": 2})
     for found in (facts(tmp_path, (1,), made, one, dropped), facts(tmp_path, (1,), made, one, later=(dropped,))):
-        assert [(miss.stated.documents, miss.computed) for miss in found.miscounts] == [(2, 1)]
+        assert [(miss.stated.documents, miss.computed) for miss in found.count_mismatches] == [(2, 1)]
+
+
+def test_the_definitions_of_views_are_not_counted(tmp_path: Path) -> None:
+    made = entry(20, "c", "s.$cmd", {"create": "system.views"}, ui=OTHER)
+    dropped = entry(30, "c", "s.$cmd", {"drop": "system.views"}, ui=OTHER, o2={"numRecords": 3})
+    for found in (facts(tmp_path, (1,), made, dropped), facts(tmp_path, (1,), made, later=(dropped,))):
+        assert found.count_mismatches == []
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import bson
 import pytest
-from bson import Int64, Timestamp
+from bson import Binary, Int64, Timestamp
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.impact.incident_scope import DEFINITIONS, REPLACED, why_not_undone, written
 from tallyglass.restore.impact.loss import LossCount
 from tallyglass.restore.raw import entries
 
@@ -50,6 +53,44 @@ def test_what_is_of_its_kind_and_in_its_span_belongs_to_the_incident(kind: str, 
     )
     assert whose(incident(kind), *inside, *others) == (3, 4)
     assert whose(None, *inside) == (0, 3)
+
+
+SESSION = {"id": Binary(b"s" * 16, 4)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "op", "named", "mine"),
+    [
+        ("deletes", "d", SESSION["id"].hex(), 2),
+        ("updates", "u", SESSION["id"].hex(), 2),
+        ("batch", "u", SESSION["id"].hex(), 2),
+        ("slow_loop", "d", SESSION["id"].hex(), 2),
+        ("slow_loop", "u", "", 1),
+        ("fan_out", "d", "", 3),
+    ],
+)
+def test_single_writes_belong_to_the_incident_by_their_session(kind: str, op: str, named: str, mine: int) -> None:
+    one = replace(incident(kind), op=op, session=named, sessions=3 if kind == "fan_out" else 0)
+    rows = [
+        row(Ts(5, 1), op, 1, lsid=SESSION, txnNumber=Int64(1)),
+        row(Ts(5, 2), op, 2, lsid=SESSION, txnNumber=Int64(2)),
+        row(Ts(5, 3), op, 3, **TXN),
+        row(Ts(5, 4), op, 4),
+        row(Ts(5, 5), "u" if op == "d" else "d", 5, lsid=SESSION, txnNumber=Int64(3)),
+    ]
+    assert whose(one, *rows) == (mine, 5 - mine)
+
+
+COMMANDS = {"drop", "dropDatabase", "transaction", *REPLACED, *DEFINITIONS}
+
+
+def test_every_kind_of_incident_is_undone_or_explained() -> None:
+    listed = re.findall(r"\w+", (Incident.__doc__ or "").partition("short word: ")[2].partition("``title``")[0])
+    kinds = set(listed) - {"routine", "are", "and"}
+    assert {"deletes", "slow_loop", "setFCV", "ttl", "trickle"} <= kinds
+    for kind in kinds:
+        one = replace(incident(kind), op="d" if kind in ("batch", "fan_out", "slow_loop", "job", "trickle") else "")
+        assert [bool(written(one)), kind in COMMANDS, bool(why_not_undone(one))].count(True) == 1, kind
 
 
 def test_the_same_in_another_collection_is_someone_elses() -> None:

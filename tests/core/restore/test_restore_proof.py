@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Namespace
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.gather import RestoreRequest, gather
+from tallyglass.restore.gather import RestoreRequest, Step, gather
 from tallyglass.restore.model.plan import Level, Slice
 from tallyglass.restore.planner import plan_restore
+from tallyglass.restore.quick_answer import quick_answer
 from tallyglass.restore.stages import Assessed, Findings
 
 UUID = Binary(bytes(range(16)), 4)
@@ -233,3 +235,37 @@ async def test_there_is_no_window_before_its_start(dump: Path, before: Ts) -> No
     found = await prove(dump, Source(noop(70), noop(90), noop(200), noop(300)), before=before)
     assert found.located is not None
     assert found.covered is None
+
+
+class Ends(Source):
+    """Refuses to be read through."""
+
+    async def find_raw(self, ns: Namespace, query: dict[str, Any], **how: Any) -> AsyncIterator[bytes]:
+        assert how.get("limit") == 1, "nothing but single entries is read"
+        async for batch in super().find_raw(ns, query, **how):
+            yield batch
+
+
+async def test_the_first_answer_reads_the_ends_of_the_oplog_alone(dump: Path) -> None:
+    rows = [noop(90), noop(100), noop(101), insert(110, 3), insert(150, 4), noop(200), noop(300)]
+    request = RestoreRequest(dump, "mongodb://me:secret@h:1/", before=LIMIT)
+    found = await quick_answer(Ends(*rows), request)  # type: ignore[arg-type]
+    assert (found.start, found.blocking) == (Ts(90, 1), ())
+    assert found.save.startswith("umask 077; mongodump")
+    assert "secret" not in found.save
+    query = json.loads(next(word for word in shlex.split(found.save) if word.startswith("--query="))[8:])
+    assert query["ts"] == {"$gte": {"$timestamp": {"t": 90, "i": 1}}, "$lte": {"$timestamp": {"t": 200, "i": 1}}}
+    late = await quick_answer(Ends(*rows[4:]), request)  # type: ignore[arg-type]
+    assert (late.start, late.save) == (None, "")
+    assert [check.id for check in late.blocking] == ["coverage"]
+
+
+async def test_the_proof_tells_how_far_it_is(dump: Path) -> None:
+    rows = [noop(90), insert(110, 3), insert(150, 4), noop(200), insert(250, 9), noop(300)]
+    steps: list[Step] = []
+    request = RestoreRequest(dump, "mongodb://h:1/", before=LIMIT)
+    await gather(Source(*rows), request, steps.append)  # type: ignore[arg-type]
+    assert [(step.entries, step.at, step.share) for step in steps] == [
+        (3, Ts(150, 1), pytest.approx(60 / 210)),
+        (3, Ts(250, 1), pytest.approx(160 / 210)),
+    ]

@@ -6,24 +6,24 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import bson
 import pytest
 
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, DIRECTORY, Contents
 from tallyglass.restore.checks.checks import run_checks
-from tallyglass.restore.model.plan import Backup, Level, Phase, Plan, Slice
+from tallyglass.restore.model.plan import Backup, Level, Phase, Plan, RunMode, Slice
 from tallyglass.restore.runbook.commands import commands
-from tallyglass.restore.runbook.spec import RunbookSpec
-from tallyglass.restore.spare.ready import judge_ready
+from tallyglass.restore.runbook.spec import RunbookSpec, Steps
+from tallyglass.restore.spare.ready import check_ready
 from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.stages import Findings, Inputs, Located
-from tallyglass.restore.tools.files import WorkDir
 from tallyglass.restore.tools.tool_uri import tool_uri
 
 BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(5, 1), None, "oplog")
-WHOLE = "sha256sum --check --quiet /w/manifest.sha256 && "
 PLAN = Plan(Ts(9, 1), Ts(5, 1), Ts(9, 1), BACKUP, "rs", "s:2", from_seconds(99), server_version="6.0.5")
 INPUTS = Inputs(Ts(9, 1), Deployment(Kind.REPLICA_SET, version="6.0.5", set_name="rs"), Contents(BACKUP))
 
@@ -44,41 +44,49 @@ def check_ids(found: Findings) -> set[str]:
     ],
 )
 def test_what_the_spare_has_become(found: Spare, check: str) -> None:
-    (said,) = judge_ready(PLAN, found).checks
+    (said,) = check_ready(PLAN, found).checks
     assert (said.id, said.level is Level.OK) == (check, check == "spare")
 
 
-@pytest.mark.parametrize(
-    ("form", "steps"),
-    [
-        (DIRECTORY, ["--oplogReplay"]),
-        (ARCHIVE, ["--archive=", "--oplogReplay"]),
-        (DATA_FILES, ["--oplogReplay"]),
-    ],
-)
-def test_no_write_to_the_spare_without_a_look(form: str, steps: list[str]) -> None:
-    backup = Backup(Path("/b"), form, False, Ts(5, 1), None, "oplog", namespaces=("s.c",))
-    spec = RunbookSpec(
-        WorkDir("/w"), tool_uri("mongodb://h:1/", "rs"), tool_uri("mongodb://u@s:2/"), Contents(backup),
-        Ts(5, 1), Ts(9, 1), Slice(3, Ts(5, 1), Ts(9, 1), 100), 2,
+def steps_for(backup: Backup, **more: Any) -> Steps:
+    return commands(
+        RunbookSpec(
+            "0123456789abcdef", tool_uri("mongodb://h:1/", "rs"), tool_uri("mongodb://u@s:2/"), Contents(backup),
+            Ts(5, 1), Ts(9, 1), Slice(3, Ts(5, 1), Ts(9, 1), 100), 2, **more,
+        )
     )  # fmt: skip
-    if form != ARCHIVE:
-        assert any(step.shell.startswith(WHOLE) for step in commands(spec))
-    looks = [step for step in commands(spec) if " --empty " in step.shell and step.argv]
-    assert [any(word.startswith(wanted) for word in step.argv) for step, wanted in zip(looks, steps, strict=True)] == [
-        True for _ in steps
-    ]
-    for step in looks:
-        before = step.shell.removeprefix(WHOLE).partition("mongorestore ")[0]
-        look = before[before.rindex("tallyglass restore verify /w/plan.json ") :]
-        assert "--password-file=/w/spare.password && " in look
-        assert form == DATA_FILES or before.index("emptyMarked(") < before.index(look), "what a killed run left"
+
+
+@pytest.mark.parametrize("form", [DIRECTORY, ARCHIVE, DATA_FILES])
+def test_no_write_to_the_spare_without_a_guard(form: str) -> None:
+    steps = steps_for(Backup(Path("/b"), form, False, Ts(5, 1), None, "oplog", namespaces=("s.c",)))
+    writes = [at for at, step in enumerate(steps.commands) if step.argv[:2] == ("mongorestore", "--config=spare.yml")]
+    assert len(writes) == (2 if form == ARCHIVE else 1)
+    assert all(steps.commands[at - 1].mode is RunMode.GUARD for at in writes)
+    (guard,) = [file.text for file in steps.files if file.name == "guard.sh"]
+    assert "tallyglass restore verify plan.json --spare=spare.yml --empty" in guard
+    assert "sha256sum --check --quiet manifest.sha256" in guard
+
+
+def test_what_an_earlier_attempt_left_on_the_spare_may_be_dropped() -> None:
+    held = Spare("s:2", "6.0.9", databases=("shop",))
+    assert check_ready(PLAN, held).level is Level.BLOCK
+    assert check_ready(PLAN, held, marked=True).level is Level.WARN
+    assert check_ready(PLAN, replace(held, set_name="rs"), marked=True).level is Level.BLOCK
+
+
+def test_the_mark_of_a_spare_is_a_document(tmp_path: Path) -> None:
+    (guard,) = [file.text for file in steps_for(BACKUP).files if file.name == "guard.sh"]
+    lines = [line for line in guard.splitlines() if "printf" in line or "mkdir" in line]
+    subprocess.run(["bash", "-c", "\n".join(lines)], check=True, cwd=tmp_path)
+    data = (tmp_path / "mark" / "admin" / "tallyglass_spare.bson").read_bytes()
+    assert bson.decode(data) == {"_id": "0123456789abcdef"}
 
 
 def test_a_copy_of_the_data_files_is_not_empty_and_must_not_be_the_source() -> None:
     held, copy = replace(PLAN, backup=replace(BACKUP, form=DATA_FILES)), Spare("s:2", "6.0.9", databases=("shop",))
-    assert judge_ready(held, copy).level is Level.OK
-    assert judge_ready(held, replace(copy, set_name="rs")).level is Level.BLOCK
+    assert check_ready(held, copy).level is Level.OK
+    assert check_ready(held, replace(copy, set_name="rs")).level is Level.BLOCK
 
 
 @pytest.mark.parametrize(("fcv", "blocked"), [("6.0", False), ("5.0", True)])
@@ -96,25 +104,24 @@ def test_the_users_of_an_archive_do_not_lock_the_operator_out(spare: str, level:
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_only_the_spare_itself_is_ended(tmp_path: Path, ours: bool) -> None:
-    spec = RunbookSpec(
-        WorkDir(str(tmp_path)), tool_uri("mongodb://h:1/", "rs"), tool_uri("mongodb://s:2/"), Contents(BACKUP),
-        Ts(5, 1), Ts(9, 1), Slice(3, Ts(5, 1), Ts(9, 1), 100), 2, own_spare=27117,
-    )  # fmt: skip
+    steps = steps_for(BACKUP, own_spare=27117)
+    (program,) = [file.text for file in steps.files if file.name == "spare.sh"]
+    (tmp_path / "spare.sh").write_text(program)
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("mongod", "mongodump"):
         (tools / name).write_text("#!/bin/sh\n")
         (tools / name).chmod(0o700)
     path = {"PATH": f"{tools}:/usr/bin:/bin"}
-    (start,) = [step.shell for step in commands(spec) if step.again and step.phase is Phase.RESTORE]
-    subprocess.run(["bash", "-c", start], check=True, env=path)
+    (start,) = [step.argv for step in steps.commands if step.mode is RunMode.AGAIN and step.phase is Phase.RESTORE]
+    subprocess.run(start, check=True, env=path, cwd=tmp_path)
     assert (tmp_path / "spare.key").stat().st_mode & 0o077 == 0
     word = f"--dbpath={tmp_path}/spare-data" if ours else "--dbpath=/elsewhere"
     other = subprocess.Popen([sys.executable, "-c", "input()", word], stdin=subprocess.PIPE)
     try:
         (tmp_path / "spare.pid").write_text(f"{other.pid}\n")
-        clean = commands(spec)[-1].shell
-        assert subprocess.run(["bash", "-o", "pipefail", "-c", clean], check=False, env=path).returncode == 0
+        stop = next(step.argv for step in steps.commands if step.phase is Phase.CLEAN)
+        assert subprocess.run(stop, check=False, env=path, cwd=tmp_path).returncode == 0
         assert not (tmp_path / "spare.key").exists()
         if ours:
             assert other.wait(timeout=60) != 0

@@ -38,10 +38,10 @@ def test_a_counter_that_must_be_there_and_is_not_stops_the_script(
     row = _row(seen, [])
     assert row is not None
     fix = Fix(seen.ns, row, restored is not None, live)
-    assert fix.on_spare().startswith("moved(") is spare_stops
+    assert fix.on_spare().startswith("mustMatch(") is spare_stops
     on_source = fix.on_source(comes_back=comes_back)
     assert (on_source == "") is (source == "nothing")
-    assert ("with seq at 7 or more" in on_source) is (source == "stops")
+    assert ("Set it to 7 or more" in on_source) is (source == "stops")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.impact.loss import LossCount
 from tallyglass.restore.raw import entries
 from tallyglass.restore.raw.entries import Entry
-from tallyglass.restore.replay import tally
+from tallyglass.restore.replay import id_states
 from tallyglass.restore.replay.base import read_base
 from tallyglass.restore.replay.capped import Removals
 from tallyglass.restore.replay.replay import Replay
@@ -116,7 +116,7 @@ def test_an_update_of_what_is_not_there_is_seen(tmp_path: Path) -> None:
     base = stored(tmp_path, 1)
     lacking = run(Replay(base), update(1, 7))
     assert read_base(base, lacking.catalog).missing == {"s.c": 1}
-    gone = run(Replay(base), update(1, 7), update(2, 7), delete(3, 7), update(4, 1))
+    gone = run(Replay(base, upserts=False), update(1, 7), update(2, 7), delete(3, 7), update(4, 1))
     facts = read_base(base, gone.catalog)
     assert facts.missing == {}
     assert facts.dead_updates == [Ts(1, 1), Ts(2, 1)]
@@ -242,13 +242,24 @@ def test_a_change_of_feature_compatibility_in_the_window_is_refused(tmp_path: Pa
     assert kinds(run(Replay(stored(tmp_path)), entry(1, "u", "admin.system.version", o, o2={"_id": "x"}))) == []
 
 
-def test_documents_are_not_counted_beyond_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally, "MOST_TOUCHED", 3)
-    base = stored(tmp_path, 1)
-    few = run(Replay(base), *(insert(n, n) for n in range(2, 5)))
-    assert read_base(base, few.catalog).documents == {"s.c": 4}
-    many = run(Replay(base), *(insert(n, n) for n in range(2, 6)))
-    assert read_base(base, many.catalog).documents == {"s.c": None}
+@pytest.mark.parametrize("in_memory", [1, 3, 1_000])
+def test_documents_are_counted_in_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    monkeypatch.setattr(id_states, "IN_MEMORY", in_memory)
+    base = stored(tmp_path, 1, 2, 3)
+    window = (
+        insert(1, 10), update(2, 10), update(3, 1), update(4, 50), update(5, 50), update(6, 60), delete(7, 60),
+        delete(8, 2), insert(9, 2), update(10, 2), delete(11, 70), insert(12, 11), delete(13, 11), insert(14, 70),
+        update(15, 80), delete(16, 80), delete(17, 71), delete(18, 72), insert(19, 80),
+    )  # fmt: skip
+    replay = run(Replay(base, upserts=False), *window)
+    assert (replay.catalog.ids.rows is not None) == (in_memory < 10)
+    found = read_base(base, replay.catalog)
+    assert found.documents == {"s.c": 7}, "1, 2, 3, 10, 50, 70 and 80"
+    assert found.missing == {"s.c": 1}, "50"
+    assert found.dead_updates == [Ts(6, 1)], "60"
+    assert found.largest == {"s.c": 80}
 
 
 def test_an_aborted_transaction_is_neither_applied_nor_open(tmp_path: Path) -> None:

@@ -30,27 +30,31 @@ from tallyglass.restore.model.plan import (
     Level,
     Phase,
     Plan,
+    PlanFile,
     Return,
+    RunMode,
     Slice,
     Strategy,
 )
 from tallyglass.restore.replay.oplog_query import oplog_query
 from tallyglass.restore.runbook.commands import commands
+from tallyglass.restore.runbook.folder import write_folder
 from tallyglass.restore.runbook.runbook import script
-from tallyglass.restore.runbook.spec import RunbookSpec, escape_pattern
+from tallyglass.restore.runbook.spec import RunbookSpec, Steps, escape_pattern
+from tallyglass.restore.runbook.step_text import fold_line
 from tallyglass.restore.tools import mongosh
-from tallyglass.restore.tools.files import WorkDir
+from tallyglass.restore.tools.files import read_config
 from tallyglass.restore.tools.tool_uri import tool_uri
 
 LIMIT = Ts(1_795_197_974, 14)
 NAME = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
-def spec(work: str = "/w", db: str = "shop", name: str = "orders") -> RunbookSpec:
+def spec(db: str = "shop", name: str = "orders") -> RunbookSpec:
     ns = f"{db}.{name}"
     backup = Backup(Path("/backups/to day"), "directory", False, Ts(5, 1), Ts(6, 1), "oplog")
     return RunbookSpec(
-        work=WorkDir(work),
+        mark="0123456789abcdef",
         source=tool_uri("mongodb://h:1/", "rs"),
         spare=tool_uri("mongodb://s:2/"),
         contents=Contents(backup, databases=(db,)),
@@ -58,40 +62,40 @@ def spec(work: str = "/w", db: str = "shop", name: str = "orders") -> RunbookSpe
         limit=LIMIT,
         slice=Slice(3, Ts(5, 1), LIMIT, 100),
         applied=2,
-        returns=(Return(ns, Strategy.MERGE, f"{ns}_pitr"),),
-        merges={ns: [mongosh.must(db, {"aggregate": name, "pipeline": [], "cursor": {}})]},
-        fixes=(mongosh.call(ns, "updateOne", {"_id": name}, {"$max": {"seq": Int64(5)}}) + ";",),
+        returns=(Return(ns, Strategy.MERGE, f"{ns}_pitr"), Return(f"{ns}2", Strategy.WHOLE, f"{ns}2_pitr")),
+        fixes=(mongosh.must_match(mongosh.call(ns, "updateOne", {"_id": name}, {"$max": {"seq": Int64(5)}})),),
     )
 
 
 def plan(*steps: Command) -> Plan:
     made = from_seconds(1_795_197_999)
     backup = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog")
-    return Plan(LIMIT, Ts(5, 1), LIMIT, backup, "rs", "s:2", made, commands=steps, server_version="6.0.5")
+    return Plan(
+        LIMIT, Ts(5, 1), LIMIT, backup, "rs", "s:2", made, commands=steps, server_version="6.0.5", made_by="0.0.1"
+    )
 
 
 @settings(max_examples=25, deadline=None)
 @given(db=NAME, name=NAME)
 def test_every_argument_arrives_byte_for_byte(db: str, name: str) -> None:
-    made = [step for step in commands(spec("/tmp/a b", db, name)) if step.argv]
-    lines = [step.shell for step in made]
-    assert all(line.isascii() and line.isprintable() for line in lines), "one line of printable ASCII"
+    made = commands(spec(db, name)).commands
+    assert all(step.shell.isascii() and step.shell.isprintable() for step in made), "one line of printable ASCII"
     # Each tool becomes a function that prints what it was given.
     tools = "".join(f"{tool}() {{ printf '%s\\0' {tool} \"$@\"; }}\n" for tool in {step.argv[0] for step in made})
-    text = tools + "\n".join(line.rpartition(" && ")[2].partition(" 2>&1 |")[0] for line in lines)
-    done = subprocess.run(["bash", "--norc", "-c", text], capture_output=True, check=True)
-    assert done.stdout == b"".join(word.encode() + b"\0" for step in made for word in step.argv)
-    assert all(not word.startswith("-") or "=" in word or word.isascii() for step in made for word in step.argv)
+    for lines in ([step.shell for step in made], [fold_line(step) for step in made]):
+        done = subprocess.run(["bash", "--norc", "-c", tools + "\n".join(lines)], capture_output=True, check=True)
+        assert done.stdout == b"".join(word.encode() + b"\0" for step in made for word in step.argv)
 
 
 def test_patterns_and_limits() -> None:
     assert escape_pattern("a*b\\c") == "a\\*b\\\\c"
-    restore = next(step for step in commands(spec()) if "--oplogReplay" in step.argv)
+    steps = commands(replace(spec(), set_name="rs"))
+    restore = next(step for step in steps.commands if "--oplogReplay" in step.argv)
     assert f"--oplogLimit={LIMIT}" in restore.argv
     assert {"--drop", "--stopOnError", "--bypassDocumentValidation"} <= set(restore.argv)
     assert "--preserveUUID" not in restore.argv
-    spare = next(step for step in commands(replace(spec(), set_name="rs")) if "counters-spare.js" in step.shell)
-    assert spare.shell.index('mustNotBeSet("rs")') < spare.shell.rindex("updateOne(")
+    (spare,) = [file.text for file in steps.files if file.name == "raise-spare.js"]
+    assert spare.index('onSpare("rs")') < spare.rindex("updateOne(")
     query = json.loads(oplog_query(Ts(5, 1), LIMIT, (Ts(7, 2),)))
     assert query["ts"]["$lte"] == {"$timestamp": {"t": LIMIT.t, "i": LIMIT.i}}
     assert query["ts"]["$nin"] == [{"$timestamp": {"t": 7, "i": 2}}]
@@ -115,9 +119,10 @@ def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
     tools = tmp_path / "tools"
     if not tools.exists():
         tools.mkdir()
-        for name in ("mongodump", "mongorestore", "bsondump", "tallyglass"):
+        said = dict.fromkeys(("mongodump", "mongorestore", "bsondump"), "version: 100.18.0") | {"tallyglass": "0.0.1"}
+        for name, version in said.items():
             (tools / name).write_text(
-                f'#!/bin/sh\n[ "$1" != --version ] || exec echo \'{name} version: 100.18.0\'\ncat "$1" >"$2"\n'
+                f'#!/bin/sh\n[ "$1" != --version ] || exec echo \'{name} {version}\'\ncat "$1" >"$2"\n'
             )
             (tools / name).chmod(0o755)
     path = tmp_path / f"{hashlib.sha256(script(made).encode()).hexdigest()[:8]}.sh"
@@ -170,7 +175,7 @@ def test_the_script_asks_and_takes_silence_for_no(tmp_path: Path) -> None:
 
 
 def test_what_is_for_a_person_is_not_run_by_yes(tmp_path: Path) -> None:
-    asked = replace(step(f"touch {tmp_path}/by-hand"), by_hand=True)
+    asked = replace(step(f"touch {tmp_path}/by-hand"), mode=RunMode.BY_HAND)
     made = with_work(tmp_path, asked, step(f"touch {tmp_path}/after"))
     done = rehearse(tmp_path, made, "--yes")
     assert (done.returncode, "needs a decision" in done.stderr) == (0, True)
@@ -178,23 +183,25 @@ def test_what_is_for_a_person_is_not_run_by_yes(tmp_path: Path) -> None:
     assert not (tmp_path / "by-hand").exists()
 
 
-def test_a_password_reaches_the_tools_as_it_is_and_is_gone_afterwards(tmp_path: Path) -> None:
+def test_a_password_reaches_the_tools_as_it_is_and_is_removed_afterwards(tmp_path: Path) -> None:
     work, secret = tmp_path / "work", " it's & \\' \"so\" "
-    steps = (step(f"printf 'uri: x\\n' > {work}/source.yml"), step(f"cp {work}/source.yml {tmp_path}/seen"))
-    made = replace(with_work(tmp_path, *steps), source_user="u", passwords=("source",))
+    made = replace(
+        with_work(tmp_path, step(f"cp source.yml {tmp_path}/seen")),
+        source_user="u", passwords=("source",), files=(PlanFile("source.yml", "uri: \"x\"\n"),),
+    )  # fmt: skip
     (tmp_path / "p").write_text(secret + "\r\nand a note\n")
     assert rehearse(tmp_path, made, "--yes", f"--source-password-file={tmp_path}/p").returncode == 0
     quoted = secret.replace("'", "''")
-    assert (tmp_path / "seen").read_text() == f"uri: x\npassword: '{quoted}'\n"
-    assert (work / "source.yml").read_text() == "uri: x\n"
-    assert not (work / "source.password").exists()
+    assert (tmp_path / "seen").read_text() == f"uri: \"x\"\npassword: '{quoted}'\n"
+    assert read_config((tmp_path / "seen").read_text()) == ("x", secret)
+    assert (work / "source.yml").read_text() == 'uri: "x"\n'
     assert "\n    IFS= read -rs " in script(made), "a typed password keeps its outer spaces"
 
 
 def test_only_what_is_needed_is_asked_for(tmp_path: Path) -> None:
     """There is no terminal here, so that asking ends the script."""
     steps = with_work(tmp_path, step("true"), step("true", phase=Phase.RESTORE))
-    made = replace(steps, spare_user="u", passwords=("spare",))
+    made = replace(steps, spare_user="u", passwords=("spare",), files=(PlanFile("spare.yml", 'uri: "x"\n'),))
     assert rehearse(tmp_path, made, "--yes", "--until=secure").returncode == 0
     assert "[password] No terminal" in rehearse(tmp_path, made, "--yes", "--until=restore").stderr
     (tmp_path / "empty").touch()
@@ -203,13 +210,13 @@ def test_only_what_is_needed_is_asked_for(tmp_path: Path) -> None:
 
 def test_mongod_is_needed_where_a_spare_is_started_and_not_for_what_a_folder_is_called() -> None:
     assert "USES_MONGOD=0" in script(plan(step("cp -a '/backups/mongod 6.0' /w")))
-    assert "USES_MONGOD=1" in script(plan(*commands(replace(spec(), own_spare=27117))))
+    assert "USES_MONGOD=1" in script(plan(*commands(replace(spec(), own_spare=27117)).commands))
 
 
 def test_two_runs_of_one_script_do_not_meet(tmp_path: Path) -> None:
     gate, work = tmp_path / "gate", tmp_path / "work"
     os.mkfifo(gate)
-    made = with_work(tmp_path, step(f"touch {tmp_path}/begun && mongodump {gate} {work}/slice"))
+    made = with_work(tmp_path, step(f"touch {tmp_path}/begun && mongodump {gate} slice"))
     first = begin(tmp_path, made, "--yes")
     wait_for(tmp_path / "begun")
     again = rehearse(tmp_path, made, "--yes")
@@ -232,8 +239,9 @@ def test_two_runs_of_one_script_do_not_meet(tmp_path: Path) -> None:
 
 def test_a_run_on_another_machine_and_one_that_only_begins_are_respected(tmp_path: Path) -> None:
     made = with_work(tmp_path, step("true"))
+    write_folder(made, tmp_path / "work")
     lock = tmp_path / "work" / "lock"
-    lock.mkdir(parents=True)
+    lock.mkdir()
     assert "does not name its owner" in rehearse(tmp_path, made, "--yes").stderr
     (lock / "pid").write_text("1\nlong ago\nelsewhere\n")
     assert "A run on elsewhere" in rehearse(tmp_path, made, "--yes").stderr
@@ -249,33 +257,40 @@ def wait_for(path: Path) -> None:
 
 
 def test_an_oplog_copy_that_changed_is_not_replayed(tmp_path: Path) -> None:
-    steps = commands(spec(str(tmp_path)))
-    (apart,) = [made for made in steps if "manifest" in made.shell and not made.argv]
-    (replay,) = [made for made in steps if "--oplogReplay" in made.argv]
-    check = replay.shell.partition(" && ")[0]
-    (tmp_path / "slice" / "local").mkdir(parents=True)
-    (tmp_path / "slice" / "local" / "oplog.rs.bson").write_text("entries")
-    assert subprocess.run(["bash", "-c", apart.shell], check=False).returncode == 0
-    assert subprocess.run(["bash", "-c", check], check=False, capture_output=True).returncode == 0
-    (tmp_path / "oplog" / "oplog.bson").write_text("entriez")
-    assert subprocess.run(["bash", "-c", check], check=False, capture_output=True).returncode != 0
+    made = with_files(plan(step("true")), commands(replace(spec(), own_spare=27117)))
+    folder = write_folder(made, tmp_path / "plan")
+    (folder / "spare.sh").write_text("exit 0")
+    (folder / "oplog").mkdir()
+    (folder / "oplog" / "oplog.bson").write_text("entries")
+    (folder / "manifest.sha256").write_text(f"{hashlib.sha256(b'entries').hexdigest()}  oplog/oplog.bson\n")
+    assert subprocess.run(["bash", "guard.sh"], check=False, cwd=folder).returncode == 0
+    (folder / "oplog" / "oplog.bson").write_text("entriez")
+    assert subprocess.run(["bash", "guard.sh"], check=False, capture_output=True, cwd=folder).returncode != 0
 
 
 def test_data_files_are_replayed_on_once(tmp_path: Path) -> None:
-    held = spec(str(tmp_path))
-    held = replace(held, contents=Contents(replace(held.contents.backup, form=DATA_FILES)))
-    (replay,) = [made for made in commands(held) if "--oplogReplay" in made.argv]
-    whole, looked, once = replay.shell.rpartition(" && mongorestore")[0].split(" && ", 2)
-    assert (whole.split()[0], looked.split()[:3], "--empty" in looked) == (
-        "sha256sum", ["tallyglass", "restore", "verify"], True)  # fmt: skip
-    first, again = (subprocess.run(["bash", "-c", once], check=False, capture_output=True) for _ in range(2))
+    given = replace(spec(), contents=Contents(replace(spec().contents.backup, form=DATA_FILES)))
+    folder = write_folder(with_files(plan(step("true")), commands(given)), tmp_path / "plan")
+    for name in ("tallyglass", "sha256sum"):
+        (folder / name).write_text(f'#!/bin/sh\necho {name} "$@" >>calls\n')
+        (folder / name).chmod(0o755)
+    path = {"PATH": f"{folder}:/usr/bin:/bin"}
+    first, again = (
+        subprocess.run(["bash", "guard.sh"], check=False, capture_output=True, cwd=folder, env=path) for _ in range(2)
+    )
     assert (first.returncode, again.returncode) == (0, 1)
     assert b"a fresh copy" in again.stderr
+    assert "--empty" in (folder / "calls").read_text()
+
+
+def with_files(made: Plan, steps: Steps) -> Plan:
+    return replace(made, files=steps.files)
 
 
 def test_a_plan_survives_json(tmp_path: Path) -> None:
-    made = with_work(tmp_path, *commands(spec()))
+    made = with_work(tmp_path, *commands(spec()).commands)
     assert from_json(to_json(made)) == made
+    assert from_json(to_json(made, packed=True)) == made
     assert to_json(made).isascii()
     for other in ("[]", "5", '"plan"', to_json(made).replace('"checks": []', '"checks": ["x"]'), "{}", "no JSON"):
         with pytest.raises(InputError):

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from test_restore_script import plan, rehearse, spec, step, with_work
+from test_restore_script import begin, plan, rehearse, spec, step, with_work
 
-from tallyglass.restore.model.plan import ExpectedNamespace, Level, Phase, Return, Strategy
+from tallyglass.restore import runbook
+from tallyglass.restore.model.plan import Command, ExpectedNamespace, Level, Phase, Return, Strategy
 from tallyglass.restore.runbook.commands import commands
-from tallyglass.restore.runbook.spec import logged
 from tallyglass.restore.spare.verify import _read_log
 
 STAMP = "2026-11-20T18:15:44.000+0000"
+LIB = Path(runbook.__file__).parent / "shell" / "lib.sh"
 FINE = f"\n{STAMP}\t2 document(s) restored successfully. 0 document(s) failed to restore."
 """A collection may have a name like that."""
 
 
+def proves(command: Command, log: Path) -> bool:
+    """Whether what a tool printed is taken as proof that the step did its work."""
+    program = f". {LIB}; LOG={log}; {command.proof}"
+    return subprocess.run(["bash", "-c", program], check=False).returncode == 0
+
+
 def test_a_name_does_not_pass_for_what_the_tool_says_at_its_end(tmp_path: Path) -> None:
-    (replay,) = [made for made in commands(spec(str(tmp_path))) if "--oplogReplay" in made.argv]
+    (replay,) = [made for made in commands(spec()).commands if "--oplogReplay" in made.argv]
     applied, failed = f"{STAMP}\tapplied 2 oplog entries", f"{STAMP}\t5 document(s) restored successfully. "
     for said, right in (
         (f"{applied}\n{failed}0 document(s) failed to restore.", True),
@@ -27,39 +36,41 @@ def test_a_name_does_not_pass_for_what_the_tool_says_at_its_end(tmp_path: Path) 
         (f"{STAMP}\tskipping applied 2 oplog entries\n{failed}0 document(s) failed to restore.", False),
     ):
         (tmp_path / "replay.log").write_text(f"{said}\n")
-        assert (subprocess.run(["bash", "-c", replay.proof], check=False).returncode == 0) is right, said
+        assert proves(replay, tmp_path / "replay.log") is right, said
         checks = _read_log(replace(plan(), expected_applied=2), tmp_path / "replay.log")
         assert (not any(check.level is Level.BLOCK for check in checks)) is right, said
 
 
 def test_what_tools_say_does_not_steer_the_terminal_and_their_failure_counts(tmp_path: Path) -> None:
     hostile = "printf '\\033]0;owned\\007' >&2"
-    made = with_work(tmp_path, step(hostile, proof=hostile), step(f"{hostile}; false", phase=Phase.RESTORE))
+    made = with_work(tmp_path, step(hostile), step(f"{hostile}; false", phase=Phase.RESTORE))
     done = rehearse(tmp_path, made, "--yes")
     assert (done.returncode, "[step-failed] Step 2" in done.stderr) == (1, True)
     assert "\033" not in done.stderr
-    assert done.stderr.count("^[]0;owned^G") == 3
-    tool = f"{tmp_path}/tool"
-    Path(tool).write_text(f"#!/bin/sh\n{hostile}\nexit 3\n")
-    Path(tool).chmod(0o755)
-    pasted = f"set -o pipefail; {logged((tool,), str(tmp_path / 'log'))}"
-    shown = subprocess.run(["bash", "-c", pasted], capture_output=True, check=False)
-    assert (shown.returncode, shown.stdout) == (3, b"^[]0;owned^G")
-    assert (tmp_path / "log").read_bytes() == b"\033]0;owned\007", "the log keeps it as it was"
+    assert done.stderr.count("^[]0;owned^G") == 2
+    log = tmp_path / "work" / "log" / "2.txt"
+    assert log.read_bytes() == b"\033]0;owned\007", "the log keeps it as it was"
 
 
-def test_a_step_does_not_go_on_by_itself_where_the_script_is_killed(tmp_path: Path) -> None:
-    made = with_work(tmp_path, step(f'kill -9 "$(head -n 1 {tmp_path}/work/lock/pid)" && touch {tmp_path}/went-on'))
-    assert rehearse(tmp_path, made, "--yes").returncode == -9
-    assert not (tmp_path / "went-on").exists()
+def test_a_step_that_outlives_its_script_holds_the_next_run(tmp_path: Path) -> None:
+    work, gate = tmp_path / "work", tmp_path / "gate"
+    os.mkfifo(gate)
+    made = with_work(tmp_path, step(f'kill -9 "$(head -n 1 lock/pid)" && read -r line <{gate}'))
+    killed = begin(tmp_path, made, "--yes")
+    assert killed.wait(timeout=60) == -9
+    shutil.rmtree(work / "lock")
+    again = rehearse(tmp_path, made, "--yes")
+    assert (again.returncode, "[still-running]" in again.stderr) == (1, True)
+    with gate.open("w") as end:
+        end.write("x\n")
+    killed.communicate(timeout=60)
 
 
 def test_what_came_back_is_counted_before_it_is_merged(tmp_path: Path) -> None:
     whole = Return("shop.orders", Strategy.WHOLE, "shop.orders_pitr")
     expected = (ExpectedNamespace("shop.orders", "collection", 951),)
-    held = replace(spec(str(tmp_path)), expected=expected, returns=(whole,))
-    (back,) = [made for made in commands(held) if "back-1.log" in made.proof]
-    assert back.shell.endswith(f"2>&1 | tee {tmp_path}/back-1.log | cat -v")
+    held = replace(spec(), expected=expected, returns=(whole,), documents={"shop.orders": 951})
+    (back,) = [made for made in commands(held).commands if "--dir=back/1" in made.argv]
     log = tmp_path / "back-1.log"
     for said, right in (
         ("951 document(s) restored successfully. 0 document(s) failed to restore.", True),
@@ -69,4 +80,4 @@ def test_what_came_back_is_counted_before_it_is_merged(tmp_path: Path) -> None:
         (f"finished {FINE}\n{STAMP}\t0 document(s) restored successfully. 0 document(s) failed to restore.", False),
     ):
         log.write_text(f"{STAMP}\t{said}\n")
-        assert (subprocess.run(["bash", "-c", back.proof], check=False).returncode == 0) is right
+        assert proves(back, log) is right

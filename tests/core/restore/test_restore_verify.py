@@ -12,7 +12,7 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.restore.backup.backup import DIRECTORY
-from tallyglass.restore.model.plan import Backup, ExpectedNamespace, Level, Plan
+from tallyglass.restore.model.plan import Backup, Check, ExpectedNamespace, Level, Plan
 from tallyglass.restore.raw.indexes import canonical_index, canonical_options
 from tallyglass.restore.spare.spare import VIEW_OPENER
 from tallyglass.restore.spare.verify import verify
@@ -149,3 +149,15 @@ async def test_a_count_that_was_not_computed_is_not_compared() -> None:
     spare.documents = 99
     unknown = replace(PLAN, expected=(replace(EXPECTED[0], documents=None), EXPECTED[1]))
     assert (await blocked(spare, plan=unknown))[0] == set()
+
+
+async def test_nothing_is_verified_of_a_blocked_plan() -> None:
+    blocked = replace(PLAN, expected=(), checks=(Check("coverage", Level.BLOCK, "Gone."),))
+    found = await verify(blocked, Spare())  # type: ignore[arg-type]
+    assert found.level is Level.BLOCK
+    assert [check.id for check in found.checks] == ["plan-blocked"]
+    assert not found.repair
+    empty = Spare()
+    empty.collections.clear()
+    right = await verify(replace(PLAN, expected=()), empty)  # type: ignore[arg-type]
+    assert (right.level, "0 of 0" in right.checks[-1].title) == (Level.OK, False)

@@ -1,7 +1,8 @@
 """The fault rig: allocating processes on three members behind proxies, faults one after another, then the audit.
 
-Every id that any process got is on disk; the audit finds each one that was handed out twice, and compares what the
-counters moved with what arrived and what was reported as burned.
+Every id that any process got is on disk. The audit finds ids that were issued twice, compares the progress of the
+counters with the ids that arrived or were reported as burned, and compares inserted documents with the ids that their
+inserts returned.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import time
 from array import array
 from collections import Counter as Tally
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,14 @@ from typing import Any
 import rig_worker
 from proxy import Proxy
 
-from tallyglass.allocate import ARTICLE, Counter, Pool, PoolLayout
+from tallyglass.allocate import (
+    ARTICLE,
+    Counter,
+    GaplessInsert,
+    Pool,
+    PoolLayout,
+    ensure_unique,
+)
 from tallyglass.demo.server import ReplicaSet, free_port
 
 LAYOUT = PoolLayout(documents=64, span=1_000_000)
@@ -31,9 +39,15 @@ LOST_WITH_A_PROCESS = 3 * rig_worker.STEP + 5 * rig_worker.CHUNK + 2 * rig_worke
 
 @dataclass
 class Audit:
-    """What came out, for each id space."""
+    """The result of a run. ``ids`` and ``lost`` are of the counters, ``inserted`` of the classes that insert documents.
+
+    ``missing`` ids were returned by an insert whose document is not there; ``gaps`` are missing gapless numbers.
+    """
 
     ids: int = 0
+    inserted: int = 0
+    missing: int = 0
+    gaps: int = 0
     duplicates: int = 0
     lost: int = 0
     reported: int = 0
@@ -42,21 +56,22 @@ class Audit:
 
     @property
     def bound(self) -> int:
-        """The most that may be lost: what was reported, and what killed processes had in memory, in two spaces."""
-        return self.reported + self.kills * 2 * LOST_WITH_A_PROCESS
+        """The most that may be lost: the reported ids, and those that killed processes had in memory in each space."""
+        return self.reported + self.kills * len(rig_worker.RANGES) * LOST_WITH_A_PROCESS
 
     def __str__(self) -> str:
         faults = ", ".join(f"{n} {name}" for name, n in sorted(self.faults.items()))
         return (
-            f"{self.ids:,} ids, {self.duplicates} duplicates, {self.lost:,} lost "
-            f"(reported as burned {self.reported:,}, bound {self.bound:,}); faults: {faults}"
+            f"{self.ids:,} ids and {self.inserted:,} inserts, {self.duplicates} duplicates, {self.lost:,} lost "
+            f"(reported as burned {self.reported:,}, bound {self.bound:,}), {self.missing} missing documents, "
+            f"{self.gaps} gaps; faults: {faults}"
         )
 
 
 class Rig:
     """Servers, proxies and worker processes. A context manager."""
 
-    def __init__(self, folder: Path, processes: int, *, seed: int = 0) -> None:
+    def __init__(self, folder: Path, processes: int, *, inserting: int = 0, seed: int = 0) -> None:
         self.folder = folder
         self.random = random.Random(seed)
         self.faults: Tally[str] = Tally()
@@ -67,35 +82,40 @@ class Rig:
         with self.servers.client(w="majority") as client:
             Counter(client[rig_worker.DB].counters, rig_worker.KEY, layout=ARTICLE).create()
             Pool(client[rig_worker.DB].pool, layout=LAYOUT).create()
-        self.workers: list[subprocess.Popen[bytes]] = []
-        for _ in range(processes):
-            self.start_worker()
+            self._prepare_inserts(client[rig_worker.DB])
+        self.workers: list[tuple[str, subprocess.Popen[bytes]]] = []
+        for kind in ["ranges"] * processes + ["inserts"] * inserting:
+            self.start_worker(kind)
 
     def __enter__(self) -> Rig:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for worker in self.workers:
+        for _, worker in self.workers:
             worker.kill()
             worker.communicate()
         for proxy in self.proxies:
             proxy.close()
         self.servers.stop()
 
-    def start_worker(self) -> None:
-        argv = [sys.executable, rig_worker.__file__, self.servers.uri, str(self.folder)]
-        self.workers.append(subprocess.Popen(argv, stdin=subprocess.PIPE))
+    def start_worker(self, kind: str) -> None:
+        argv = [sys.executable, rig_worker.__file__, self.servers.uri, str(self.folder), kind]
+        self.workers.append((kind, subprocess.Popen(argv, stdin=subprocess.PIPE)))
 
     def ids(self) -> int:
-        """Ids written down so far."""
-        return sum(path.stat().st_size for path in self._books()) // 8
+        """Ids recorded so far."""
+        return sum(path.stat().st_size for path in self._books(*rig_worker.RANGES)) // 8
+
+    def inserted(self) -> int:
+        """Inserts recorded so far, by the class with the fewest."""
+        return min(sum(path.stat().st_size for path in self._books(space)) // 8 for space in rig_worker.INSERTS)
 
     def await_ids(self, more: int, seconds: float = 120) -> None:
-        """Wait until the processes have written down so many more ids."""
+        """Wait until the processes have recorded so many more ids."""
         goal, deadline = self.ids() + more, time.monotonic() + seconds
         while self.ids() < goal:
             assert time.monotonic() < deadline, "no id arrives any more"
-            assert all(worker.poll() is None for worker in self.workers), "a worker ended"
+            assert all(worker.poll() is None for _, worker in self.workers), "a worker ended"
             time.sleep(0.02)
 
     def fault(self, name: str) -> None:
@@ -136,11 +156,11 @@ class Rig:
         self.servers.step_down(3)
 
     def kill_worker(self) -> None:
-        worker = self.workers.pop(self.random.randrange(len(self.workers)))
+        kind, worker = self.workers.pop(self.random.randrange(len(self.workers)))
         worker.kill()
         worker.communicate()
         self.kills += 1
-        self.start_worker()
+        self.start_worker(kind)
 
     def _replaced(self, strike: Callable[[int], Any], mend: Callable[[int], Any]) -> None:
         primary = self.servers.await_primary()
@@ -154,18 +174,23 @@ class Rig:
 
     def finish(self) -> Audit:
         """Let the processes end, and audit."""
-        for worker in self.workers:
+        for _, worker in self.workers:
             assert worker.stdin is not None
             worker.stdin.close()
-        codes = [worker.wait(180) for worker in self.workers]
+        codes = [worker.wait(180) for _, worker in self.workers]
         assert codes == [0] * len(codes), codes
         audit = Audit(faults=self.faults, kills=self.kills)
         self.servers.await_primary()
         with self.servers.client() as client:
-            stored = client[rig_worker.DB].counters.find_one()["COUNT"]  # type: ignore[index]
-            pool = {row["_id"]: row["COUNT"] for row in client[rig_worker.DB].pool.find()}
-        taken = stored + sum(pool[LAYOUT.key(n)] - LAYOUT.start(n) for n in range(LAYOUT.documents))
-        for space, size in (("counter", stored), ("pool", LAYOUT.documents * LAYOUT.span)):
+            db = client[rig_worker.DB]
+            stored = db.counters.find_one({"_id": rig_worker.KEY})["COUNT"]  # type: ignore[index]
+            pool = {row["_id"]: row["COUNT"] for row in db.pool.find()}
+            scopes = list(db.scopes.find())
+            for space in rig_worker.INSERTS:
+                self._compare(space, [row["number"] for row in db[space].find({}, {"number": 1})], audit)
+        scoped = sum(row["periods"][rig_worker.PERIOD] for row in scopes)
+        taken = stored + scoped + sum(pool[LAYOUT.key(n)] - LAYOUT.start(n) for n in range(LAYOUT.documents))
+        for space, size in (("counter", stored), ("pool", LAYOUT.documents * LAYOUT.span), ("scoped", scoped + 1)):
             self._count(space, size, audit)
         for path in self.folder.glob("burned.*"):
             audit.reported += sum(int(line.split()[1]) for line in path.read_text().splitlines())
@@ -174,10 +199,7 @@ class Rig:
 
     def _count(self, space: str, size: int, audit: Audit) -> None:
         seen = bytearray(size)
-        for path in self.folder.glob(f"{space}.*"):
-            ids = array("q")
-            data = path.read_bytes()
-            ids.frombytes(data[: len(data) // 8 * 8])
+        for ids in self._recorded(space):
             audit.ids += len(ids)
             for one in ids:
                 if one >= len(seen):
@@ -185,5 +207,27 @@ class Rig:
                 audit.duplicates += seen[one]
                 seen[one] = 1
 
-    def _books(self) -> list[Path]:
-        return [*self.folder.glob("counter.*"), *self.folder.glob("pool.*")]
+    def _compare(self, space: str, stored: list[int], audit: Audit) -> None:
+        """The ids that inserts returned, with the documents that are there: more of them where replies were lost."""
+        returned = [one for ids in self._recorded(space) for one in ids]
+        audit.inserted += len(stored)
+        audit.duplicates += len(stored) - len(set(stored)) + len(returned) - len(set(returned))
+        audit.missing += len(set(returned) - set(stored))
+        if space == "gapless":
+            audit.gaps = max(stored, default=0) - len(set(stored))
+
+    def _recorded(self, space: str) -> Iterator[array[int]]:
+        for path in self._books(space):
+            ids = array("q")
+            data = path.read_bytes()
+            ids.frombytes(data[: len(data) // 8 * 8])
+            yield ids
+
+    def _books(self, *spaces: str) -> list[Path]:
+        return [path for space in spaces for path in self.folder.glob(f"{space}.*")]
+
+    def _prepare_inserts(self, db: Any) -> None:
+        GaplessInsert(db.gapless_counters, db.gapless).create()
+        Counter(db.counters, "proxied").create()
+        for space in ("random", "max_plus_one"):
+            ensure_unique(db[space], "number")

@@ -1,7 +1,8 @@
-"""One allocating process of the fault rig: threads and tasks take ids and write each one down, until stdin ends.
+"""One allocating process of the fault rig: threads and tasks take ids and record each one, until stdin ends.
 
-Usage: rig_worker.py URI FOLDER. Ids go as 8-byte integers to ``FOLDER/<space>.<pid>``, burned ranges as
-lines ``space n`` to ``FOLDER/burned.<pid>``.
+Usage: rig_worker.py URI FOLDER ranges|inserts. ``ranges`` takes ids from counters, directly and from memory;
+``inserts`` inserts documents with each of the classes that do. Ids go as 8-byte integers to ``FOLDER/<space>.<pid>``,
+burned ranges as lines ``space n`` to ``FOLDER/burned.<pid>``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import random
 import sys
 import threading
 from array import array
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +27,47 @@ from tallyglass.allocate import (
     AllocationUnknown,
     AsyncCached,
     AsyncCounter,
+    AsyncGaplessInsert,
+    AsyncMaxPlusOne,
     AsyncPool,
+    AsyncProxiedInsert,
+    AsyncRandomIds,
     Cached,
+    CollisionLimit,
     Counter,
+    Counters,
     Deadlines,
     Event,
     EventKind,
+    GaplessInsert,
+    MaxPlusOne,
+    NumberSpace,
+    ProxiedInsert,
+    RandomIds,
 )
 
 DB, KEY, STEP, CHUNK, MOST = "rig", "ids", 1000, 100, 50
+SCOPE, PERIOD = ("acme", "ticket"), "2026"
+RANGES = ("counter", "pool", "scoped")
+"""Spaces whose ids come from counters, in ranges."""
+INSERTS = ("gapless", "random", "max_plus_one", "proxied")
+"""Spaces whose ids are in the field ``number`` of the collection of that name."""
+PAUSE = 0.01
 OPTIONS: dict[str, Any] = {
     "heartbeatFrequencyMS": 500,
     "connectTimeoutMS": 1500,
     "serverSelectionTimeoutMS": 20_000,
     "appName": "rig",
 }
-PASSING = (AllocationTimeout, AllocationUnknown)
+PASSING = (AllocationTimeout, AllocationUnknown, CollisionLimit)
 
 
 class Book:
-    """Where a process writes down what it got and what it lost."""
+    """The files in which a process records the ids it got and lost."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._files = {space: self._open(space) for space in ("counter", "pool", "burned")}
+        self._files = {space: self._open(space) for space in (*RANGES, *INSERTS, "burned")}
 
     def _open(self, name: str) -> int:
         return os.open(self._folder / f"{name}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -63,18 +83,28 @@ class Book:
         return note
 
 
-def work(uri: str, book: Book, stop: threading.Event, how: dict[str, Any]) -> None:
-    """Four threads: three on one cache over the counter, one taking ranges from it directly."""
+def run_threads(*targets: Callable[[], None]) -> None:
+    """Run each in a thread of its own; an error in one of them is raised here."""
+    with ThreadPoolExecutor(len(targets)) as pool:
+        for result in [pool.submit(target) for target in targets]:
+            result.result()
+
+
+def take_ranges(uri: str, book: Book, stop: threading.Event, how: dict[str, Any]) -> None:
+    """Four threads: two on one cache over the counter, one taking ranges from it directly, one on a scoped counter."""
     client: MongoClient[Any] = MongoClient(uri, **OPTIONS)
     counters = client[DB].counters
     note = book.hook("counter")
     cached = Cached(Counter(counters, KEY, **how, on_event=note), step=STEP, patience=60, on_event=note)
     direct = Counter(counters, KEY, **how, on_event=note)
+    note_scoped = book.hook("scoped")
+    scopes = Counters(client[DB].scopes, deadlines=how["deadlines"], on_event=note_scoped)
+    scoped = Cached(scopes.of(*SCOPE, period=PERIOD), step=STEP, patience=60, on_event=note_scoped)
 
-    def from_cache() -> None:
+    def from_cache(space: str, ids: Cached) -> None:
         while not stop.is_set():
             try:
-                book.ids("counter", [*cached.take(CHUNK - 1), cached.next()])
+                book.ids(space, [*ids.take(CHUNK - 1), ids.next()])
             except PASSING:
                 continue
 
@@ -85,16 +115,14 @@ def work(uri: str, book: Book, stop: threading.Event, how: dict[str, Any]) -> No
             except PASSING:
                 continue
 
-    threads = [threading.Thread(target=target) for target in (from_cache, from_cache, from_cache, ranges)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    both = partial(from_cache, "counter", cached)
+    run_threads(both, both, partial(from_cache, "scoped", scoped), ranges)
     cached.close()
+    scoped.close()
     client.close()
 
 
-async def work_async(uri: str, book: Book, stop: threading.Event, how: dict[str, Any]) -> None:
+async def take_ranges_async(uri: str, book: Book, stop: threading.Event, how: dict[str, Any]) -> None:
     """Five tasks: four on one cache over the pool, one taking ranges from the counter."""
     client: AsyncMongoClient[Any] = AsyncMongoClient(uri, **OPTIONS)
     deadlines = {key: value for key, value in how.items() if key != "layout"}
@@ -122,30 +150,84 @@ async def work_async(uri: str, book: Book, stop: threading.Event, how: dict[str,
     await client.close()
 
 
+def insert(uri: str, book: Book, stop: threading.Event, how: dict[str, Any]) -> None:
+    """A thread for each class that inserts documents."""
+    client: MongoClient[Any] = MongoClient(uri, **OPTIONS)
+    db, limits = client[DB], {"deadlines": how["deadlines"]}
+    numbers = Cached(Counter(db.counters, "proxied", **limits), step=100, patience=60)
+    numbers_of = {
+        "gapless": GaplessInsert(db.gapless_counters, db.gapless, **limits).insert,
+        "random": RandomIds(db.random, "number", NumberSpace.digits(12), **limits).insert,
+        "max_plus_one": MaxPlusOne(db.max_plus_one, "number", **limits).insert,
+        "proxied": partial(insert_reserved, ProxiedInsert(db.proxies, db.proxied, "number", **limits), numbers),
+    }
+
+    def repeat(space: str, insert_one: Callable[[dict[str, Any]], int]) -> None:
+        while not stop.wait(PAUSE):
+            try:
+                book.ids(space, [insert_one({})])
+            except PASSING:
+                continue
+
+    run_threads(*(partial(repeat, *pair) for pair in numbers_of.items()))
+    numbers.close()
+    client.close()
+
+
+def insert_reserved(inserts: ProxiedInsert, numbers: Cached, document: dict[str, Any]) -> int:
+    number = numbers.next()
+    inserts.insert({**document, "number": number})
+    return number
+
+
+async def insert_async(uri: str, book: Book, stop: threading.Event, how: dict[str, Any]) -> None:
+    """A task for each class that inserts documents."""
+    client: AsyncMongoClient[Any] = AsyncMongoClient(uri, **OPTIONS)
+    db, limits = client[DB], {"deadlines": how["deadlines"]}
+    numbers = AsyncCached(AsyncCounter(db.counters, "proxied", **limits), step=100, patience=60)
+    inserts = AsyncProxiedInsert(db.proxies, db.proxied, "number", **limits)
+
+    async def reserved(document: dict[str, Any]) -> int:
+        number = await numbers.next()
+        await inserts.insert({**document, "number": number})
+        return number
+
+    async def repeat(space: str, insert_one: Callable[[dict[str, Any]], Awaitable[int]]) -> None:
+        while not stop.is_set():
+            await asyncio.sleep(PAUSE)
+            try:
+                book.ids(space, [await insert_one({})])
+            except PASSING:
+                continue
+
+    await asyncio.gather(
+        repeat("gapless", AsyncGaplessInsert(db.gapless_counters, db.gapless, **limits).insert),
+        repeat("random", AsyncRandomIds(db.random, "number", NumberSpace.digits(12), **limits).insert),
+        repeat("max_plus_one", AsyncMaxPlusOne(db.max_plus_one, "number", **limits).insert),
+        repeat("proxied", reserved),
+    )
+    await numbers.close()
+    await client.close()
+
+
+WORK = {"ranges": (take_ranges, take_ranges_async), "inserts": (insert, insert_async)}
+
+
 def main() -> None:
     uri, folder = sys.argv[1], Path(sys.argv[2])
+    threads, tasks = WORK[sys.argv[3]]
     stop, book = threading.Event(), Book(folder)
     how: dict[str, Any] = {"layout": ARTICLE, "deadlines": Deadlines(60, 5)}
 
-    def wait_for_the_end() -> None:
+    def wait_for_end_of_input() -> None:
         sys.stdin.buffer.read()
         stop.set()
 
-    threading.Thread(target=wait_for_the_end, daemon=True).start()
-    failed: list[BaseException] = []
-
-    def guarded() -> None:
-        try:
-            work(uri, book, stop, how)
-        except BaseException as error:
-            failed.append(error)
-            raise
-
-    threads = threading.Thread(target=guarded)
-    threads.start()
-    asyncio.run(work_async(uri, book, stop, how))
-    threads.join()
-    sys.exit(1 if failed else 0)
+    threading.Thread(target=wait_for_end_of_input, daemon=True).start()
+    with ThreadPoolExecutor(1) as executor:
+        synchronous = executor.submit(threads, uri, book, stop, how)
+        asyncio.run(tasks(uri, book, stop, how))
+        synchronous.result()
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ async def test_more_waiters_than_a_range_all_get_one(kit: Kit) -> None:
     await done(cached.close())
 
 
-async def test_the_last_ids_before_the_ceiling_are_served_then_it_says_so(kit: Kit) -> None:
+async def test_the_last_ids_before_the_ceiling_are_served_then_exhausted(kit: Kit) -> None:
     cached = await made(kit, step=100, highest=130)
     assert await done(cached.take(130)) == list(range(1, 131))
     with pytest.raises(Exhausted):
@@ -101,7 +101,7 @@ async def test_the_last_ids_before_the_ceiling_are_served_then_it_says_so(kit: K
     await done(cached.close())
 
 
-async def test_a_missing_counter_reaches_the_caller_and_its_creation_ends_it(kit: Kit) -> None:
+async def test_a_missing_counter_raises_until_it_is_created(kit: Kit) -> None:
     counter = kit.Counter(kit.db.counters, "later")
     cached = kit.Cached(counter)
     with pytest.raises(CounterMissing):
@@ -152,7 +152,7 @@ class Gate:
         return Stats()
 
 
-async def test_a_cancelled_waiter_takes_nothing_with_it() -> None:
+async def test_a_cancelled_waiter_loses_no_id() -> None:
     """The first caller, on whose behalf the fetch began, is cancelled: the others get their ids, from that fetch."""
     gate = Gate()
     cached = AsyncCached(gate, step=10)
@@ -224,7 +224,7 @@ def test_a_deadline_in_threads_is_a_typed_error_and_the_fetch_goes_on() -> None:
     assert cached.close() == 1
 
 
-def test_another_loop_is_told_so() -> None:
+def test_another_event_loop_is_refused() -> None:
     gate = Gate()
     cached = AsyncCached(gate, step=3)
 

@@ -43,7 +43,7 @@ async def made(kit: Kit, key: object = "orders", **how: Any) -> Any:
     ("layout", "first", "stored"),
     [(ARTICLE, 0, 4), (MANUAL, 1, 4), (MANUAL_SEQ, 1, 4), (NODE, 1, 4), (Layout("a.b", Semantics.NEXT, 7), 7, 11)],
 )
-async def test_ids_and_the_number_that_is_left(kit: Kit, layout: Layout, first: int, stored: int) -> None:
+async def test_ids_and_the_stored_number(kit: Kit, layout: Layout, first: int, stored: int) -> None:
     counter = await made(kit, layout=layout)
     assert await done(counter.next()) == first
     assert await done(counter.take(3)) == range(first + 1, first + 4)
@@ -63,7 +63,7 @@ async def test_documents_of_other_writers_keep_working(kit: Kit) -> None:
     assert await done(counter.take(2)) == range(2**31 - 1, 2**31 + 1)
 
 
-async def test_create_keeps_what_is_there_and_never_makes_two(kit: Kit) -> None:
+async def test_create_is_idempotent_and_concurrent_safe(kit: Kit) -> None:
     counters = [kit.Counter(kit.db.counters, "race", layout=NODE) for _ in range(8)]
     if kit.sync:
         made = await asyncio.gather(*(asyncio.to_thread(counter.create, 500) for counter in counters))
@@ -97,7 +97,7 @@ async def test_the_ceiling_is_in_the_filter(kit: Kit, layout: Layout) -> None:
     assert kit.plain.counters.find_one() == before
 
 
-async def test_the_end_of_int64_is_an_end(kit: Kit) -> None:
+async def test_the_end_of_int64_is_exhaustion(kit: Kit) -> None:
     kit.plain.counters.insert_one({"_id": "last", "next": Int64(2**63 - 3)})
     kit.plain.counters.insert_one({"_id": "next", "COUNT": Int64(2**63 - 3)})
     for key, layout, left in (("last", MANUAL, 2), ("next", ARTICLE, 2)):
@@ -107,7 +107,7 @@ async def test_the_end_of_int64_is_an_end(kit: Kit) -> None:
             await done(counter.next())
 
 
-async def test_anything_but_an_integer_is_refused_untouched(kit: Kit) -> None:
+async def test_a_non_integer_counter_is_refused_and_unchanged(kit: Kit) -> None:
     wrong: list[tuple[object, str]] = [
         (1.0, "double"),
         (2.0**53, "double"),
@@ -142,7 +142,7 @@ async def test_a_counter_that_went_back_stops_the_allocator(kit: Kit) -> None:
     assert await done(kit.Counter(kit.db.counters, "orders").next()) == 1001
 
 
-async def test_weak_write_concerns_are_refused_or_asked_for_by_name(kit: Kit) -> None:
+async def test_weak_write_concerns_must_be_explicit(kit: Kit) -> None:
     for weak in (WriteConcern(1), WriteConcern("majority", j=False), WriteConcern(0), WriteConcern()):
         with pytest.raises(UnsafeWriteConcern):
             kit.Counter(kit.db.counters, "x", write_concern=weak)
@@ -219,7 +219,7 @@ async def test_a_bound_transaction_is_found_by_its_type_when_the_driver_renames_
                 await counter.next()
 
 
-async def test_the_session_of_another_library_is_none_of_ours(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_variable_of_another_library_is_ignored(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     from contextvars import ContextVar
     from types import SimpleNamespace
 

@@ -138,7 +138,7 @@ async def test_outcomes(faulty: ReplicaSet, tested: Kit, times: int, how: dict[s
 
 
 @pytest.mark.parametrize("tested", [SYNC, ASYNC], indirect=True)
-async def test_no_end_of_trouble_is_a_typed_error(faulty: ReplicaSet, tested: Kit) -> None:
+async def test_an_outage_until_the_deadline_is_a_typed_error(faulty: ReplicaSet, tested: Kit) -> None:
     counter = tested.Counter(tested.db.counters, "x", deadlines=Deadlines(2.0, 1.0))
     assert await done(counter.next()) == 1
     cases = [
@@ -161,7 +161,7 @@ async def test_no_end_of_trouble_is_a_typed_error(faulty: ReplicaSet, tested: Ki
 
 @pytest.mark.parametrize("tested", [SYNC, ASYNC], indirect=True)
 @pytest.mark.parametrize("cached", [False, True])
-async def test_a_nearer_deadline_of_the_caller_wins(faulty: ReplicaSet, tested: Kit, cached: bool) -> None:
+async def test_a_shorter_deadline_of_the_caller_wins(faulty: ReplicaSet, tested: Kit, cached: bool) -> None:
     """``with pymongo.timeout(...)`` around a call that would be tried again for 30 seconds."""
     ids = tested.Counter(tested.db.counters, "x")
     if cached:
@@ -190,7 +190,7 @@ def test_timeout_ms_of_the_client_bounds_a_call(faulty: ReplicaSet, counters: An
 
 
 @pytest.mark.parametrize("tested", [ASYNC, MOTOR], indirect=True)
-async def test_a_call_cut_short_burns_and_the_next_goes_on(faulty: ReplicaSet, tested: Kit) -> None:
+async def test_an_interrupted_call_burns_and_the_next_one_continues(faulty: ReplicaSet, tested: Kit) -> None:
     counter = tested.Counter(tested.db.counters, "x")
     await counter.next()
     fail(faulty, 1, blockConnection=True, blockTimeMS=500)
@@ -204,7 +204,7 @@ async def test_a_call_cut_short_burns_and_the_next_goes_on(faulty: ReplicaSet, t
 
 
 @pytest.mark.parametrize("strategy", ["random", "proxy"])
-def test_an_insert_whose_answer_is_lost_is_made_once(faulty: ReplicaSet, strategy: str) -> None:
+def test_an_insert_whose_reply_is_lost_is_applied_once(faulty: ReplicaSet, strategy: str) -> None:
     """The answers to the insert and to the driver's own retry are lost: the document is in, once."""
     with MongoClient(faulty.uri, appName="tested", retryWrites=False) as client:
         client.drop_database(DB)
@@ -224,7 +224,7 @@ def test_an_insert_whose_answer_is_lost_is_made_once(faulty: ReplicaSet, strateg
         assert [row["number"] for row in client[DB].docs.find()] == [number]
 
 
-def test_without_retryable_writes_a_lost_answer_is_burned(faulty: ReplicaSet, counters: Any) -> None:
+def test_without_retryable_writes_a_lost_reply_burns_its_ids(faulty: ReplicaSet, counters: Any) -> None:
     with MongoClient(faulty.uri, appName="tested", retryWrites=False) as client:
         counter = allocate.Counter(client[DB].counters, "x")
         assert counter.next() == 1

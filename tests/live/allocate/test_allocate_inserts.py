@@ -58,12 +58,12 @@ async def test_no_unique_index_no_random_ids(kit: Kit) -> None:
         await done(kit.RandomIds(kit.db.bare, "number", NumberSpace.digits(12)).insert({}))
 
 
-async def test_a_collision_of_another_field_is_not_ours(kit: Kit) -> None:
+async def test_a_collision_of_another_field_is_refused(kit: Kit) -> None:
     await done(kit.ensure_unique(kit.db.cards, "number"))
     await done(kit.ensure_unique(kit.db.cards, "email"))
     ids = kit.RandomIds(kit.db.cards, "number", NumberSpace.digits(6))
     await done(ids.insert({"email": "a"}))
-    with pytest.raises(AllocationRefused, match="Another unique field"):
+    with pytest.raises(AllocationRefused, match="A unique field other"):
         await done(ids.insert({"email": "a"}))
     assert ids.stats().collisions == 0
 
@@ -75,7 +75,7 @@ async def test_max_plus_one_leaves_no_gap_under_concurrency(kit: Kit) -> None:
     assert {type(row["_id"]) for row in kit.plain.low.find()} <= {int, Int64}
 
 
-async def test_max_plus_one_refuses_what_cannot_go_on(kit: Kit) -> None:
+async def test_max_plus_one_refuses_non_integers_and_the_end_of_int64(kit: Kit) -> None:
     kit.plain.low.insert_one({"_id": 2.0**53})
     with pytest.raises(CounterTypeError):
         await done(kit.MaxPlusOne(kit.db.low).insert({}))
@@ -98,7 +98,7 @@ async def test_uniqueness_is_created_verified_and_refused(kit: Kit) -> None:
         await done(kit.ensure_unique(kit.db.twice, "n"))
 
 
-def test_a_shard_key_decides_what_an_index_can_keep() -> None:
+def test_the_shard_key_decides_whether_an_index_is_unique() -> None:
     index = [{"name": "n_1", "key": {"n": 1}, "unique": True}]
     assert judge_uniqueness("n", index, None).kept
     assert judge_uniqueness("n", index, {"n": 1}).kept

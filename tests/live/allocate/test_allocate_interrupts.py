@@ -47,7 +47,7 @@ def test_a_minute_of_interrupts_on_a_real_counter(replica_set: ReplicaSet, mode:
 
 
 @pytest.mark.parametrize("when", ["atexit", "__del__"])
-def test_an_id_at_the_end_of_the_interpreter_is_there_or_an_error_at_once(replica_set: ReplicaSet, when: str) -> None:
+def test_next_at_interpreter_shutdown_returns_or_fails_immediately(replica_set: ReplicaSet, when: str) -> None:
     code = f"""
 import atexit, os
 
@@ -118,7 +118,7 @@ async def test_a_fetching_task_that_dies_is_reported_and_replaced() -> None:
     await cached.close()
 
 
-def test_a_thread_that_died_before_it_served_anyone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_dies_before_serving_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing says that a fetch is under way but the thread that does it: one that never ran is not waited for."""
     cached = Cached(Memory(), step=3, ahead=0)
     real, started = cached._fetch_in_turn, 0

@@ -29,7 +29,7 @@ async def made(kit: Kit, layout: PoolLayout, **how: Any) -> Any:
     return pool
 
 
-async def test_the_pool_of_the_article_is_made_in_one_go_and_once(kit: Kit) -> None:
+async def test_the_pool_of_the_article_is_created_in_one_call_and_once(kit: Kit) -> None:
     pools = [kit.Pool(kit.db.pool) for _ in range(3)]
     if kit.sync:
         counts = await asyncio.gather(*(asyncio.to_thread(pool.create) for pool in pools))
@@ -72,7 +72,7 @@ async def test_a_pool_that_grew_is_found_again(kit: Kit) -> None:
     assert await done(pool.take_up_to(10)) == range(10, 12)
 
 
-async def test_no_document_passes_its_maximum_whoever_else_writes(kit: Kit) -> None:
+async def test_no_document_passes_its_maximum_despite_other_writers(kit: Kit) -> None:
     pool = await made(kit, PoolLayout(1, 100))
     await done(pool.take(10))
     kit.plain.pool.update_one({}, {"$set": {"MAX_VALUE": Int64(50), "COUNT": Int64(45)}})
@@ -81,7 +81,7 @@ async def test_no_document_passes_its_maximum_whoever_else_writes(kit: Kit) -> N
         await done(pool.next())
 
 
-async def test_what_is_wrong_with_a_pool_is_named(kit: Kit) -> None:
+async def test_errors_of_a_pool_are_typed(kit: Kit) -> None:
     with pytest.raises(CounterMissing):
         await done(kit.Pool(kit.db.pool).next())
     pool = await made(kit, PoolLayout(1, 10))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from pymongo import MongoClient
 
 from tallyglass.counters.follow.watch import WatchSettings, look, watch
 from tallyglass.counters.recognise.config import parse_config
-from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, NumericType
+from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, Grade, NumericType
+from tallyglass.counters.verdict import OK, WARNING, Thresholds, grade
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import Driver, open_gateway
 from tallyglass.mongo.mongo_gateway import MongoGateway
@@ -138,7 +140,7 @@ async def test_rewound_and_reset_are_flagged_live_and_from_the_oplog(client: Cli
     afterwards = ours(await look(gateway))
     assert afterwards["restored"].flags == (Flag.REWOUND,)
     assert afterwards["dropped"].flags == (Flag.RESET,)
-    # Past the old mark no id is handed out a second time any more.
+    # PastValue the old mark no id is handed out a second time any more.
     counters.update_one({"_id": "restored"}, {"$inc": {"seq": 2_000}})
     assert ours(await look(gateway))["restored"].flags == ()
 
@@ -268,3 +270,64 @@ async def test_samples_of_earlier_runs_count(client: Client, gateway: MongoGatew
     client[DB].counters.update_one({"_id": "orders"}, {"$set": {"seq": 50}})
     assert ours(await look(gateway, settings))["orders"].flags == (Flag.REWOUND,)
     assert (tmp_path / "state" / "counters.sqlite").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(("kind", "warns"), [(int, True), (Int64, False)])
+async def test_2_31_warns_until_the_ids_are_seen_to_be_64_bit(
+    client: Client, gateway: MongoGateway, kind: type[int], warns: bool
+) -> None:
+    start = 2**31 - 1_000
+    client[DB].doctrine_increment_ids.insert_one({"_id": "orders", "current_id": start})
+    client[DB].orders.insert_many([{"_id": kind(start - n)} for n in range(20)])
+    # A counter of no known library, whose ids are recognised by their use.
+    client[DB].numbers.insert_one({"_id": "receipt", "upto": start})
+    for _ in range(6):
+        row = client[DB].numbers.find_one_and_update({}, {"$inc": {"upto": 1}}, return_document=True)
+        client[DB].receipts.insert_one({"no": kind(row["upto"])})
+    found = ours(await look(gateway))
+    for name in ("orders", "receipt"):
+        assert found[name].target if name == "orders" else found[name].grade in (Grade.LIKELY, Grade.CERTAIN)
+        level, why = grade(found[name], Thresholds(), datetime.now(UTC))
+        assert (found[name].crossing is not None, level, "2^31" in why) == (warns, WARNING if warns else OK, warns), why
+
+
+async def test_an_idle_guess_is_likely_where_it_is_the_largest_id_of_a_collection(
+    client: Client, gateway: MongoGateway
+) -> None:
+    rows = [{"_id": "banquet", "value": 3_402}, {"_id": "waitlist", "value": 311}, {"_id": "few", "value": 30}]
+    client[DB].number_counters.insert_many(rows)
+    client[DB].banquets.insert_many([{"number": n} for n in range(3_390, 3_403)])
+    client[DB].banquets.create_index("number")
+    client[DB].tables.insert_many([{"_id": n} for n in range(31)])
+    found = ours(await look(gateway))
+    grades = {name: counter.grade for name, counter in found.items()}
+    assert grades == {"banquet": Grade.LIKELY, "waitlist": Grade.POSSIBLE, "few": Grade.POSSIBLE}
+    assert found["banquet"].evidence == f"Its value is the largest id in {DB}.banquets.number."
+    # That may still be chance: new documents there do not make it a fault.
+    client[DB].banquets.insert_one({"number": 3_500})
+    assert ours(await look(gateway))["banquet"].drift is None
+
+
+async def test_several_rules_find_numbers_in_fields_arrays_and_texts(client: Client, gateway: MongoGateway) -> None:
+    client[DB].settings.insert_one(
+        {"_id": "global", "numbers": {"invoice": 120, "offer": 70}, "items": [{"next": 11}, {"next": 22}],
+         "code": "RE-2026-000123"}
+    )  # fmt: skip
+    where = {"collection": f"{DB}.set*", "id": "global"}
+    rules = [
+        {**where, "field": "numbers.invoice", "name": "invoices", "max": 999},
+        {**where, "field": "numbers.offer", "digits": 2},
+        {**where, "field": "items.*.next", "block": 10, "consumer": "int32"},
+        {**where, "field": "code", "name": "codes"},
+    ]
+    found = ours(await look(gateway, WatchSettings(config=parse_config({"counter": rules}))))
+    values = {
+        name: (counter.value, counter.ceiling.value if counter.ceiling else None) for name, counter in found.items()
+    }
+    assert values == {
+        "invoices": (120, 999),
+        "global.numbers.offer": (70, 99),
+        "global.items.0.next": (11, (2**31 - 1) // 10),
+        "global.items.1.next": (22, (2**31 - 1) // 10),
+        "codes": (123, 999_999),
+    }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from programs import go_without
+from programs import MONGOOSE, install_node_packages
 from tallyglass.counters.follow.watch import look
 from tallyglass.counters.snapshot import NumericType
 from tallyglass.demo.server import ReplicaSet
@@ -18,8 +17,7 @@ pytestmark = [pytest.mark.live, pytest.mark.needs("node", "npm")]
 
 DB, DB_OF_GROUPS = "counters_node", "counters_node_groups"
 PACKAGES = {
-    "mongoose": "8.7.3",
-    "mongoose-sequence": "6.0.1",
+    **MONGOOSE,
     "@typegoose/auto-increment": "4.7.0",
     "mongoose-plugin-autoinc": "1.1.9",
     "mongo-autoincrement": "1.0.1",
@@ -81,28 +79,9 @@ const { plugin } = require('mongoose-plugin-autoinc');
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the libraries installed."""
     folder = tmp_path_factory.mktemp("node")
-    (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": PACKAGES}))
     (folder / "write.js").write_text(SCRIPT)
     (folder / "groups.js").write_text(GROUPS)
-    command = [
-        "npm",
-        "install",
-        "--no-audit",
-        "--no-fund",
-        "--loglevel=error",
-        "--ignore-scripts",
-        "--fetch-retries=3",
-        "--fetch-retry-mintimeout=1000",
-        "--fetch-retry-maxtimeout=5000",
-        "--prefer-offline",
-        "--fetch-timeout=20000",
-    ]
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
-    except subprocess.TimeoutExpired:
-        go_without("npm", "it could not fetch the libraries in time")
-    if done.returncode:
-        go_without("npm", f"it could not fetch the libraries: {done.stderr[:200]}")
+    install_node_packages(folder, PACKAGES)
     return folder
 
 

@@ -17,7 +17,7 @@ from counters.backdate import hours_ago, write_past
 from tallyglass.counters.follow import watch
 from tallyglass.counters.follow.watch import WatchSettings, look
 from tallyglass.counters.history import oplog_samples as history
-from tallyglass.counters.history.oplog_samples import Past
+from tallyglass.counters.history.oplog_samples import PastValue
 from tallyglass.counters.history.store import SampleStore
 from tallyglass.counters.snapshot import CountersSnapshot, Flag, NumericType
 from tallyglass.demo.server import ReplicaSet
@@ -128,7 +128,7 @@ async def test_samples_of_earlier_runs_reach_beyond_the_oplog(one_member: Replic
         (deployment,) = {row[0] for row in connection.execute("SELECT deployment FROM sample")}
     now = time.time()
     key = "shop.counters/orders/seq"
-    hours = [(key, Past(now - n * 3600, 10_000 - n * 10, NumericType.INT32)) for n in range(2, 24 * 15)]
+    hours = [(key, PastValue(now - n * 3600, 10_000 - n * 10, NumericType.INT32)) for n in range(2, 24 * 15)]
     store.save(deployment, hours, now)
     store.close()
     (counter,) = (await look_at(one_member, settings)).counters

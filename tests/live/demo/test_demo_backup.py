@@ -65,7 +65,7 @@ def test_a_mongodump_that_fails_is_one_clear_sentence(tmp_path: Path, monkeypatc
     stub.write_text("#!/bin/sh\necho 'Failed: no \033[2J luck' >&2\nexit 1\n")
     stub.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    with pytest.raises(EmbeddedServerError, match="mongodump ended with status 1") as caught:
+    with pytest.raises(EmbeddedServerError, match="mongodump exited with status 1") as caught:
         backup.take("mongodb://127.0.0.1:1/", tmp_path / "backup")
     assert caught.value.advice == r"Failed: no \u{1b}[2J luck"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -73,6 +75,23 @@ def test_without_a_terminal_it_reports_on_all_four_jobs() -> None:
     assert any(f"--oplogLimit={point}" in plan for _, _, point in deletes)
     assert "warning" in plan
     assert "blocked" not in plan
+    assert len(done.stdout.splitlines()) < 72
+    folder = Path(re.findall(r"folder is (\S+/plan):", plan)[0])
+    assert (folder / "restore.sh").exists()
+    shutil.rmtree(folder.parent)
+
+
+def test_a_blocked_plan_is_reported_without_a_folder(tmp_path: Path) -> None:
+    for name in ("mongorestore", "bsondump"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name} version: 100.3.0\n")
+        (tmp_path / name).chmod(0o755)
+    environ = os.environ | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(
+        COMMAND, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False, env=environ
+    )
+    assert done.returncode == 0, done.stderr
+    assert "blocked: The tools here are too old" in done.stdout
+    assert "folder is" not in done.stdout
 
 
 def test_a_port_that_is_taken_is_one_sentence_and_no_traceback() -> None:

@@ -6,15 +6,15 @@ import pytest
 from pymongo import MongoClient
 from textual.pilot import Pilot
 
-from at_rest import shown
+from idle import shown
 from tallyglass.connection.target import Target
 from tallyglass.demo.session import Demo
-from tallyglass.demo.workload import Pace
+from tallyglass.demo.workload import Schedule
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
 from tallyglass_tui.shell.run import open_target
-from tallyglass_tui.shell.session import Session
 
 pytestmark = pytest.mark.live
 
@@ -29,11 +29,11 @@ async def until(pilot: Pilot[None], text: str) -> str:
 
 
 async def test_the_first_accident_can_be_undone_with_the_commands_shown() -> None:
-    with Demo(pace=Pace(first=0.5), seed=2) as demo:
+    with Demo(schedule=Schedule(first=0.5), seed=2) as demo:
         target = Target.parse(demo.uri)
         feeds = Feeds(lambda: open_target(target))
         try:
-            app = Dashboard(Session(target, demo.backup), feeds, PAGES, environ={"COLORTERM": "truecolor"})
+            app = Dashboard(Context(target, demo.backup), feeds, PAGES, environ={"COLORTERM": "truecolor"})
             async with app.run_test(size=(120, 40)) as pilot:
                 await pilot.press("4")
                 await until(pilot, "deleteMany on shop.orders")
@@ -46,13 +46,15 @@ async def test_the_first_accident_can_be_undone_with_the_commands_shown() -> Non
                 for _ in range(3):
                     await pilot.press("tab")
                 await until(pilot, "Restore and replay in one run")
-                await pilot.press("y")
-                await pilot.press("Y")
-                copied = app.clipboard
+                for _ in range(20):
+                    await pilot.press("Y")
+                    if "--oplogLimit" in (copied := app.clipboard):
+                        break
+                    await pilot.press("down")
         finally:
             feeds.close()
         with MongoClient(demo.uri) as client:
             first = client.local["oplog.rs"].find_one({"op": "d", "ns": "shop.orders", "lsid": None})
         assert first is not None
         assert f"--oplogLimit={first['ts'].time}:{first['ts'].inc}" in copied
-        assert str(demo.backup) in copied
+        assert "mongorestore --config=spare.yml --drop" in copied

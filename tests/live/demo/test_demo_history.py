@@ -15,7 +15,7 @@ from tallyglass.counters.snapshot import Flag
 from tallyglass.demo import history
 from tallyglass.demo.server import Standalone
 from tallyglass.demo.session import Demo
-from tallyglass.demo.workload import Pace
+from tallyglass.demo.workload import Schedule
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.restore.model.plan import Level
@@ -23,13 +23,13 @@ from tallyglass.restore.planner import RestoreRequest, plan_restore
 
 pytestmark = pytest.mark.live
 
-STILL = Pace(first=10_000, speed=1e-9)
+STILL = Schedule(first=10_000, speed=1e-9)
 """Nothing is written after the past."""
 
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:
-    with Demo(pace=STILL, seed=1) as running:
+    with Demo(schedule=STILL, seed=1) as running:
         yield running
 
 
@@ -99,8 +99,8 @@ async def test_without_a_past_the_demo_goes_on(monkeypatch: pytest.MonkeyPatch) 
     def refuse(*_: object) -> None:
         raise OperationFailure("cannot write to the oplog")
 
-    monkeypatch.setattr(history.Ledger, "write", refuse)
-    with Demo(pace=STILL, seed=1) as demo:
+    monkeypatch.setattr(history.HistoryWriter, "write", refuse)
+    with Demo(schedule=STILL, seed=1) as demo:
         gateway = open_gateway(demo.uri)
         try:
             snapshot = await look(gateway)

@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from tallyglass.demo.backup import file_stem
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.demo.session import Demo
-from tallyglass.demo.workload import Pace
+from tallyglass.demo.workload import Schedule
 from tallyglass.errors import EmbeddedServerError
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
@@ -29,7 +29,7 @@ Client = MongoClient[dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:
-    with Demo(pace=Pace(first=0.5, between=1.5, mend_after=0.5), seed=1) as running:
+    with Demo(schedule=Schedule(first=0.5, between=1.5, repair_after=0.5), seed=1) as running:
         yield running
 
 

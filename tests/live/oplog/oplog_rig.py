@@ -21,13 +21,13 @@ _WRITER = """
 import sys, threading
 from pymongo import MongoClient, UpdateOne
 from pymongo.errors import PyMongoError
-uri, db, name, w = sys.argv[1:5]
+uri, db, name, w, pause = sys.argv[1:6]
 stop = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
 client = MongoClient(uri, w=int(w) if w.isdigit() else w, serverSelectionTimeoutMS=60000, wTimeoutMS=2000)
 things, k = client[db][name], 0
 print("ready", flush=True)
-while not stop.is_set():
+while not stop.wait(float(pause)):
     try:
         things.insert_many([{"_id": f"{name}-{k}-{i}", "v": i, "pad": "x" * 60} for i in range(100)])
         things.bulk_write([UpdateOne({"_id": f"{name}-{k}-{i}"}, {"$inc": {"v": 1}}) for i in range(20)])
@@ -40,11 +40,11 @@ client.close()
 
 
 @contextmanager
-def writers(uri: str, count: int = 2, *, db: str = DB, w: str = "majority") -> Iterator[None]:
-    """That many processes write as fast as they can; all have stopped when the block ends."""
+def writers(uri: str, count: int = 2, *, db: str = DB, w: str = "majority", pause: float = 0.0) -> Iterator[None]:
+    """Have ``count`` processes write rounds of 130 operations, ``pause`` seconds apart; all stop at the end."""
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", _WRITER, uri, db, f"w{n}", w],
+            [sys.executable, "-c", _WRITER, uri, db, f"w{n}", w, str(pause)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
         for n in range(count)
@@ -117,5 +117,5 @@ async def opened(tail: AsyncIterator[OplogUpdate], seen: Seen) -> None:
 
 
 async def in_thread(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a blocking call of the rig beside the tail."""
+    """Run a blocking call of the rig while the tail runs."""
     return await asyncio.get_running_loop().run_in_executor(None, lambda: call(*arguments))

@@ -194,7 +194,7 @@ class Stalling(MongoGateway):
             await self.go_on.wait()
 
 
-async def test_a_roll_over_is_named_with_what_is_missing() -> None:
+async def test_a_roll_over_is_reported_with_what_is_missing() -> None:
     with ReplicaSet(1, options=["--oplogSize", "16", "--syncdelay", "1"]) as servers, servers.client() as client:
         plain = open_gateway(servers.uri)
         gateway = Stalling(plain.link)
@@ -262,7 +262,7 @@ async def test_a_true_rollback_is_taken_back(three_members: ReplicaSet) -> None:
     await gateway.close()
 
 
-async def test_the_past_is_read_with_its_bounds(replica_set: ReplicaSet) -> None:
+async def test_the_past_is_read_within_its_bounds(replica_set: ReplicaSet) -> None:
     gateway = open_gateway(replica_set.uri)
     with replica_set.client(w="majority") as client:
         client[DB].past.insert_many([{"_id": n, "text": f"word{n}"} for n in range(50)])

@@ -32,9 +32,9 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture(scope="module")
 def what_was_done() -> Iterator[tuple[ReplicaSet, list[Done]]]:
-    """Every kind, one after the other, while two other processes write as fast as they can."""
+    """Every kind, one after the other, while two other processes write some thousand documents a second."""
     with ReplicaSet(1, cache_gb=0.5) as servers, servers.client(w="majority") as client:
-        with writers(servers.uri):
+        with writers(servers.uri, pause=0.05):
             done = [act(client) for act in ACTS]
         client.admin.command("appendOplogNote", 1, data={"msg": "the end"})
         yield servers, done
@@ -184,7 +184,7 @@ async def test_what_comes_is_watched_after_the_past(replica_set: ReplicaSet) -> 
     await gateway.close()
 
 
-async def test_entries_that_a_majority_holds_are_let_go(
+async def test_entries_that_a_majority_holds_are_released(
     replica_set: ReplicaSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     streams: list[OplogStream] = []

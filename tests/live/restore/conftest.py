@@ -9,6 +9,7 @@ import pytest
 from restore_scene import Scene
 
 import database_tools
+from shared_servers import shared
 from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.restore.tools import toolset
 
@@ -17,13 +18,14 @@ from tallyglass.restore.tools import toolset
 def live_set() -> Iterator[ReplicaSet]:
     """A live set of these scenarios' own: every one of them restores the whole server."""
     parameters = ("ttlMonitorSleepSecs=3600", "maxNumberOfTransactionOperationsInSingleOplogEntry=10")
-    with ReplicaSet(1, options=[word for one in parameters for word in ("--setParameter", one)]) as servers:
+    options = [word for one in parameters for word in ("--setParameter", one)]
+    with ReplicaSet(1, options=options) as servers, shared("live_set", servers):
         yield servers
 
 
 @pytest.fixture(scope="package")
 def spare() -> Iterator[Standalone]:
-    with Standalone() as servers:
+    with Standalone() as servers, shared("spare", servers):
         yield servers
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from bson import Int64
+from bson import Int64, Timestamp
 from pymongo import MongoClient, UpdateOne
 from pymongo.errors import DuplicateKeyError, PyMongoError, WriteError
 from restore_scene import Scene, ids, record
@@ -137,6 +137,43 @@ async def test_a_bad_update_amid_writers_without_sessions(scene: Scene) -> None:
     assert "still damaged" in done.stderr
 
 
+async def test_a_bad_update_that_is_logged_in_two_forms_amid_writes_without_sessions(scene: Scene) -> None:
+    """A pipeline update is logged as the difference, or as the whole document where that is shorter."""
+    items, count = scene.client["shop"]["items"], 40
+    items.insert_many([
+        {"_id": n, "status": "ok", "name": f"n{n}", "balance": n, "addr": {"zip": n, "street": "s"}}
+        | ({"text": "t" * 500} if n % 2 else {}) | ({"addr": {"zip": n, "street": "s" * 500}} if n % 3 else {})
+        for n in range(count)
+    ])  # fmt: skip
+    backup = scene.backup("--oplog")
+    plain: MongoClient[Any] = MongoClient(scene.source.uri, retryWrites=False)
+    theirs = plain["shop"]["items"]
+    theirs.update_one({"_id": 1}, {"$inc": {"balance": 5}})
+    theirs.replace_one({"_id": 2}, items.find_one({"_id": 2}) | {"balance": 9})
+    before, since = {row["_id"]: row for row in items.find()}, scene.now()
+    items.update_many({"_id": {"$gte": 0}}, [{"$set": {"status": "BAD", "addr.zip": None}}, {"$unset": "name"}])
+    for n in range(10):
+        theirs.update_one({"_id": n}, {"$inc": {"balance": 1}})
+    theirs.replace_one({"_id": 12}, items.find_one({"_id": 12}) | {"balance": -1})
+    theirs.update_one({"_id": 14}, {"$set": {"status": "theirs"}})
+    plain.close()
+    logged = list(
+        scene.client.local["oplog.rs"].find({"ns": "shop.items", "op": "u", "ts": {"$gt": Timestamp(since.t, since.i)}})
+    )
+    bad = [row["o"] for row in logged[:count]]
+    assert {frozenset(o.get("diff", o)) for o in bad} >= {frozenset({"d", "u", "saddr"})}
+    assert any("diff" not in o for o in bad), "both forms"
+    incident = await scene.incident("updateMany", "shop.items")
+    first, last = (Ts(row["ts"].time, row["ts"].inc) for row in (logged[0], logged[count - 1]))
+    incident = replace(incident, first=min(first, incident.first), last=max(last, incident.last), point=None)
+    plan = await scene.plan(backup, first, incident=incident)
+    scene.must_run(plan)
+    wanted = {n: row | ({"balance": row["balance"] + 1} if n < 10 else {}) for n, row in before.items()}
+    wanted[12] |= {"balance": -1}
+    wanted[14] |= {"status": "theirs"}
+    assert {row["_id"]: row for row in items.find()} == wanted
+
+
 @pytest.mark.parametrize("form", ["bulk", "loop"])
 async def test_an_accident_of_many_single_writes(scene: Scene, form: str) -> None:
     shop, count = scene.client["shop"], 500
@@ -252,7 +289,8 @@ async def test_a_named_spare_that_a_killed_run_half_filled_is_emptied(scene: Sce
     real, killed = scene.path, scene.folder / "killed"
     killed.mkdir()
     (killed / "mongorestore").write_text(
-        f'#!/bin/sh\nPATH={shlex.quote(real)}:$PATH\nmongorestore "$@" || exit\n[ "$1" = --version ] || exit 9\n'
+        f'#!/bin/sh\nPATH={shlex.quote(real)}:$PATH\nmongorestore "$@" || exit\n'
+        'case "$*" in *--oplogReplay*) exit 9 ;; esac\n'
     )
     (killed / "mongorestore").chmod(0o755)
     scene.path = f"{killed}:{real}"
@@ -260,7 +298,7 @@ async def test_a_named_spare_that_a_killed_run_half_filled_is_emptied(scene: Sce
     scene.path = real
     assert "shop" in scene.spare_client.list_database_names()
     marks = scene.spare_client["admin"]["tallyglass_spare"]
-    mark = marks.find_one_and_delete({"_id": {"$regex": scene.folder.name}})
+    mark = marks.find_one_and_delete({"_id": plan.mark})
     assert mark is not None
     refused = scene.run(plan)
     assert "spare is not empty" in refused.stderr, "nothing proves whose data it is"

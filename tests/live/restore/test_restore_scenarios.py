@@ -16,7 +16,8 @@ from pymongo import UpdateOne
 from restore_scene import Scene, State, ids, record, same
 
 from tallyglass.moment import Ts
-from tallyglass.restore.model.plan import Level, Plan, Strategy
+from tallyglass.restore.model.plan import Level, Plan, RunMode, Strategy
+from tallyglass.restore.runbook.folder import write_folder
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 
@@ -176,9 +177,8 @@ async def test_indexes_that_were_dropped_and_changed(scene: Scene) -> None:
     scene.settle()
     plan = await scene.plan(backup, scene.first_entry({"o.collMod": "orders"}, since))
     assert "definitions" in ids(plan, Level.WARN)
-    (step,) = [command for command in plan.commands if command.by_hand]
-    scene.tool("mkdir", plan.work_dir)
-    scene.tool("bash", "-c", step.shell)
+    (step,) = [command for command in plan.commands if command.mode is RunMode.BY_HAND]
+    scene.tool("bash", "-c", f"cd {write_folder(plan, Path(plan.work_dir))} && {step.shell}")
     after = record(scene.client)["shop.orders"][2]
     assert set(after) == {*before["shop.orders"][2], *(one for one in after if '"since"' in one)}
     assert len(after) == 4

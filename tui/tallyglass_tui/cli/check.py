@@ -12,33 +12,37 @@ from tallyglass.errors import InputError, TallyglassError
 from tallyglass.text import clean
 from tallyglass_tui.cli.check_oplog import OplogHours, with_oplog
 from tallyglass_tui.cli.counters import config_option, guesses_option, history_option, look_once
-from tallyglass_tui.cli.headless import tell
-from tallyglass_tui.cli.options import Given, connection_options
-from tallyglass_tui.cli.outermost import UNKNOWN, usage_words
+from tallyglass_tui.cli.error_boundary import UNKNOWN, usage_sentence
+from tallyglass_tui.cli.headless import print_text
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
 
-class Plugin(click.Command):
-    """A command whose every failure is "unknown" to a monitoring system, told on stdout: 2 would be an alarm."""
+class MonitoringPlugin(click.Command):
+    """A command that reports every failure as UNKNOWN on stdout; exit code 2 would be an alarm.
+
+    ``service`` is the first word of the line.
+    """
+
+    service = "COUNTERS"
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Parse the arguments; wrong ones are the line of the answer too."""
+        """Parse the arguments; report wrong ones as UNKNOWN."""
         try:
             return super().make_context(*args, **kwargs)
         except click.UsageError as error:
-            _tell_unknown(usage_words(error))
+            self._print_unknown(usage_sentence(error))
             raise click.exceptions.Exit(UNKNOWN) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run; whatever cannot be answered is the line of the answer."""
+        """Run; report failures as UNKNOWN."""
         try:
             return super().invoke(ctx)
         except TallyglassError as error:
-            _tell_unknown(str(error))
+            self._print_unknown(str(error))
             return UNKNOWN
 
-
-def _tell_unknown(why: str) -> None:
-    tell(f"COUNTERS UNKNOWN - {clean(scrub(why), 400).replace('|', '/')}")
+    def _print_unknown(self, why: str) -> None:
+        print_text(f"{self.service} UNKNOWN - {clean(scrub(why), 400).replace('|', '/')}")
 
 
 def _share(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
@@ -47,7 +51,7 @@ def _share(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
         number = float(text.removesuffix("%"))
     except ValueError:
         number = -1.0
-    # As Monitoring Plugins have it: -w 75 is 75 percent.
+    # As in Monitoring Plugins: -w 75 is 75 percent.
     number = number / 100 if text.endswith("%") or number > 1 else number
     if not 0 <= number <= 1:
         raise click.BadParameter("Write a share, such as 0.75, 75 or 75%.", ctx, parameter)
@@ -57,8 +61,8 @@ def _share(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
 _days = click.FloatRange(min=0)
 
 
-@click.command(cls=Plugin)
-@connection_options()
+@click.command(cls=MonitoringPlugin)
+@connection_options(shards=True)
 @config_option
 @history_option
 @click.option("-w", "--warn-used", callback=_share, default="75%", show_default=True, metavar="SHARE")
@@ -66,14 +70,19 @@ _days = click.FloatRange(min=0)
 @click.option("--warn-days", type=_days, default=90.0, show_default=True, metavar="DAYS")
 @click.option("--crit-days", type=_days, default=30.0, show_default=True, metavar="DAYS")
 @guesses_option
-@click.option("--oplog-hours-warn", type=_days, metavar="HOURS", help="Warn where the oplog reaches less far back.")
-@click.option("--oplog-hours-crit", type=_days, metavar="HOURS", help="Such as the interval of the backups.")
+@click.option("--oplog-hours-warn", type=_days, metavar="HOURS", help="Warn if the oplog covers fewer hours.")
+@click.option(
+    "--oplog-hours-crit",
+    type=_days,
+    metavar="HOURS",
+    help="Critical if the oplog covers fewer hours, such as the backup interval.",
+)
 @click.option(
     "-t", "--timeout", "seconds", type=click.FloatRange(min=0.1), default=30.0, show_default=True, metavar="SECONDS"
 )
 @click.option("-v", "--verbose", count=True, help="One more line for each counter that is not OK, and each note.")
 def command(
-    given: Given,
+    given: ConnectionOptions,
     config: Path | None,
     no_history: bool,
     warn_used: float,
@@ -103,7 +112,7 @@ def command(
     line, level = result.line, result.level
     if oplog_hours_warn is not None or oplog_hours_crit is not None:
         line, level = with_oplog(line, level, given, OplogHours(oplog_hours_warn, oplog_hours_crit), seconds)
-    tell(clean(line, len(line)))
+    print_text(clean(line, len(line)))
     for detail in result.details if verbose else ():
-        tell(clean(detail))
+        print_text(clean(detail))
     return level

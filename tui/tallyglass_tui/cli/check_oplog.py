@@ -1,4 +1,4 @@
-"""The part of ``tallyglass check`` that warns when the oplog reaches less far back than backups need."""
+"""The part of ``tallyglass check`` that warns when the oplog covers less time than backups need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import ask
-from tallyglass_tui.cli.options import Given
+from tallyglass_tui.cli.options import ConnectionOptions
 
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import OplogWindow
@@ -33,7 +33,7 @@ class OplogHours:
             )
 
 
-def judge_window(window: OplogWindow, limits: OplogHours) -> tuple[int, str, str]:
+def grade_window(window: OplogWindow, limits: OplogHours) -> tuple[int, str, str]:
     """The level, a sentence, and perfdata."""
     hours = window.reach_hours
     if hours is None:
@@ -53,12 +53,12 @@ def judge_window(window: OplogWindow, limits: OplogHours) -> tuple[int, str, str
     return level, words, f"oplog_hours={hours:.2f};{warn};{crit};0"
 
 
-def with_oplog(line: str, level: int, given: Given, limits: OplogHours, seconds: float) -> tuple[str, int]:
+def with_oplog(line: str, level: int, given: ConnectionOptions, limits: OplogHours, seconds: float) -> tuple[str, int]:
     """The line and level of the counters together with those of the oplog: the worse level counts."""
     from tallyglass.oplog.read.window import window
 
     try:
-        own, words, perfdata = judge_window(ask(given, lambda gateway: window(gateway, recent=True), seconds), limits)
+        own, words, perfdata = grade_window(ask(given, lambda gateway: window(gateway, recent=True), seconds), limits)
     except TallyglassError as error:
         own, words, perfdata = UNKNOWN, f"oplog: {clean(str(error), 200)}".replace("|", "/"), ""
     worse = own if _SEVERITY[own] > _SEVERITY.get(level, 0) else level

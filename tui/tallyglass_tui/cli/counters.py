@@ -10,9 +10,9 @@ import click
 
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.moment import iso
-from tallyglass_tui.cli.headless import ask, table, tell, timeout_option, write_json
-from tallyglass_tui.cli.options import Given, connection_options, profile_of
-from tallyglass_tui.cli.outermost import warn
+from tallyglass_tui.cli.error_boundary import warn
+from tallyglass_tui.cli.headless import ask, print_text, table, timeout_option, write_json
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Members
 
 SEARCH_SHARE = 0.6
-"""Of the time given: the rest is for reading the counters themselves."""
+"""The share of the timeout for the search; the rest is for reading the counters."""
 
 _SHOWN_MEMBERS = 5
 _JSON_EXACT = 2**53
@@ -31,28 +31,30 @@ config_option = click.option(
 )
 
 history_option = click.option(
-    "--no-history", is_flag=True, help="Keep and use no samples of earlier runs (a file in the user's state folder)."
+    "--no-history",
+    is_flag=True,
+    help="Neither read nor write the samples of earlier runs (a file in the state folder).",
 )
 
 
-guesses_option = click.option("--guesses", is_flag=True, help="Count guesses too: numbers known by their name alone.")
+guesses_option = click.option("--guesses", is_flag=True, help="Include guesses: numbers recognised by name only.")
 
 
 @click.command()
-@connection_options()
+@connection_options(shards=True)
 @config_option
 @history_option
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @guesses_option
 @timeout_option
 def command(
-    given: Given, config: Path | None, no_history: bool, wants_json: bool, guesses: bool, seconds: float
+    given: ConnectionOptions, config: Path | None, no_history: bool, wants_json: bool, guesses: bool, seconds: float
 ) -> None:
     """Show every sequence counter once: value, share of its range used, rate, and when it runs out."""
     snapshot = look_once(given, config, seconds, history=not no_history)
     if snapshot.discovering:
         looked = f"{snapshot.collections_looked:,} of {snapshot.collections_seen:,} collections"
-        warn(f"only {looked} were looked at in the time; there may be more counters. Try a longer --timeout.")
+        warn(f"only {looked} were searched before the timeout; there may be more counters. Try a longer --timeout.")
     for trouble in snapshot.troubles:
         warn(f"{trouble.ns}: {trouble.title} {trouble.advice}".rstrip())
     listed = [counter for counter in snapshot.counters if guesses or counter.may_alarm]
@@ -60,18 +62,18 @@ def command(
     if wants_json:
         write_json(counter_facts(counter) for counter in (snapshot.counters if guesses else listed))
     elif listed:
-        tell(as_table(replace(snapshot, counters=tuple(listed))))
+        print_text(as_table(replace(snapshot, counters=tuple(listed))))
     else:
         warn(f"no counter was found in {snapshot.collections_seen:,} collections.")
     if unsure and not wants_json:
-        warn(f"{unsure:,} number{'s' * (unsure > 1)} may be counters by name alone; --guesses shows them.")
+        warn(f"{unsure:,} number{'s' * (unsure > 1)} may be counters by name only; --guesses lists them.")
 
 
-def look_once(given: Given, config: Path | None, seconds: float, *, history: bool) -> CountersSnapshot:
-    """One bounded look with forecasts, on the deployment that is meant.
+def look_once(given: ConnectionOptions, config: Path | None, seconds: float, *, history: bool) -> CountersSnapshot:
+    """One snapshot with forecasts of the selected deployment.
 
-    Raises PrivilegeError where the user sees no collection at all: no counter is then no answer. Raises InputError
-    where a rule of the configuration fits nothing.
+    Raises PrivilegeError if the user sees no collection at all, since "no counters" would be wrong then. Raises
+    InputError if a rule of the configuration matches nothing.
     """
     from tallyglass.counters.follow.watch import look
 
@@ -80,15 +82,15 @@ def look_once(given: Given, config: Path | None, seconds: float, *, history: boo
     if snapshot.unmatched:
         more = f" ({len(snapshot.unmatched) - 1} more like it)" if len(snapshot.unmatched) > 1 else ""
         raise InputError(
-            f"The configuration does not fit this deployment: {snapshot.unmatched[0]}{more}",
-            "Correct or remove it: a rule that does nothing would be silence.",
+            f"The configuration does not match this deployment: {snapshot.unmatched[0]}{more}",
+            "Correct or remove it: a rule without effect would hide a counter.",
         )
     if not snapshot.counters and not snapshot.collections_seen:
         raise PrivilegeError("This user may see no collection.", "tallyglass doctor names the role for it.")
     return snapshot
 
 
-def watch_settings(given: Given, config: Path | None, *, history: bool) -> WatchSettings:
+def watch_settings(given: ConnectionOptions, config: Path | None, *, history: bool) -> WatchSettings:
     """How counters are watched: the definitions of the file or of the profile, and the samples of earlier runs.
 
     Raises InputError for definitions that cannot be read.
@@ -107,7 +109,7 @@ def watch_settings(given: Given, config: Path | None, *, history: bool) -> Watch
 
 def as_table(snapshot: CountersSnapshot) -> str:
     """The counters as a table with its header."""
-    from tallyglass_tui.format import count, rate, share, time_left
+    from tallyglass_tui.format import count, flags, rate, share, time_left
 
     def row(counter: CounterView, indent: str = "") -> tuple[str, ...]:
         return (
@@ -117,7 +119,7 @@ def as_table(snapshot: CountersSnapshot) -> str:
             share(counter.used),
             rate(counter.rate),
             time_left(counter.forecast, snapshot.at),
-            " ".join(flag.value for flag in counter.flags),
+            ", ".join(flags(counter, snapshot.at)),
         )
 
     rows: list[tuple[str, ...]] = [("NAMESPACE", "ID", "VALUE", "USED", "RATE", "LEFT", "FLAGS")]
@@ -128,7 +130,7 @@ def as_table(snapshot: CountersSnapshot) -> str:
 
 
 def counter_facts(counter: CounterView) -> dict[str, Any]:
-    """One counter as a JSON object. ``exact`` repeats a value that readers of JSON may round, as a text."""
+    """One counter as a JSON object. ``exact`` repeats a value as a string if JSON readers may round it."""
     forecast, crossing = counter.forecast, counter.crossing
     large = isinstance(counter.value, int) and abs(counter.value) > _JSON_EXACT
     return {

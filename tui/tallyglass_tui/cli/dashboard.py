@@ -12,24 +12,34 @@ import click
 
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass_tui.cli.counters import config_option, history_option, watch_settings
-from tallyglass_tui.cli.options import Given, connection_options, profile_of, target_of
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of
 from tallyglass_tui.pages import PAGES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tallyglass.connection.target import Target
     from tallyglass.counters.follow.watch import WatchSettings
+    from tallyglass_tui.shell.context import Context
 
-_INSTEAD = "The headless commands work anywhere: tallyglass counters, oplog, incidents, doctor (--json for scripts)."
+_INSTEAD = "The other commands need no terminal: tallyglass counters, oplog, incidents, doctor (--json for scripts)."
 
 
 @click.command("tallyglass", context_settings={"help_option_names": ["-h", "--help"]})
-@connection_options()
+@connection_options(shards=True)
 @click.option(
-    "--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup that the restore screen begins with."
+    "--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup that the restore page starts with."
 )
+@click.option("--mouse", is_flag=True, help="Use wheel and clicks. The terminal then selects text only with Shift.")
 @config_option
 @history_option
-def command(given: Given, backup: Path | None = None, config: Path | None = None, no_history: bool = False) -> int:
+def command(
+    given: ConnectionOptions,
+    backup: Path | None = None,
+    config: Path | None = None,
+    no_history: bool = False,
+    mouse: bool = False,
+) -> int:
     """Open the dashboard on a deployment."""
     target = target_of(given)
     missing = why_no_terminal()
@@ -39,23 +49,44 @@ def command(given: Given, backup: Path | None = None, config: Path | None = None
     if backup is None and profile:
         backup = profile.backup
     watch = watch_settings(given, config, history=not no_history)
-    return open_dashboard(target, backup, label=profile.name if profile else "", watch=watch)
+
+    def open_profile(name: str) -> Context:
+        from tallyglass_tui.shell.context import Context
+
+        chosen = ConnectionOptions(profile=name)
+        found = profile_of(chosen)
+        settings = watch_settings(chosen, config, history=not no_history)
+        return Context(target_of(chosen), found.backup if found else None, name, settings)
+
+    return open_dashboard(
+        target, backup, label=profile.name if profile else "", watch=watch, mouse=mouse, open_profile=open_profile
+    )
 
 
-def open_dashboard(target: Target, backup: Path | None, *, label: str = "", watch: WatchSettings | None = None) -> int:
-    """Import the dashboard and run it; its exit code."""
+def open_dashboard(
+    target: Target,
+    backup: Path | None,
+    *,
+    label: str = "",
+    watch: WatchSettings | None = None,
+    mouse: bool = False,
+    open_profile: Callable[[str], Context] | None = None,
+) -> int:
+    """Import and run the dashboard; returns its exit code."""
     try:
         run = importlib.import_module("tallyglass_tui.shell.run")
     except ModuleNotFoundError as error:
         raise TallyglassError(
             f"The dashboard cannot be opened: {error.name} is not installed.", "pip install 'tallyglass[tui]'"
         ) from None
-    return int(run.run_dashboard(target, PAGES, backup, label=label, watch=watch))
+    return int(
+        run.run_dashboard(target, PAGES, backup, label=label, watch=watch, mouse=mouse, open_profile=open_profile)
+    )
 
 
 def why_no_terminal() -> str:
-    """One sentence where the dashboard cannot be shown here; empty where it can."""
-    # Textual draws on stderr, and what a person reads afterwards goes to stdout.
+    """Why the dashboard cannot run here, in one sentence; empty if it can."""
+    # Textual draws on stderr; messages after the end go to stdout.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return "The dashboard needs a terminal for its input and its output."
     if os.environ.get("TERM", "") in ("", "dumb", "unknown"):

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import itertools
+import tempfile
+import textwrap
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallyglass.errors import ReadError
 from tallyglass.moment import iso
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.objectid import decode, range_filter
+from tallyglass.restore.model.group import merged_checks
+from tallyglass.restore.runbook.step_text import fold_line
+from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.cli import counters, incidents, oplog, restore_plan
-from tallyglass_tui.cli.headless import ask, tell
+from tallyglass_tui.cli.headless import ask, print_text
 
 if TYPE_CHECKING:
     from tallyglass.demo.session import Demo
     from tallyglass.oplog.snapshot import Incident
+    from tallyglass.restore.model.plan import Plan
 
 _FIRST_ACCIDENT = 1.0
 _MISTAKE = "deleteMany"
 _PATIENCE = 60.0
-_ENTRIES = 10
+_ENTRIES = 4
+_ROWS = 10
 _AGAIN = 0.25
 
 
@@ -30,14 +39,14 @@ def report(port: int | None, mongod: str | None) -> int:
     """Start the demo, wait for an accident, print what each job says of it, and end it. The exit code."""
     from tallyglass.connection.target import Target
     from tallyglass.demo.session import Demo
-    from tallyglass.demo.workload import Pace
+    from tallyglass.demo.workload import Schedule
 
-    with Demo(port=port, mongod=mongod, pace=Pace(first=_FIRST_ACCIDENT)) as demo:
+    with Demo(port=port, mongod=mongod, schedule=Schedule(first=_FIRST_ACCIDENT)) as demo:
         target = Target.parse(demo.uri)
 
         async def work(gateway: Gateway) -> None:
             async for text in _sections(gateway, demo):
-                tell(text)
+                print_text(text)
 
         ask(target, work)
     return 0
@@ -52,12 +61,12 @@ async def _sections(gateway: Gateway, demo: Demo) -> AsyncIterator[str]:
     # The newest mass delete: the mistake that most people come with.
     worst = next(incident for incident in reversed(found) if incident.kind == _MISTAKE)
     yield _title("1 Counters: what runs out first, and when", "tallyglass counters")
-    yield await _counters(gateway)
+    yield _first(await _counters(gateway))
     yield _title("2 ObjectIds: when an id was made, and which ids a moment has", "tallyglass oid")
     yield await _object_id(gateway)
     yield _title("3 Oplog: who changed or deleted what, and when", "tallyglass oplog; tallyglass incidents")
     yield await _oplog(gateway)
-    yield incidents.as_table(found)
+    yield _first(incidents.as_table([incident for incident in reversed(found) if not incident.routine]))
     yield _title(
         "4 Restore: how to get back to the moment before it; nothing of this was run",
         f"tallyglass restore plan --backup PATH --before {worst.limit}",
@@ -65,8 +74,15 @@ async def _sections(gateway: Gateway, demo: Demo) -> AsyncIterator[str]:
     yield await _restore(gateway, demo, worst)
 
 
+def _first(table: str) -> str:
+    """The first rows of a table, and how many more there are."""
+    rows = table.splitlines()
+    more = [f"... and {len(rows) - _ROWS} more"] if len(rows) > _ROWS else []
+    return "\n".join([*rows[:_ROWS], *more])
+
+
 def _title(text: str, command: str) -> str:
-    return f"\n== {text}\n   ({command})\n"
+    return f"\n== {text}\n   ({command})"
 
 
 async def _accidents(gateway: Gateway) -> list[Incident]:
@@ -112,6 +128,31 @@ async def _oplog(gateway: Gateway) -> str:
 
 async def _restore(gateway: Gateway, demo: Demo, incident: Incident) -> str:
     from tallyglass.restore.planner import RestoreRequest, plan_restore
+    from tallyglass.restore.runbook.folder import write_folder
 
-    request = RestoreRequest(demo.backup, demo.uri, incident=incident)
-    return "\n".join(restore_plan.as_lines(await plan_restore(gateway, request)))
+    # It stays when the demo ends: it is there to be read.
+    folder = Path(tempfile.mkdtemp(prefix="tallyglass-demo-")) / "plan"
+    plan = await plan_restore(gateway, RestoreRequest(demo.backup, demo.uri, incident=incident, work_dir=str(folder)))
+    if plan.commands:
+        write_folder(plan, folder)
+        where = f"The plan's folder is {folder}: read README.md there; remove it afterwards."
+    else:
+        folder.parent.rmdir()
+        where = "A blocked plan has no commands and no folder."
+    return "\n".join([*_plan_lines(plan), "", where])
+
+
+def _plan_lines(plan: Plan) -> Iterator[str]:
+    """The plan in short: what it keeps and undoes, the doubts, the titles of its steps, and the line that replays."""
+    yield f"just before {plan.limit} ({iso(plan.limit.time)}), replaying {plan.operations:,} entries from {plan.start}"
+    yield f"undoes: {clean(plan.incident, 100)}"
+    for check in merged_checks(plan.checks):
+        if check.level != "ok":
+            yield from _wrapped(f"{restore_plan.WORDS[check.level]}: {clean(check.title, 300)}")
+    for phase, steps in itertools.groupby(plan.commands, key=lambda step: step.phase):
+        yield from _wrapped(f"{phase + ':':<9}" + "; ".join(clean(step.title) for step in steps))
+    yield from (fold_line(step) for step in plan.commands if "--oplogReplay" in step.argv)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 110, subsequent_indent=" " * 9)

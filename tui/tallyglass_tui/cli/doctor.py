@@ -8,11 +8,14 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.text import clean
-from tallyglass_tui.cli.headless import as_json, ask, table, tell, timeout_option
-from tallyglass_tui.cli.options import Given, connection_options
+from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
 if TYPE_CHECKING:
-    from tallyglass.deployment.doctor import Diagnosis, Finding
+    from collections.abc import Sequence
+
+    from tallyglass.doctor import Diagnosis, JobFinding
+    from tallyglass.restore.preimages.settings import Survey
 
 _WORDS = {"allowed": "yes", "partly": "partly", "denied": "no"}
 
@@ -20,23 +23,66 @@ _WORDS = {"allowed": "yes", "partly": "partly", "denied": "no"}
 @click.command()
 @connection_options()
 @click.option("--db", "databases", multiple=True, metavar="NAME", help="Where the counters are; may be repeated.")
+@click.option("--pre-images", "wants_images", is_flag=True, help="Which collections can be undone without a backup.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @timeout_option
-def command(given: Given, databases: tuple[str, ...], wants_json: bool, seconds: float) -> int:
+def command(
+    given: ConnectionOptions, databases: tuple[str, ...], wants_images: bool, wants_json: bool, seconds: float
+) -> int:
     """Say what this user may see, what is missing, and the exact role that would fix it.
 
     Exit 0 when every job can be done in full, 1 when something is missing.
     """
-    from tallyglass.deployment.doctor import diagnose
+    from tallyglass.doctor import diagnose
 
+    if wants_images:
+        return _pre_images(given, wants_json, seconds)
     if "" in databases:
         raise InputError("--db is empty.", "Name a database, such as shop.")
     found = ask(given, lambda gateway: diagnose(gateway, databases), seconds)
     if wants_json:
-        tell(as_json(_facts(found), indent=2))
+        print_text(as_json(_facts(found), indent=2))
     else:
-        tell("\n".join(_lines(found)))
+        print_text("\n".join(_lines(found)))
     return 0 if all(finding.ok for finding in found.findings) else 1
+
+
+_SHOWN = 12
+
+
+def _pre_images(given: ConnectionOptions, wants_json: bool, seconds: float) -> int:
+    """Which collections keep pre-images, for how long, what that costs, and how to switch them on."""
+    from tallyglass.restore.preimages.settings import survey
+
+    found = ask(given, survey, seconds)
+    if wants_json:
+        facts = {"keeping": found.keeping, "without": found.without, "unknown": found.unknown, "kept": str(found.kept)}
+        print_text(as_json(facts, indent=2))
+    else:
+        print_text("\n".join(_pre_image_lines(found)))
+    return 0
+
+
+def _pre_image_lines(found: Survey) -> list[str]:
+    from tallyglass.restore.preimages.settings import COST, how_to_enable
+
+    rows = [
+        ("keep pre-images", _names(found.keeping)),
+        ("kept for", str(found.kept) if found.keeping else "-"),
+        ("keep none", _names(found.without)),
+    ]
+    if found.unknown:
+        rows.append(("unknown", f"{found.unknown} collections, whose options this user may not read"))
+    lines = [table(rows)]
+    if found.without:
+        db, _, name = found.without[0].partition(".")
+        lines += ["", COST, "To switch them on, as a user with dbAdmin in mongosh:", f"  {how_to_enable(db, name)}"]
+    return lines
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(clean(name, 80) for name in names[:_SHOWN]) or "none"
+    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _lines(found: Diagnosis) -> list[str]:
@@ -49,11 +95,11 @@ def _lines(found: Diagnosis) -> list[str]:
     if found.deployment.sharded or found.deployment.shard_unknown:
         rows.insert(1, ("sharding", _sharding(found)))
     if found.scope:
-        rows.append(("judged for", f"{', '.join(found.scope)} alone; --db NAME asks about another"))
+        rows.append(("checked for", f"only {', '.join(found.scope)}; --db NAME checks another"))
     lines = [table(rows), "", *(line for finding in found.findings for line in _job(finding))]
     for finding in found.findings:
         if finding.commands:
-            lines += ["", f"For {finding.verdict.job.title}, an administrator runs in mongosh:"]
+            lines += ["", f"For {finding.verdict.job.title}, run in mongosh as an administrator:"]
             lines += [f"  {command}" for command in finding.commands]
     if found.access_control and not found.user:
         lines += ["", "Log in to see more: put a user into the connection string (mongodb://user@host/)."]
@@ -68,7 +114,7 @@ def _server(found: Diagnosis) -> str:
 
 def _user(found: Diagnosis) -> str:
     if not found.access_control:
-        return "none needed: access control is off, so anybody who reaches the server may do anything"
+        return "none needed: access control is off, and anyone who can connect may do anything"
     if not found.user:
         return "not logged in"
     return f"{found.user}, roles {', '.join(found.roles) or 'none'}"
@@ -106,7 +152,7 @@ def _sharding(found: Diagnosis) -> str:
     return "mongos of a sharded cluster"
 
 
-def _job(finding: Finding) -> list[str]:
+def _job(finding: JobFinding) -> list[str]:
     """A line for the job, and one for each privilege that it lacks."""
     verdict = finding.verdict
     word = "no" if finding.impossible else _WORDS[verdict.state]

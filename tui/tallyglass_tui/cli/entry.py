@@ -1,4 +1,4 @@
-"""Where the process begins. Ctrl-C while the rest is being imported ends it as it does later: without a trace."""
+"""The entry point. Ctrl-C during the imports ends the process as it does later: without a traceback."""
 
 from __future__ import annotations
 

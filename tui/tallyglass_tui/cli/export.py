@@ -1,4 +1,4 @@
-"""``tallyglass export``: the counters as metrics over HTTP, looked at again and again."""
+"""``tallyglass export``: the counters as metrics over HTTP, refreshed periodically."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallyglass.counters.metrics import Choice
+from tallyglass.counters.metrics import SequenceSelection
 from tallyglass.errors import InputError
 from tallyglass.text import clean
 from tallyglass_tui.cli.counters import config_option, history_option, watch_settings
+from tallyglass_tui.cli.error_boundary import warn
 from tallyglass_tui.cli.headless import ask
-from tallyglass_tui.cli.metrics import choice_options, load_client, registry_of
-from tallyglass_tui.cli.options import Given, connection_options
-from tallyglass_tui.cli.outermost import warn
+from tallyglass_tui.cli.metrics import load_client, registry_of, selection_options
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.watch import WatchSettings
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 _DEFAULT_LISTEN = "127.0.0.1:9867"
 
 
-class Latest:
-    """The latest look that succeeded, for whoever asks."""
+class LatestSnapshot:
+    """Holds the latest successful snapshot."""
 
-    def __init__(self, choice: Choice) -> None:
-        self._choice = choice
+    def __init__(self, selection: SequenceSelection) -> None:
+        self._selection = selection
         self._snapshot: CountersSnapshot | None = None
 
     def set(self, snapshot: CountersSnapshot) -> None:
-        """Keep a look. One that only repeats the last one keeps its age: its time does not change."""
+        """Keep a snapshot. One repeated during an outage keeps its time."""
         self._snapshot = snapshot
 
-    def get(self) -> tuple[CountersSnapshot, Choice] | None:
-        """The look and the choice of sequences; None before the first."""
-        return (self._snapshot, self._choice) if self._snapshot else None
+    def get(self) -> tuple[CountersSnapshot, SequenceSelection] | None:
+        """The snapshot and the selection of sequences; None before the first."""
+        return (self._snapshot, self._selection) if self._snapshot else None
 
 
 def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, int]:
@@ -50,10 +50,10 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
 
 
 @click.command()
-@connection_options()
+@connection_options(shards=True)
 @config_option
 @history_option
-@choice_options
+@selection_options
 @click.option("--listen", callback=_address, default=_DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT")
 @click.option(
     "--every",
@@ -63,9 +63,9 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
     metavar="SECONDS",
     help="How often the counters are read.",
 )
-@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End after so long.")
+@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time.")
 def command(
-    given: Given, config: Path | None, no_history: bool, most: int, patterns: tuple[str, ...],
+    given: ConnectionOptions, config: Path | None, no_history: bool, most: int, patterns: tuple[str, ...],
     listen: tuple[str, int], every: float, seconds: float | None,
 ) -> None:  # fmt: skip
     """Counters as metrics on http://HOST:PORT/metrics (OpenMetrics, or the text format of Prometheus)."""
@@ -73,10 +73,10 @@ def command(
 
     load_client()
     settings = replace(watch_settings(given, config, history=not no_history), refresh_seconds=every)
-    latest = Latest(Choice(patterns, most))
+    latest = LatestSnapshot(SequenceSelection(patterns, most))
     server, thread = _serve(listen, latest)
     host, port = server.server_address[:2]
-    warn(f"serving http://{host}:{port}/metrics; Ctrl-C ends it.")
+    warn(f"serving http://{host}:{port}/metrics; press Ctrl-C to stop.")
     try:
         ask(given, lambda gateway: _follow(gateway, settings, latest, seconds))
     finally:
@@ -85,7 +85,7 @@ def command(
         thread.join()
 
 
-def _serve(listen: tuple[str, int], latest: Latest) -> tuple[Any, Any]:
+def _serve(listen: tuple[str, int], latest: LatestSnapshot) -> tuple[Any, Any]:
     from prometheus_client import start_http_server
 
     host, port = listen
@@ -93,11 +93,11 @@ def _serve(listen: tuple[str, int], latest: Latest) -> tuple[Any, Any]:
         return start_http_server(port, addr=host, registry=registry_of(latest.get))
     except OSError as error:
         raise InputError(
-            f"{clean(host)}:{port} cannot be listened on: {error.strerror}.", "Choose another --listen HOST:PORT."
+            f"Cannot listen on {clean(host)}:{port}: {error.strerror}.", "Choose another --listen HOST:PORT."
         ) from error
 
 
-async def _follow(gateway: Gateway, settings: WatchSettings, latest: Latest, seconds: float | None) -> None:
+async def _follow(gateway: Gateway, settings: WatchSettings, latest: LatestSnapshot, seconds: float | None) -> None:
     from tallyglass.counters.follow.watch import watch
     from tallyglass.mongo.gateway import closing
 

@@ -1,4 +1,4 @@
-"""What every headless command does: open the deployment, ask within a deadline, close; and print safely."""
+"""Shared by the headless commands: open the deployment, ask within a deadline, close, and print safely."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import click
 
 from tallyglass.errors import ReadError
 from tallyglass.text import clean_block
-from tallyglass_tui.cli.options import Given, target_of
-from tallyglass_tui.terminal.unjoined import Unjoined
+from tallyglass_tui.cli.options import ConnectionOptions, target_of
+from tallyglass_tui.terminal.daemon_threads import DaemonThreadExecutor
 
 if TYPE_CHECKING:
     from tallyglass.connection.target import Target
@@ -32,29 +32,39 @@ timeout_option = click.option(
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Give up after so long without an answer.",
+    help="Give up after SECONDS without an answer.",
 )
 
 
 def ask(
-    who: Given | Target, work: Callable[[Gateway], Awaitable[Answer]], seconds: float | None = None, **options: Any
+    who: ConnectionOptions | Target,
+    work: Callable[[Gateway], Awaitable[Answer]],
+    seconds: float | None = None,
+    **options: Any,
 ) -> Answer:
-    """Run ``work`` on the deployment that is meant, for ``seconds`` at most.
+    """Run ``work`` on the deployment, for ``seconds`` at most.
 
-    Without ``seconds`` it takes as long as it takes: each of its reads has a deadline. ``options`` go to the client.
-    Raises ReadError when the time is over, and whatever ``work`` raises.
+    Without ``seconds`` there is no overall deadline, but each read has one. ``options`` go to the client.
+    Raises ReadError on timeout, and whatever ``work`` raises.
     """
-    target = target_of(who) if isinstance(who, Given) else who
-    return asyncio.run(_on_target(target, work, seconds, _shorter_selection(target, seconds) | options))
+    target = target_of(who) if isinstance(who, ConnectionOptions) else who
+    answers: list[Answer] = []
+
+    async def run() -> None:
+        # Before Python 3.12.2, asyncio.run formats the result of its task twice: megabytes of text for a large answer.
+        answers.append(await _on_target(target, work, seconds, _shorter_selection(target, seconds) | options))
+
+    asyncio.run(run())
+    return answers[0]
 
 
 async def _on_target(
     target: Target, work: Callable[[Gateway], Awaitable[Answer]], seconds: float | None, options: dict[str, Any]
 ) -> Answer:
-    from tallyglass.mongo.client import open_gateway
+    from tallyglass.mongo.client import open_deployment
 
-    asyncio.get_running_loop().set_default_executor(Unjoined())
-    gateway = open_gateway(target, **options)
+    asyncio.get_running_loop().set_default_executor(DaemonThreadExecutor())
+    gateway = open_deployment(target, **options)
     try:
         return await (work(gateway) if seconds is None else bounded(work(gateway), seconds))
     finally:
@@ -64,16 +74,16 @@ async def _on_target(
 
 
 def _shorter_selection(target: Target, seconds: float | None) -> dict[str, Any]:
-    """Let the driver give up before the deadline does: it knows why no server answers."""
+    """Let the driver time out before the deadline: it knows why no server answers."""
     if seconds is None or "serverselectiontimeoutms" in target.options:
         return {}
     return {"serverSelectionTimeoutMS": int(min(5.0, seconds * 0.8) * 1000)}
 
 
-async def steadily(feed: AsyncIterator[Answer], seconds: float) -> AsyncGenerator[Answer, None]:
-    """What ``feed`` yields, each within ``seconds`` of the one before: a long answer is fine, a stuck one is not.
+async def each_within(feed: AsyncIterator[Answer], seconds: float) -> AsyncGenerator[Answer, None]:
+    """The items of ``feed``, each within ``seconds`` of the one before: a long feed is fine, a stuck one is not.
 
-    To be used within :func:`tallyglass.mongo.gateway.closing`, which closes ``feed`` too.
+    Use it within :func:`tallyglass.mongo.gateway.closing`, which closes ``feed`` too.
     """
     from tallyglass.mongo.gateway import closing
 
@@ -87,7 +97,7 @@ async def steadily(feed: AsyncIterator[Answer], seconds: float) -> AsyncGenerato
 
 
 async def bounded(answer: Awaitable[Answer], seconds: float) -> Answer:
-    """``answer``, within ``seconds``. Raises ReadError when the time is over."""
+    """``answer``, within ``seconds``. Raises ReadError on timeout."""
     try:
         async with asyncio.timeout(seconds):
             return await answer
@@ -96,20 +106,20 @@ async def bounded(answer: Awaitable[Answer], seconds: float) -> Answer:
 
 
 def out_of_time(seconds: float) -> ReadError:
-    """The error of an answer that did not come in time."""
+    """The error for a timeout."""
     return ReadError(f"No answer came within {seconds:g} s.", "The server may be overloaded; try a longer --timeout.")
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """A JSON document in printable ASCII alone: no control byte of the data survives in it, DEL included.
+    """A JSON document in printable ASCII only: control characters, DEL included, are escaped.
 
-    JSON has no numbers for NaN and the infinities: they become the texts ``"NaN"``, ``"Infinity"``, ``"-Infinity"``.
+    JSON has no NaN and infinities: they become the strings ``"NaN"``, ``"Infinity"``, ``"-Infinity"``.
     """
     return printable_json(json.dumps(_finite(value), ensure_ascii=True, indent=indent, allow_nan=False))
 
 
 def printable_json(text: str) -> str:
-    """A JSON document that is ASCII already, without the one control character that may still stand in it: DEL."""
+    """An ASCII JSON document with DEL, the only control character that JSON leaves as it is, escaped."""
     return text.replace("\x7f", "\\u007f")
 
 
@@ -124,7 +134,7 @@ def _finite(value: Any) -> Any:
 
 
 def write_json(rows: Iterable[Any]) -> None:
-    """A JSON array to stdout, one element after the other, whatever their number."""
+    """Write a JSON array to stdout, element by element."""
     opened = False
     for row in rows:
         sys.stdout.write(("," if opened else "[") + "\n  " + as_json(row, indent=2).replace("\n", "\n  "))
@@ -132,13 +142,13 @@ def write_json(rows: Iterable[Any]) -> None:
     sys.stdout.write("\n]\n" if opened else "[]\n")
 
 
-def tell(text: str) -> None:
-    """One line of data, or several, to stdout, with nothing in it that acts on a terminal."""
+def print_text(text: str) -> None:
+    """Print lines of data to stdout, without control characters."""
     sys.stdout.write(clean_block(text, max(len(text), 1)) + "\n")
 
 
 def table(rows: Sequence[tuple[str, ...]], *, right: frozenset[int] = frozenset()) -> str:
-    """Rows as aligned columns, those of ``right`` to the right; the last column is not padded."""
+    """Rows as aligned columns; ``right`` holds the right-aligned ones. The last column is not padded."""
     if not rows:
         return ""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -2,78 +2,57 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallyglass.errors import InputError, ReadError, TallyglassError
+from tallyglass.errors import ReadError
 from tallyglass.moment import FORMS, Ts, iso
-from tallyglass_tui.cli.headless import as_json, ask, steadily, table, tell, timeout_option
+from tallyglass_tui.cli.error_boundary import warn
+from tallyglass_tui.cli.headless import as_json, ask, each_within, print_text, table, timeout_option
 from tallyglass_tui.cli.oplog import need_oplog
-from tallyglass_tui.cli.options import Given, connection_options, moment_of
-from tallyglass_tui.cli.outermost import warn
-from tallyglass_tui.cli.shards import ask_shards, shard_option
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
+from tallyglass_tui.cli.shards import named_shards
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.oplog.snapshot import Incident, IncidentScan
 
 
 @click.command()
-@connection_options()
+@connection_options(shards=True)
 @click.option("--since", metavar="T", help=f"From here ({FORMS}); without it the whole oplog.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
-@shard_option
 @timeout_option
-def command(given: Given, since: str | None, wants_json: bool, shards: tuple[str, ...], seconds: float) -> None:
+def command(given: ConnectionOptions, since: str | None, wants_json: bool, seconds: float) -> None:
     """Show what people did: drops, mass deletes and updates, scripts, renames, transactions; the oldest first.
 
-    Routine (TTL, moved chunks, jobs, what an application usually does) has lines of its own, marked as such. A + after
+    Routine (TTL, moved chunks, jobs, what an application usually does) has separate lines, marked as such. A + after
     TOOK means that it goes on. The last column is what restore plan takes with --before to undo it.
     """
-    start = moment_of(since)
-    if shards and given.uri:
-        raise InputError("Give either URI or --shard, not both.", "Name every shard with a --shard of its own.")
-    if shards:
-        found, scanned = ask_shards(given, shards, lambda opened: _scan_shards(opened, start, seconds), seconds)
-    else:
-        scan = ask(given, lambda gateway: scan_all(gateway, start, seconds), None)
-        found, scanned = sorted(scan.incidents, key=lambda incident: incident.number), scan.scanned
+    start = time_of("--since", since)
+    scan = ask(given, lambda gateway: scan_all(gateway, start, seconds), None)
+    found = sorted(scan.incidents, key=lambda incident: incident.number)
     if wants_json:
-        tell(as_json([_facts(incident) for incident in found], indent=2))
+        print_text(as_json([_facts(incident) for incident in found], indent=2))
     elif found:
-        tell(as_table(found))
+        print_text(as_table(found))
     else:
-        warn(f"nothing of that kind is among the {scanned} entries that were read.")
-
-
-async def _scan_shards(shards: Mapping[str, Gateway], start: Ts | None, seconds: float) -> tuple[list[Incident], int]:
-    """All shards side by side; one that fails is named, and the others count."""
-    from tallyglass.oplog.incidents.across_shards import combine
-
-    async def one(name: str, gateway: Gateway) -> IncidentScan | None:
-        try:
-            return await scan_all(gateway, start, seconds)
-        except TallyglassError as error:
-            warn(f"{name} is left out: {error}")
-            return None
-
-    scans = dict(zip(shards, await asyncio.gather(*(one(*shard) for shard in shards.items())), strict=True))
-    by_shard = {name: scan.incidents for name, scan in scans.items() if scan is not None}
-    return list(combine(by_shard)), sum(scan.scanned for scan in scans.values() if scan is not None)
+        warn(f"nothing of that kind is among the {scan.scanned} entries that were read.")
 
 
 async def scan_all(gateway: Gateway, since: Ts | None, seconds: float) -> IncidentScan:
-    """The whole scan, its last word. Raises ReadError where it could not reach the end."""
+    """The whole scan, its last result. Raises ReadError where it could not reach the end."""
     from tallyglass.mongo.gateway import closing
     from tallyglass.oplog.incidents import incident
+    from tallyglass.oplog.incidents.across_shards import scan_shards
 
-    await need_oplog(gateway, seconds)
+    shards = await named_shards(gateway, seconds)
+    if shards is None:
+        await need_oplog(gateway, seconds)
+    scans = incident.scan(gateway, since) if shards is None else scan_shards(shards, since)
     last: IncidentScan | None = None
-    async with closing(steadily(incident.scan(gateway, since), seconds)) as scan:
+    async with closing(each_within(scans, seconds)) as scan:
         async for progress in scan:
             last = progress
     if last is None or not last.done:

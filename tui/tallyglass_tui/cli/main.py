@@ -1,4 +1,4 @@
-"""The ``tallyglass`` command: which words it knows, and where each lives."""
+"""The ``tallyglass`` command: its subcommands and the modules they are in."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from typing import Any, NoReturn
 import click
 
 from tallyglass import __version__
-from tallyglass_tui.cli.options import Given, connection_options
-from tallyglass_tui.cli.outermost import guarded
+from tallyglass.connection.target import with_scheme
+from tallyglass_tui.cli.error_boundary import error_boundary
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
 COMMANDS = {
-    "counters": "what runs out first, and when: all counters, once",
-    "check": "for monitoring systems: one line, exit 0, 1, 2 or 3",
-    "metrics": "the counters as a text file for Prometheus",
-    "export": "the counters as metrics over HTTP",
+    "counters": "all counters: which runs out first, and when",
+    "check": "for monitoring systems: one line; exit 0, 1, 2 or 3",
+    "metrics": "counters as a Prometheus text file",
+    "export": "counters as metrics over HTTP",
     "repair": "why a counter and its collection differ, and the $max",
-    "oid": "take ObjectIds apart, or give the first of a moment",
-    "oplog": "entries of the oplog, one a line",
+    "oid": "decode ObjectIds, or print the first one of a time",
+    "oplog": "oplog entries, one per line",
     "incidents": "who deleted what: drops, mass deletes and updates",
     "restore": "the commands to get it back: plan, prepare, verify",
-    "doctor": "what this user may see, and the role for the rest",
-    "demo": "a real server with a lively workload to try it on",
+    "doctor": "what this user may read, and which role is missing",
+    "demo": "an embedded MongoDB with a workload, to try it",
 }
 DASHBOARD = "dashboard"
 
 
 class Front(click.Group):
-    """Loads the module of a command when it is called, and takes a connection string as the dashboard's."""
+    """Loads the module of a command when it is called; a connection string opens the dashboard."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command of that name."""
+        """Import the command with that name."""
         if cmd_name not in COMMANDS and cmd_name != DASHBOARD:
             return None
         command = importlib.import_module(f"tallyglass_tui.cli.{cmd_name}").command
@@ -47,9 +48,9 @@ class Front(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Take the first word as a command, or as the connection string of the dashboard."""
+        """Read the first word as a command, or as the connection string of the dashboard."""
         word = args[0]
-        if word not in COMMANDS and "://" in word:
+        if word not in COMMANDS and ("://" in word or with_scheme(word) != word):
             return DASHBOARD, self.get_command(ctx, DASHBOARD), args
         if word not in COMMANDS:
             raise click.UsageError(f"'{word}' is neither a command nor a connection string (mongodb://...).", ctx=ctx)
@@ -61,22 +62,22 @@ class Front(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> NoReturn:
-        """Run with these arguments, else the process's own, and exit."""
+        """Run with these arguments, by default those of the process, and exit."""
         words = list(sys.argv[1:] if args is None else args)
-        sys.exit(guarded(lambda: click.Group.main(self, words, prog_name="tallyglass", standalone_mode=False)))
+        sys.exit(error_boundary(lambda: click.Group.main(self, words, prog_name="tallyglass", standalone_mode=False)))
 
 
 @click.group(
     cls=Front,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="To try it without a server: tallyglass demo. In the dashboard ? is the help. "
-    "tallyglass COMMAND --help says more of a command; tallyglass URI --help, of the dashboard.",
+    epilog="Without a server: tallyglass demo. In the dashboard, ? is the help. "
+    "tallyglass COMMAND --help describes a command; tallyglass URI --help the dashboard.",
 )
-@connection_options(uri=False)
+@connection_options(uri=False, shards=True)
 @click.version_option(__version__, prog_name="tallyglass", message="%(prog)s %(version)s")
 @click.pass_context
-def main(ctx: click.Context, given: Given) -> Any:
+def main(ctx: click.Context, given: ConnectionOptions) -> Any:
     """A terminal dashboard for MongoDB's counters, ObjectIds, oplog and restores.
 
     tallyglass URI opens the dashboard; so does tallyglass alone, with --profile NAME or $TALLYGLASS_URI.
@@ -85,5 +86,5 @@ def main(ctx: click.Context, given: Given) -> Any:
     if ctx.invoked_subcommand is None:
         dashboard = main.get_command(ctx, DASHBOARD)
         assert dashboard is not None
-        return ctx.invoke(dashboard, given=Given())
+        return ctx.invoke(dashboard, given=ConnectionOptions())
     return None

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallyglass.counters.metrics import DEFAULT_MOST, Choice, families
+from tallyglass.counters.metrics import DEFAULT_MOST, MetricFamily, SequenceSelection, families
 from tallyglass.errors import InputError
 from tallyglass.text import clean
+from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.counters import config_option, history_option, look_once
 from tallyglass_tui.cli.headless import timeout_option
-from tallyglass_tui.cli.options import Given, connection_options
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
@@ -25,73 +24,87 @@ if TYPE_CHECKING:
     from tallyglass.counters.snapshot import CountersSnapshot
 
 
-def choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--top`` and ``--match``: which sequences have series of their own."""
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--top`` and ``--match``: which sequences are exported."""
     command = click.option(
         "--top", "most", type=click.IntRange(min=1), default=DEFAULT_MOST, show_default=True, metavar="N",
-        help="Series for so many sequences at most, the most urgent first.",
+        help="Export at most this many sequences, the most urgent first.",
     )(command)  # fmt: skip
     return click.option(
         "--match", "patterns", multiple=True, metavar="PATTERN",
-        help='Only sequences whose "namespace id" fits, with * and ?. May be given again.',
+        help='Only sequences whose "namespace id" matches, with * and ?. Repeatable.',
     )(command)  # fmt: skip
 
 
 @click.command()
-@connection_options()
+@connection_options(shards=True)
 @config_option
 @history_option
-@choice_options
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write there at once and whole.")
+@selection_options
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Replace this file atomically.")
 @timeout_option
 def command(
-    given: Given, config: Path | None, no_history: bool, most: int, patterns: tuple[str, ...], out: Path | None,
-    seconds: float,
+    given: ConnectionOptions, config: Path | None, no_history: bool, most: int, patterns: tuple[str, ...],
+    out: Path | None, seconds: float,
 ) -> None:  # fmt: skip
-    """Counters as metrics: a text file for the collector of node_exporter, or stdout."""
+    """Counters as metrics: a file for the textfile collector of node_exporter, or stdout."""
     load_client()
     snapshot = look_once(given, config, seconds, history=not no_history)
-    text = exposition(snapshot, checked_choice(snapshot, patterns, most))
+    text = exposition(snapshot, checked_selection(snapshot, patterns, most))
     if out is None:
         sys.stdout.write(text)
     else:
-        _write_whole(out, text)
+        write_whole(out, text, 0o644)
 
 
-def checked_choice(snapshot: CountersSnapshot, patterns: tuple[str, ...], most: int) -> Choice:
-    """The choice of sequences. Raises InputError for a pattern that fits none of them."""
+def checked_selection(snapshot: CountersSnapshot, patterns: tuple[str, ...], most: int) -> SequenceSelection:
+    """The selection of sequences. Raises InputError for a pattern that matches none."""
     for pattern in patterns:
-        if not snapshot.discovering and not Choice((pattern,)).of(snapshot)[0]:
-            raise InputError(f"No counter fits --match {clean(pattern, 60)!r}.", "tallyglass counters lists them.")
-    return Choice(patterns, most)
+        if not snapshot.discovering and not SequenceSelection((pattern,)).select(snapshot)[0]:
+            raise InputError(f"No counter matches --match {clean(pattern, 60)!r}.", "tallyglass counters lists them.")
+    return SequenceSelection(patterns, most)
 
 
-def exposition(snapshot: CountersSnapshot, choice: Choice) -> str:
-    """One look in the text format of Prometheus."""
+def exposition(snapshot: CountersSnapshot, selection: SequenceSelection) -> str:
+    """One snapshot in the text format of Prometheus."""
+    return as_text(families(snapshot, selection))
+
+
+def as_text(found: Iterable[MetricFamily]) -> str:
+    """Metrics in the text format of Prometheus."""
     from prometheus_client import generate_latest
 
-    text: bytes = generate_latest(registry_of(lambda: (snapshot, choice)))
+    text: bytes = generate_latest(_registry(lambda: found))
     return text.decode()
 
 
-def registry_of(latest: Callable[[], tuple[CountersSnapshot, Choice] | None]) -> CollectorRegistry:
-    """A registry that makes metrics of the latest look whenever it is asked."""
+def registry_of(latest: Callable[[], tuple[CountersSnapshot, SequenceSelection] | None]) -> CollectorRegistry:
+    """A registry that serves the latest snapshot as metrics."""
+
+    def collect() -> Iterable[MetricFamily]:
+        found = latest()
+        return families(*found) if found else ()
+
+    return _registry(collect)
+
+
+def _registry(read: Callable[[], Iterable[MetricFamily]]) -> CollectorRegistry:
     from prometheus_client.registry import Collector, CollectorRegistry
 
-    class Counters(Collector):
+    class Gauges(Collector):
         def collect(self) -> Iterator[GaugeMetricFamily]:
-            return _collect(latest())
+            return _gauges(read())
 
     registry = CollectorRegistry(auto_describe=False)
-    collector: Collector = Counters()
+    collector: Collector = Gauges()
     registry.register(collector)
     return registry
 
 
-def _collect(look: tuple[CountersSnapshot, Choice] | None) -> Iterator[GaugeMetricFamily]:
+def _gauges(found: Iterable[MetricFamily]) -> Iterator[GaugeMetricFamily]:
     from prometheus_client.core import GaugeMetricFamily
 
-    for family in families(*look) if look else ():
+    for family in found:
         metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
         for labels, value in family.rows:
             metric.add_metric(labels, value)
@@ -99,20 +112,8 @@ def _collect(look: tuple[CountersSnapshot, Choice] | None) -> Iterator[GaugeMetr
 
 
 def load_client() -> None:
-    """Raise InputError where the extra ``metrics`` is not installed."""
+    """Raise InputError if the extra ``metrics`` is not installed."""
     try:
         import prometheus_client  # noqa: F401
     except ImportError:
         raise InputError("Metrics need the package prometheus-client.", "pip install 'tallyglass[metrics]'") from None
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Replace a file at once: a collector must never read half of it."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o644)
-            file.write(text)
-        Path(name).replace(path)
-    except OSError as error:
-        raise InputError(f"{clean(str(path))} cannot be written: {error.strerror}.") from error

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import datetime
 
 import click
 
 from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, iso, parse_time
 from tallyglass.objectid import ObjectIdParts, decode, find_all, first_of, last_of, range_filter
+from tallyglass_tui.cli.options import echo_time
 
 _STDIN_CHARACTERS = 16_000_000
 
@@ -20,13 +22,13 @@ _STDIN_CHARACTERS = 16_000_000
 @click.option("--until", metavar="TIME", help="With --at: print the filter for all ObjectIds between the two.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(hex_texts: tuple[str, ...], at: str | None, until: str | None, as_json: bool) -> None:
-    """Take ObjectIds apart: when each was made, by which process, and its counter.
+    """Decode ObjectIds: when each was created, by which process, and its counter.
 
-    HEX may be 24 digits, ObjectId("...") or {"$oid": "..."}; - reads any text with ids in it from stdin.
+    HEX may be 24 digits, ObjectId("...") or {"$oid": "..."}; - reads any text from stdin and finds the ids in it.
     """
     if at is not None:
         if hex_texts:
-            raise InputError("--at takes a moment, not ObjectIds.", "Leave one of the two out.")
+            raise InputError("--at and ObjectIds cannot be combined.", "Leave one of them out.")
         _moment(at, until, as_json)
     elif until is not None:
         raise InputError("--until needs --at.")
@@ -35,8 +37,8 @@ def command(hex_texts: tuple[str, ...], at: str | None, until: str | None, as_js
 
 
 def _moment(at: str, until: str | None, as_json: bool) -> None:
-    start = parse_time(at)
-    end = parse_time(until) if until is not None else None
+    start = _time("--at", at)
+    end = _time("--until", until) if until is not None else None
     if as_json:
         facts = {"time": iso(start), "first": first_of(start), "last": last_of(start)}
         if end is not None:
@@ -46,11 +48,20 @@ def _moment(at: str, until: str | None, as_json: bool) -> None:
         print(range_filter(start, end) if end is not None else first_of(start))
 
 
+def _time(option: str, text: str) -> datetime:
+    try:
+        found = parse_time(text)
+    except InputError as error:
+        raise InputError(f"{option}: {error.title}", error.advice) from None
+    echo_time(option, text, found)
+    return found
+
+
 def _decoded(hex_texts: tuple[str, ...], as_json: bool) -> None:
     found = [decode(text) for text in hex_texts if text != "-"]
     if "-" in hex_texts or not hex_texts:
         if not hex_texts and sys.stdin.isatty():
-            raise InputError("No ObjectId is given.", "Name some, or pipe a text with ids in it.")
+            raise InputError("No ObjectId was given.", "Name some, or pipe a text that contains them.")
         found += [decode(text) for text in find_all(sys.stdin.read(_STDIN_CHARACTERS))]
         if not found:
             raise InputError("There is no ObjectId in that text.", "An ObjectId is 24 hexadecimal digits.")

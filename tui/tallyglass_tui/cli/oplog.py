@@ -12,15 +12,14 @@ import click
 from tallyglass.errors import DeploymentError, InputError
 from tallyglass.moment import FORMS, iso
 from tallyglass.text import clean_block
-from tallyglass_tui.cli.headless import as_json, ask, bounded, steadily, timeout_option
-from tallyglass_tui.cli.options import Given, connection_options, moment_of, target_of
-from tallyglass_tui.cli.outermost import warn
-from tallyglass_tui.cli.shards import ask_shards, shard_option
+from tallyglass_tui.cli.error_boundary import warn
+from tallyglass_tui.cli.headless import as_json, ask, bounded, each_within, timeout_option
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
+from tallyglass_tui.cli.shards import named_shards
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 
-    from tallyglass.connection.target import Target
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.oplog.filter.query import OplogFilter
     from tallyglass.oplog.read.export import ExportItem
@@ -36,7 +35,7 @@ TEXT, RELAXED, CANONICAL = "text", "relaxed", "canonical"
 
 
 @click.command()
-@connection_options()
+@connection_options(shards=True)
 @click.option("--since", metavar="T", help=f"From here, inclusive ({FORMS}).")
 @click.option("--until", metavar="T", help="To here, exclusive.")
 @click.option("--ns", "namespaces", multiple=True, metavar="GLOB", help="Such as shop.*; !shop.tmp leaves out.")
@@ -47,10 +46,9 @@ TEXT, RELAXED, CANONICAL = "text", "relaxed", "canonical"
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens now, until Ctrl-C.")
 @click.option("--json", "wants_json", is_flag=True, help="One entry a line, whole, as MongoDB Extended JSON.")
 @click.option("--canonical", is_flag=True, help="The same, keeping the type of every number and date.")
-@shard_option
 @timeout_option
 def command(
-    given: Given,
+    given: ConnectionOptions,
     since: str | None,
     until: str | None,
     namespaces: tuple[str, ...],
@@ -61,19 +59,18 @@ def command(
     follow: bool,
     wants_json: bool,
     canonical: bool,
-    shards: tuple[str, ...],
     seconds: float,
 ) -> None:
     """Print the entries of the oplog, oldest first.
 
-    None is ever left out: a slow reader slows it down, and is told on stderr how far behind it is. With --json each
+    No entry is dropped: a slow reader slows it down, and stderr says how far behind it is. With --json each
     line is an object with "kind": an entry, or a gap, a rollback or a lag in its place.
     """
     from tallyglass.oplog.filter.query import OplogFilter
 
     wanted = OplogFilter(
-        since=moment_of(since),
-        until=moment_of(until),
+        since=time_of("--since", since),
+        until=time_of("--until", until),
         namespaces=namespaces,
         ops=_operations(letters),
         id=document,
@@ -87,23 +84,8 @@ def command(
     if "" in namespaces:
         raise InputError("--ns is empty.", "Name a namespace, such as shop.orders or shop.*.")
     wanted.check()
-    if shards and given.uri:
-        raise InputError("Give either URI or --shard, not both.", "Name every shard with a --shard of its own.")
     style = (CANONICAL if canonical else RELAXED) if wants_json or canonical else TEXT
-    if shards:
-        ask_shards(
-            given,
-            shards,
-            lambda found: _run_merged(found, wanted, Printer(wanted, style, limit), limit, follow),
-            seconds,
-        )
-        return
-    target = target_of(given)
-    ask(
-        target,
-        lambda gateway: _run(gateway, target, wanted, Printer(wanted, style, limit), limit, follow, seconds),
-        None,
-    )
+    ask(given, lambda gateway: _run(gateway, wanted, Printer(wanted, style, limit), limit, follow, seconds), None)
 
 
 async def _run_merged(
@@ -122,7 +104,6 @@ async def _run_merged(
 
 async def _run(
     gateway: Gateway,
-    target: Target,
     wanted: OplogFilter,
     printer: Printer,
     limit: int,
@@ -131,14 +112,15 @@ async def _run(
 ) -> None:
     from tallyglass.oplog.read.export import follow_entries, read_entries
 
+    shards = await named_shards(gateway, seconds)
+    if shards is not None:
+        await _run_merged(shards, wanted, printer, limit, follow)
+        return
     await need_oplog(gateway, seconds)
     if follow:
-        # The URI's own choice of member comes first.
-        chosen = "readpreference" in target.options
-        printing = printer.print_all(follow_entries(gateway, wanted, prefer_secondary=not chosen))
-        await _while_read(printing)
+        await _while_read(printer.print_all(follow_entries(gateway, wanted)))
     else:
-        await printer.print_all(steadily(read_entries(gateway, wanted, limit=limit), seconds))
+        await printer.print_all(each_within(read_entries(gateway, wanted, limit=limit), seconds))
 
 
 class Printer:
@@ -162,7 +144,7 @@ class Printer:
                 lines = self._lines(item)[: self._left]
                 self._left -= len(lines)
                 if lines:
-                    # Beside the event loop: a reader that stops reading must not stop the driver's heartbeats.
+                    # In a thread: a reader that stops reading must not stop the driver's heartbeats.
                     await asyncio.to_thread(_write, lines)
                 if self._left <= 0:
                     return
@@ -257,7 +239,7 @@ class Printer:
 
 async def _while_read(printing: Coroutine[Any, Any, None]) -> None:
     """Run ``printing`` until it ends, or until the reader of a pipe has left: a quiet oplog would never notice that."""
-    from tallyglass.tasks import end
+    from tallyglass.tasks import cancel_all
 
     task = asyncio.ensure_future(printing)
     try:
@@ -267,7 +249,7 @@ async def _while_read(printing: Coroutine[Any, Any, None]) -> None:
                 raise BrokenPipeError
         task.result()
     finally:
-        await end([task])
+        await cancel_all([task])
 
 
 def _reader_has_left() -> bool:

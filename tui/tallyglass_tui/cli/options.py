@@ -1,4 +1,4 @@
-"""The options that say which deployment (the URI, a profile, a password file, the driver), and moments."""
+"""The options that name the deployment (URI, profile, password file, driver), and times."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import functools
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tallyglass.errors import ConnectError, InputError
-from tallyglass.moment import Ts, parse_since
+from tallyglass.moment import Ts, is_exact, parse_since
 from tallyglass.text import clean, clean_name
-from tallyglass_tui.cli.outermost import warn
+from tallyglass_tui.cli.error_boundary import print_message, warn
 
 if TYPE_CHECKING:
     from tallyglass.connection.profiles import Profile
@@ -25,45 +26,55 @@ if TYPE_CHECKING:
 
 URI_VARIABLE = "TALLYGLASS_URI"
 DRIVER_VARIABLE = "TALLYGLASS_DRIVER"
-_NOWHERE = (
-    "No server is named.",
+_NO_SERVER = (
+    "No server was given.",
     f"Give a connection string (mongodb://host:27017/), --profile NAME or ${URI_VARIABLE}; "
-    "or try it on one of its own: tallyglass demo",
+    "or try the embedded server: tallyglass demo",
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What was given of it on the command line; empty where nothing was."""
+class ConnectionOptions:
+    """The connection options on the command line; empty where not given."""
 
     uri: str = ""
     profile: str = ""
     password_file: str = ""
     driver: str = ""
+    shards: tuple[str, ...] = ()
 
-    def over(self, other: Given) -> Given:
-        """This, with what is empty here taken from ``other``."""
-        return Given(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
+    def or_else(self, other: ConnectionOptions) -> ConnectionOptions:
+        """These options; empty ones are taken from ``other``."""
+        return ConnectionOptions(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
 
 
-def connection_options(*, uri: bool = True, profile: bool = True) -> Callable[[Command], Command]:
-    """Add the options to a command, which gets them as one :class:`Given` named ``given``."""
+def connection_options(*, uri: bool = True, profile: bool = True, shards: bool = False) -> Callable[[Command], Command]:
+    """Add the options to a command, which gets them as one :class:`ConnectionOptions` named ``given``."""
 
     def decorate(function: Command) -> Command:
         @functools.wraps(function)
-        def gathered(*args: Any, **kwargs: Any) -> Any:
-            parsed = Given(*(kwargs.pop(name, None) or "" for name in Given.__slots__))
+        def with_connection_options(*args: Any, **kwargs: Any) -> Any:
+            known = {name: kwargs.pop(name, None) for name in ConnectionOptions.__slots__}
+            parsed = ConnectionOptions(**{name: value for name, value in known.items() if value})
             return function(*args, **{"given": parsed, **kwargs})
 
-        wrapped: Any = gathered
+        wrapped: Any = with_connection_options
         wrapped = click.option("--driver", type=click.Choice(["pymongo", "motor"]), help="Default: pymongo.")(wrapped)
         wrapped = click.option(
             "--password-file", metavar="FILE", help="Read the password from the first line of FILE; - is stdin."
         )(wrapped)
         if profile:
             wrapped = click.option("--profile", metavar="NAME", help="A deployment named in profiles.toml.")(wrapped)
+        if shards:
+            wrapped = click.option(
+                "--shard",
+                "shards",
+                multiple=True,
+                metavar="URI",
+                help="One shard of a cluster, in place of URI; repeat it for each.",
+            )(wrapped)
         if uri:
             wrapped = click.argument("uri", metavar="[URI]", required=False)(wrapped)
         return wrapped  # type: ignore[no-any-return]
@@ -71,9 +82,9 @@ def connection_options(*, uri: bool = True, profile: bool = True) -> Callable[[C
     return decorate
 
 
-def profile_of(given: Given) -> Profile | None:
-    """The profile that was named, on the command or before it."""
-    name = _whole(given).profile
+def profile_of(given: ConnectionOptions) -> Profile | None:
+    """The profile named on the command line, before or after the command."""
+    name = _with_global_options(given).profile
     if not name:
         return None
     from tallyglass.connection.profiles import load_profile
@@ -81,45 +92,69 @@ def profile_of(given: Given) -> Profile | None:
     return load_profile(name)
 
 
-def target_of(given: Given) -> Target:
-    """The deployment that is meant, with its password asked for where it needs one.
+def target_of(given: ConnectionOptions) -> Target:
+    """The deployment to connect to. Asks for the password if one is needed.
 
-    Raises InputError where none is named, ConnectError where a password is needed and nobody can be asked.
+    Raises InputError if none is given, ConnectError if a password is needed and there is no terminal.
     """
     from tallyglass.connection.target import Driver, Target
 
-    given = _whole(given)
-    profile = None if given.uri else profile_of(given)
-    uri = given.uri or (profile.uri if profile else os.environ.get(URI_VARIABLE, ""))
-    if not uri:
-        raise InputError(*_NOWHERE)
+    given = _with_global_options(given)
+    if given.uri and given.shards:
+        raise InputError("Give either URI or --shard, not both.", "Name every shard with a separate --shard.")
+    profile = None if given.uri or given.shards else profile_of(given)
+    if profile:
+        uris = profile.shards or (profile.uri,)
+    else:
+        uris = given.shards or tuple(filter(None, (given.uri or os.environ.get(URI_VARIABLE, ""),)))
+    if not uris:
+        raise InputError(*_NO_SERVER)
     driver = given.driver or os.environ.get(DRIVER_VARIABLE, "") or (profile.driver if profile else "") or "pymongo"
     if driver not in list(Driver):
         raise InputError(f"'{clean(driver, 40)}' is not a driver.", "Use pymongo or motor.")
-    target = Target.parse(uri, Driver(driver))
-    if given.uri and target.secrets:
+    targets = [Target.parse(uri, Driver(driver)) for uri in uris]
+    if (given.uri or given.shards) and any(target.secrets for target in targets):
         warn(
-            "a password on the command line can be seen by every user of this machine (ps). "
-            f"Leave it out to be asked for it, or use --password-file, ${URI_VARIABLE} or a profile."
+            "every user of this machine can see a password on the command line (ps). "
+            f"Leave it out to be prompted, or use --password-file, ${URI_VARIABLE} or a profile."
         )
     password_file = given.password_file or (str(profile.password_file or "") if profile else "")
-    target = _with_password(target, password_file)
-    if target.secrets:
+    targets = _with_passwords(targets, password_file)
+    if any(target.secrets for target in targets):
         _write_no_core_file()
-    return target
+    return Target.of_shards(targets)
+
+
+def _with_passwords(targets: Sequence[Target], password_file: str) -> list[Target]:
+    """The targets with their passwords. One user of several shards is asked once."""
+    filled: list[Target] = []
+    for target in targets:
+        first = filled[0] if filled else None
+        if first is not None and target.user == first.user and (password_file or target.needs_password):
+            known = dict(first.secrets).get("password")
+            filled.append(target.with_password(known) if known else target)
+        else:
+            filled.append(_with_password(target, password_file))
+    return filled
+
+
+def is_named(given: ConnectionOptions) -> bool:
+    """Whether any deployment is named: on the command line, by a profile, or in the environment."""
+    given = _with_global_options(given)
+    return bool(given.uri or given.profile or os.environ.get(URI_VARIABLE))
 
 
 def _write_no_core_file() -> None:
-    """A core file would hold the password, as the memory does."""
+    """Disable core files: they would hold the password."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-def _whole(given: Given) -> Given:
+def _with_global_options(given: ConnectionOptions) -> ConnectionOptions:
     before = click.get_current_context().find_root().obj
-    return given.over(before) if isinstance(before, Given) else given
+    return given.or_else(before) if isinstance(before, ConnectionOptions) else given
 
 
 def _with_password(target: Target, password_file: str) -> Target:
@@ -128,15 +163,15 @@ def _with_password(target: Target, password_file: str) -> Target:
     if password_file:
         if not target.user:
             raise InputError(
-                "There is a password but no user name.", "Put the user into the connection string: mongodb://user@..."
+                "A password was given but no user name.", "Add the user to the connection string: mongodb://user@..."
             )
         return target.with_password(Secret(read_password(password_file)))
     if not target.needs_password:
         return target
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ConnectError(
-            f"A password is needed for {clean_name(target.user)}, and there is no terminal to ask at.",
-            "Give it with --password-file.",
+            f"User {clean_name(target.user)} needs a password, and there is no terminal to ask for it.",
+            "Use --password-file.",
         )
     asked = click.prompt(
         f"Password for {clean_name(target.user)}", hide_input=True, err=True, default="", show_default=False
@@ -144,13 +179,31 @@ def _with_password(target: Target, password_file: str) -> Target:
     return target.with_password(Secret(asked))
 
 
-def moment_of(given: str | None) -> Ts | None:
-    """A moment that may have been given, as a timestamp. Raises InputError."""
-    return parse_since(given) if given is not None else None
+def time_of(option: str, text: str | None) -> Ts | None:
+    """The timestamp of a time option; None if it was not given. Raises InputError that names the option.
+
+    What a typed time means is printed to stderr: UTC, local time and age. For exact times only on a terminal.
+    """
+    if text is None:
+        return None
+    try:
+        found = parse_since(text)
+    except InputError as error:
+        raise InputError(f"{option}: {error.title}", error.advice) from None
+    echo_time(option, text, found.time)
+    return found
+
+
+def echo_time(option: str, text: str, when: datetime) -> None:
+    """Print what a typed time means to stderr, before it is used."""
+    if sys.stderr.isatty() or not is_exact(text):
+        from tallyglass_tui.format import typed_time
+
+        print_message(f"{option} is {typed_time(when)}.")
 
 
 def read_password(name: str) -> str:
-    """The first line of a file, or of stdin for ``-``. Raises InputError; warns where others may read the file."""
+    """The first line of a file, or of stdin for ``-``. Raises InputError; warns if other users can read the file."""
     if name == "-":
         line = sys.stdin.readline()
     else:
@@ -158,7 +211,7 @@ def read_password(name: str) -> str:
         try:
             with path.open(encoding="utf-8") as file:
                 if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and os.fstat(file.fileno()).st_mode & 0o077:
-                    warn(f"{path} can be read by other users; chmod 600 it.")
+                    warn(f"other users can read {path}; run chmod 600 on it.")
                 line = file.readline(10_000)
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"

@@ -12,9 +12,9 @@ import click
 from tallyglass.errors import InputError
 from tallyglass.text import clean
 from tallyglass_tui.cli.counters import SEARCH_SHARE, config_option, watch_settings
-from tallyglass_tui.cli.headless import ask, tell, timeout_option, write_json
-from tallyglass_tui.cli.options import Given, connection_options
-from tallyglass_tui.cli.outermost import warn
+from tallyglass_tui.cli.error_boundary import warn
+from tallyglass_tui.cli.headless import ask, print_text, timeout_option, write_json
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.differences import Difference
@@ -28,17 +28,18 @@ if TYPE_CHECKING:
     "patterns",
     multiple=True,
     metavar="PATTERN",
-    help='Only counters whose "namespace id" fits, with * and ?. May be given again.',
+    help='Only counters whose "namespace id" matches, with * and ?. Repeatable.',
 )
-@click.option("--all", "wants_all", is_flag=True, help="Those that agree with their collection too.")
+@click.option("--all", "wants_all", is_flag=True, help="Include counters that agree with their collection.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @timeout_option
 def command(
-    given: Given, config: Path | None, patterns: tuple[str, ...], wants_all: bool, wants_json: bool, seconds: float
+    given: ConnectionOptions, config: Path | None, patterns: tuple[str, ...], wants_all: bool, wants_json: bool,
+    seconds: float,
 ) -> int:  # fmt: skip
-    """Show why counters and their collections differ, and the $max for those behind. It runs nothing.
+    """Show why counters and their collections differ, with the $max command for counters that are behind. Runs nothing.
 
-    Exit 0 where no counter is behind, 1 where one is.
+    Exit 0 if no counter is behind, 1 if one is.
     """
     from tallyglass.counters.follow.differences import differences
 
@@ -46,17 +47,17 @@ def command(
     rows, unknown = ask(given, lambda gateway: differences(gateway, settings, patterns), seconds)
     if patterns and not rows and not unknown:
         shown = clean(patterns[0], 60)
-        raise InputError(f"No counter fits --match {shown!r}.", "tallyglass counters lists them.")
+        raise InputError(f"No counter matches --match {shown!r}.", "tallyglass counters lists them.")
     behind = any(row.behind for row in rows)
     listed = [row for row in rows if wants_all or patterns or row.behind]
     if wants_json:
         write_json(_facts(row) for row in listed)
     elif listed:
-        tell("\n\n".join("\n".join(_lines(row)) for row in listed))
+        print_text("\n\n".join("\n".join(_lines(row)) for row in listed))
     if not listed and not wants_json:
         warn(f"none of {len(rows):,} counters that could be compared is behind its collection.")
     if unknown:
-        warn(f"of {unknown:,} counters it is not known whose ids they hand out; name it with target in --config.")
+        warn(f"{unknown:,} counter{'s' * (unknown > 1)} without a known target collection; set target in --config.")
     return int(behind)
 
 

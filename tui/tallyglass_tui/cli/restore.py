@@ -1,12 +1,15 @@
-"""``tallyglass restore``: plan, prepare and verify a point-in-time restore. Nothing here runs a restore."""
+"""``tallyglass restore``: plan, prepare and verify a point-in-time restore. Only the drill runs one."""
 
 from __future__ import annotations
 
 import click
 
+from tallyglass_tui.cli.restore_backups import backups
+from tallyglass_tui.cli.restore_drill import drill
+from tallyglass_tui.cli.restore_images import images
 from tallyglass_tui.cli.restore_plan import plan
 from tallyglass_tui.cli.restore_prepare import prepare
-from tallyglass_tui.cli.restore_return import outcome, recover
+from tallyglass_tui.cli.restore_return import check_return, outcome, recover
 from tallyglass_tui.cli.restore_verify import verify
 
 
@@ -21,5 +24,9 @@ def command(ctx: click.Context) -> None:
 command.add_command(plan)
 command.add_command(prepare)
 command.add_command(verify)
+command.add_command(backups)
+command.add_command(drill)
+command.add_command(check_return)
+command.add_command(images)
 command.add_command(recover)
 command.add_command(outcome)

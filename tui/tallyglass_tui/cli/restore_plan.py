@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +16,10 @@ import click
 from tallyglass.errors import InputError
 from tallyglass.moment import iso
 from tallyglass.text import clean
-from tallyglass_tui.cli.headless import ask, printable_json, tell, timeout_option
+from tallyglass_tui.cli.error_boundary import print_message
+from tallyglass_tui.cli.headless import ask, print_text, printable_json, timeout_option
 from tallyglass_tui.cli.incidents import scan_all
-from tallyglass_tui.cli.options import Given, connection_options, moment_of, profile_of, target_of
-from tallyglass_tui.cli.outermost import complain
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from tallyglass.moment import Ts
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.oplog.snapshot import Incident
+    from tallyglass.restore.gather import Progress, Step
     from tallyglass.restore.model.plan import Check, Choice, Plan
+    from tallyglass.restore.quick_answer import QuickAnswer
 
 _HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")
 CODES = {"ok": 0, "warn": 1, "block": 2}
@@ -37,23 +41,32 @@ WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
 @click.option("--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup to start from.")
 @click.option("--before", metavar="T:I", help="Restore to just before this entry of the oplog, or this time.")
 @click.option("--incident", "number", type=click.IntRange(min=1), metavar="N", help="... or before this incident.")
+@click.option(
+    "--from",
+    "from_",
+    type=click.Choice(["backup", "pre-images"]),
+    default=None,
+    help="With --incident: undo it from the pre-images of its collection, or from a backup. Default: backup.",
+)
 @click.option("--since", metavar="T", help="With --incident: the --since that its number was shown for.")
 @click.option("--spare", metavar="HOST:PORT", help="The empty scratch server to restore onto; a URI is taken too.")
 @click.option("--backup-start", metavar="T:I", help="An oplog position from before the backup began, if it has none.")
-@click.option("--only", metavar="NS", help="Only this collection, put beside the live data under another name.")
+@click.option("--only", metavar="NS", help="Only this collection, under another name: what is live is not touched.")
 @click.option("--as", "target_ns", metavar="NS2", help="With --only: that name; else the collection's with the point.")
 @click.option(
     "--id", "ids", multiple=True, metavar="ID", help="With --only: this document; may be given several times."
 )
 @click.option("--work-dir", metavar="PATH", default="", help="Where the commands keep their files.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
-@click.option("--script", type=click.Path(path_type=Path), metavar="FILE", help="Write the runbook as a script.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the plan as a folder: run it there.")
+@click.option("--script", type=click.Path(path_type=Path), metavar="FILE", help="The same folder as one file.")
 @timeout_option
 def plan(
-    given: Given,
+    given: ConnectionOptions,
     backup: Path | None,
     before: str | None,
     number: int | None,
+    from_: str | None,
     since: str | None,
     spare: str | None,
     backup_start: str | None,
@@ -62,6 +75,7 @@ def plan(
     ids: tuple[str, ...],
     work_dir: str,
     wants_json: bool,
+    out: Path | None,
     script: Path | None,
     seconds: float,
 ) -> int:
@@ -73,19 +87,38 @@ def plan(
         raise InputError("The point is not clear.", "Give either --before T:I or --incident N.")
     if only is None and (target_ns or ids):
         raise InputError("--as and --id belong to --only NS.", "Name the collection with --only.")
-    limit, start, begun = moment_of(before), moment_of(since), moment_of(backup_start)
+    limit, start = time_of("--before", before), time_of("--since", since)
+    begun = time_of("--backup-start", backup_start)
     place, spare_uri = _spare(spare)
-    backup = _backup(given, backup)
-    folder = str(Path(work_dir).expanduser().absolute()) if work_dir else ""
+    images = from_ == "pre-images"
+    if images and (number is None or only or spare):
+        raise InputError("--from pre-images undoes an incident.", "Give --incident N, without --only and --spare.")
+    backup_path = None if images and not backup else _backup(given, backup)
+    if out and work_dir:
+        raise InputError("--work-dir does not go with --out.", "The commands keep their files in the folder of --out.")
+    if out:
+        from tallyglass.restore.runbook.folder import check_free
+
+        check_free(out)
+    work = out or (Path(work_dir) if work_dir else None)
+    folder = str(work.expanduser().absolute()) if work else ""
     target = target_of(given)
 
-    async def work(gateway: Gateway) -> Plan:
+    async def make(gateway: Gateway) -> Plan:
         from tallyglass.restore.planner import RestoreRequest, plan_restore
+        from tallyglass.restore.quick_answer import quick_answer
 
         incident = await _incident(gateway, number, start, seconds) if number is not None else None
+        if images and incident is not None:
+            undo = await _from_images(gateway, incident, target.uri, folder)
+            if undo.level != "block" or backup_path is None:
+                return undo
+            tell_doubts(undo.checks)
+            print_message("pre-images cannot undo it; planning from the backup")
+        assert backup_path is not None
         point = limit or (incident.limit if incident else None)
         request = RestoreRequest(
-            backup=backup,
+            backup=await _newest_backup(gateway, backup_path, point),
             source_uri=target.uri,
             before=limit,
             incident=incident,
@@ -95,35 +128,84 @@ def plan(
             work_dir=folder,
             choice=_choice(only, target_ns, ids, point),
         )
-        return await plan_restore(gateway, request)
+        tell_first(await quick_answer(gateway, request))
+        return await plan_restore(gateway, request, _show_progress())
 
-    made = ask(target, work)
+    made = ask(target, make)
     tell_doubts(made.checks)
-    _hand_over(made, wants_json, script)
+    _hand_over(made, wants_json, out, script)
     return CODES[made.level]
 
 
-def _hand_over(made: Plan, wants_json: bool, script: Path | None) -> None:
-    if script is not None and made.level != "block":
-        _write_script(script, made)
+async def _from_images(gateway: Gateway, incident: Incident, uri: str, folder: str) -> Plan:
+    from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
+
+    return await plan_undo(gateway, UndoRequest(incident, uri, folder))
+
+
+def _hand_over(made: Plan, wants_json: bool, out: Path | None, script: Path | None) -> None:
+    if made.level != "block":
+        if out is not None:
+            _write_folder(out, made)
+        if script is not None:
+            _write_script(script, made)
     if wants_json:
         from tallyglass.restore.model.document import to_json
 
-        tell(printable_json(to_json(made, indent=2)))
-    elif script is None:
-        tell("\n".join(as_lines(made)))
+        print_text(printable_json(to_json(made, indent=2)))
+    elif script is None and out is None:
+        print_text("\n".join(as_lines(made)))
+
+
+def tell_first(found: QuickAnswer) -> None:
+    """What is known before the proof, on stderr: saving the oplog cannot wait for it."""
+    blocked = ", ".join(check.id for check in found.blocking)
+    if found.start is None:
+        print_message(f"First answer: the point {found.limit} cannot be reached; blocked by {blocked or 'the backup'}.")
+        return
+    hours = "for an unknown time" if found.hours_left is None else f"for about {found.hours_left:.1f} h"
+    so_far = f"blocked so far by {blocked}" if blocked else "nothing blocks so far"
+    print_message(f"First answer: the oplog reaches from {found.start} to {found.limit}, {hours} more; {so_far}.")
+    if found.save:
+        print_message("Save the oplog now with this line, since the proof may take long:")
+        click.echo(found.save, err=True)
+
+
+def _show_progress() -> Progress | None:
+    """One line that is written over again, on a terminal."""
+    if not sys.stderr.isatty():
+        return None
+    begun = shown = time.monotonic()
+
+    def show(step: Step) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown < _SHOWN_SECONDS:
+            return
+        shown = now
+        left = (now - begun) * (1 - step.share) / step.share if step.share else 0.0
+        line = f"{step.entries:,} entries, at {iso(step.at.time)}, about {left:,.0f} s left"
+        sys.stderr.write(f"\r{line:<70}\r")
+        sys.stderr.flush()
+
+    return show
+
+
+_SHOWN_SECONDS = 0.5
 
 
 def tell_doubts(checks: Iterable[Check]) -> None:
-    """The checks that warn or block, on stderr."""
-    for check in checks:
+    """The checks that warn or block, on stderr; many that say the same of one namespace each as one."""
+    from tallyglass.restore.model.group import merged_checks
+
+    for check in merged_checks(checks):
         if check.level != "ok":
-            complain(f"{WORDS[check.level]}: {in_words(check)}")
+            print_message(f"{WORDS[check.level]}: {in_words(check)}")
 
 
 def in_words(check: Check) -> str:
     """A check's title and advice, safe to show."""
-    return f"{clean(check.title)} {clean(check.advice)}".rstrip()
+    return f"{clean(check.title, 2_000)} {clean(check.advice)}".rstrip()
 
 
 def _choice(only: str | None, target: str | None, ids: tuple[str, ...], point: Ts | None) -> Choice | None:
@@ -153,7 +235,7 @@ def _as_extended_json(given: str) -> list[str]:
     return [*text, json.dumps({"$oid": given})] if re.fullmatch("[0-9a-fA-F]{24}", given) else text
 
 
-def _backup(given: Given, named: Path | None) -> Path:
+def _backup(given: ConnectionOptions, named: Path | None) -> Path:
     if named is None:
         profile = profile_of(given)
         named = profile.backup if profile else None
@@ -163,6 +245,17 @@ def _backup(given: Given, named: Path | None) -> Path:
     if not path.exists():
         raise InputError(f"There is no backup at {clean(str(path))}.", "Give --backup PATH.")
     return path
+
+
+async def _newest_backup(gateway: Gateway, path: Path, point: Ts | None) -> Path:
+    """The newest backup of a folder of backups that reaches the point; ``path`` itself where it is one backup."""
+    from tallyglass.restore.catalogue import holds_backups, list_backups, newest_before
+
+    if point is None or not holds_backups(path):
+        return path
+    chosen = newest_before([one async for one in list_backups(path, gateway)], point)
+    print_message(f"using the backup {chosen}")
+    return chosen
 
 
 def _spare(spare: str | None) -> tuple[str, str]:
@@ -187,38 +280,62 @@ async def _incident(gateway: Gateway, number: int, since: Ts | None, seconds: fl
     raise InputError(f"There is no incident {number}.", f"There are {len(scan.incidents)}: see tallyglass incidents.")
 
 
+_MOST_LOSSES = 20
+
+
 def as_lines(made: Plan) -> Iterator[str]:
-    """The plan for a person: commands as they are, everything else as comments of a shell."""
-    yield f"# Restore to just before {made.limit} ({iso(made.limit.time)}), replaying from {made.start}."
+    """The plan for a person: lines to paste in its folder, everything else as comments of a shell."""
+    from tallyglass.restore.model.group import merged_checks
+
+    how = f"replaying from {made.start}" if made.start else "from pre-images"
+    yield f"# Restore to just before {made.limit} ({iso(made.limit.time)}), {how}."
     if made.before:
-        yield f"# Kept last:  {clean(made.before, 160)}"
+        yield f"# Last entry kept:    {clean(made.before, 160)}"
     if made.after:
-        yield f"# Lost first: {clean(made.after, 160)}"
+        yield f"# First entry undone: {clean(made.after, 160)}"
     yield "#"
-    for check in made.checks:
+    for check in merged_checks(made.checks):
         yield f"# {WORDS[check.level]:<8} {in_words(check)}"
-    for loss in made.loss:
+    for loss in made.loss[:_MOST_LOSSES]:
         yield (
             f"# after the point on {clean(loss.ns)}: {loss.inserts} inserts, {loss.updates} updates, "
             f"{loss.deletes} deletes"
         )
+    if len(made.loss) > _MOST_LOSSES:
+        yield f"# after the point: {len(made.loss) - _MOST_LOSSES} more namespaces; --json lists them all"
     for reissue in made.reissue:
         yield (
             f"# {clean(reissue.ns)} {clean(reissue.id)} would hand out ids again: "
             f"{reissue.restored} restored, {reissue.live} live"
         )
+    yield from _steps(made)
+
+
+def _steps(made: Plan) -> Iterator[str]:
+    from tallyglass.restore.runbook.step_text import fold_line
+
+    if made.commands:
+        yield "#"
+        yield "# The lines below run in the plan's folder. Write it with --out DIR; restore.sh there runs them all."
     phase = ""
-    for step in made.commands:
-        yield ""
+    for number, step in enumerate(made.commands, start=1):
         if step.phase != phase:
             phase = step.phase
-            yield f"# --- {phase} ---"
-        yield f"# {clean(step.title)}"
-        yield step.shell
+            yield from ("", f"# --- {phase} ---")
+        effect = "" if step.effect == "files only" else f" ({step.effect})"
+        yield f"# {number}. {clean(step.title)}{effect}"
+        yield fold_line(step)
+
+
+def _write_folder(path: Path, made: Plan) -> None:
+    from tallyglass.restore.runbook.folder import SCRIPT, write_folder
+
+    written = clean(str(write_folder(made, path)), 300)
+    print_message(f"the plan is in {written}: read README.md there, then run bash {SCRIPT}; it asks before each step.")
 
 
 def _write_script(path: Path, made: Plan) -> None:
-    """Write beside the place and move over it: a script that is half written is never there."""
+    """Write to a temporary file and rename it: a script is never there half written."""
     from tallyglass.restore.runbook.runbook import MODE, script
 
     path = path.expanduser().absolute()
@@ -231,4 +348,4 @@ def _write_script(path: Path, made: Plan) -> None:
     except OSError as error:
         raise InputError(f"The script {clean(str(path))} cannot be written: {error.strerror}.") from None
     point = f"just before {made.limit} ({iso(made.limit.time)})"
-    complain(f"the script that goes back to {point} is {path}; it asks before each step. Read it, then run it.")
+    print_message(f"the script that goes back to {point} is {path}; it asks before each step. Read it, then run it.")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from tallyglass_tui.cli.headless import as_json, ask, tell, timeout_option
-from tallyglass_tui.cli.options import Given, connection_options, target_of
-from tallyglass_tui.cli.outermost import complain
+from tallyglass_tui.cli.error_boundary import print_message
+from tallyglass_tui.cli.headless import as_json, ask, print_text, timeout_option
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
 
 
 @click.command(short_help="Make the next backup provable.")
@@ -19,7 +19,9 @@ from tallyglass_tui.cli.outermost import complain
 @click.option("--gzip", is_flag=True, help="Compressed.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @timeout_option
-def prepare(given: Given, out: Path | None, archive: bool, gzip: bool, wants_json: bool, seconds: float) -> None:
+def prepare(
+    given: ConnectionOptions, out: Path | None, archive: bool, gzip: bool, wants_json: bool, seconds: float
+) -> None:
     """Record the position of the oplog next to the backup to come, and print the command that takes it.
 
     With that record a later restore knows from where on the oplog is needed.
@@ -29,11 +31,11 @@ def prepare(given: Given, out: Path | None, archive: bool, gzip: bool, wants_jso
     place = out or Path(f"tallyglass-backup-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     target = target_of(given)
     found = ask(target, lambda gateway: look(gateway, target.uri, place, gzip=gzip, archive=archive), seconds)
-    for word in found.warnings:
-        complain(word)
+    for warning in found.warnings:
+        print_message(warning)
     noted = found.write()
     if wants_json:
-        tell(
+        print_text(
             as_json(
                 {
                     "before": str(found.before),
@@ -44,5 +46,5 @@ def prepare(given: Given, out: Path | None, archive: bool, gzip: bool, wants_jso
             )
         )
         return
-    complain(f"the position {found.before} is recorded in {noted}. Take the backup now:")
-    tell(found.command.shell)
+    print_message(f"the position {found.before} is recorded in {noted}. Take the backup now:")
+    print_text(found.command.shell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
@@ -12,13 +13,14 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.text import clean
-from tallyglass_tui.cli.headless import as_json, ask, table, tell
-from tallyglass_tui.cli.options import Given, target_of
-from tallyglass_tui.cli.restore_verify import PATIENT, as_uri, read_plan
+from tallyglass_tui.cli.headless import as_json, ask, print_text, table
+from tallyglass_tui.cli.options import ConnectionOptions
+from tallyglass_tui.cli.restore_verify import PATIENT, read_plan, server
 
 if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.restore.impact.outcome import NamespaceOutcome
+    from tallyglass.restore.model.plan import Plan
 
 Answer = TypeVar("Answer")
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -31,8 +33,13 @@ def _servers(function: Command) -> Command:
     for option in (
         click.option("--spare-password-file", metavar="FILE", default="", help="The spare's password."),
         click.option("--source-password-file", metavar="FILE", default="", help="The live set's password."),
-        click.option("--spare", metavar="URI", required=True, help="The server that was restored onto."),
-        click.option("--source", metavar="URI", required=True, help="The live set."),
+        click.option(
+            "--images", type=click.Path(path_type=Path), metavar="DIR", help="Saved pre-images, in place of a spare."
+        ),
+        click.option(
+            "--spare", metavar="URI", default="", help="The server that was restored onto; or a .yml that names it."
+        ),
+        click.option("--source", metavar="URI", required=True, help="The live set; or a .yml that names it."),
         click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path)),
     ):
         function = option(function)
@@ -40,16 +47,25 @@ def _servers(function: Command) -> Command:
 
 
 def _ask_both(
-    source: str, spare: str, passwords: tuple[str, str], work: Callable[[Gateway, Gateway], Awaitable[Answer]]
+    plan: Plan,
+    source: str,
+    copy: str | Path,
+    passwords: tuple[str, str],
+    work: Callable[[Gateway, Gateway], Awaitable[Answer]],
 ) -> Answer:
-    """Run ``work`` on the live set and the spare."""
-    live = target_of(Given(uri=as_uri(source), password_file=passwords[0]))
-    copy = target_of(Given(uri=as_uri(spare), password_file=passwords[1]))
+    """Run ``work`` on the live set and on ``copy``: the spare, or the folder of saved pre-images."""
+    live = server(source, ConnectionOptions(password_file=passwords[0]))
+    if isinstance(copy, Path):
+        from tallyglass.restore.preimages.image_files import ImageFiles, as_copy
+
+        with closing(ImageFiles(copy, plan)) as files:
+            return ask(live, lambda gateway: work(gateway, as_copy(files)), None, **PATIENT)
+    spare = server(copy, ConnectionOptions(password_file=passwords[1]))
 
     async def on_both(gateway: Gateway) -> Answer:
         from tallyglass.mongo.client import open_gateway
 
-        other = open_gateway(copy, **PATIENT)
+        other = open_gateway(spare, **PATIENT)
         try:
             return await work(gateway, other)
         finally:
@@ -58,11 +74,36 @@ def _ask_both(
     return ask(live, on_both, None, **PATIENT)
 
 
+def _copy(spare: str, images: Path | None) -> str | Path:
+    if bool(spare) == bool(images):
+        raise InputError("Where the copy is, is not clear.", "Give either --spare URI or --images DIR.")
+    return images or spare
+
+
+@click.command("check-return", hidden=True)
+@click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
+@click.option("--source", metavar="URI", required=True, help="The live set; or a .yml that names it.")
+@click.option("--source-password-file", metavar="FILE", default="", help="The live set's password.")
+def check_return(plan_file: Path, source: str, source_password_file: str) -> None:
+    """Check that the return may do on the live set what it has to, before it begins. Nothing is written."""
+    plan = read_plan(plan_file)
+    from tallyglass.restore.impact.return_needs import check_return as check
+
+    ask(server(source, ConnectionOptions(password_file=source_password_file)), lambda gateway: check(gateway, plan))
+    print_text("The return is allowed to do what it has to.")
+
+
 @click.command(hidden=True)
 @_servers
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Where the repairs go.")
 def recover(
-    plan_file: Path, source: str, spare: str, source_password_file: str, spare_password_file: str, out: Path
+    plan_file: Path,
+    source: str,
+    spare: str,
+    images: Path | None,
+    source_password_file: str,
+    spare_password_file: str,
+    out: Path,
 ) -> None:
     """Compute what has to be written to the live collections, into files for mongorestore. Nothing else is written."""
     plan = read_plan(plan_file)
@@ -81,21 +122,29 @@ def recover(
             found.append((number, held))
         return found
 
-    found = _ask_both(source, spare, (source_password_file, spare_password_file), work)
+    found = _ask_both(plan, source, _copy(spare, images), (source_password_file, spare_password_file), work)
     first = out.parent / "damaged.json"
     if not first.exists():
         with private_file(first) as file:
             file.write(as_json({held.ns: held.written for _, held in found}).encode())
     for _, held in found:
         kinds = {verdict.value: count for verdict, count in sorted(held.verdicts.items())}
-        tell(as_json({"ns": clean(held.ns), "written": held.written, "too_large": held.by_hand, "documents": kinds}))
+        print_text(
+            as_json({"ns": clean(held.ns), "written": held.written, "too_large": held.by_hand, "documents": kinds})
+        )
 
 
 @click.command()
 @_servers
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="The work directory.")
 def outcome(
-    plan_file: Path, source: str, spare: str, source_password_file: str, spare_password_file: str, out: Path
+    plan_file: Path,
+    source: str,
+    spare: str,
+    images: Path | None,
+    source_password_file: str,
+    spare_password_file: str,
+    out: Path,
 ) -> int:
     """Say per namespace what came back, what others changed since, and what is still damaged.
 
@@ -109,7 +158,7 @@ def outcome(
     async def work(live: Gateway, copy: Gateway) -> list[NamespaceOutcome]:
         return [row async for row in account(live, copy, plan, before)]
 
-    rows = _ask_both(source, spare, (source_password_file, spare_password_file), work)
+    rows = _ask_both(plan, source, _copy(spare, images), (source_password_file, spare_password_file), work)
     ids = out / "still-damaged.jsonl"
     damaged = [one for row in rows for one in row.damaged]
     with private_file(ids) as file:
@@ -122,7 +171,7 @@ def outcome(
     incomplete.unlink(missing_ok=True)
     if damaged or nothing:
         incomplete.touch(mode=0o600)
-    tell(text)
+    print_text(text)
     return 1 if damaged or nothing else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,26 +10,31 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.text import clean
-from tallyglass_tui.cli.headless import as_json, ask, tell
-from tallyglass_tui.cli.options import Given, connection_options, target_of
+from tallyglass_tui.cli.headless import as_json, ask, print_text
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
 from tallyglass_tui.cli.restore_plan import CODES, WORDS, in_words, tell_doubts
 
 if TYPE_CHECKING:
+    from tallyglass.connection.target import Target
     from tallyglass.restore.model.plan import Plan
 
 _PLAN_BYTES = 200_000_000
-# Counting a large collection is one command that says nothing until it is done; a dead server is noticed by heartbeats.
+# Counting a large collection is one command without an answer for minutes; heartbeats notice a dead server.
 PATIENT: dict[str, Any] = {"socketTimeoutMS": 3_700_000}
 
 
 @click.command(short_help="Compare what was restored with the plan.")
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
-@click.option("--spare", metavar="URI", required=True, help="The server that was restored onto.")
+@click.option(
+    "--spare", metavar="URI", required=True, help="The server that was restored onto; or a .yml that names it."
+)
 @click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="What mongorestore wrote.")
 @click.option("--empty", is_flag=True, help="Only look whether the spare is empty and fit, before anything is written.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @connection_options(uri=False, profile=False)
-def verify(given: Given, plan_file: Path, spare: str, log: Path | None, empty: bool, wants_json: bool) -> int:
+def verify(
+    given: ConnectionOptions, plan_file: Path, spare: str, log: Path | None, empty: bool, wants_json: bool
+) -> int:
     """Compare the spare with PLAN, the JSON of restore plan, and say what mends the differences.
 
     Exit 0 as computed, 1 with warnings, 2 not as computed.
@@ -37,7 +43,7 @@ def verify(given: Given, plan_file: Path, spare: str, log: Path | None, empty: b
     from tallyglass.restore.spare.ready import ready
     from tallyglass.restore.spare.verify import verify as compare
 
-    target = target_of(Given(uri=as_uri(spare), password_file=given.password_file, driver=given.driver))
+    target = server(spare, given)
     found = ask(
         target, lambda gateway: ready(plan, gateway) if empty else compare(plan, gateway, log=log), None, **PATIENT
     )
@@ -47,17 +53,33 @@ def verify(given: Given, plan_file: Path, spare: str, log: Path | None, empty: b
             {"id": check.id, "level": check.level, "title": clean(check.title), "advice": clean(check.advice)}
             for check in found.checks
         ]
-        tell(as_json({"level": found.level, "checks": checks, "repair": found.repair}, indent=2))
+        print_text(as_json({"level": found.level, "checks": checks, "repair": found.repair}, indent=2))
     else:
-        tell("\n".join(f"{WORDS[check.level]:<8} {in_words(check)}" for check in found.checks))
+        print_text("\n".join(f"{WORDS[check.level]:<8} {in_words(check)}" for check in found.checks))
         if found.repair:
-            tell("\nIn mongosh on the spare:\n" + "\n".join(found.repair))
+            print_text("\nIn mongosh on the spare:\n" + "\n".join(found.repair))
     return CODES[found.level]
 
 
-def as_uri(spare: str) -> str:
-    """A URI for what may be given as host and port."""
-    return spare if "://" in spare else f"mongodb://{spare}/?directConnection=true"
+def server(named: str, given: ConnectionOptions) -> Target:
+    """The server of a URI, of HOST:PORT, or of a configuration file of the database tools (``*.yml``), whose password
+    is taken where it has one. ``given`` has a password file and a driver. Raises InputError."""
+    if not named.endswith(".yml"):
+        uri = named if "://" in named else f"mongodb://{named}/?directConnection=true"
+        return target_of(replace(given, uri=uri))
+    from tallyglass.connection.secret import Secret
+    from tallyglass.connection.target import Target
+    from tallyglass.restore.tools.files import read_config
+
+    try:
+        uri, password = read_config(Path(named).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{clean(named)} cannot be read: {error.strerror}.", "Run it in the plan's folder.") from None
+    except ValueError:
+        raise InputError(f"{clean(named)} is not a configuration file of the database tools.") from None
+    if password and not given.password_file:
+        return Target.parse(uri).with_password(Secret(password))
+    return target_of(replace(given, uri=uri))
 
 
 def read_plan(path: Path) -> Plan:

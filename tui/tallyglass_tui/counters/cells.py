@@ -15,7 +15,7 @@ from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
 
 _VERY_WIDE = 180
-"""From here on columns stay side by side, and what is left over stands at the right: an eye must not lose its row."""
+"""Above this width columns stay close together and the rest is left empty at the right, so that rows stay readable."""
 
 COLUMNS = (
     Column("mark", "", 2),
@@ -24,18 +24,18 @@ COLUMNS = (
     Column("ns", "namespace", 40, since=_VERY_WIDE),
     Column("id", "id", 8, flex=2, since=100, until=_VERY_WIDE),
     Column("id", "id", 36, since=_VERY_WIDE),
-    Column("value", "value", 13, right=True, until=100),
-    Column("value", "value", 13, flex=1, right=True, since=100, until=_VERY_WIDE),
-    Column("value", "value", 16, right=True, since=_VERY_WIDE),
-    Column("used", "used", 11, until=100),
-    Column("used", "used", 18, since=100),
-    Column("rate", "rate", 8, right=True),
-    Column("spark", "trend", 5, since=90, until=100),
-    Column("spark", "trend", 12, since=100),
+    Column("value", "value", 13, right=True, until=100, rank=1),
+    Column("value", "value", 13, flex=1, right=True, since=100, until=_VERY_WIDE, rank=1),
+    Column("value", "value", 16, right=True, since=_VERY_WIDE, rank=1),
+    Column("used", "used", 11, until=100, rank=1),
+    Column("used", "used", 18, since=100, rank=1),
+    Column("rate", "rate", 8, right=True, rank=2),
+    Column("spark", "trend", 5, since=90, until=100, rank=4),
+    Column("spark", "trend", 12, since=100, rank=4),
     Column("left", "time left", 11, right=True),
-    Column("likely", "likely end (UTC)", 16, since=150),
-    Column("flags", "flags", 7, until=100),
-    Column("flags", "flags", 10, flex=1, since=100),
+    Column("likely", "likely end (UTC)", 16, since=150, rank=4),
+    Column("flags", "flags", 7, until=100, rank=3),
+    Column("flags", "flags", 10, flex=1, since=100, rank=3),
 )
 SORTS = ("urgency", "name", "value", "used", "rate", "left")
 """What rows can be sorted by: urgency is the order of the snapshot."""
@@ -48,8 +48,9 @@ _LEAST_NAMESPACE = 4
 
 
 def level(counter: CounterView, now: datetime) -> int:
-    """0 ok, 1 warning, 2 critical."""
-    return grade(counter, _LIMITS, now)[0]
+    """0 ok, 1 warning, 2 critical; what is unknown has no mark."""
+    found = grade(counter, _LIMITS, now)[0]
+    return found if found in (WARNING, CRITICAL) else 0
 
 
 def name(counter: CounterView) -> str:
@@ -58,7 +59,7 @@ def name(counter: CounterView) -> str:
 
 
 def short_name(counter: CounterView, width: int) -> str:
-    """Namespace and id in one where they fit; else the namespace gives way first, since ids tell counters apart."""
+    """Namespace and id in one; if they do not fit, the namespace is shortened first, since ids distinguish counters."""
     whole = name(counter)
     room = width - cell_len(counter.id[:width]) - 1
     if cell_len(whole[: width + 1]) <= width or not counter.id or room < _LEAST_NAMESPACE:
@@ -91,8 +92,8 @@ def _left(counter: CounterView, now: datetime, _: int, __: bool) -> tuple[str, s
     return text, "" if counter.forecast.early else "table--muted"
 
 
-def _flags(counter: CounterView, _: datetime, width: int, __: bool) -> tuple[str, str]:
-    words = [flag.value for flag in counter.flags]
+def _flags(counter: CounterView, now: datetime, width: int, __: bool) -> tuple[str, str]:
+    words = fmt.flags(counter, now)
     text = " ".join(words)
     if len(text) > width and len(words) > 1:
         text = f"{fit(words[0], width - 2).rstrip()}+{len(words) - 1}"

@@ -100,8 +100,10 @@ class CounterText(LineView, can_focus=True):
         room = height - len(lines) - 1
         if counter.pool is None:
             drawn = self._graph(counter, now, width, max(room, _LEAST_GRAPH))
-            told = legend(band=bool(counter.forecast.early and counter.forecast.likely), plain=self._plain)
-            lines += [told, *drawn] if drawn else [[], [(" A graph needs two samples of the value.", "text--muted")]]
+            legend_line = legend(band=bool(counter.forecast.early and counter.forecast.likely), plain=self._plain)
+            lines += (
+                [legend_line, *drawn] if drawn else [[], [(" A graph needs two samples of the value.", "text--muted")]]
+            )
         self._built = lines
         self._first = max(0, min(self._first, len(lines) - height))
 

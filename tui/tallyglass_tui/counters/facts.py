@@ -60,7 +60,7 @@ def _lines(counter: CounterView, now: datetime, width: int, plain: bool) -> Iter
         yield from _fact("note", note, width)
     if counter.repair:
         yield from _fact("repair", counter.repair, width, "text--warn")
-        yield from _fact("", "(y copies it; Tallyglass does not run it)", width, "text--muted")
+        yield from _fact("", "(press y to copy it; Tallyglass does not run it)", width, "text--muted")
 
 
 def _fact(label: str, text: str, width: int, style: str = "") -> Iterator[Line]:
@@ -80,7 +80,7 @@ def _value(counter: CounterView) -> str:
 
 
 def ends(forecast: Forecast, now: datetime) -> str:
-    """When it ends: the early, likely and late date, or why there is none."""
+    """The early, likely and late date, or why there is none."""
     if forecast.naive is not None:
         return f"{_lower(forecast.note)} At this rate {fmt.day(forecast.naive)} (no band)"
     if forecast.likely is None:
@@ -103,7 +103,8 @@ def _is_there(forecast: Forecast, now: datetime) -> bool:
 
 
 def first_out(counters: Sequence[CounterView], now: datetime) -> str:
-    """Which counter runs out first and when, for the summary; or that it cannot be said yet."""
+    """Which counter runs out first and when, for the summary; or that it cannot be said yet. Guesses do not count."""
+    counters = [counter for counter in counters if counter.may_alarm]
     dated = [(counter.forecast.early, n) for n, counter in enumerate(counters) if counter.forecast.early]
     if dated:
         first = counters[min(dated)[1]]

@@ -170,15 +170,18 @@ def _line(t: float, last: tuple[float, float], end: float, ceiling: float) -> fl
 
 
 def _labelled(grid: list[list[Piece]], scale: _Scale, ceiling: float | None, width: int) -> list[list[Piece]]:
-    told = fmt.short if width == _LABEL else lambda value: fmt.count(int(value))
+    format_value = fmt.short if width == _LABEL else lambda value: fmt.count(int(value))
     labels = {0: scale.v1, len(grid) // 2: (scale.v0 + scale.v1) / 2, len(grid) - 1: scale.v0}
     if ceiling is not None and ceiling <= scale.v1:
         row = min(len(grid) - 1, max(0, int(scale.y(ceiling))))
-        same = told(ceiling)
-        labels = {key: value for key, value in labels.items() if abs(key - row) > 1 and told(value) != same}
+        same = format_value(ceiling)
+        labels = {key: value for key, value in labels.items() if abs(key - row) > 1 and format_value(value) != same}
         labels[row] = ceiling
     return [
-        [(f"{told(labels[row]) if row in labels else '':>{width - 1}} "[-width:], "graph--axis"), *_joined(line)]
+        [
+            (f"{format_value(labels[row]) if row in labels else '':>{width - 1}} "[-width:], "graph--axis"),
+            *_joined(line),
+        ]
         for row, line in enumerate(grid)
     ]
 

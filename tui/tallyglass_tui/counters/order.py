@@ -1,4 +1,4 @@
-"""Which counters are shown, and in which order: filtered, sorted, and calm. Pure; may run beside the screen."""
+"""Which counters are shown, and in which order: filtered, sorted, and stable for some seconds. Pure; thread-safe."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tallyglass.counters.snapshot import CounterView
 from tallyglass_tui.counters.cells import SORTS, level, name, sort_key
 
 _CALM_SECONDS = 10.0
-"""How long an order is kept while the same counters are there: rows that swap places each second cannot be read."""
+"""How long an order is kept for the same counters: rows that swap places each second cannot be read."""
 _RUN = 1_000
-"""Rows that are sorted in one go: nothing else can run meanwhile."""
+"""Rows sorted at once, without giving other threads a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class RowOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Arranged:
+class ArrangedRows:
     """The rows in an order, their keys, and when they were sorted."""
 
     order: RowOrder = RowOrder()
@@ -48,18 +48,18 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(text.lower().split())
 
 
-def arrange(counters: Sequence[CounterView], order: RowOrder, before: Arranged, now: datetime) -> Arranged:
+def arrange(counters: Sequence[CounterView], order: RowOrder, before: ArrangedRows, now: datetime) -> ArrangedRows:
     """Filter and order ``counters``, which come most urgent first; as ``before`` while that is fresh."""
     shown = [counter for counter in counters if order.wants(counter)] if order.words else list(counters)
     calm = before.sorted_at is not None and (now - before.sorted_at).total_seconds() < _CALM_SECONDS
     kept = _in_places(shown, before.ranks) if calm and order == before.order else None
     if kept is not None:
-        return Arranged(order, tuple(kept), before.keys, before.sorted_at, before.ranks)
+        return ArrangedRows(order, tuple(kept), before.keys, before.sorted_at, before.ranks)
     rows = _by_urgency(shown, now) if order.by == SORTS[0] else _sorted(shown, sort_key(order.by, now))
     if order.descending:
         rows.reverse()
     keys = tuple([counter.key for counter in rows])
-    return Arranged(order, tuple(rows), keys, now, {key: rank for rank, key in enumerate(keys)})
+    return ArrangedRows(order, tuple(rows), keys, now, {key: rank for rank, key in enumerate(keys)})
 
 
 def _in_places(shown: Sequence[CounterView], ranks: Mapping[str, int]) -> list[CounterView] | None:
@@ -76,11 +76,12 @@ def _in_places(shown: Sequence[CounterView], ranks: Mapping[str, int]) -> list[C
 
 
 def _by_urgency(shown: Iterable[CounterView], now: datetime) -> list[CounterView]:
-    """By level; within a level as they come."""
+    """By level; within a level as they come. Guesses, which never alarm, are last."""
     levels: tuple[list[CounterView], ...] = ([], [], [])
+    guesses: list[CounterView] = []
     for counter in shown:
-        levels[level(counter, now)].append(counter)
-    return [*levels[2], *levels[1], *levels[0]]
+        (levels[level(counter, now)] if counter.may_alarm else guesses).append(counter)
+    return [*levels[2], *levels[1], *levels[0], *guesses]
 
 
 def _sorted(shown: Sequence[CounterView], key: Callable[[CounterView], tuple[bool, float | str]]) -> list[CounterView]:

@@ -18,35 +18,39 @@ from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import COLUMNS, SORTS, cells, level, name
 from tallyglass_tui.counters.detail import CounterDetail
 from tallyglass_tui.counters.facts import ends, first_out
-from tallyglass_tui.counters.order import Arranged, RowOrder, arrange, words_of
+from tallyglass_tui.counters.order import ArrangedRows, RowOrder, arrange, words_of
+from tallyglass_tui.shell.messages import CounterRequested, Visit
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.cells import whole_pieces
-from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
 from tallyglass_tui.widgets.row_list import RowList
 from tallyglass_tui.widgets.text_line import TextLines
 
 if TYPE_CHECKING:
-    from tallyglass_tui.shell.session import Session
+    from tallyglass_tui.shell.context import Context
 
+_NARROW = 80
+"""Below this width the summary begins with what runs out first."""
 _AT_ONCE = 1_000
-"""Counters that are filtered and sorted while the screen waits: some milliseconds."""
+"""How many counters are filtered and sorted synchronously: it takes some milliseconds."""
 _LOOKED_AT = 1_000
-"""Counters that the summary is made of: they come most urgent first."""
+"""How many counters, most urgent first, the summary considers."""
+_FILTER_PROMPT = "Filter: words that must all be in name, library or flags; !word for not."
 _NONE_YET = "Looking for counters: one document a sequence, in any database that this user may read."
 _NONE = (
     "No counter was found in the collections that this user may read.",
     "A counter is a document whose number hands out ids, such as {_id: 'orders', seq: 41}. One that is not "
-    "recognised can be named in counters.toml; tallyglass doctor says what this user may not see.",
+    "recognised can be named in counters.toml; tallyglass doctor lists what this user may not see.",
 )
 
 
-def _watch(gateway: Gateway, session: Session) -> AsyncIterator[CountersSnapshot]:
+def _watch(gateway: Gateway, context: Context) -> AsyncIterator[CountersSnapshot]:
     """The feed; imported in the background thread, since the driver comes with it."""
     from tallyglass.counters.follow.watch import WatchSettings, watch
 
-    return watch(gateway, replace(session.watch or WatchSettings(), garbage=session.garbage))
+    return watch(gateway, replace(context.watch or WatchSettings(), garbage=context.garbage))
 
 
 class CountersPage(Page):
@@ -55,7 +59,7 @@ class CountersPage(Page):
     TITLE = "Counters"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sort", "Sort", id="counters.sort", tooltip="Sort by the next column"),
-        Binding("S", "reverse", "Reverse", show=False, id="counters.reverse", tooltip="Turn the order round"),
+        Binding("S", "reverse", "Reverse sort", show=False, id="counters.reverse", tooltip="Reverse sort"),
         Binding("o", "oplog", "Oplog", show=False, id="counters.oplog", tooltip="See the oplog when it last changed"),
     ]
 
@@ -63,7 +67,7 @@ class CountersPage(Page):
         super().__init__()
         self._snapshot: CountersSnapshot | None = None
         self._order = RowOrder()
-        self._arranged = Arranged()
+        self._arranged = ArrangedRows()
         self._arranging = False
         self._filter = ""
         self._opened = ""
@@ -74,13 +78,18 @@ class CountersPage(Page):
         yield TextLines(id="summary")
         yield LiveTable(COLUMNS, id="counters")
         yield CounterDetail(plain)
-        yield FilterBox("Filter: words that must all be in name, library or flags; !word for not.", id="filter")
+        yield InputLine(id="filter")
 
     def start(self) -> None:
         """Watch the counters."""
-        session = self.shell.session
-        self.subscribe(self.feeds.follow("counters", lambda gateway: _watch(gateway, session)), self.show_snapshot)
+        context = self.shell.context
+        self.subscribe(self.feeds.follow("counters", lambda gateway: _watch(gateway, context)), self.show_snapshot)
         self._show_table()
+
+    def visit(self, message: Visit) -> None:
+        """Open the counter that the palette found."""
+        if isinstance(message, CounterRequested):
+            self._open(message.key)
 
     def show_snapshot(self, snapshot: CountersSnapshot) -> None:
         """Show a new snapshot."""
@@ -128,7 +137,7 @@ class CountersPage(Page):
         return bool(self._opened or self._filter)
 
     def back(self) -> None:
-        """From the detail to the table; then away with the filter."""
+        """From the detail to the table, then clear the filter."""
         if self._opened:
             self._open("")
         else:
@@ -143,11 +152,7 @@ class CountersPage(Page):
     def action_filter(self) -> None:
         """Open the filter line."""
         self._open("")
-        self.query_one(FilterBox).open(self._filter)
-
-    @on(FilterBox.Taken)
-    def _filter_taken(self, message: FilterBox.Taken) -> None:
-        self._set_filter(message.text)
+        self.query_one(InputLine).open(_FILTER_PROMPT, self._set_filter, self._filter, live=True)
 
     def action_sort(self) -> None:
         """Sort by the next column."""
@@ -155,7 +160,7 @@ class CountersPage(Page):
         self._arrange()
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the sort."""
         self._order = replace(self._order, descending=not self._order.descending)
         self._arrange()
 
@@ -165,7 +170,7 @@ class CountersPage(Page):
         if counter is not None and counter.at is not None:
             self.shell.open_oplog(counter.at)
         else:
-            self.say("It has not changed since it is watched.")
+            self.say("Its value has not changed since it was first read.")
 
     @on(RowList.Chosen)
     def _chosen(self, message: RowList.Chosen) -> None:
@@ -190,19 +195,19 @@ class CountersPage(Page):
         self.refresh_bindings()
 
     def _arrange(self) -> None:
-        """Filter and sort: a few at once, many beside the screen, which shows what it has until they are done."""
+        """Filter and sort: few counters at once, many in the background while the old rows stay on the screen."""
         snapshot = self._snapshot
         if snapshot is None or len(snapshot.counters) <= _AT_ONCE:
             counters, now = (snapshot.counters, snapshot.at) if snapshot else ((), datetime.now(UTC))
             self._arranged = arrange(counters, self._order, self._arranged, now)
         elif not self._arranging:
             self._arranging = True
-            self._arrange_beside()
+            self._arrange_in_background()
         self._show_table()
 
     @work(group="counters-order")
-    async def _arrange_beside(self) -> None:
-        """Once more as long as a key or a snapshot came meanwhile."""
+    async def _arrange_in_background(self) -> None:
+        """Repeat as long as a key or a snapshot arrived meanwhile."""
         done: CountersSnapshot | None = None
         try:
             while self._snapshot and (done is not self._snapshot or self._arranged.order != self._order):
@@ -243,15 +248,15 @@ class CountersPage(Page):
             return cells(rows[index], now, column, width, plain)
 
         table.sorted_by, table.descending = self._arranged.order.by, self._arranged.order.descending
-        table.show(self._arranged.keys, cell, self._said())
+        table.show(self._arranged.keys, cell, self._empty_text())
         self.query_one("#summary", TextLines).show(whole_pieces(self._summary(now), self.size.width))
 
-    def _said(self) -> tuple[str, ...]:
+    def _empty_text(self) -> tuple[str, ...]:
         snapshot = self._snapshot
         if snapshot is None or (snapshot.discovering and not snapshot.counters):
             return (_NONE_YET,)
         if self._filter and snapshot.counters:
-            return (f"None of {fmt.plural(len(snapshot.counters), 'counter')} matches the filter. Esc takes it away.",)
+            return (f"None of {fmt.plural(len(snapshot.counters), 'counter')} matches the filter. Esc clears it.",)
         return _NONE
 
     def _summary(self, now: datetime) -> list[Piece]:
@@ -260,13 +265,21 @@ class CountersPage(Page):
             return [(" Looking for counters ...", "text--muted")]
         most_urgent = snapshot.counters[:_LOOKED_AT]
         urgent = sum(level(counter, now) == 2 for counter in most_urgent)
-        pieces: list[Piece] = [(f" {fmt.plural(len(snapshot.counters), 'counter')}", "")]
+        guesses = sum(not counter.may_alarm for counter in snapshot.counters)
+        pieces: list[Piece] = [(f" {fmt.plural(len(snapshot.counters) - guesses, 'counter')}", "")]
+        if guesses:
+            pieces.append((f" and {guesses:,} guess{'es' * (guesses > 1)}", "text--muted"))
         if self._filter:
             found = f"{len(shown.rows):,}" if shown.order == order else "..."
             pieces.append((f", {found} with '{self._filter[:30]}'", "text--warn"))
+        answer = first_out(most_urgent, now)
+        if self.size.width < _NARROW and answer:
+            pieces.insert(0, (answer.replace(" ·", "", 1), ""))
+            pieces[1] = (f" · {pieces[1][0].strip()}", "")
+        else:
+            pieces.append((answer, ""))
         if urgent:
             pieces.append((f" · {urgent:,}{'+' * (urgent == _LOOKED_AT)} urgent", "text--bad"))
-        pieces.append((first_out(most_urgent, now), ""))
         by = "most urgent first" if order.by == SORTS[0] else f"by {order.by}"
         doing = "sorting " if shown.order != order else ""
         pieces.append((f" · {doing}{by}{', reversed' if order.descending else ''}", "text--muted"))

@@ -1,4 +1,4 @@
-"""The map of a pool: one cell a document, by how much of its range is used, with a cursor that gives the numbers."""
+"""The map of a pool: one cell for each document, shaded by its used share, with a cursor that shows the numbers."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class PoolMapWidget(LineView, can_focus=True):
         return len(self._pool.used) if self._pool else 0
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
-        """A line of cells; the last line tells of the one under the cursor."""
+        """A line of cells; the last line describes the document under the cursor."""
         height = self.content_size.height
         if y == height - 1:
-            yield fit(self.told(), width), ""
+            yield fit(self.status_line(), width), ""
             return
         start = (self._top + y) * width
         run, style = "", ""
@@ -74,7 +74,7 @@ class PoolMapWidget(LineView, can_focus=True):
             run, style = run + glyph, wanted
         yield run, style
 
-    def told(self) -> str:
+    def status_line(self) -> str:
         """The numbers of the document under the cursor."""
         pool = self._pool
         if pool is None or self.cursor >= self._count:

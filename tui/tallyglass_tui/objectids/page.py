@@ -16,10 +16,10 @@ from tallyglass.moment import FORMS, iso
 from tallyglass.objectid import ObjectIdParts, decode, find_all
 from tallyglass_tui import format as fmt
 from tallyglass_tui.objectids import cells as id_cells
-from tallyglass_tui.shell.messages import Tick
+from tallyglass_tui.shell.messages import ObjectIdsRequested, Tick, Visit
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.cells import wrap_words
-from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
 from tallyglass_tui.widgets.pick_list import Item, PickList
@@ -35,16 +35,15 @@ _SAID = (
 _START_MOMENT = "now-1d .. now"
 
 
-class PasteBox(FilterBox):
-    """The input line; a pasted text of several lines is taken whole at once."""
+class PasteLine(InputLine):
+    """An input line that submits a pasted text of several lines at once."""
 
     def on_paste(self, event: Paste) -> None:
-        """Take several lines at once; one line is typed."""
+        """Submit several lines; one line is inserted."""
         if len(event.text.splitlines()) > 1:
             event.prevent_default()
             event.stop()
-            self.close()
-            self.post_message(self.Taken(self, event.text))
+            self.submit(event.text)
 
 
 class ObjectIdsPage(Page):
@@ -67,7 +66,6 @@ class ObjectIdsPage(Page):
         super().__init__()
         self._ids: tuple[ObjectIdParts, ...] = ()
         self._left_out = 0
-        self._asked_for = ""
         self._span = id_cells.parse_span(_START_MOMENT)
 
     def compose_body(self) -> ComposeResult:
@@ -77,7 +75,7 @@ class ObjectIdsPage(Page):
         yield TextLines(id="facts")
         yield TextLines(id="moment-title")
         yield PickList(id="moment")
-        yield PasteBox(id="box")
+        yield PasteLine(id="input")
 
     def start(self) -> None:
         """Nothing is read from the server here."""
@@ -87,6 +85,11 @@ class ObjectIdsPage(Page):
         self._show()
         self._show_moment()
         self.give_keys(self.query_one(LiveTable))
+
+    def visit(self, message: Visit) -> None:
+        """Show the ids or the time that the palette found."""
+        if isinstance(message, ObjectIdsRequested):
+            self._take(message.text)
 
     def help_notes(self) -> Sequence[str]:
         """What the parts mean, and the forms of a moment."""
@@ -110,15 +113,20 @@ class ObjectIdsPage(Page):
 
     def on_paste(self, event: Paste) -> None:
         """Take a text that was pasted anywhere on the page."""
-        self._take(event.text)
+        try:
+            self._take(event.text)
+        except InputError as error:
+            self.say(str(error))
 
     def action_type_ids(self) -> None:
         """Open the line for ids."""
-        self._open_box("ids", "", "Ids: any text with ObjectIds in it")
+        self._input.open("Ids: any text that contains ObjectIds", self._submit_ids)
 
     def action_type_moment(self) -> None:
         """Open the line for a moment."""
-        self._open_box("moment", self._span.text, f"Moment: {FORMS}; two with .. between")
+        self._input.open(
+            f"Time: {FORMS}; a range has .. between two", self._submit_time, self._span.text, describe=_meaning
+        )
 
     def action_oplog(self) -> None:
         """Open the oplog when the id was made."""
@@ -135,7 +143,7 @@ class ObjectIdsPage(Page):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While something is typed, Tab stays in its line."""
         if action == "other":
-            return not self.query_one(PasteBox).has_focus
+            return not self.query_one(PasteLine).has_focus
         return super().check_action(action, parameters)
 
     def action_other(self) -> None:
@@ -143,14 +151,15 @@ class ObjectIdsPage(Page):
         table, moment = self.query_one(LiveTable), self.query_one("#moment", PickList)
         self.give_keys(moment if table.has_focus else table)
 
-    @on(FilterBox.Taken)
-    def _typed(self, message: FilterBox.Taken) -> None:
-        self.give_keys(self.query_one(LiveTable))
-        if not message.text.strip():
-            return
-        read = self._set_moment if self._asked_for == "moment" else self._take
-        if not read(message.text):
-            message.box.refuse()
+    def _submit_ids(self, text: str) -> None:
+        if text.strip():
+            self._take(text)
+            self.give_keys(self.query_one(LiveTable))
+
+    def _submit_time(self, text: str) -> None:
+        if text.strip():
+            self._set_span(text)
+            self.give_keys(self.query_one(LiveTable))
 
     @on(RowList.Moved)
     def _moved(self) -> None:
@@ -159,29 +168,29 @@ class ObjectIdsPage(Page):
     @on(RowList.Chosen)
     def _chosen(self) -> None:
         if self._selected:
-            self._set_moment(iso(self._selected.time))
+            self._set_span(iso(self._selected.time))
 
     @property
     def _selected(self) -> ObjectIdParts | None:
         cursor = self.query_one(LiveTable).cursor
         return self._ids[cursor] if cursor < len(self._ids) else None
 
-    def _open_box(self, what: str, value: str, asks: str) -> None:
-        self._asked_for = what
-        self.query_one(PasteBox).open(value, asks)
-        self.refresh_bindings()
+    @property
+    def _input(self) -> PasteLine:
+        return self.query_one(PasteLine)
 
-    def _take(self, text: str) -> bool:
-        """Add the ids of a text before those that are here; without any it may be a moment. Whether it was read."""
+    def _take(self, text: str) -> None:
+        """Add the ids of a text above the present ones. A text without ids may be a time.
+
+        Raises InputError if it is neither.
+        """
         found = find_all(text[:_PASTE_LIMIT])
         if not found:
             try:
-                self._span = id_cells.parse_span(text[:200])
+                self._set_span(text[:200])
             except InputError:
-                self.say("There is no ObjectId in that text: 24 hexadecimal digits.")
-                return False
-            self._show_moment()
-            return True
+                raise InputError("That text contains no ObjectId: 24 hexadecimal digits.") from None
+            return
         self.say("")
         known = [parts.hex for parts in self._ids]
         every = [*found, *(digits for digits in known if digits not in set(found))]
@@ -190,16 +199,10 @@ class ObjectIdsPage(Page):
         self._show()
         self.query_one(LiveTable).action_go(0)
         self.give_keys(self.query_one(LiveTable))
-        return True
 
-    def _set_moment(self, text: str) -> bool:
-        try:
-            self._span = id_cells.parse_span(text)
-        except InputError as error:
-            self.say(str(error))
-            return False
+    def _set_span(self, text: str) -> None:
+        self._span = id_cells.parse_span(text)
         self._show_moment()
-        return True
 
     def _show(self) -> None:
         ids, now = self._ids, datetime.now(UTC)
@@ -239,6 +242,11 @@ class ObjectIdsPage(Page):
                 _item("the filter", "filter", span.filter),
             ]
         )
+
+
+def _meaning(text: str) -> str:
+    """Both ends of a range, or one time, while they are typed."""
+    return " .. ".join(filter(None, map(fmt.time_meaning, text.split(id_cells.RANGE))))
 
 
 def _item(key: str, title: str, text: str) -> Item:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, IncidentScan
+from tallyglass.text import clean
+from tallyglass_tui.oplog.incident_filter import IncidentFilter
 from tallyglass_tui.oplog.rows import INCIDENT_COLUMNS, incident_cell
 from tallyglass_tui.shell.incidents import by_urgency
 from tallyglass_tui.widgets.line_view import Piece
@@ -19,11 +21,12 @@ class IncidentList(LiveTable):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(INCIDENT_COLUMNS, id=id)
         self.scan: IncidentScan | None = None
+        self.filter = IncidentFilter()
         self._ordered: list[Incident] = []
 
     @property
     def incidents(self) -> Sequence[Incident]:
-        """What is known so far, in the order of the rows."""
+        """What is known so far and is shown, in the order of the rows."""
         return self._ordered
 
     @property
@@ -45,10 +48,16 @@ class IncidentList(LiveTable):
         """The incident of a key; None for one that is no longer there."""
         return next((one for one in self.incidents if _key(one) == key), None)
 
+    def set_filter(self, wanted: IncidentFilter) -> None:
+        """Show only the incidents that ``wanted`` lets through."""
+        self.filter = wanted
+        scan, self.scan = self.scan, None
+        self.show_scan(scan)
+
     def show_scan(self, scan: IncidentScan | None) -> None:
         """Show what a scan knows; None before there is one."""
         if scan is not self.scan:
-            self.scan, self._ordered = scan, by_urgency(scan.incidents) if scan else []
+            self.scan, self._ordered = scan, self._wanted(scan) if scan else []
         incidents, now = self._ordered, datetime.now(UTC)
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
@@ -58,7 +67,12 @@ class IncidentList(LiveTable):
         said = (
             "Nothing that a person did by mistake stands out in this oplog." if done else "Reading the oplog back ..."
         )
+        if scan and scan.incidents and not incidents:
+            said = f"None of {len(scan.incidents):,} incidents matches '{clean(self.filter.text, 60)}'. Esc drops it."
         self.show([_key(one) for one in incidents], cell, (said,))
+
+    def _wanted(self, scan: IncidentScan) -> list[Incident]:
+        return by_urgency([one for one in scan.incidents if self.filter.shows(one)])
 
 
 def _key(incident: Incident) -> str:

@@ -1,4 +1,4 @@
-"""Ways about the oplog: to a moment, to the next destructive entry, to the next incident."""
+"""Jumps in the oplog: to a moment, to the next destructive entry, to the next incident."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Jumps:
 
     def to_destructive(self) -> None:
         """To the next destructive entry: among the rows that are here, else in the rest of the oplog."""
-        rows, tail = self._page.tail.ring.rows, self._page.tail
+        rows, tail = self._page.tail.rows, self._page.tail
         ahead = range(tail.cursor + 1, len(rows)) if not tail.following else range(len(rows) - 1, -1, -1)
         found = next((index for index in ahead if rows[index].destructive), None)
         if found is not None:
@@ -80,7 +80,7 @@ class Jumps:
             page.say("Reading the oplog back for incidents ...")
             return
         self._seeks_incident = False
-        rows = tail.ring.rows
+        rows = tail.rows
         found = page.incidents.newest if tail.following or not rows else page.incidents.after(rows[tail.cursor].ts)
         if found is None:
             page.say("No incident after this entry." if scan.incidents and not tail.following else "No incident.")

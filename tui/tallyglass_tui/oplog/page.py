@@ -11,31 +11,36 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tallyglass.errors import InputError
-from tallyglass.moment import Ts, parse_since
+from tallyglass.deployment.cluster import Kind
+from tallyglass.moment import FORMS, Ts, check_within, parse_since
+from tallyglass.oplog.filter.matcher import FilterMatcher
 from tallyglass.oplog.filter.query import OplogFilter, words_for
 from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.oplog import reads as oplog_reads
+from tallyglass_tui.oplog.incident_filter import INCIDENT_FILTER_HELP, IncidentFilter
 from tallyglass_tui.oplog.incident_list import IncidentList
 from tallyglass_tui.oplog.jumps import Jumps
 from tallyglass_tui.oplog.opened_text import OpenedText
 from tallyglass_tui.oplog.rate_list import RateList
+from tallyglass_tui.oplog.search import RowSearch
 from tallyglass_tui.oplog.selection import Selection
 from tallyglass_tui.oplog.state import scan_lines, state_lines
 from tallyglass_tui.oplog.tail import Tail
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.incidents import share_incidents
-from tallyglass_tui.shell.messages import OplogRequested, Visit
+from tallyglass_tui.shell.messages import OplogRequested, SearchRequested, Visit
 from tallyglass_tui.shell.page import Page
-from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.row_list import RowList
 from tallyglass_tui.widgets.text_line import TextLines
 
 _FILTER_HELP = "ns:shop.* ns:!*.tmp op:du id:42 destructive text /regex/"
-_FILTER_ASKS = f"Filter: {_FILTER_HELP}"
-_TIME_ASKS = "Go to: 18:06 or 2026-11-20 18:06 (both UTC), now-5m, or 1795197974:14"
+_FILTER_PROMPT = f"Filter: {_FILTER_HELP}"
+_TIME_PROMPT = f"Go to: {FORMS}"
+_INCIDENTS_PROMPT = f"Filter incidents: {INCIDENT_FILTER_HELP}"
+_SEARCH_PROMPT = "Search these rows: a part of a namespace, an _id or a value"
 _SILENCE = 45.0
 
 
@@ -49,18 +54,32 @@ class OplogPage(Page):
         ),
         Binding("r", "restore", "Restore", id="oplog.restore", tooltip="Plan a restore to just before this"),
         Binding("t", "time", "Time", id="oplog.time", tooltip="Go to a moment"),
-        Binding("n", "destructive", "Next !", id="oplog.destructive", tooltip="To the next destructive operation"),
+        Binding(
+            "slash", "search", "Search", key_display="/", id="oplog.search", tooltip="Look for a text in these rows"
+        ),
+        Binding("ampersand", "filter", "Filter", key_display="&", id="oplog.filter", tooltip="Show only what matches"),
+        Binding("n", "next", "Next match", show=False, id="oplog.next", tooltip="To the next match below"),
+        Binding("N", "previous", "Match before", show=False, id="oplog.previous", tooltip="To the next match above"),
+        Binding(
+            "exclamation_mark",
+            "destructive",
+            "Next !",
+            key_display="!",
+            id="oplog.destructive",
+            tooltip="To the next destructive operation",
+        ),
         Binding("a", "rates", "Activity", id="oplog.rates", tooltip="Operations a second by namespace"),
-        Binding("N", "next_incident", "Next incident", show=False, id="oplog.incident", tooltip="To the next incident"),
+        Binding("I", "next_incident", "Next incident", show=False, id="oplog.incident", tooltip="To the next incident"),
         Binding("x", "document", "History", show=False, id="oplog.document", tooltip="This document's history"),
         Binding("X", "transaction", "Transaction", show=False, id="oplog.transaction", tooltip="This transaction"),
-        Binding("s", "save", "Save", show=False, id="oplog.save", tooltip="Save what is selected as JSON lines"),
+        Binding("w", "save", "Write", show=False, id="oplog.save", tooltip="Save what is selected as JSON lines"),
     ]
 
     def __init__(self) -> None:
         super().__init__()
         self._jumps = Jumps(self)
         self._selection = Selection(self)
+        self._search = RowSearch(self)
         self._views = ["tail"]
         self._past = ""
         self._wanted = OplogFilter()
@@ -69,7 +88,7 @@ class OplogPage(Page):
         self._feed: Feed[OplogUpdate] | None = None
         self._last: OplogUpdate | None = None
         self._visited = False
-        self._asking = ""
+        self._incidents_wanted = IncidentFilter()
 
     def compose_body(self) -> ComposeResult:
         """Two lines of state, one of four views, and the line to type into."""
@@ -78,7 +97,7 @@ class OplogPage(Page):
         yield OpenedText(id="text")
         yield IncidentList(id="incidents")
         yield RateList(id="rates")
-        yield FilterBox(_FILTER_ASKS, id="box")
+        yield InputLine(id="input")
 
     def start(self) -> None:
         """Begin to follow."""
@@ -141,28 +160,63 @@ class OplogPage(Page):
     # --- filter, jumps ----------------------------------------------------------------------------------------
 
     def action_filter(self) -> None:
-        """Type a filter."""
-        self._asking = "filter"
-        self._box.open(self._wanted_text, _FILTER_ASKS)
+        """Type a filter: of the incidents where they are on top, else of the entries."""
+        if self.view == "incidents":
+            self._input.open(_INCIDENTS_PROMPT, self._filter_incidents, self._incidents_wanted.text, live=True)
+        else:
+            self._input.open(
+                _FILTER_PROMPT,
+                self._submit_filter,
+                self._wanted_text,
+                preview=self._preview_filter,
+                cancel=lambda: self.tail.preview(None),
+            )
+
+    def action_search(self) -> None:
+        """Type what to look for; in the list of incidents, which of them to show."""
+        if self.view == "incidents":
+            self.action_filter()
+        else:
+            search = self._search
+            self._input.open(_SEARCH_PROMPT, search.take, search.text, preview=search.type, cancel=search.leave)
+
+    def action_next(self) -> None:
+        """To the next match below."""
+        self._search.next()
+
+    def action_previous(self) -> None:
+        """To the next match above."""
+        self._search.previous()
 
     def action_time(self) -> None:
         """Type a moment."""
-        self._asking = "time"
-        self._box.open("", _TIME_ASKS)
+        self._input.open(_TIME_PROMPT, self._submit_time, describe=fmt.time_meaning)
 
-    @on(FilterBox.Taken)
-    def _taken(self, message: FilterBox.Taken) -> None:
-        text = message.text.strip()
-        try:
-            if self._asking == "filter":
-                self.set_filter(text)
-            elif text:
-                self._visited = False
-                self._jumps.to(parse_since(_with_day(text)))
-        except InputError as error:
-            self._box.refuse()
-            self.say(str(error))
-            self._focus_view()
+    def _submit_filter(self, text: str) -> None:
+        self.set_filter(text.strip())
+
+    def _submit_time(self, text: str) -> None:
+        if not text.strip():
+            return
+        at = parse_since(text)
+        window = self._last.window if self._last else None
+        if window and window.first and window.last:
+            check_within(at, window.first, max(window.last, Ts(int(datetime.now(UTC).timestamp()), 0)))
+        self._visited = False
+        self._jumps.to(at)
+
+    def _preview_filter(self, text: str) -> None:
+        """Show what the text would leave of the rows that are here."""
+        if self.view == "tail":
+            wanted = OplogFilter.parse(text)
+            self.tail.preview(FilterMatcher(wanted) if text.strip() != self._wanted_text else None)
+
+    def _filter_incidents(self, text: str) -> None:
+        """Show only the incidents that match. Raises InputError for a text that is no such filter."""
+        self._incidents_wanted = IncidentFilter.parse(text)
+        self.incidents.set_filter(self._incidents_wanted)
+        self.show_lines()
+        self.refresh_bindings()
 
     def set_filter(self, text: str) -> None:
         """Show only what matches ``text``. Raises InputError for a text that is no filter."""
@@ -178,6 +232,8 @@ class OplogPage(Page):
         if isinstance(message, OplogRequested):
             self._visited = True
             self._jumps.to(message.at)
+        elif isinstance(message, SearchRequested):
+            self.set_filter(message.words)
 
     def show_past(self, at: Ts, rows: Sequence[OplogRow], said: str) -> None:
         """Show entries of the past, read from ``at`` on, in place of the live tail; then say something."""
@@ -278,13 +334,17 @@ class OplogPage(Page):
         """From a view, from the past, from a filter; but from where another page led, back to that page."""
         if len(self._views) == 1 and self._visited and self.shell.can_go_back:
             return False
-        return len(self._views) > 1 or bool(self._past or self._wanted_text) or not self.tail.following
+        return len(self._views) > 1 or bool(self._past or self._wanted_text) or self._is_searching
 
     def back(self) -> None:
         """One view back; then to the live tail; then away with the filter."""
-        if len(self._views) > 1:
+        if self.view == "incidents" and self._incidents_wanted.text:
+            self._filter_incidents("")
+        elif len(self._views) > 1:
             self._views.pop()
             self._show_view()
+        elif self._search.text:
+            self._search.take("")
         elif self._past or not self.tail.following:
             self.tail.follow()
         else:
@@ -295,6 +355,10 @@ class OplogPage(Page):
         view = self.view
         if action in ("destructive", "document", "next_incident", "transaction"):
             return view == "tail"
+        if action in ("next", "previous"):
+            return view == "tail" and not self._input.is_open
+        if action == "search":
+            return view in ("tail", "incidents") and not self._input.is_open
         if action == "save":
             return view == "tail" or (view == "text" and self.opened.entry is not None)
         if action == "restore":
@@ -327,12 +391,19 @@ class OplogPage(Page):
     def show_lines(self) -> None:
         """Say how things stand."""
         if self.view == "incidents":
-            lines = scan_lines(self.incidents.scan)
+            listed = self.incidents
+            lines = scan_lines(listed.scan, listed.filter.text, len(listed.incidents))
         else:
             tail = self.tail
-            told = self._past or ("" if tail.following else f"stopped, +{tail.ring.new:,} new")
+            status = self._past or ("" if tail.following else f"stopped, +{tail.ring.new:,} new")
             lines = state_lines(
-                self._last, told, clean(self._wanted_text, 600), tail.ring.lost, self.size.width, live=not self._past
+                self._last,
+                status,
+                clean(self._wanted_text, 600),
+                tail.ring.lost,
+                self.size.width,
+                live=not self._past,
+                preference=clean(self._read_preference, 30),
             )
         self.query_one("#state", TextLines).show(*lines, grow=True)
 
@@ -341,16 +412,27 @@ class OplogPage(Page):
         return (
             f"A filter is words, all of which must hold: {_FILTER_HELP}. A ! before a value means not. since: and "
             "until: bound the time. The server does what it can of it, before anything is counted.",
-            "x shows the history of one document, X the whole transaction; n goes to the next destructive entry, N to "
+            "/ looks for a text among the rows that are here and n and N go from match to match; & filters the oplog "
+            "itself. In the list of incidents both filter the list, by name, time and text.",
+            "x shows the history of one document, X the whole transaction; ! goes to the next destructive entry, I to "
             "the next incident: from the live tail, to the newest.",
             "! marks what removes data or definitions; ? an entry that a majority does not hold yet.",
-            "Up stops the tail, End follows again. v selects rows; y copies them and s saves them as JSON lines.",
+            "Up stops the tail, End follows again. v selects rows; y copies them, w writes them as JSON lines.",
         )
 
     @property
     def view(self) -> str:
         """The view that is on top: tail, text, incidents or rates."""
         return self._views[-1]
+
+    @property
+    def _is_searching(self) -> bool:
+        return bool(self._search.text) or not self.tail.following
+
+    @property
+    def _read_preference(self) -> str:
+        """What the connection string says of the members to read from; empty where it says nothing."""
+        return self.shell.context.target.options.get("readpreference", "")
 
     @property
     def wanted(self) -> OplogFilter:
@@ -373,15 +455,12 @@ class OplogPage(Page):
         return self.query_one("#text", OpenedText)
 
     @property
-    def _box(self) -> FilterBox:
-        return self.query_one("#box", FilterBox)
+    def _input(self) -> InputLine:
+        return self.query_one("#input", InputLine)
 
 
 def _no_oplog(page: Page) -> str:
     deployment = page.shell.deployment
-    return deployment.no_oplog_because() if deployment else ""
-
-
-def _with_day(text: str) -> str:
-    """A bare time of day means today, in UTC."""
-    return f"{datetime.now(UTC):%Y-%m-%d} {text}" if len(text) in (5, 8) and text[2:3] == ":" else text
+    # Through a mongos its shards are followed.
+    through_router = deployment is not None and deployment.kind is Kind.MONGOS
+    return deployment.no_oplog_because() if deployment and not through_router else ""

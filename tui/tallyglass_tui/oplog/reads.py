@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway
+from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.snapshot import OplogRow, OplogUpdate
+from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
 from tallyglass_tui.oplog.row_ring import ROWS
 
 PAST_ROWS = 2_000
@@ -21,24 +21,41 @@ ROOM = 1_000
 A row costs about 20 us to make, so that a faster oplog costs at most a twelfth of a core for rows."""
 
 
-def follow(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator[OplogUpdate]:
-    """The live tail."""
+async def follow(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator[OplogUpdate]:
+    """The live tail; of a sharded cluster, that of all shards. What is left out of it is in ``trouble``."""
+    from tallyglass.deployment.shards import shards_of
+    from tallyglass.oplog.read.shard_tail import follow_shards
     from tallyglass.oplog.read.tail import follow
 
-    return follow(gateway, wanted, room=ROOM)
+    shards = await shards_of(gateway)
+    if shards is None:
+        async with closing(follow(gateway, wanted, room=ROOM)) as updates:
+            async for update in updates:
+                yield update
+        return
+    known = " ".join((*shards.left_out, *shards.warnings))
+    async with closing(follow_shards(shards.gateways, wanted, room=ROOM)) as updates:
+        async for update in updates:
+            yield replace(update, trouble=f"{update.trouble} {known}".strip()) if known else update
 
 
 async def read_from(gateway: Gateway, wanted: OplogFilter, since: Ts, limit: int = PAST_ROWS) -> list[OplogRow]:
     """The first ``limit`` wanted entries from a moment on."""
+    from tallyglass.deployment.shards import shards_of
+    from tallyglass.oplog.read.shard_tail import read_shards
     from tallyglass.oplog.read.tail import read
 
-    return [row async for row in read(gateway, replace(wanted, since=since, until=None), limit=limit)]
+    wanted = replace(wanted, since=since, until=None)
+    shards = await shards_of(gateway)
+    if shards is not None:
+        return await read_shards(shards.gateways, wanted, limit=limit)
+    return [row async for row in read(gateway, wanted, limit=limit)]
 
 
 async def next_destructive(gateway: Gateway, wanted: OplogFilter, after: Ts) -> OplogRow | None:
     """The first destructive entry after a timestamp, among those wanted."""
     rows = await read_from(gateway, replace(wanted, destructive=True), after.next, 1)
-    return rows[0] if rows else None
+    return next((row for row in rows if row.kind is RowKind.ENTRY), None)
 
 
 def merge(earlier: OplogUpdate, later: OplogUpdate) -> OplogUpdate:

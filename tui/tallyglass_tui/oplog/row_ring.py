@@ -10,7 +10,7 @@ from tallyglass.oplog.snapshot import OplogRow
 
 ROWS = 5_000
 BYTES = 8_000_000
-"""Of raw entries, beside the rows themselves."""
+"""Of raw entries, without the rows themselves."""
 
 
 @dataclass(slots=True)
@@ -66,10 +66,10 @@ class RowRing:
         self._bytes += self._waiting_bytes
         self._waiting.clear()
         self._waiting_bytes = 0
-        gone = max(0, len(self.rows) - ROWS)
-        self._bytes -= sum(len(row.raw) for row in self.rows[:gone])
-        while self._bytes > BYTES and gone < len(self.rows) - 1:
-            self._bytes -= len(self.rows[gone].raw)
-            gone += 1
-        del self.rows[:gone]
-        return gone
+        removed = max(0, len(self.rows) - ROWS)
+        self._bytes -= sum(len(row.raw) for row in self.rows[:removed])
+        while self._bytes > BYTES and removed < len(self.rows) - 1:
+            self._bytes -= len(self.rows[removed].raw)
+            removed += 1
+        del self.rows[:removed]
+        return removed

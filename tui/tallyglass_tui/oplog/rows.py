@@ -57,7 +57,8 @@ def header(width: int) -> str:
 def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterator[Piece]:
     """One row of the tail, ``width`` cells in all. ``majority`` is given where it is far enough behind to tell."""
     if row.kind is not RowKind.ENTRY:
-        yield fit(f"{_KIND_MARKS[row.kind]} {row.what}", width), "tail--break"
+        where = f"{row.shard}: " if row.shard else ""
+        yield fit(f"{_KIND_MARKS[row.kind]} {where}{row.what}", width), "tail--break"
         return
     ns, id, what = _widths(width)
     uncertain = row.majority is False and majority is not None and row.ts > majority
@@ -66,7 +67,12 @@ def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterato
     yield f"{mark} ", style
     yield f"{row.ts.time:%H:%M:%S} ", ""
     yield f"{fit(_OPS.get(row.op, row.op), 3)} ", style
-    yield f"{fit_middle(row.ns, ns)} {fit(row.id, id)} {fit(row.what, what)}", ""
+    yield f"{fit_middle(_place(row), ns)} {fit(row.id, id)} {fit(row.what, what)}", ""
+
+
+def _place(row: OplogRow) -> str:
+    """The namespace, after the shard where there are several."""
+    return f"{row.shard} {row.ns}" if row.shard else row.ns
 
 
 def _widths(width: int) -> tuple[int, int, int]:
@@ -87,8 +93,9 @@ def entry_lines(row: OplogRow, json: str, now: datetime, majority: Ts | None = N
         return [f"{_KIND_MARKS[row.kind]} {row.what}", f"at {row.ts}, {fmt.moment(row.ts.time)}"]
     held = row.majority or (row.ts <= majority if majority else row.majority)
     sure = {True: "held by a majority", False: "not yet held by a majority: it may be taken back", None: ""}
+    where = f" of shard {row.shard}" if row.shard else ""
     heading = [
-        f"{_OPS.get(row.op, row.op)} on {row.ns or '(no namespace)'}: {row.what}",
+        f"{_OPS.get(row.op, row.op)} on {row.ns or '(no namespace)'}{where}: {row.what}",
         f"{fmt.moment(row.ts.time)}   {fmt.local(row.ts.time)} here   {fmt.ago(row.ts.time, now)}",
     ]
     facts = [f"ts {row.ts}", f"term {row.term}" if row.term is not None else "", fmt.size(row.size), sure[held]]
@@ -112,6 +119,10 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
         "",
         f"Who: {incident.who}",
     ]
+    if len(incident.shards) > 1:
+        lines.append(f"on shards {', '.join(incident.shards)}")
+    elif incident.shards:
+        lines.append(f"on shard {incident.shards[0]}")
     if incident.session:
         lines.append(f"session {incident.session}")
     elif incident.sessions > 1:
@@ -144,7 +155,7 @@ def _documents(incident: Incident) -> str:
 def incident_cell(incident: Incident, now: datetime, column: Column, width: int) -> Sequence[Piece]:
     """One cell of the list of incidents."""
     if column.key == "harm":
-        return (("", "") if incident.routine else _HARM[incident.harm],)
+        return (("  ", "") if incident.routine else _HARM[incident.harm],)
     first = incident.first.time
     text = {
         "when": lambda: f"{first:%m-%d %H:%M:%S}",

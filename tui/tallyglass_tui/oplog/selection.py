@@ -30,7 +30,7 @@ class Selection:
         opened, tail = self._page.opened.entry, self._page.tail
         if self._page.view == "text" and opened is not None:
             return opened
-        rows = tail.ring.rows
+        rows = tail.rows
         return rows[tail.cursor] if tail.cursor < len(rows) else None
 
     @property

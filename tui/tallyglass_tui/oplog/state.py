@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len
 
 from tallyglass.oplog.snapshot import IncidentScan, OplogUpdate, OplogWindow
+from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.widgets.cells import fit_middle, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
@@ -33,19 +34,30 @@ def window_pieces(last: OplogUpdate | None) -> list[Piece]:
 
 
 def state_lines(
-    last: OplogUpdate | None, told: str, wanted: str, lost: int, width: int, *, live: bool = True
+    last: OplogUpdate | None,
+    status: str,
+    wanted: str,
+    lost: int,
+    width: int,
+    *,
+    live: bool = True,
+    preference: str = "",
 ) -> list[list[Piece]]:
     """The window; what the tail does; and the filter, if there is one. ``lost`` rows were not shown.
 
+    ``preference`` is the readPreference that the connection string chose.
     ``live`` is false for rows of the past, of which the numbers of the tail say nothing.
     """
-    lines = [whole_pieces(window_pieces(last), width), _tail_pieces(last if live else None, told, lost, width)]
+    lines = [
+        whole_pieces(window_pieces(last), width),
+        _tail_pieces(last if live else None, status, lost, width, preference),
+    ]
     return [*lines, _filter_pieces(last, wanted, width)] if wanted else lines
 
 
-def _tail_pieces(last: OplogUpdate | None, told: str, lost: int, width: int) -> list[Piece]:
-    """What the tail does (``told``, or following), how fast, how much, from where."""
-    pieces: list[Piece] = [(f" {told}", "text--warn") if told else (" following", "text--good")]
+def _tail_pieces(last: OplogUpdate | None, status: str, lost: int, width: int, preference: str = "") -> list[Piece]:
+    """The state of the tail (``status``, or following), how fast, how much, from where."""
+    pieces: list[Piece] = [(f" {status}", "text--warn") if status else (" following", "text--good")]
     if last is None:
         return pieces
     pieces.append((f" · {fmt.rate(last.per_second)}", ""))
@@ -56,7 +68,10 @@ def _tail_pieces(last: OplogUpdate | None, told: str, lost: int, width: int) -> 
     pieces = whole_pieces(pieces, width)
     room = width - sum(cell_len(text) for text, _ in pieces) - len(_FROM)
     if last.connected_to and room >= _LEAST_HOST:
-        pieces.append((f"{_FROM}{fit_middle(last.connected_to, room).rstrip()}", "text--muted"))
+        chosen = f" ({preference})" if preference else ""
+        chosen = chosen if room - len(chosen) >= _LEAST_HOST else ""
+        host = fit_middle(last.connected_to, room - len(chosen)).rstrip()
+        pieces.append((f"{_FROM}{host}{chosen}", "text--muted"))
     return pieces
 
 
@@ -67,8 +82,8 @@ def _filter_pieces(last: OplogUpdate | None, wanted: str, width: int) -> list[Pi
     return [(f"{count} '{shown}'", "text--warn"), (leave, "text--muted")]
 
 
-def scan_lines(scan: IncidentScan | None) -> list[list[Piece]]:
-    """How far the search for incidents has come."""
+def scan_lines(scan: IncidentScan | None, wanted: str = "", shown: int = 0) -> list[list[Piece]]:
+    """How far the search for incidents has come; with a filter, how many of them it shows."""
     if scan is None:
         return [[(" Reading the oplog back ...", "text--muted")]]
     routine = sum(one.routine for one in scan.incidents)
@@ -78,6 +93,9 @@ def scan_lines(scan: IncidentScan | None) -> list[list[Piece]]:
     if scan.reached:
         state = "all of the oplog" if scan.done else f"so far back to {fmt.moment(scan.reached.time)}"
         pieces.append((f" · {state}, {fmt.plural(scan.scanned, 'entry', 'entries')} read", "text--muted"))
+    if wanted:
+        filtered = [(f" {shown:,} match '{clean(wanted, 60)}'", "text--warn"), (" · Esc drops it", "text--muted")]
+        return [pieces, filtered, *([[(f" {scan.trouble}", "text--warn")]] if scan.trouble else [])]
     if scan.trouble:
         return [pieces, [(f" {scan.trouble}", "text--warn")]]
     said = " lost data first, the latest on top; Enter says more, r gets it back"

@@ -1,7 +1,8 @@
-"""The tail: rows as they come, until somebody scrolls up; then they stay until he has seen enough."""
+"""The tail: rows as they come, until the user scrolls up; then the view stands still until the user follows again."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -9,11 +10,15 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.snapshot import OplogRow
+from tallyglass.oplog.filter.matcher import FilterMatcher
+from tallyglass.oplog.snapshot import OplogRow, RowKind
 from tallyglass_tui.oplog.row_ring import RowRing
 from tallyglass_tui.oplog.rows import header, row_pieces
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.row_list import RowList
+
+_PREVIEWED = 1_000
+"""Rows that a filter is tried on while it is typed: each key must stay quick."""
 
 _MAJORITY_SECONDS = 2
 """How far the majority must be behind before its rows are marked: less is the pace of every replica set."""
@@ -31,8 +36,10 @@ class Tail(RowList):
     Tail > .tail--insert { color: $success; }
     Tail > .tail--update { color: $warning; }
     Tail > .tail--command { color: $accent; }
+    Tail > .tail--found { background: $warning; color: $background; }
     Tail > .tail--break { color: $warning; text-style: bold; }
     Tail:ansi > .table--header { color: ansi_default; text-style: bold underline; }
+    Tail:ansi > .tail--found { background: ansi_default; color: ansi_default; text-style: reverse; }
     Tail:ansi > .tail--here { background: ansi_default; color: ansi_default; text-style: reverse; }
     """
     COMPONENT_CLASSES = {  # noqa: RUF012
@@ -44,6 +51,7 @@ class Tail(RowList):
         "tail--update",
         "tail--command",
         "tail--break",
+        "tail--found",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "mark", "Select", show=False, id="tail.mark", tooltip="Start or drop a selection of rows"),
@@ -58,36 +66,72 @@ class Tail(RowList):
         self.following = True
         self.majority: Ts | None = None
         self.marked: int | None = None
+        self._found: re.Pattern[str] | None = None
+        self._place = (0, 0)
+        self._shown: tuple[FilterMatcher, list[OplogRow]] | None = None
+
+    @property
+    def rows(self) -> Sequence[OplogRow]:
+        """The rows that can be scrolled through."""
+        return self.ring.rows if self._shown is None else self._shown[1]
 
     @property
     def count(self) -> int:
-        """How many rows can be scrolled through."""
-        return len(self.ring.rows)
+        """How many they are."""
+        return len(self.rows)
+
+    def highlight(self, found: re.Pattern[str] | None) -> None:
+        """Highlight what matches, in all rows."""
+        self._found = found
+        self.show_changes()
+
+    def preview(self, matcher: FilterMatcher | None) -> None:
+        """Show only those of the newest rows that a filter lets through, while it is typed; None shows all again."""
+        if matcher is None and self._shown is None:
+            return
+        if self._shown is None:
+            self._place = (self.cursor, self.top)
+        newest = self.ring.rows[-_PREVIEWED:]
+        self._shown = None if matcher is None else (matcher, [row for row in newest if _passes(row, matcher)])
+        self.cursor, self.marked = max(0, self.count - 1), None
+        if self._shown is None and not self.following:
+            self.cursor, self.top = self._place
+        self.keep_in_view()
+        self.show_changes()
+
+    def stop_at(self, index: int) -> None:
+        """Put the cursor on a row and stand still there, also on the newest."""
+        self._stop()
+        self.move_to(index)
 
     @property
     def selected(self) -> Sequence[OplogRow]:
         """The rows from the mark to the cursor, or the one under the cursor."""
-        if not self.ring.rows:
+        if not self.rows:
             return ()
         marked = self.cursor if self.marked is None else self.marked
-        return self.ring.rows[min(marked, self.cursor) : max(marked, self.cursor) + 1]
+        return self.rows[min(marked, self.cursor) : max(marked, self.cursor) + 1]
 
     def add(self, rows: Sequence[OplogRow], dropped: int, majority: Ts | None) -> None:
         """Take what arrived, and show it if it follows."""
         newest = rows[-1].ts if rows else self.ring.rows[-1].ts if self.ring.rows else None
         self.majority = majority if majority and newest and newest.t - majority.t >= _MAJORITY_SECONDS else None
-        gone = self.ring.add(rows, dropped)
+        removed = self.ring.add(rows, dropped)
+        if self._shown is not None:
+            self.preview(self._shown[0])
+            return
         if self.following:
             self.cursor = max(0, self.count - 1)
             self.marked = None
         else:
-            self.cursor, self.top = max(0, self.cursor - gone), max(0, self.top - gone)
+            self.cursor, self.top = max(0, self.cursor - removed), max(0, self.top - removed)
         self.keep_in_view()
         self.show_changes()
 
     def replace(self, rows: Sequence[OplogRow]) -> None:
         """Show these rows of the past, from the first, and do not follow."""
         self.ring.clear()
+        self._shown = None
         self.ring.add(rows)
         self.ring.hold()
         self.following, self.cursor, self.top, self.marked = False, 0, 0, None
@@ -96,6 +140,7 @@ class Tail(RowList):
     def restart(self, said: Sequence[str] = ()) -> None:
         """Forget the rows and follow. ``said`` stands there until rows come."""
         self.ring.clear()
+        self._shown = None
         self.following, self.cursor, self.top, self.marked = True, 0, 0, None
         self.say(said)
 
@@ -107,9 +152,7 @@ class Tail(RowList):
     def move_to(self, index: int) -> None:
         """Move the cursor; away from the newest row it stops following, past it it follows again."""
         if self.following and index < self.count - 1:
-            self.following = False
-            self.ring.hold()
-            self.post_message(self.FollowChanged())
+            self._stop()
         elif not self.following and index >= self.count:
             self.follow()
             return
@@ -132,15 +175,19 @@ class Tail(RowList):
     def action_mark(self) -> None:
         """Start a selection at the cursor, or drop it."""
         self.marked = self.cursor if self.marked is None else None
+        self._stop()
+        self.show_changes()
+
+    def _stop(self) -> None:
+        """Stand still."""
         if self.following:
             self.following = False
             self.ring.hold()
             self.post_message(self.FollowChanged())
-        self.show_changes()
 
     def at(self, index: int) -> OplogRow:
         """The row itself."""
-        return self.ring.rows[index]
+        return self.rows[index]
 
     def header(self, width: int) -> Iterable[Piece]:
         """The titles."""
@@ -151,5 +198,21 @@ class Tail(RowList):
         over = "tail--here" if here and not self.following else ""
         if self.marked is not None and min(self.marked, self.cursor) <= index <= max(self.marked, self.cursor):
             over = f"tail--chosen {over}".strip()
-        for text, style in row_pieces(self.ring.rows[index], width, self.majority):
-            yield text, f"{style} {over}".strip()
+        for text, style in row_pieces(self.rows[index], width, self.majority):
+            yield from _highlighted(text, f"{style} {over}".strip(), self._found)
+
+
+def _passes(row: OplogRow, matcher: FilterMatcher) -> bool:
+    return row.kind is not RowKind.ENTRY or matcher.wants(row.raw)
+
+
+def _highlighted(text: str, style: str, found: re.Pattern[str] | None) -> Iterable[Piece]:
+    """A piece, cut where it matches."""
+    at = 0
+    for match in found.finditer(text) if found is not None else ():
+        if match.start() > at:
+            yield text[at : match.start()], style
+        yield match[0], f"{style} tail--found".strip()
+        at = match.end()
+    if at < len(text):
+        yield text[at:], style

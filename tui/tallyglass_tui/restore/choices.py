@@ -1,4 +1,4 @@
-"""What is chosen for a restore: point, backup, spare, where to write the script; and the plan that is made of it."""
+"""What is chosen for a restore: point, backup, spare, where to write the folder; and the plan that is made of it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from tallyglass.errors import InputError
-from tallyglass.moment import Ts, parse_since
+from tallyglass.moment import FORMS, Ts, parse_since
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.plan import Plan
+from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, Planned
 from tallyglass_tui.restore.feed import plan_once
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.protocol import Shell
-from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.input_line import InputLine
+from tallyglass_tui.widgets.path_completion import complete_path
 
 PLAN_SILENCE = 3_600.0
 """Seconds that a plan may take."""
-_ASKS = {
-    "point": "Point: a timestamp such as 1795197974:14, or a time such as now-10m. It and all after it is undone.",
-    "backup": "Backup: a mongodump directory, an archive or data files, from before the incident.",
-    "spare": "Spare: host:port of the server to rebuild on; empty for one that the script starts itself.",
-    "script": "Script: the file to write it to. It is new, and only you can read it.",
+_PROMPTS = {
+    "point": f"Point: the first moment to undo. {FORMS}",
+    "backup": "Backup: a mongodump directory, an archive or data files, from before the incident. Tab completes.",
+    "spare": "Spare: host:port of the server to rebuild on; empty for one that the commands start themselves.",
+    "folder": "Folder: where to write the plan with its script. It is new, and only you can read it.",
 }
 
 
@@ -43,16 +44,17 @@ class DraftView(Protocol):
         """Show what is chosen, and what came of it."""
         ...
 
-    def open_box(self, value: str, asks: str) -> None:
-        """Open the line to type in."""
+    @property
+    def input_line(self) -> InputLine:
+        """The line to type in."""
         ...
 
     def follow_plan(self, feed: Feed[Planned]) -> None:
         """Show the plan when it comes."""
         ...
 
-    def write_script(self, path: Path, text: str) -> None:
-        """Write a script in the background, and say what came of it."""
+    def write_folder(self, plan: Plan, path: Path) -> None:
+        """Write the plan's folder in the background, and say what came of it."""
         ...
 
 
@@ -61,7 +63,6 @@ class Choices:
 
     def __init__(self, page: DraftView) -> None:
         self._page = page
-        self._asked_for = ""
         self.draft = Draft()
 
     def ask(self, what: str) -> None:
@@ -70,34 +71,32 @@ class Choices:
         now = {"backup": draft.backup, "spare": draft.spare, "point": str(draft.limit or "")}
         self._ask(what, now[what])
 
-    def ask_for_file(self) -> None:
-        """Ask where to write the script."""
+    def ask_for_folder(self) -> None:
+        """Ask where to write the plan's folder."""
         plan = self._plan_with_commands()
         if plan:
-            self._ask("script", f"{plan.work_dir}.sh")
+            self._ask("folder", plan.work_dir)
 
-    def copy_script(self) -> None:
-        """Copy the whole script."""
+    def copy_phase(self, number: int) -> None:
+        """Copy all lines of the phase of a step, each after the one before it succeeded."""
         plan = self._plan_with_commands()
         if plan:
-            self._page.shell.copy("the script", _script(plan))
+            phase = plan.commands[min(number, len(plan.commands)) - 1].phase
+            lines = [step.shell for step in plan.commands if step.phase is phase]
+            self._page.shell.copy(f"the lines of {phase}", " &&\n".join(lines))
 
-    def take(self, text: str, box: FilterBox) -> None:
-        """Take what was typed for what was asked last."""
-        if self._asked_for == "backup" and text:
+    def submit(self, what: str, text: str) -> None:
+        """Take what was typed. Raises InputError for a point that is no time."""
+        if what == "backup" and text:
             self.draft = replace(self.draft, backup=text)
             self.plan()
-        elif self._asked_for == "spare":
+        elif what == "spare":
             self.draft = replace(self.draft, spare=text)
             self.plan()
-        elif self._asked_for == "script" and text and self.draft.plan:
-            self._page.write_script(Path(text).expanduser(), _script(self.draft.plan))
-        elif self._asked_for == "point" and text:
-            try:
-                self.choose(parse_since(text), None)
-            except InputError as error:
-                box.refuse()
-                self._page.say(str(error))
+        elif what == "folder" and text and self.draft.plan:
+            self._page.write_folder(self.draft.plan, Path(text))
+        elif what == "point" and text:
+            self.choose(parse_since(text), None)
 
     def choose(self, limit: Ts, incident: Incident | None) -> None:
         """Choose the point, and plan; without a backup ask for one first."""
@@ -121,7 +120,7 @@ class Choices:
                 draft.limit, draft.incident, draft.backup, draft.spare, planning=True, since=datetime.now(UTC)
             )
             shell = self._page.shell
-            uri = shell.session.target.uri
+            uri = shell.context.target.uri
             feed = shell.feeds.follow(
                 "restore plan", lambda gateway: plan_once(gateway, draft, uri), silence=PLAN_SILENCE, once=True
             )
@@ -129,8 +128,13 @@ class Choices:
         self._page.show_draft()
 
     def _ask(self, what: str, value: str) -> None:
-        self._asked_for = what
-        self._page.open_box(value, _ASKS[what])
+        self._page.input_line.open(
+            _PROMPTS[what],
+            lambda text: self.submit(what, text.strip()),
+            value,
+            describe=fmt.time_meaning if what == "point" else None,
+            complete=complete_path if what in ("backup", "folder") else None,
+        )
 
     def _plan_with_commands(self) -> Plan | None:
         plan = self.draft.plan
@@ -138,9 +142,3 @@ class Choices:
             self._page.say("There are no commands yet: pick an incident, name a backup, and see the checks.")
             return None
         return plan
-
-
-def _script(plan: Plan) -> str:
-    from tallyglass.restore.runbook.runbook import script
-
-    return script(plan)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.model.plan import Plan
 
 
@@ -49,7 +50,7 @@ class Draft:
         """How many items each part has; None where that is not known yet."""
         plan = self.plan
         return {
-            "checks": len(plan.checks) if plan else None,
+            "checks": len(merged_checks(plan.checks)) if plan else None,
             "loss": len(plan.loss) if plan else None,
             "counters": len(plan.reissue) if plan else None,
             "commands": len(plan.commands) if plan else None,

@@ -1,4 +1,4 @@
-"""What the restore page follows beside the incidents: one plan, and its head-room.
+"""What the restore page follows apart from the incidents: one plan, and its head-room.
 
 Core is imported within the functions: they run in the background thread, and the driver comes with it.
 """
@@ -16,6 +16,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass_tui.restore.draft import Draft, Planned, Room
 
 if TYPE_CHECKING:
+    from tallyglass.restore.drill.past_drills import LastDrill
     from tallyglass.restore.planner import RestoreRequest
 
 _ROOM_SECONDS = 5.0
@@ -42,6 +43,14 @@ def _request(draft: Draft, source_uri: str) -> RestoreRequest:
         incident=draft.incident,
         spare=draft.spare,
     )
+
+
+async def watch_drill(gateway: Gateway) -> AsyncIterator[LastDrill]:
+    """The last drill of the deployment, again and again."""
+    from tallyglass.restore.drill.past_drills import follow_last
+
+    async for drill in follow_last(gateway):
+        yield drill
 
 
 async def watch_room(gateway: Gateway, start: Ts) -> AsyncIterator[Room]:

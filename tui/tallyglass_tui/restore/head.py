@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from tallyglass.restore.drill.past_drills import LastDrill
+from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
@@ -13,13 +15,14 @@ from tallyglass_tui.widgets.line_view import Piece
 
 LINES = 5
 _LONG_SECONDS = 5.0
+_DRILL_EVERY = timedelta(weeks=1)
 PARTS = ("incidents", "checks", "loss", "counters", "commands")
 
 
-def head_lines(draft: Draft, width: int, version: str = "") -> list[list[Piece]]:
+def head_lines(draft: Draft, width: int, version: str = "", drill: LastDrill | None = None) -> list[list[Piece]]:
     """The :data:`LINES` lines above the parts. ``version`` is the server's now; empty where it is not known."""
     room = max(10, width - 11)
-    return [*_point_lines(draft, room), _backup_line(draft), _plan_line(draft, version, room)]
+    return [*_point_lines(draft, room), _backup_line(draft), _plan_line(draft, version, room, drill)]
 
 
 def parts_line(draft: Draft, incidents: int | None, here: str) -> list[Piece]:
@@ -62,7 +65,7 @@ def _backup_line(draft: Draft) -> list[Piece]:
     return [*pieces, ("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else pieces
 
 
-def _plan_line(draft: Draft, version: str, width: int) -> list[Piece]:
+def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) -> list[Piece]:
     label: Piece = (" plan     ", "text--muted")
     if draft.planning:
         waited = (datetime.now(UTC) - draft.since).total_seconds() if draft.since else 0.0
@@ -71,7 +74,7 @@ def _plan_line(draft: Draft, version: str, width: int) -> list[Piece]:
     if draft.failure:
         return [label, (fit(draft.failure, width), "text--bad")]
     if draft.plan is None:
-        return [label, ("nothing is ever run from here; you take the commands along", "text--muted")]
+        return _drill_line(drill, width)
     made_for = draft.plan.server_version
     if version and made_for and version != made_for:
         # An oplog is replayed on data of its own version: what was ready may be blocked.
@@ -79,9 +82,30 @@ def _plan_line(draft: Draft, version: str, width: int) -> list[Piece]:
     return [label, _verdict(draft.plan), *_room(draft, draft.plan)]
 
 
+def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:
+    """When a restore was last rehearsed; until that is known, what this page does not do."""
+    if drill is None:
+        return [
+            (" plan     ", "text--muted"),
+            ("nothing is ever run from here; you take the commands along", "text--muted"),
+        ]
+    label: Piece = (" drill    ", "text--muted")
+    if drill.made is None:
+        return [label, ("none yet from this machine: tallyglass restore drill proves a backup", "text--muted")]
+    age = datetime.now(UTC) - drill.made
+    ago = f"{fmt.duration(age.total_seconds())} ago"
+    if not drill.proved:
+        return [label, (fit(f"failed {ago}: {drill.title}", width), "text--bad")]
+    took = "" if drill.rto_seconds is None else f", restored and verified in {fmt.duration(drill.rto_seconds)}"
+    if age > _DRILL_EVERY:
+        return [label, (fit(f"last proved {ago}; due every week", width), "text--bad")]
+    return [label, (fit(f"proved {ago}{took}", width), "text--good")]
+
+
 def _verdict(plan: Plan) -> Piece:
-    warnings = sum(check.level is Level.WARN for check in plan.checks)
-    blocks = sum(check.level is Level.BLOCK for check in plan.checks)
+    checks = merged_checks(plan.checks)
+    warnings = sum(check.level is Level.WARN for check in checks)
+    blocks = sum(check.level is Level.BLOCK for check in checks)
     if blocks:
         return f"blocked by {fmt.plural(blocks, 'check')}", "text--bad"
     return (f"ready, {fmt.plural(warnings, 'warning')}", "text--warn") if warnings else ("ready", "text--good")

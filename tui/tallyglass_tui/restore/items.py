@@ -8,8 +8,11 @@ from datetime import datetime
 from rich.cells import cell_len
 
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.model.plan import Check, Command, Level, Loss, Plan, Reissue, Return
-from tallyglass.text import clean, clean_name
+from tallyglass.restore.model.group import merged_checks
+from tallyglass.restore.model.plan import Check, Command, Effect, Level, Loss, Plan, Reissue, Return
+from tallyglass.restore.runbook.step_text import duration
+from tallyglass.restore.tools.files import fill
+from tallyglass.text import clean, clean_name, shell_quote
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft
 from tallyglass_tui.shell.incidents import by_urgency
@@ -68,9 +71,9 @@ def _incident(one: Incident, now: datetime) -> Callable[[int], Lines]:
 
 
 def check_items(checks: Sequence[Check]) -> list[Item]:
-    """What blocks, then what warns, then what is proven."""
+    """What blocks, then what warns, then what is proven. Many that say the same are one with a list."""
     order = list(_LEVEL)
-    ranked = sorted(checks, key=lambda check: order.index(check.level))
+    ranked = sorted(merged_checks(checks), key=lambda check: order.index(check.level))
     return [
         Item(f"{n} {check.id}", _check(check), f"{check.title} {check.advice}".strip())
         for n, check in enumerate(ranked)
@@ -82,7 +85,7 @@ def _check(check: Check) -> Callable[[int], Lines]:
 
     def lines(width: int) -> Lines:
         room = max(10, width - len(_INDENT))
-        first, *rest = wrap_words(clean(check.title, 600), room)
+        first, *rest = wrap_words(clean(check.title, 2_000), room)
         advice = wrap_words(clean(check.advice, 900), room) if check.advice else []
         return [
             [(f"{word} ", style), (first, "")],
@@ -147,30 +150,49 @@ def _reissue(row: Reissue) -> Callable[[int], Lines]:
 
 
 def command_items(commands: Sequence[Command]) -> list[Item]:
-    """The steps in order; the one under the cursor opens."""
+    """The steps in order; the one under the cursor opens. The lines of the database tools always show."""
     return [
         Item(str(n), _command(n, command, whole=True), command.shell, _command(n, command, whole=False))
         for n, command in enumerate(commands, start=1)
     ]
 
 
+_EFFECTS = {Effect.READS_LIVE: "", Effect.WRITES_SPARE: "text--muted", Effect.WRITES_LIVE: "text--warn"}
+_TOOLS = frozenset({"mongodump", "mongorestore"})
+_EFFECT_CELLS = 13
+
+
 def _command(number: int, command: Command, *, whole: bool) -> Callable[[int], Lines]:
+    tool = command.argv[:1] and command.argv[0] in _TOOLS
+    style = "text--tool" if tool else "text--title"
+
     def lines(width: int) -> Lines:
+        room = max(10, width - 3)
+        effect = "" if command.effect is Effect.FILES else command.effect.value
         head: list[Piece] = [
             (f"{number:>2} ", ""),
             (fit(command.phase.value, 8), "text--muted"),
-            (fit(clean(command.title), max(10, width - 11)), ""),
+            (fit(clean(command.title), max(10, room - 8 - _EFFECT_CELLS)), ""),
+            (effect.rjust(_EFFECT_CELLS), _EFFECTS.get(command.effect, "")),
         ]
+        shown: list[list[Piece]] = [[("   ", ""), (line, style)] for line in _line_of(command, room)]
         if not whole:
-            return [head]
-        room = max(10, width - 3)
-        why = wrap_words(clean(command.why, 600), room) if command.why else []
-        undo = wrap_words(clean(f"To undo: {command.undo}", 600), room) if command.undo else []
-        return [
-            head,
-            *([("   ", ""), (line, "text--muted")] for line in why),
-            *([("   ", ""), (line, "text--title")] for line in wrap_cells(clean(command.shell, 20_000), room)),
-            *([("   ", ""), (line, "text--muted")] for line in undo),
-        ]
+            return [head, *shown] if tool else [head]
+        return [head, *shown, *([("   ", ""), (line, "text--muted")] for line in _about(command, room))]
 
     return lines
+
+
+def _line_of(command: Command, width: int) -> list[str]:
+    """The line to paste, broken before options alone where its options are not wider than the screen."""
+    words = [shell_quote(word) for word in command.argv] or [command.shell]
+    folded = " \\\n  ".join(fill(words, max(10, width - 4), " ")).split("\n")
+    return [part for line in folded for part in wrap_cells(clean(line, 20_000), width)]
+
+
+def _about(command: Command, width: int) -> list[str]:
+    """What a step does and why, how long it takes, how many documents it writes, and how to undo it."""
+    takes = "" if command.seconds is None else f"Takes {duration(command.seconds)}."
+    undo = f"To undo: {command.undo}" if command.undo else ""
+    texts = (f"{command.why} {takes}".strip(), *command.counts, undo)
+    return [line for text in texts if text for line in wrap_words(clean(text, 600), width)]

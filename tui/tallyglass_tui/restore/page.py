@@ -14,18 +14,20 @@ from textual.binding import Binding, BindingType
 from textual.events import Resize
 
 from tallyglass.oplog.snapshot import IncidentScan
+from tallyglass.restore.drill.past_drills import LastDrill
+from tallyglass.restore.model.plan import Plan
 from tallyglass.text import clean
 from tallyglass_tui.restore import items
 from tallyglass_tui.restore.choices import Choices
 from tallyglass_tui.restore.draft import Draft, Planned, Room
-from tallyglass_tui.restore.feed import watch_room
+from tallyglass_tui.restore.feed import watch_drill, watch_room
 from tallyglass_tui.restore.head import LINES, PARTS, head_lines, parts_line
-from tallyglass_tui.restore.script_file import write_new
+from tallyglass_tui.restore.plan_folder import write_new
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.incidents import share_incidents
 from tallyglass_tui.shell.messages import OplogRequested, RestoreRequested, Tick, Visit
 from tallyglass_tui.shell.page import Page
-from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.pick_list import Item, PickList
 from tallyglass_tui.widgets.text_line import TextLines
 
@@ -39,9 +41,11 @@ class RestorePage(Page):
         Binding("shift+tab,left,h", "section(-1)", "Part before", show=False, id="restore.previous"),
         Binding("b", "ask('backup')", "Backup", id="restore.backup", tooltip="Name the backup to restore from"),
         Binding("t", "ask('point')", "Point", show=False, id="restore.point", tooltip="Type the moment to return to"),
-        Binding("s", "ask('spare')", "Spare", show=False, id="restore.spare", tooltip="Name the server to rebuild on"),
-        Binding("w", "write", "Script", id="restore.write", tooltip="Write the commands as a script, mode 0700"),
-        Binding("Y", "copy_all", "Copy all", show=False, id="restore.copy_all", tooltip="Copy the whole script"),
+        Binding("d", "ask('spare')", "Spare", show=False, id="restore.spare", tooltip="Name the server to rebuild on"),
+        Binding("w", "write", "Write", id="restore.write", tooltip="Write the plan as a folder that only you can read"),
+        Binding(
+            "Y", "copy_all", "Copy phase", show=False, id="restore.copy_all", tooltip="Copy all lines of the phase"
+        ),
         Binding("r", "plan", "Plan anew", show=False, id="restore.plan", tooltip="Plan again with what is there now"),
         Binding("o", "oplog", "Oplog", show=False, id="restore.oplog", tooltip="See the oplog at the point"),
     ]
@@ -53,20 +57,22 @@ class RestorePage(Page):
         self._scans: Feed[IncidentScan] | None = None
         self._scan: IncidentScan | None = None
         self._shown_for = ""
+        self._drill: LastDrill | None = None
 
     def compose_body(self) -> ComposeResult:
         """Point, parts, the list of the part, and the line to type in."""
         yield TextLines(id="head")
         yield TextLines(id="parts")
         yield PickList(id="part")
-        yield FilterBox(id="box")
+        yield InputLine(id="input")
 
     def start(self) -> None:
         """Follow the incidents."""
         self.query_one("#head").styles.height = LINES
-        self._choices.draft = Draft(backup=str(self.shell.session.backup or ""))
+        self._choices.draft = Draft(backup=str(self.shell.context.backup or ""))
         self._scans = share_incidents(self.feeds)
         self.subscribe(self._scans, self.show_scan)
+        self.subscribe(self.feeds.follow("last drill", watch_drill), self.show_drill)
         self.give_keys(self.query_one(PickList))
         self.show_draft()
 
@@ -80,6 +86,11 @@ class RestorePage(Page):
     def show_scan(self, scan: IncidentScan) -> None:
         """Show what people did."""
         self._scan = scan
+        self.show_draft()
+
+    def show_drill(self, drill: LastDrill) -> None:
+        """Show when a restore was last rehearsed."""
+        self._drill = drill
         self.show_draft()
 
     def show_planned(self, planned: Planned) -> None:
@@ -124,8 +135,9 @@ class RestorePage(Page):
             "Pick an incident with Enter, or come here with r from an entry of the oplog. The point is exclusive: "
             "the entry at it, and everything after it, is undone. A plan proves that backup and oplog reach it, "
             "whole; where one check blocks, there are no commands.",
-            "Tallyglass runs none of the commands and writes nothing to any server. y copies one, Y the script; w "
-            "writes it to a file that only you can read. The script asks before each step and checks after it.",
+            "Tallyglass runs none of the commands and writes nothing to any server. w writes the plan as a folder that "
+            "only you can read: restore.sh in it asks before each step and checks after it. Each line can be pasted in "
+            "that folder instead; y copies the one under the cursor, Y all of its phase.",
         )
 
     def to_copy(self) -> tuple[str, str] | None:
@@ -136,7 +148,7 @@ class RestorePage(Page):
             "checks": "the check",
             "loss": "the namespace",
             "counters": "the fix",
-            "commands": "the command",
+            "commands": "the line, for the plan's folder",
         }
         return (words[self._part], selected.copy) if selected and selected.copy else None
 
@@ -152,7 +164,7 @@ class RestorePage(Page):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While something is typed, Tab stays in its line."""
         if action == "section":
-            return not self.query_one(FilterBox).has_focus
+            return not self.query_one(InputLine).has_focus
         return super().check_action(action, parameters)
 
     @property
@@ -164,36 +176,32 @@ class RestorePage(Page):
         self._choices.ask(what)
 
     def action_write(self) -> None:
-        """Ask where to write the script."""
-        self._choices.ask_for_file()
+        """Ask where to write the plan's folder."""
+        self._choices.ask_for_folder()
 
     def action_copy_all(self) -> None:
-        """Copy the whole script."""
-        self._choices.copy_script()
+        """Copy all lines of the phase that the cursor is in; of the first one on another part."""
+        selected = self.query_one(PickList).selected
+        self._choices.copy_phase(int(selected.key) if selected and self._part == "commands" else 1)
 
     def action_plan(self) -> None:
         """Plan with what is there now."""
         self._choices.plan()
 
-    def open_box(self, value: str, asks: str) -> None:
-        """Open the line to type in."""
-        self.query_one(FilterBox).open(value, asks)
-        self.refresh_bindings()
-
-    @on(FilterBox.Taken)
-    def _typed(self, message: FilterBox.Taken) -> None:
-        self.give_keys(self.query_one(PickList))
-        self._choices.take(message.text.strip(), message.box)
+    @property
+    def input_line(self) -> InputLine:
+        """The line to type in."""
+        return self.query_one(InputLine)
 
     def follow_plan(self, feed: Feed[Planned]) -> None:
         """Show the plan when it comes."""
         self.subscribe(feed, self.show_planned)
 
-    def write_script(self, path: Path, text: str) -> None:
-        """Write a script in the background, and say what came of it."""
+    def write_folder(self, plan: Plan, path: Path) -> None:
+        """Write the plan's folder in the background, and say what came of it."""
 
         def write() -> None:
-            self.app.call_from_thread(self.say, write_new(path, text))
+            self.app.call_from_thread(self.say, write_new(plan, path))
 
         self.run_worker(write, thread=True, exit_on_error=False)
 
@@ -225,7 +233,7 @@ class RestorePage(Page):
         """Show what is chosen, and what came of it."""
         incidents = len(self._scan.incidents) if self._scan else None
         self._shown_for = self._version
-        self.query_one("#head", TextLines).show(*head_lines(self._draft, self.size.width, self._version))
+        self.query_one("#head", TextLines).show(*head_lines(self._draft, self.size.width, self._version, self._drill))
         self.query_one("#parts", TextLines).show(parts_line(self._draft, incidents, self._part))
         self._show_part()
 

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import ScreenStackError, SystemCommand
+from textual.app import App, ScreenStackError, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.events import AppBlur, AppFocus, Key
+from textual.command import Provider
+from textual.events import AppBlur, AppFocus, Event, Key, Paste
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 from textual.timer import Timer
@@ -20,19 +21,19 @@ from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass_tui import format as fmt
+from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.crash import crash_report
 from tallyglass_tui.shell.feed import Feed, Feeds
+from tallyglass_tui.shell.key_order import KeyOrder
 from tallyglass_tui.shell.messages import OplogRequested, Tick, Visit
-from tallyglass_tui.shell.pace import SLOW_SECONDS, Pace, over_ssh
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.shell.page_spec import PageSpec
 from tallyglass_tui.shell.protocol import Shell
-from tallyglass_tui.shell.session import Session
+from tallyglass_tui.shell.refresh_rate import SLOW_SECONDS, RefreshRate, over_ssh
 from tallyglass_tui.shell.status_line import status_pieces
 from tallyglass_tui.terminal.app import TerminalApp
-from tallyglass_tui.terminal.keys_first import Garbage
+from tallyglass_tui.terminal.interpreter import GarbageCollection
 from tallyglass_tui.terminal.theme import TALLYGLASS, choose_theme, needs_plain_glyphs
-from tallyglass_tui.widgets.filter_box import FilterBox
 from tallyglass_tui.widgets.line_view import Piece
 
 _LOOK_SECONDS = 5.0
@@ -49,10 +50,18 @@ async def watch_deployment(gateway: Gateway) -> AsyncIterator[Deployment]:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
+def _finder() -> type[Provider]:
+    """Imported when the palette is first opened."""
+    from tallyglass_tui.shell.finder import Finder
+
+    return Finder
+
+
 class Dashboard(TerminalApp):
     """The app. One page a mode; modes are switched by number keys and keep their state."""
 
     CSS_PATH = "app.tcss"
+    COMMANDS = App.COMMANDS | {_finder}
     TITLE = "Tallyglass"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "pause", "Pause", id="app.pause", tooltip="Hold the screen still; nothing is lost meanwhile"),
@@ -62,27 +71,37 @@ class Dashboard(TerminalApp):
         Binding("question_mark", "help", "Help", key_display="?", id="app.help", tooltip="Keys and where to look"),
         Binding("q", "quit", "Quit", id="app.quit", tooltip="Leave"),
         Binding("ctrl+c", "quit", "Quit", show=False, id="app.interrupt"),
+        Binding("ctrl+z", "suspend_process", "Suspend", show=False, id="app.suspend", tooltip="Suspend; fg resumes"),
     ]
 
     def __init__(
         self,
-        session: Session,
+        context: Context,
         feeds: Feeds,
         pages: Sequence[PageSpec],
         *,
         environ: Mapping[str, str] | None = None,
+        keymap: Mapping[str, str] | None = None,
+        profiles: Sequence[str] = (),
+        notice: str = "",
     ) -> None:
         environ = os.environ if environ is None else environ
         super().__init__()
-        self.session = session
+        self._keys = KeyOrder(self, super().on_event)
+        self._keymap_file = dict(keymap or {})
+        self.profiles = profiles
+        self.next_profile: str | None = None
+        """The profile to continue with after this app has ended; None to end."""
+        self._notice = notice
+        self.context = context
         self.feeds = feeds
         self.pages = pages
-        self.pace = Pace(ssh=over_ssh(environ))
+        self.rate = RefreshRate(ssh=over_ssh(environ))
         self.plain_glyphs = needs_plain_glyphs(environ)
         self.deployment: Deployment | None = None
         self.animation_level = "none"
         self.register_theme(TALLYGLASS)
-        theme = choose_theme(environ, self.pace.ssh)
+        theme = choose_theme(environ, self.rate.ssh)
         self.theme = theme if theme in self.available_themes else "ansi-dark"
         for spec in pages:
             self.add_mode(spec.mode, spec.make)
@@ -90,7 +109,7 @@ class Dashboard(TerminalApp):
         self._deployments: Feed[Deployment] | None = None
         self._timer: Timer | None = None
         self._due = 0.0
-        self._garbage = Garbage()
+        self._garbage = GarbageCollection()
         self._back: list[str] = []
 
     def get_key_display(self, binding: Binding) -> str:
@@ -107,9 +126,19 @@ class Dashboard(TerminalApp):
     def on_mount(self) -> None:
         """Start the feeds and show the first page."""
         self.feeds.start()
+        self.app_resume_signal.subscribe(self, self._resumed)
+        if self._keymap_file:
+            self.set_keymap(self._keymap_file)
         self._deployments = self.feeds.follow("deployment", watch_deployment, silence=_LOOK_DEADLINE)
         self.switch_mode(self.pages[0].mode)
         self._arm()
+        if self._notice:
+            self.call_after_refresh(self.say, self._notice)
+
+    def _resumed(self, _: object) -> None:
+        """Draw everything: the shell has used the terminal meanwhile."""
+        self.refresh(layout=True)
+        self.flush_now()
 
     @property
     def page(self) -> Page | None:
@@ -158,6 +187,11 @@ class Dashboard(TerminalApp):
         self.copy_to_clipboard(text)
         self.say(f"Copied {what}: {fmt.plural(len(text), 'character')}.")
 
+    def switch_profile(self, name: str) -> None:
+        """Continue with another profile, on the same page."""
+        self.next_profile = name
+        self.exit()
+
     def say(self, text: str) -> None:
         """Say something once on the line of keys."""
         if self.page:
@@ -179,17 +213,17 @@ class Dashboard(TerminalApp):
 
     def action_pause(self) -> None:
         """Stop or start taking news."""
-        self.pace.paused = not self.pace.paused
+        self.rate.paused = not self.rate.paused
         self._arm()
         if self.page:
             self.page.show_state()
-        if not self.pace.paused:
+        if not self.rate.paused:
             self.flush_now()
 
     def end_pause(self) -> None:
         """End a pause."""
-        if self.pace.paused:
-            self.pace.paused = False
+        if self.rate.paused:
+            self.rate.paused = False
             self._arm()
 
     def action_help(self) -> None:
@@ -216,21 +250,21 @@ class Dashboard(TerminalApp):
 
         return commands(self, screen, self.pages)
 
-    async def on_key(self, event: Key) -> None:
-        """A key that was typed ahead, before the line that it is meant for was open, goes there."""
-        box = self.focused
-        if isinstance(box, FilterBox) and box.hand_over(event):
-            event.prevent_default()
-            event.stop()
+    async def on_event(self, event: Event) -> None:
+        """Keys and pasted texts are handled one at a time, in order; see :mod:`tallyglass_tui.shell.key_order`."""
+        if isinstance(event, (Key, Paste)) and not event.is_forwarded:
+            await self._keys.add(event)
+        else:
+            await super().on_event(event)
 
     def on_app_blur(self, _: AppBlur) -> None:
         """Slow down: nobody looks."""
-        self.pace.focused = False
+        self.rate.focused = False
         self._arm()
 
     def on_app_focus(self, _: AppFocus) -> None:
         """Back to full rate."""
-        self.pace.focused = True
+        self.rate.focused = True
         self._arm()
         self.flush_now()
 
@@ -238,7 +272,7 @@ class Dashboard(TerminalApp):
         """Set the timer for the next tick, in place of any other."""
         if self._timer:
             self._timer.stop()
-        interval = self.pace.interval
+        interval = self.rate.interval
         if interval is None:
             self._timer = None
             return
@@ -248,7 +282,7 @@ class Dashboard(TerminalApp):
     def _on_time(self) -> None:
         # The driver never waits for a slow terminal, so that its backlog is the sign of one, not a late tick.
         congested = self.congested
-        self.pace.lag(SLOW_SECONDS if congested else time.monotonic() - self._due)
+        self.rate.lag(SLOW_SECONDS if congested else time.monotonic() - self._due)
         if not congested:
             self.flush_now()
         self._garbage.collect_if_due()
@@ -256,7 +290,7 @@ class Dashboard(TerminalApp):
 
     def status(self, age: float | None) -> tuple[Piece, ...]:
         """What stands at the right of the line of pages, for a page whose data is ``age`` seconds old."""
-        return status_pieces(self.session.label, self.deployment, age, self.pace, self.size.width)
+        return status_pieces(self.context.label, self.deployment, age, self.rate, self.size.width)
 
     def crash_text(self, error: BaseException | None) -> str:
         """A trace that holds no values, and advice."""

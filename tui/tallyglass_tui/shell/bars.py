@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 from textual.binding import Binding
-from textual.events import Resize
+from textual.events import Click, Resize
 from textual.screen import Screen
 from textual.timer import Timer
 
 from tallyglass_tui.widgets.cells import fit, wrap
-from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 _PINNED = ("page.back", "app.help", "app.quit")
@@ -42,6 +42,15 @@ class NavLine(LineView):
         """Set what stands on the right."""
         self._right = tuple(right)
         self.show_changes()
+
+    async def on_click(self, event: Click) -> None:
+        """A click on the name of a page opens it."""
+        x = 0
+        for key, title in self._pages:
+            x += cell_len(f" {key} {title} ")
+            if event.x < x:
+                await self.app.run_action(f"page('{title.lower()}')")
+                return
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
         """The one line."""
@@ -134,7 +143,7 @@ class KeysLine(LineView):
         self._show()
 
     def _bindings_changed(self, _: Screen[object]) -> None:
-        if self._said and self._asks:
+        if self._said and self._prompt:
             self.say("")  # what is asked for now takes the place of what was said before
         else:
             self._show()
@@ -147,13 +156,13 @@ class KeysLine(LineView):
 
     def _words(self, width: int) -> list[str]:
         """What stands above the keys, or in their place."""
-        text = self._said or self._asks
+        text = self._said or self._prompt
         return wrap(f" {text}", width, indent=" ")[:_MOST_LINES] if text else []
 
     @property
-    def _asks(self) -> str:
-        box = self.screen.focused
-        return box.asks if isinstance(box, FilterBox) and box.is_open else ""
+    def _prompt(self) -> str:
+        line = self.screen.focused
+        return line.prompt if isinstance(line, InputLine) and line.is_open else ""
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
         """A line of words, or the keys of the page that fit, and always those for help and for leaving."""

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar, cast
 from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.text import clean
-from tallyglass_tui.terminal.unjoined import Unjoined
+from tallyglass_tui.terminal.daemon_threads import DaemonThreadExecutor
 
 T = TypeVar("T")
 
@@ -56,6 +56,8 @@ class Feed(Generic[T]):
         self._merge = merge
         self._lock = threading.Lock()
         self._value: T | None = None
+        self.latest: T | None = None
+        """The last value, where values replace each other; None where they are merged, which would hold every row."""
         self._trouble: FeedTrouble | None = None
         self._heard: float | None = None
         self._readers: list[Feed[T]] = []
@@ -81,6 +83,7 @@ class Feed(Generic[T]):
         """Leave a value for the screen."""
         with self._lock:
             self._value = value if self._merge is None or self._value is None else self._merge(self._value, value)
+            self.latest = value if self._merge is None else None
             readers = tuple(self._readers)
         self._heard = time.monotonic()
         self._trouble = None
@@ -116,7 +119,7 @@ class Feeds:
     def __init__(self, open_gateway: Callable[[], Gateway]) -> None:
         self._open = open_gateway
         self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(Unjoined())
+        self._loop.set_default_executor(DaemonThreadExecutor())
         self._gateway: asyncio.Future[Gateway] = self._loop.create_future()
         self._feeds: dict[str, Feed[Any]] = {}
         self._thread = threading.Thread(target=self._run, name="tallyglass-feeds", daemon=True)
@@ -168,6 +171,11 @@ class Feeds:
             return await asyncio.wrap_future(self._submit(bounded()))
         except TimeoutError:
             raise ReadError(f"No answer within {seconds:.0f} s.") from None
+
+    def latest(self, name: str, kind: type[T]) -> T | None:
+        """The latest value of the feed with this name; None before the first, and for a feed of another kind."""
+        feed = self._feeds.get(name)
+        return feed.latest if feed and isinstance(feed.latest, kind) else None
 
     @property
     def troubles(self) -> tuple[FeedTrouble, ...]:

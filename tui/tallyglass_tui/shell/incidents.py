@@ -22,10 +22,14 @@ def share_incidents(feeds: Feeds) -> Feed[IncidentScan]:
 
 async def incidents(gateway: Gateway) -> AsyncIterator[IncidentScan]:
     """All incidents that the oplog still holds, and those to come. What was known stays while it is read anew."""
+    from tallyglass.deployment.shards import shards_of
+    from tallyglass.oplog.incidents.across_shards import watch_shards
     from tallyglass.oplog.incidents.incident import watch
 
+    shards = await shards_of(gateway)
+    scanning = watch(gateway) if shards is None else watch_shards(shards.gateways)
     whole: IncidentScan | None = None
-    async with closing(watch(gateway)) as scans:
+    async with closing(scanning) as scans:
         async for scan in scans:
             if scan.done:
                 whole = scan

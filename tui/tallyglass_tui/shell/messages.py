@@ -38,6 +38,30 @@ class RestoreRequested(Visit):
 
 
 @dataclass
+class CounterRequested(Visit):
+    """Open the counter with this key."""
+
+    key: str
+    mode = "counters"
+
+
+@dataclass
+class ObjectIdsRequested(Visit):
+    """Open the ObjectIds page with a text that contains ids, or with a time."""
+
+    text: str
+    mode = "objectids"
+
+
+@dataclass
+class SearchRequested(Visit):
+    """Open the oplog page with a filter."""
+
+    words: str
+    mode = "oplog"
+
+
+@dataclass
 class OplogRequested(Visit):
     """Open the oplog page at a moment."""
 

@@ -45,7 +45,7 @@ from tallyglass_tui.shell.bars import Banner, KeysLine, NavLine
 from tallyglass_tui.shell.feed import Feed, Feeds, FeedTrouble
 from tallyglass_tui.shell.messages import Tick, Visit
 from tallyglass_tui.shell.protocol import Shell
-from tallyglass_tui.widgets.filter_box import FilterBox
+from tallyglass_tui.widgets.input_line import InputLine
 
 T = TypeVar("T")
 
@@ -198,8 +198,8 @@ class Page(Screen[None]):
 
         At once: ``Widget.focus`` acts only after all that waits, and so takes them from a line opened meanwhile.
         """
-        box = self.focused
-        if not (isinstance(box, FilterBox) and box.is_open):
+        line = self.focused
+        if not (isinstance(line, InputLine) and line.is_open):
             self.set_focus(widget)
 
     def action_filter(self) -> None:

@@ -7,21 +7,23 @@ from datetime import datetime
 from typing import Protocol
 
 from tallyglass.deployment.cluster import Deployment
+from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
 from tallyglass_tui.shell.messages import Visit
 from tallyglass_tui.shell.page_spec import PageSpec
-from tallyglass_tui.shell.session import Session
 from tallyglass_tui.widgets.line_view import Piece
 
 
 class Shell(Protocol):
     """The app as its pages know it."""
 
-    session: Session
+    context: Context
     feeds: Feeds
     pages: Sequence[PageSpec]
     deployment: Deployment | None
     """What kind of deployment is watched; None until that is known."""
+    profiles: Sequence[str]
+    """Names of the profiles that can be switched to."""
     plain_glyphs: bool
     """Whether bars and graphs keep to ASCII."""
 
@@ -36,6 +38,10 @@ class Shell(Protocol):
 
     def visit(self, message: Visit) -> None:
         """Switch to another page and hand it ``message``; Esc comes back."""
+        ...
+
+    def switch_profile(self, name: str) -> None:
+        """Leave this deployment for the one of another profile."""
         ...
 
     def open_oplog(self, moment: datetime) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tallyglass.connection.profiles import profile_names
 from tallyglass.connection.target import Target
+from tallyglass.errors import TallyglassError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
+from tallyglass_tui.shell.keymap import load_keymap
 from tallyglass_tui.shell.page_spec import PageSpec
-from tallyglass_tui.shell.session import Session
 from tallyglass_tui.terminal.driver import BastionDriver
-from tallyglass_tui.terminal.keys_first import Garbage, put_keys_first
+from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.watch import WatchSettings
@@ -26,26 +30,45 @@ def run_dashboard(
     *,
     label: str = "",
     watch: WatchSettings | None = None,
+    mouse: bool = False,
+    open_profile: Callable[[str], Context] | None = None,
 ) -> int:
     """Show the dashboard on the terminal until the user leaves it; the exit status.
 
-    Raises ConnectError for a target that cannot be used. stdin and stderr must be the terminal.
+    ``open_profile`` makes the context of a profile that the user switches to; None offers no profiles.
+    ``mouse`` takes wheel and clicks, which the terminal then no longer uses to select text.
+    Raises ConnectError for a target that cannot be used, InputError for an invalid keymap file. stdin and stderr must
+    be the terminal.
     """
-    session = Session(target, backup, label, watch, Garbage())
-    app = Dashboard(session, Feeds(lambda: open_target(target)), pages)
-    app.driver_class = BastionDriver
-    put_keys_first()
-    try:
-        app.run(mouse=False)
-    finally:
-        app.feeds.close()
-    if app.feeds.fatal:
-        raise app.feeds.fatal
-    return app.return_code or 0
+    context, notice = Context(target, backup, label, watch, GarbageCollection()), ""
+    keymap = load_keymap(pages)
+    tune_interpreter()
+    while True:
+        profiles = profile_names() if open_profile else ()
+        app = Dashboard(context, _feeds(context), pages, keymap=keymap, profiles=profiles, notice=notice)
+        app.driver_class = BastionDriver
+        try:
+            app.run(mouse=mouse)
+        finally:
+            app.feeds.close()
+        if app.next_profile is not None and open_profile:
+            # The terminal is the shell's meanwhile: a password can be asked for.
+            try:
+                context, notice = replace(open_profile(app.next_profile), garbage=context.garbage), ""
+            except TallyglassError as error:
+                notice = str(error)
+        elif app.feeds.fatal:
+            raise app.feeds.fatal
+        else:
+            return app.return_code or 0
+
+
+def _feeds(context: Context) -> Feeds:
+    return Feeds(lambda: open_target(context.target))
 
 
 def open_target(target: Target) -> Gateway:
     """The gateway to a target; the driver comes with it, so it is imported in the background thread."""
-    from tallyglass.mongo.client import open_gateway
+    from tallyglass.mongo.client import open_deployment
 
-    return open_gateway(target)
+    return open_deployment(target)

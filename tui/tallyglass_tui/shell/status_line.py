@@ -5,14 +5,14 @@ from __future__ import annotations
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
-from tallyglass_tui.shell.pace import Pace
+from tallyglass_tui.shell.refresh_rate import RefreshRate
 from tallyglass_tui.widgets.line_view import Piece
 
 _STALE_SECONDS = 5.0
 
 
 def status_pieces(
-    label: str, deployment: Deployment | None, age: float | None, pace: Pace, width: int
+    label: str, deployment: Deployment | None, age: float | None, rate: RefreshRate, width: int
 ) -> tuple[Piece, ...]:
     """The pieces. ``label`` names the profile; ``age``, in seconds, is shown once it is unusual; ``width`` in cells."""
     pieces: list[Piece] = []
@@ -20,10 +20,10 @@ def status_pieces(
         pieces += [(f" {clean(label, 20)} ", "nav--here"), (" ", "")]
     if deployment:
         pieces.append((_deployment_line(deployment, width), ""))
-    if age is not None and age > max(_STALE_SECONDS, 2 * (pace.interval or 0)):
+    if age is not None and age > max(_STALE_SECONDS, 2 * (rate.interval or 0)):
         pieces.append((f" · {fmt.duration(age)} old", "nav--alert"))
-    style = "nav--alert" if pace.paused or pace.slow else "nav--muted"
-    pieces.append((f" · {pace.badge} ", style))
+    style = "nav--alert" if rate.paused or rate.slow else "nav--muted"
+    pieces.append((f" · {rate.badge} ", style))
     return tuple(pieces)
 
 

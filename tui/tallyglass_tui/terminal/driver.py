@@ -1,7 +1,7 @@
-"""The terminal driver for a bastion host: it survives strange input, a stalled terminal and a lost one.
+"""The terminal driver: it survives invalid input, a stalled terminal and a lost one.
 
-Textual's own dies of input that is not UTF-8 and of old-style mouse reports, spins when the terminal is gone,
-leaves a raw terminal behind on SIGTERM, and stops its event loop when the terminal takes no output.
+Textual's own driver crashes on input that is not UTF-8 and on X10 mouse reports, spins when the terminal is lost,
+leaves the terminal raw on SIGTERM, and blocks its event loop when the terminal accepts no output.
 """
 
 from __future__ import annotations
@@ -26,48 +26,53 @@ from textual.message import Message
 
 from tallyglass.text import clean
 from tallyglass_tui.terminal.pen import Pen
-from tallyglass_tui.terminal.theme import has_other_charset, to_ascii
+from tallyglass_tui.terminal.theme import sends_ascii_only, to_ascii
 
 GRACE_SECONDS = 2.0
-"""How long an orderly end may take after a signal or a lost terminal before the process ends itself."""
+"""Seconds that an orderly exit may take after a signal or a lost terminal, before the process exits at once."""
 
 _BACKLOG_LIMIT = 256_000
-"""Bytes that may wait for the terminal; more is dropped and drawn anew once it takes output again."""
+"""Bytes that may wait for the terminal; more is dropped, and the screen is redrawn once the backlog is written."""
 _CHUNK = 4096
 _PASTE_LIMIT = 4_000_000
-"""Characters that are kept of a pasted text."""
+"""Characters of a pasted text that are kept."""
+_PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
+_PASTE_PAUSE = 0.05
+_TYPED_AT_ONCE, _DIFFERENT_KEYS = 64, 8
+"""Characters, and different ones, that keys typed ahead over a slow link may be; more is a pasted text."""
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;:?<>=]*[@-~]|O.|[^\[O])?")
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _PEN_RESET = b"\x1b[0m"
 _RESET = _PEN_RESET + b"\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
 
-# An X10 mouse report: three bytes after ESC [ M, any of which may be no UTF-8.
+# An X10 mouse report: three bytes after ESC [ M, which need not be UTF-8.
 _X10_MOUSE = re.compile(rb"\x1b\[M[\x20-\xff]{3}", re.DOTALL)
-_X10_BEGUN = re.compile(rb"\x1b\[(M[\x20-\xff]{0,2})?\Z", re.DOTALL)
+_X10_START = re.compile(rb"\x1b\[(M[\x20-\xff]{0,2})?\Z", re.DOTALL)
 
 
 class InputDecoder:
-    """Bytes from the terminal to text: old-style mouse reports left out, bad UTF-8 replaced."""
+    """Decodes input from the terminal: X10 mouse reports are removed, invalid UTF-8 is replaced."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = b""
 
     def decode(self, data: bytes) -> str:
-        """Text of ``data``. A report that is cut off at the end is held until the rest of it comes.
+        """The text of ``data``. An incomplete mouse report at the end is held until the rest arrives.
 
-        ESC alone is not: it is a key.
+        ESC alone is not held: it is a key.
         """
         data = _X10_MOUSE.sub(b"", self._held + data)
-        begun = _X10_BEGUN.search(data)
-        self._held = data[begun.start() :] if begun else b""
+        partial = _X10_START.search(data)
+        self._held = data[partial.start() :] if partial else b""
         return self._decoder.decode(data[: len(data) - len(self._held)])
 
 
-class PatientWriter(threading.Thread):
-    """Writes to the terminal without ever making the caller wait.
+class NonBlockingWriter(threading.Thread):
+    """Writes to the terminal from a thread, so that the caller never blocks.
 
-    What does not fit the backlog is dropped, whole frames at a time; ``recovered`` is called once the
-    terminal has taken what was waiting, so that the screen can be drawn anew.
+    Frames that do not fit into the backlog are dropped whole; ``recovered`` is called once the backlog is written,
+    so that the screen can be redrawn.
     """
 
     def __init__(self, fileno: int, recovered: Callable[[], None], *, ascii_only: bool = False) -> None:
@@ -85,7 +90,7 @@ class PatientWriter(threading.Thread):
 
     @property
     def backlog(self) -> int:
-        """Bytes that wait for the terminal."""
+        """Bytes that are waiting for the terminal."""
         return self._waiting
 
     def write(self, text: str) -> None:
@@ -96,13 +101,13 @@ class PatientWriter(threading.Thread):
                 self._pen.forget()
                 return
             text = to_ascii(text) if self._ascii_only else text
-            data = (text if self._leaving else self._pen.thin(text)).encode("utf-8", "replace")
+            data = (text if self._leaving else self._pen.compress(text)).encode("utf-8", "replace")
             self._frames.append(data)
             self._waiting += len(data)
             self._changed.notify()
 
     def leave(self) -> None:
-        """Forget frames that wait, and drop nothing from now on: what comes puts the terminal in order."""
+        """Discard waiting frames and drop nothing from now on: what follows restores the terminal."""
         with self._changed:
             if self._waiting > _CHUNK:
                 self._frames.clear()
@@ -113,11 +118,11 @@ class PatientWriter(threading.Thread):
             self._waiting += len(_PEN_RESET)
 
     def enter(self) -> None:
-        """Frames come again."""
+        """Accept frames again."""
         self._leaving = False
 
     def run(self) -> None:
-        """Write until :meth:`stop`, or until the terminal is gone."""
+        """Write until :meth:`stop`, or until the terminal is lost."""
         while True:
             with self._changed:
                 while not self._frames and not self._ending:
@@ -139,7 +144,7 @@ class PatientWriter(threading.Thread):
                 self._recovered()
 
     def stop(self) -> None:
-        """End; wait no longer than the grace for a terminal that takes nothing."""
+        """Stop; wait at most half the grace period for a terminal that accepts nothing."""
         with self._changed:
             self._ending = True
             self._changed.notify()
@@ -156,49 +161,50 @@ class PatientWriter(threading.Thread):
             self._waiting = 0
 
 
-def without_controls(event: Message) -> Message:
-    """``event``; a pasted text, which may come from a log full of anything, made visible line by line."""
+def clean_paste(event: Message) -> Message:
+    """``event``; the control characters of a pasted text are made visible, line by line."""
     if not isinstance(event, Paste):
         return event
     return Paste("\n".join(clean(line, _PASTE_LIMIT) for line in event.text[:_PASTE_LIMIT].splitlines()))
 
 
 class BastionDriver(LinuxDriver):
-    """Textual's driver with the four guards."""
+    """Textual's driver with the protections above."""
 
-    _writer: PatientWriter | None = None
-    _last_exit: threading.Timer | None = None
+    _writer: NonBlockingWriter | None = None
+    _exit_timer: threading.Timer | None = None
+    _bracketed = False
 
     @property
     def congested(self) -> bool:
-        """Whether the terminal has not yet taken what was drawn before."""
+        """Whether output is still waiting for the terminal."""
         return bool(self._writer and self._writer.backlog > _CHUNK)
 
     def start_application_mode(self) -> None:
-        """Take the terminal over, and the signals that mean to leave it."""
+        """Take over the terminal, and handle the signals that ask the process to end."""
         if self._writer is None:
-            ascii_only = has_other_charset(os.environ)
-            self._writer = PatientWriter(self._file.fileno(), self._redraw, ascii_only=ascii_only)  # type: ignore[union-attr]
+            ascii_only = sends_ascii_only(os.environ)
+            self._writer = NonBlockingWriter(self._file.fileno(), self._redraw, ascii_only=ascii_only)  # type: ignore[union-attr]
             self._writer.start()
         self._writer.enter()
         super().start_application_mode()  # type: ignore[no-untyped-call]
         for number in _SIGNALS:
             self._loop.add_signal_handler(number, self.hang_up, 128 + number)
-        self._loop.add_signal_handler(signal.SIGWINCH, self._tell_size)
+        self._loop.add_signal_handler(signal.SIGWINCH, self._post_size)
 
-    def _tell_size(self) -> None:
-        # Read in the loop: Textual's own signal handler, interrupted by the next signal, tells the older size last.
+    def _post_size(self) -> None:
+        # Read in the loop: Textual's signal handler, interrupted by the next signal, would post the older size last.
         if not self._in_band_window_resize:
             size = Size(*self._get_terminal_size())
             self._app.post_message(Resize(size, size))
 
     def write(self, data: str) -> None:
-        """Send ``data`` to the terminal when it takes it."""
+        """Queue ``data`` for the terminal."""
         if self._writer:
             self._writer.write(data)
 
     def close(self) -> None:
-        """End the writer."""
+        """Stop the writer."""
         super().close()
         if self._writer:
             self._writer.stop()
@@ -208,20 +214,20 @@ class BastionDriver(LinuxDriver):
         self._loop.call_soon_threadsafe(self._app.refresh)
 
     def stop_application_mode(self) -> None:
-        """Give the terminal back. Frames that it has not taken are not waited for."""
+        """Restore the terminal without waiting for queued frames."""
         if self._writer:
             self._writer.leave()
         super().stop_application_mode()
 
     def hang_up(self, status: int) -> None:
-        """Leave with ``status``: in order if that can be done in time, at once if not."""
-        if self._last_exit is None:
-            self._last_exit = threading.Timer(GRACE_SECONDS, self._leave_at_once, (status,))
-            self._last_exit.daemon = True
-            self._last_exit.start()
+        """Exit with ``status``: orderly if possible within the grace period, else at once."""
+        if self._exit_timer is None:
+            self._exit_timer = threading.Timer(GRACE_SECONDS, self._exit_now, (status,))
+            self._exit_timer.daemon = True
+            self._exit_timer.start()
         self._app.exit(return_code=status)
 
-    def _leave_at_once(self, status: int) -> None:
+    def _exit_now(self, status: int) -> None:
         with contextlib.suppress(OSError, termios.error):
             if self.attrs_before is not None:
                 termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)
@@ -233,32 +239,59 @@ class BastionDriver(LinuxDriver):
         try:
             self.run_input_thread()
         except OSError:
-            self._gone()
+            self._terminal_lost()
 
     def run_input_thread(self) -> None:
-        """Read keys until told to stop or until the terminal is gone."""
+        """Read keys until the driver stops or the terminal is lost."""
         decoder = InputDecoder()
         parser = XTermParser(self._debug)
         while not self.exit_event.is_set():
             if select.select([self.fileno], [], [], 0.1)[0]:
                 data = os.read(self.fileno, 4096)
                 if not data:
-                    self._gone()
+                    self._terminal_lost()
                     return
-                parser = self._feed(parser, decoder.decode(data))
+                text = decoder.decode(data)
+                if self._is_raw_paste(text):
+                    pasted = self._read_paste(text, decoder)
+                    # A single line with Enter behind it may as well be typed ahead: Enter keeps its meaning.
+                    line, enter = (pasted[:-1], "\r") if pasted.find("\r") == len(pasted) - 1 else (pasted, "")
+                    self.process_message(clean_paste(Paste(line)))
+                    parser = self._feed(parser, enter)
+                else:
+                    parser = self._feed(parser, text)
             for event in parser.tick():
                 self.process_message(event)
 
+    def _is_raw_paste(self, text: str) -> bool:
+        """Whether a text arrived at once that nobody types, from a terminal without bracketed paste."""
+        start, end = text.rfind(_PASTE_START), text.rfind(_PASTE_END)
+        was_bracketed, self._bracketed = self._bracketed, self._bracketed if start == end else start > end
+        typed = _SEQUENCE.sub("", text)
+        return not was_bracketed and start < 0 and len(typed) > _TYPED_AT_ONCE and len(set(typed)) > _DIFFERENT_KEYS
+
+    def _read_paste(self, text: str, decoder: InputDecoder) -> str:
+        """The paste that begins with ``text``: what arrives until the terminal pauses."""
+        parts, length = [text], len(text)
+        while not self.exit_event.is_set() and select.select([self.fileno], [], [], _PASTE_PAUSE)[0]:
+            data = os.read(self.fileno, 65_536)
+            if not data:
+                break
+            if length < _PASTE_LIMIT:
+                parts.append(decoder.decode(data))
+                length += len(parts[-1])
+        return "".join(parts)
+
     def _feed(self, parser: XTermParser, text: str) -> XTermParser:
-        """Hand on what ``text`` holds; the parser to go on with, a new one where a sequence broke the old."""
+        """Process the events in ``text``; returns the parser to continue with, a new one after an invalid sequence."""
         try:
-            # An empty text would tell the parser that the input has ended.
+            # To the parser, an empty text is the end of the input.
             for event in parser.feed(text) if text else ():
-                self.process_message(without_controls(event))
+                self.process_message(clean_paste(event))
         except (ValueError, ParseError):
             return XTermParser(self._debug)
         return parser
 
-    def _gone(self) -> None:
+    def _terminal_lost(self) -> None:
         if not self.exit_event.is_set():
             self._loop.call_soon_threadsafe(self.hang_up, 128 + signal.SIGHUP)

@@ -1,7 +1,7 @@
 """Fewer bytes for the same picture: colours and attributes are sent only where they change.
 
-Textual sends the whole style before every run of cells and a reset after it, some 40 bytes for a cell of 5. A
-terminal keeps its pen across cursor moves, so what it already holds need not be said again.
+Textual sends the whole style before every run of cells and a reset after it, about 40 bytes for 5 cells. A
+terminal keeps its current style across cursor moves, so an unchanged style need not be sent again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 _PARTS = re.compile(r"(\x1b\[[\d;]*m)|(\x1b\[[?<>]?[\d;]*[^\d;m])")
 _NO_PEN = "Hhlpu"
-"""The last letters of sequences that draw nothing: cursor, modes, queries, keyboard."""
+"""The last letters of sequences that draw nothing: cursor, modes, queries, keyboard protocol."""
 _RESET: tuple[str, str, frozenset[str]] = ("", "", frozenset[str]())
 
 Attributes = frozenset[str]
@@ -19,20 +19,20 @@ Style = tuple[str, str, Attributes]
 
 
 class Pen:
-    """What the terminal's pen is, and :meth:`thin`, which leaves out what it is already.
+    """Tracks the current style of the terminal; :meth:`compress` leaves out what is already set.
 
-    It knows the sequences that Textual writes; after one that it does not know it says everything anew.
+    It knows the sequences that Textual writes; after an unknown one the whole style is sent again.
     """
 
     def __init__(self) -> None:
         self._held: Style | None = None
 
     def forget(self) -> None:
-        """The pen is unknown: something was sent past this, or was not sent at all."""
+        """The current style is unknown: output bypassed this object, or was dropped."""
         self._held = None
 
-    def thin(self, text: str) -> str:
-        """The same picture in fewer bytes. ``text`` begins and ends with the pen reset, as every frame does."""
+    def compress(self, text: str) -> str:
+        """The same output in fewer bytes. ``text`` begins and ends with a reset style, as every frame does."""
         out: list[str] = []
         wanted: Style | None = _RESET
         place = 0
@@ -52,7 +52,7 @@ class Pen:
         return "".join(out)
 
     def _to(self, wanted: Style | None) -> str:
-        """What brings the pen there."""
+        """The sequence that sets the style."""
         held, self._held = self._held, wanted
         if wanted is None or wanted == held:
             return ""
@@ -65,7 +65,7 @@ class Pen:
 
 
 def parse(codes: str, held: Style | None) -> Style | None:
-    """The pen after a sequence of codes; None where that is not known."""
+    """The style after a sequence of SGR codes; None if unknown."""
     numbers = codes.split(";") if codes else ["0"]
     style = held
     index = 0

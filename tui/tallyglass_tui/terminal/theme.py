@@ -47,16 +47,24 @@ def needs_plain_glyphs(environ: Mapping[str, str]) -> bool:
 
     ``$TALLYGLASS_ASCII`` set to 1 or 0 decides.
     """
+    if environ.get("TALLYGLASS_ASCII") == "0":
+        return False
+    return sends_ascii_only(environ) or environ.get("TERM", "").partition("-")[0] in _PLAIN_TERMINALS
+
+
+def sends_ascii_only(environ: Mapping[str, str]) -> bool:
+    """Whether nothing but ASCII may be sent: the locale is C, or its character set is not UTF-8.
+
+    ``$TALLYGLASS_ASCII`` set to 1 or 0 decides. Without any locale, UTF-8 is assumed.
+    """
     wanted = environ.get("TALLYGLASS_ASCII", "")
     if wanted in ("0", "1"):
         return wanted == "1"
-    return has_other_charset(environ) or environ.get("TERM", "").partition("-")[0] in _PLAIN_TERMINALS
-
-
-def has_other_charset(environ: Mapping[str, str]) -> bool:
-    """Whether the locale names a character set that is not UTF-8. Plain C says nothing about the terminal."""
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
-    return "." in locale and "utf" not in locale.lower()
+    # Where the locale is C, Python itself sets LC_CTYPE (PEP 538).
+    if locale == "C.UTF-8" and not environ.get("LC_ALL") and environ.get("LANG") in ("C", "POSIX"):
+        locale = "C"
+    return locale in ("C", "POSIX") or ("." in locale and "utf" not in locale.lower())
 
 
 def to_ascii(text: str) -> str:

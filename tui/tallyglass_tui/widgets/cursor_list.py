@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.events import Click, MouseScrollDown, MouseScrollUp
 from textual.message import Message
 
 from tallyglass_tui.widgets.line_view import LineView
+
+_WHEEL_ROWS = 3
 
 
 class CursorList(LineView, can_focus=True):
@@ -65,6 +68,28 @@ class CursorList(LineView, can_focus=True):
     def at(self, index: int) -> object:
         """What row ``index`` stands for: a key, or the thing itself."""
         return index
+
+    def index_at(self, y: int) -> int | None:
+        """The row that is shown at line ``y`` of the list; None for no row."""
+        return None
+
+    def on_click(self, event: Click) -> None:
+        """A click moves the cursor; on the row of the cursor it opens it."""
+        index = self.index_at(event.y)
+        if index is None:
+            return
+        if index == self.cursor and self.has_focus:
+            self.action_choose()
+        else:
+            self.move_to(index)
+
+    def on_mouse_scroll_down(self, _: MouseScrollDown) -> None:
+        """The wheel moves the cursor."""
+        self.action_move(_WHEEL_ROWS)
+
+    def on_mouse_scroll_up(self, _: MouseScrollUp) -> None:
+        """The wheel moves the cursor."""
+        self.action_move(-_WHEEL_ROWS)
 
     def keep_in_view(self) -> None:
         """Scroll as little as it takes to show the cursor."""

@@ -14,7 +14,10 @@ _GAP = 1
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its width in cells, its share of the room left over, and between which table widths it shows."""
+    """A column: its width in cells, its share of the room left over, and between which table widths it shows.
+
+    Where the columns do not fit, those with the highest ``rank`` go first, the last of equals.
+    """
 
     key: str
     title: str
@@ -23,19 +26,16 @@ class Column:
     right: bool = False
     since: int = 0
     until: int = 100_000
+    rank: int = 0
 
 
 def layout(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
-    """The columns that show in ``width`` cells, each with its own width; the last fall off where it is narrow."""
-    shown = [column for column in columns if column.since <= width < column.until]
-    room = width
-    fitting: list[Column] = []
-    for column in shown:
-        room -= column.width + (_GAP if fitting else 0)
-        if room < 0 and fitting:
-            room += column.width + _GAP
-            break
-        fitting.append(column)
+    """The columns that show in ``width`` cells, each with its own width."""
+    fitting = [column for column in columns if column.since <= width < column.until]
+    while len(fitting) > 1 and _needed(fitting) > width:
+        rank = max(column.rank for column in fitting)
+        del fitting[max(index for index, column in enumerate(fitting) if column.rank == rank)]
+    room = width - _needed(fitting)
     flex = sum(column.flex for column in fitting)
     widths: list[tuple[Column, int]] = []
     for column in fitting:
@@ -44,6 +44,10 @@ def layout(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
         room -= extra
         widths.append((column, column.width + extra))
     return widths
+
+
+def _needed(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns) + _GAP * (len(columns) - 1)
 
 
 CellSource = Callable[[int, Column, int], Sequence[Piece]]

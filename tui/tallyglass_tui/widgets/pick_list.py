@@ -39,16 +39,19 @@ class PickList(CursorList):
     DEFAULT_CSS = """
     PickList { height: 1fr; }
     PickList > .text--title { text-style: bold; }
+    PickList > .text--tool { color: $accent; text-style: bold; }
     PickList > .text--muted { color: $text-muted; }
     PickList > .text--good { color: $success; }
     PickList > .text--warn { color: $warning; }
     PickList > .text--bad { color: $error; text-style: bold; }
     PickList:focus > .pick--here { background: $panel; text-style: bold; }
+    PickList:ansi > .text--tool { color: ansi_default; text-style: bold underline; }
     PickList:ansi > .text--muted { color: ansi_default; text-style: dim; }
     PickList:ansi:focus > .pick--here { background: ansi_default; color: ansi_default; text-style: reverse; }
     """
     COMPONENT_CLASSES = {  # noqa: RUF012
         "text--title",
+        "text--tool",
         "text--muted",
         "text--good",
         "text--warn",
@@ -102,6 +105,11 @@ class PickList(CursorList):
             return [(" " * (GUTTER - 1) + lines[y], "")] if y < len(lines) else ()
         at = self.top + y
         return self._line(*self._drawn[at], width) if at < len(self._drawn) else ()
+
+    def index_at(self, y: int) -> int | None:
+        """The item at line ``y``."""
+        at = self.top + y
+        return self._drawn[at][0] if at < len(self._drawn) else None
 
     def _line(self, index: int, line: Sequence[Piece], width: int) -> Iterable[Piece]:
         here = index == self.cursor

@@ -44,6 +44,11 @@ class RowList(CursorList):
         index = self.top + y - self.HEADER_LINES
         return self.row(index, width, index == self.cursor) if index < self.count else ()
 
+    def index_at(self, y: int) -> int | None:
+        """The row at line ``y``."""
+        index = self.top + y - self.HEADER_LINES
+        return index if y >= self.HEADER_LINES and index < self.count else None
+
     def _empty(self, y: int, width: int) -> Iterable[Piece]:
         lines = [line for text in self.said for line in ["", *wrap(f" {text}", width, indent=" ")]]
         return [(lines[y], "")] if y < len(lines) else ()

@@ -1,9 +1,10 @@
-"""What both caches share: everything but waiting and fetching."""
+"""What both caches share: everything except waiting and fetching."""
 
 from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,20 +16,20 @@ from tallyglass.allocate.engine.attempts import outer_seconds
 from tallyglass.allocate.engine.checks import seconds
 from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
-from tallyglass.allocate.errors import AllocationError, AllocationTimeout
+from tallyglass.allocate.errors import AllocationError, AllocationTimeout, CounterRewound
 
 S = TypeVar("S")
 W = TypeVar("W")
 
 LOOK_AGAIN = 0.25
-"""Seconds after which one who waits looks whether the fetch that it waits for is still alive."""
+"""Seconds between checks by a waiting caller that its fetch is still running."""
 
 
-class CacheBase(Uncopyable, Generic[S, W]):
+class CacheBase(Uncopyable, ABC, Generic[S, W]):
     """A cache over the source S, with waiters of type W.
 
-    ``_line`` holds the waiters in the order in which they came. That a fetch is under way is never noted in a flag: it
-    is asked of the thread or task that does it, so that one that died is replaced.
+    ``_line`` holds the waiters in the order in which they came. No flag records that a fetch is in progress:
+    the fetching thread or task itself is the evidence, so a dead one is replaced.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class CacheBase(Uncopyable, Generic[S, W]):
         return self._meter.name
 
     def stats(self) -> Stats:
-        """What this cache and its source did in this process."""
+        """Statistics of this cache and its source in this process."""
         held = self._buffer.held()
         own = self._meter.stats()
         source: Stats = self._source.stats()
@@ -88,14 +89,34 @@ class CacheBase(Uncopyable, Generic[S, W]):
         state = "stopped" if self._stopped else f"{self._buffer.held()} ids in memory"
         return f"<{self.name}, {state}, step {self._steps.current()}>"
 
+    @abstractmethod
     def _is_fetching(self) -> bool:
-        raise NotImplementedError
+        """Whether a fetch is in progress."""
 
+    @abstractmethod
     def _waits(self, waiter: W) -> bool:
-        raise NotImplementedError
+        """Whether this waiter has no answer yet."""
+
+    @abstractmethod
+    def _serve(self) -> None:
+        """Answer waiting callers in order, as long as there are ids."""
+
+    @abstractmethod
+    def _dismiss(self, error: AllocationError) -> None:
+        """Answer all waiting callers with an error."""
+
+    def _deliver(self, ids: range | None, error: AllocationError) -> None:
+        """Deliver a fetched range, or the error of the fetch."""
+        if ids is not None:
+            self._store(ids)
+            self._serve()
+            return
+        if isinstance(error, CounterRewound):
+            self._stop(error, "no longer issued")
+        self._dismiss(error)
 
     def _is_low(self) -> bool:
-        """Whether it is time to fetch ahead. True at first use too."""
+        """Whether it is time to fetch ahead. Also true on first use."""
         return self._buffer.ahead() <= math.ceil(self._steps.current() * self._ahead)
 
     def _next_size(self) -> int:
@@ -110,21 +131,21 @@ class CacheBase(Uncopyable, Generic[S, W]):
         return size
 
     def _store(self, ids: range) -> None:
-        """Take in what a fetch brought, or burn it where nothing is handed out any more."""
+        """Store a fetched range, or burn it when the allocator has stopped."""
         if self._stopped is None:
             self._buffer.add(ids)
         elif ids:
-            self._meter.emit(EventKind.BURNED, len(ids), note="no longer handed out", burned=len(ids))
+            self._meter.emit(EventKind.BURNED, len(ids), note="no longer issued", burned=len(ids))
 
     def _stop(self, error: AllocationError, note: str) -> None:
-        """Hand out nothing any more, and burn what is in memory."""
+        """Stop issuing ids, and burn those in memory."""
         self._stopped = error
         burned = self._buffer.drop()
         if burned:
             self._meter.emit(EventKind.BURNED, burned, note=note, burned=burned)
 
     def _give_back(self, ids: list[int]) -> None:
-        """Ids that did not reach their caller: the next ones to go, or burned where nothing goes any more."""
+        """Return ids that did not reach their caller, or burn them when the allocator has stopped."""
         if self._stopped is None:
             self._buffer.give_back(ids)
         elif ids:
@@ -132,10 +153,10 @@ class CacheBase(Uncopyable, Generic[S, W]):
             self._meter.emit(EventKind.BURNED, lost, note="taken by a call that failed", burned=lost, issued=-lost)
 
     def _patience_left(self) -> float:
-        """How long a caller waits: its patience, or what its own ``pymongo.timeout`` leaves."""
+        """How long a caller waits: ``patience``, or the rest of its own ``pymongo.timeout`` if that is shorter."""
         return max(0.0, min(self._patience, outer_seconds()))
 
     def _timed_out(self, waited: float) -> AllocationTimeout:
         return AllocationTimeout(
-            f"No id arrived within {waited:.3g} s.", "The server is slow or away; the fetch goes on."
+            f"No id arrived within {waited:.3g} s.", "The server is slow or unreachable; the fetch continues."
         )

@@ -1,9 +1,9 @@
-"""The ids in memory: ranges in a row, consumed from the front by any number of threads, without a lock. Pure.
+"""The ids in memory: a queue of ranges that any number of threads consume without a lock. Pure.
 
 A range is kept as a chain of pieces, each a range iterator. CPython's global lock makes one step of such an iterator
-atomic, and so is each link from one piece to the next: whoever takes an id does so in a single step that neither
-another thread nor a signal handler can split. What can be skipped by an exception from a signal handler is the way of
-that one id to its caller: it is lost, and nothing else.
+atomic, and so is each link from one piece to the next: an id is taken in a single step that neither another thread nor
+a signal handler can split. An exception from a signal handler can only strike between that step and the return to the
+caller: this one id is lost, and nothing else.
 
 On a free-threaded build, where two threads may get the same element from one iterator, pieces are queues instead.
 """
@@ -56,8 +56,8 @@ class _Piece:
 class Buffer:
     """Ids in memory. Any thread may take; one thread at a time may :meth:`add`.
 
-    ``added`` counts the ids that ever came in, ``dropped`` those that were thrown away. ``fast`` is the iterator of
-    the piece that is being consumed: a shortcut for the caller's hot path, that may run dry at any moment.
+    ``added`` counts all ids ever added, ``dropped`` the discarded ones. ``fast`` is the iterator of
+    the piece that is being consumed: a shortcut for the hot path, which may become empty at any moment.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Buffer:
         self.dropped = 0
 
     def take(self) -> int | None:
-        """One id; None when there is none. Ids that were given back go first."""
+        """One id, or None. Returned ids are issued first."""
         if self._returned:
             try:
                 return self._returned.popleft()
@@ -81,8 +81,7 @@ class Buffer:
                 return value
             if piece.following is None:
                 return None
-            # Another thread may be further on, and this sets the place back: to pieces that are used up, and from
-            # which the way forward is the same.
+            # This may undo the progress of another thread: then it points to used-up pieces that lead to the same end.
             self._piece = piece.following
 
     def take_up_to(self, n: int) -> list[int]:
@@ -90,7 +89,7 @@ class Buffer:
         return list(itertools.islice(self._piece.ids, n))
 
     def add(self, ids: range) -> None:
-        """Append a range. It becomes visible to those who take in one assignment."""
+        """Append a range. A single assignment makes it visible to callers."""
         size = max(1, math.ceil(len(ids) / _PIECES), min(_SMALL_PIECE, math.ceil(len(ids) / 16)))
         first = last = None
         for at in range(0, len(ids), size):
@@ -106,11 +105,11 @@ class Buffer:
             previous.following = first
 
     def give_back(self, ids: Iterable[int]) -> None:
-        """Ids that nobody received after all; they are the next to go."""
+        """Return ids that no caller received; they are issued next."""
         self._returned.extend(ids)
 
     def ahead(self) -> int:
-        """Roughly how many ids are left: exact when a piece is begun, less by what was taken from it since."""
+        """Roughly how many ids are left: exact at the start of a piece, not reduced by what is taken from it."""
         return self.added - self._piece.before
 
     def held(self) -> int:
@@ -118,13 +117,13 @@ class Buffer:
         return sum(length_hint(piece.ids) for piece in self._chain()) + len(self._returned)
 
     def drop(self) -> int:
-        """Throw all ids away; how many there were."""
-        gone = sum(_exhaust(piece.ids) for piece in self._chain())
+        """Discard all ids; returns how many there were."""
+        dropped = sum(_exhaust(piece.ids) for piece in self._chain())
         while self._returned:
             self._returned.popleft()
-            gone += 1
-        self.dropped += gone
-        return gone
+            dropped += 1
+        self.dropped += dropped
+        return dropped
 
     def _chain(self) -> Iterator[_Piece]:
         piece: _Piece | None = self._piece
@@ -134,7 +133,7 @@ class Buffer:
 
 
 def _exhaust(ids: Iterator[int]) -> int:
-    """Step an iterator to its end; how many elements this did get, others may have got some of the last ones."""
+    """Exhaust an iterator; returns how many elements it yielded here, not to other threads."""
     steps = itertools.count()
     deque(zip(ids, steps, strict=False), maxlen=0)
     return next(steps)

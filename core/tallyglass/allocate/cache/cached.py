@@ -1,8 +1,8 @@
 """Ids served from memory; the next range is fetched ahead of need. For MongoClient and threads.
 
-Nothing that a caller does needs a lock or leaves shared state half-changed, because a signal handler may raise at any
-point in it, or call it again. A caller takes an id in one atomic step, or puts itself in line in one atomic step and
-waits for its own wake-up. The fetching thread alone serves the line and adds ranges.
+A signal handler may raise at any point of a caller's code, or call it again. So that code takes no lock and never
+leaves shared state half-changed. A caller takes an id in one atomic step, or queues itself in one atomic step and waits
+for its own wake-up. Only the fetching thread serves the queue and adds ranges.
 """
 
 from __future__ import annotations
@@ -13,31 +13,19 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final
 
-from tallyglass.allocate.cache.base import LOOK_AGAIN, CacheBase
+from tallyglass.allocate.cache.base import LOOK_AGAIN
 from tallyglass.allocate.cache.buffer import FREE_THREADED
-from tallyglass.allocate.engine.checks import whole
-from tallyglass.allocate.engine.meter import CLOSED, EventKind, Stats
-from tallyglass.allocate.errors import AllocationError, AllocatorClosed, CounterRewound
+from tallyglass.allocate.cache.calls import CacheCalls
+from tallyglass.allocate.engine.meter import EventKind
+from tallyglass.allocate.errors import AllocationError
 
 _YIELD: Final = 50e-6
 
 
-class RangeSource(Protocol):
-    """Where ranges come from: a Counter or a Pool."""
-
-    def take_up_to(self, n: int) -> range:
-        """At least one and at most ``n`` consecutive ids."""
-
-    def stats(self) -> Stats:
-        """What the source did."""
-
-
 class _Waiter:
-    """A caller in line. Whoever gets ``claim`` decides: the fetching thread serves it, or the caller leaves."""
+    """A waiting caller. ``claim`` decides between the fetching thread that serves it and the caller that leaves."""
 
     __slots__ = ("claim", "error", "value", "woken")
 
@@ -57,7 +45,7 @@ class _Waiter:
         return True
 
     def leave(self) -> bool:
-        """Stop waiting. False when this caller was served at the same moment; the answer is there then."""
+        """Stop waiting. False when this caller was served at the same moment; the answer is then available."""
         if self.claim.acquire(blocking=False):
             return True
         if self.value is None and self.error is None:
@@ -66,7 +54,7 @@ class _Waiter:
 
 
 class _Fetch:
-    """One run of the fetching thread. It lives in that thread's frame alone, and so exactly as long as the thread."""
+    """One run of the fetching thread. Only the frame of that thread refers to it, so it lives as long as the thread."""
 
     __slots__ = ("__weakref__", "ended", "thread")
 
@@ -76,28 +64,28 @@ class _Fetch:
         self.ended.acquire()
 
 
-class Cached(CacheBase[RangeSource, _Waiter]):
+class Cached(CacheCalls[_Waiter]):
     """Ids from memory, over a Counter or a Pool. Thread-safe, signal-safe, fork-safe.
 
-    When to use: always, unless ids must follow the order of the calls across processes without gaps.
-    Promise: no id twice; ids of one process ascend within a range; at most one fetch under way, however many
-    threads wait; waiters are served in the order in which they came; the child of a fork starts empty; an
-    exception from a signal handler costs at most the ids in the hands of the call that it ends.
+    When to use: always, unless ids must follow the order of calls across processes.
+    Promise: no id twice; ids of one process ascend within a range; at most one fetch in progress, however many
+    threads wait; waiters are served in order of arrival; the child of a fork starts empty; an
+    exception from a signal handler costs at most the ids held by the call that it ends.
     Cost: a fetch every ``step`` ids; a crash or :meth:`close` burns what is in memory, at most two steps.
 
     ``step`` is a number of ids, or :class:`~tallyglass.allocate.cache.step_size.Adaptive`. By default a range lasts 20
-    seconds at the present rate, with at least 100 and at most 100,000 ids, so that a failover passes unnoticed up to
+    seconds at the current rate, with 100 to 100,000 ids, so that a failover costs no waiting time up to
     some 5,000 ids a second: a crash burns at most 200,000 ids. Over a counter or pool whose whole space is smaller
     than 10**10, a range is at most a hundred-thousandth of it. The next range is fetched when at most ``ahead`` of a
     step is left. ``patience`` is how many seconds a caller waits for an id before AllocationTimeout (its own
-    ``pymongo.timeout`` may be shorter); errors of the source reach whoever waits. After CounterRewound nothing is
-    handed out any more. Raises TypeError or ValueError for arguments that make no sense.
+    ``pymongo.timeout`` may be shorter); errors of the source are raised in the waiting callers. After CounterRewound no
+    more ids are issued. Raises TypeError or ValueError for invalid arguments.
 
-    In a signal handler :meth:`next` works; if memory is empty, it waits for a fetch like any other caller.
+    In a signal handler :meth:`next` works; when no id is in memory, it waits for a fetch like any other caller.
     """
 
     def reset_after_fork(self) -> None:
-        """Start empty in the child of a fork: the ids in memory are the parent's."""
+        """Start empty in the child of a fork: the ids in memory belong to the parent."""
         super().reset_after_fork()
         self._claim = threading.Lock()
         self._fetch: weakref.ref[_Fetch] | None = None
@@ -108,57 +96,13 @@ class Cached(CacheBase[RangeSource, _Waiter]):
             return value
         return self._slow()
 
-    def take(self, n: int) -> list[int]:
-        """``n`` ids, not always consecutive. Where it fails, the ids that it had are handed out to others."""
-        whole(n, "the number of ids", low=1)
-        taken: list[int] = []
-        try:
-            while len(taken) < n:
-                taken += self._buffer.take_up_to(n - len(taken))
-                if len(taken) < n:
-                    taken.append(self._slow())
-        except BaseException:
-            self._give_back(taken)
-            raise
-        return taken
-
-    def close(self) -> int:
-        """Hand out nothing any more; how many ids were burned by that, those of a fetch under way included.
-
-        The client stays open. Waits for a fetch that is under way, at most ``patience`` seconds.
-        """
-        before = self._meter.stats().burned
-        closed = AllocatorClosed("This allocator is closed.")
-        self._stop(closed, CLOSED)
-        self._dismiss(closed)
-        fetch = self._fetch() if self._fetch is not None else None
-        if fetch is not None and fetch.thread != threading.get_ident():
-            ended, end = fetch.ended, time.monotonic() + self._patience
-            del fetch
-            while not ended.acquire(timeout=max(0.0, min(LOOK_AGAIN, end - time.monotonic()))):
-                if time.monotonic() >= end or not self._is_fetching():
-                    break
-        return self._meter.stats().burned - before
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __iter__(self) -> Iterator[int]:
-        while True:
-            yield self.next()
-
     def _slow(self) -> int:
-        """One id where the piece in use has none: from the next piece, or from the next fetch."""
+        """One id when the current piece is empty: from the next piece, or from the next fetch."""
         if self._stopped:
             raise self._stopped
         fetching = self._is_fetching()
         if fetching and not FREE_THREADED:
-            # A caller in a tight loop would keep the fetching thread from the global lock.
+            # A caller in a tight loop would starve the fetching thread of the global lock.
             time.sleep(_YIELD)
         value = self._buffer.take()
         if value is None:
@@ -174,14 +118,14 @@ class Cached(CacheBase[RangeSource, _Waiter]):
         return value
 
     def _wait(self) -> int:
-        """Put this caller in line, and wait for its answer."""
+        """Queue this caller, and wait for its answer."""
         waiter, began, patience = _Waiter(), time.monotonic(), self._patience_left()
         try:
             self._stalled = True
             self._line.append(waiter)
             answered = self._await(waiter, began + patience) or not waiter.leave()
         except BaseException:
-            # Interrupted: an id that was handed over already goes to the next caller.
+            # Interrupted: an id that was already delivered goes to the next caller.
             if not waiter.leave() and waiter.value is not None:
                 self._give_back([waiter.value])
             raise
@@ -192,8 +136,20 @@ class Cached(CacheBase[RangeSource, _Waiter]):
             raise self._timed_out(patience)
         return waiter.value
 
+    def _await_fetch(self) -> None:
+        """Wait for a fetch in progress, at most ``patience`` seconds."""
+        fetch = self._fetch() if self._fetch is not None else None
+        if fetch is None or fetch.thread == threading.get_ident():
+            return
+        ended, end = fetch.ended, time.monotonic() + self._patience
+        # The fetch must live no longer than its thread.
+        del fetch
+        while not ended.acquire(timeout=max(0.0, min(LOOK_AGAIN, end - time.monotonic()))):
+            if time.monotonic() >= end or not self._is_fetching():
+                break
+
     def _await(self, waiter: _Waiter, end: float) -> bool:
-        """Whether an answer came before ``end``. A fetching thread that died meanwhile is replaced."""
+        """Whether an answer came before ``end``. A dead fetching thread is replaced."""
         while True:
             if self._stopped:
                 self._dismiss(self._stopped)
@@ -203,7 +159,7 @@ class Cached(CacheBase[RangeSource, _Waiter]):
                 except RuntimeError as error:
                     raise AllocationError(
                         "No thread can be started to fetch ids.",
-                        "At the end of a program nothing can be fetched any more; otherwise see the limit on threads.",
+                        "Nothing can be fetched at interpreter shutdown; otherwise check the limit on threads.",
                     ) from error
             left = end - time.monotonic()
             if waiter.woken.acquire(timeout=max(0.0, min(LOOK_AGAIN, left))):
@@ -220,8 +176,8 @@ class Cached(CacheBase[RangeSource, _Waiter]):
     def _ensure_fetching(self) -> None:
         """Start the fetching thread unless there is one. Raises RuntimeError where none can be started.
 
-        A thread of the lowest level: ``Thread.start`` takes a lock and waits for the new thread, and the frame that
-        holds that lock may be the one that a signal handler, and a call of it, interrupted.
+        Uses ``_thread``: ``Thread.start`` takes a lock and waits for the new thread, and a signal handler that calls
+        this may have interrupted the very frame that holds the lock.
         """
         if self._is_fetching():
             return
@@ -230,7 +186,7 @@ class Cached(CacheBase[RangeSource, _Waiter]):
         _thread.start_new_thread(self._fetch_in_turn, ())
 
     def _fetch_in_turn(self) -> None:
-        """What the fetching thread does. Of several that start at once, one stays."""
+        """The body of the fetching thread. Of several that start at the same time, one stays."""
         prefetch = True
         while prefetch or self._line:
             fetch = _Fetch()
@@ -243,34 +199,11 @@ class Cached(CacheBase[RangeSource, _Waiter]):
             finally:
                 self._fetch = None
                 fetch.ended.release()
-            # Whoever came into line since the last look saw this thread alive: look again, now that it is not.
+            # A caller that queued since the last check saw this thread alive: check again, now that it is not.
             prefetch = False
-
-    def _serve_and_fetch(self, prefetch: bool) -> None:
-        self._serve()
-        while self._stopped is None and (self._line or (prefetch and self._is_low())):
-            prefetch = False
-            ids: range | None = None
-            error = AllocationError("A fetch of ids ended unexpectedly.")
-            try:
-                ids = self._source.take_up_to(self._next_size())
-            except AllocationError as failure:
-                error = failure
-            finally:
-                self._deliver(ids, error)
-
-    def _deliver(self, ids: range | None, error: AllocationError) -> None:
-        """Give out what a fetch brought, or its error."""
-        if ids is not None:
-            self._store(ids)
-            self._serve()
-            return
-        if isinstance(error, CounterRewound):
-            self._stop(error, "no longer handed out")
-        self._dismiss(error)
 
     def _serve(self) -> None:
-        """Answer those in line, in order, as long as there are ids."""
+        """Answer waiting callers in order, as long as there are ids."""
         while self._line:
             if self._stopped:
                 self._dismiss(self._stopped)
@@ -285,7 +218,7 @@ class Cached(CacheBase[RangeSource, _Waiter]):
                 self._give_back([value])
 
     def _dismiss(self, error: AllocationError) -> None:
-        """Answer everyone in line with an error."""
+        """Answer all waiting callers with an error."""
         while waiter := self._next_in_line():
             waiter.answer(None, error)
 

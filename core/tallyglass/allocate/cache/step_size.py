@@ -1,4 +1,4 @@
-"""How large the next range is: fixed, or such that a range lasts a wanted time at the present rate. Pure."""
+"""The size of the next range: fixed, or adapted so that a range lasts a given time at the current rate. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StepSize(Protocol):
     def next_step(self, now: float, *, stalled: bool, used: int | None = None) -> int:
         """The size of the range fetched at ``now`` (seconds of a monotonic clock).
 
-        ``stalled`` says that a caller had to wait since the last fetch, ``used`` how many ids were taken since.
+        ``stalled``: a caller had to wait since the last fetch. ``used``: how many ids were taken since then.
         """
 
     def current(self) -> int:
@@ -46,10 +46,10 @@ class Fixed:
 
 @dataclass(slots=True)
 class Adaptive:
-    """A range lasts about ``seconds`` at the present rate, within ``least`` and ``most`` ids.
+    """A range lasts about ``seconds`` at the current rate, within ``least`` and ``most`` ids.
 
     Grows at most eightfold and shrinks at most by half from one range to the next; doubles when a caller had to
-    wait, since the rate seen then is the server's, not the callers'. A crash burns at most ``2 * most`` ids.
+    wait, since the server then limits the rate. A crash burns at most ``2 * most`` ids.
     """
 
     seconds: float = 20.0
@@ -78,7 +78,7 @@ class Adaptive:
 
 
 def step_size(step: int | StepSize | None, space: int | None = None) -> StepSize:
-    """What a cache was given as its step. None is adaptive, and takes a hundred-thousandth of ``space`` at most.
+    """The step size for a cache's ``step`` argument. None is adaptive, with at most a hundred-thousandth of ``space``.
 
     An adaptive step is copied, since it keeps state. Raises TypeError, ValueError.
     """

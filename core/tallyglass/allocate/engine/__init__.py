@@ -1,1 +1,1 @@
-"""What every allocator is built on: retries, outcomes, deadlines, forks, event loops, counts."""
+"""The basis of all allocators: retries, outcomes, deadlines, forks, event loops, counts."""

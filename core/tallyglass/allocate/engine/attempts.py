@@ -1,4 +1,4 @@
-"""One call under a deadline: tried again where that is safe, its ids burned where its outcome is unknown. Pure.
+"""One call under a deadline: retried when that is safe, its ids burned when its outcome is unknown. Pure.
 
 Every allocator that increments goes through :func:`attempt`; the table of outcomes is in :mod:`.outcome`.
 """
@@ -39,7 +39,7 @@ T = TypeVar("T")
 class Deadlines:
     """Seconds: ``total`` for one fetch with all its tries, ``attempt`` for one call to the server.
 
-    A call that takes longer than ``attempt`` is given up, its ids are burned, and new ones are asked for. A nearer
+    A call that takes longer than ``attempt`` is abandoned, its ids are burned, and new ones are requested. A shorter
     deadline of the caller (``with pymongo.timeout(...)``, or ``timeoutMS`` of the client) takes precedence.
     """
 
@@ -76,14 +76,14 @@ class RetryBudget:
 
 
 def outer_seconds() -> float:
-    """What the caller's ``with pymongo.timeout(...)`` leaves; infinite where there is none."""
+    """Seconds left of the caller's ``with pymongo.timeout(...)``; infinite without one."""
     return float(_csot.get_deadline()) - time.monotonic()
 
 
 def attempt(
     operation: Callable[[], dict[str, Any] | None], n: int, *, where: str, meter: Meter, budget: RetryBudget
 ) -> Steps[dict[str, Any] | None]:
-    """Make an increment of ``n`` ids until there is a reply: the document, or None where nothing matched.
+    """Increment by ``n`` ids, with retries, until there is a reply: the document, or None when nothing matched.
 
     A duplicate key also means that nothing matched: an upsert whose document exists, and does not fit the filter.
     Raises AllocationTimeout, AllocationUnknown, AllocationRefused, CounterTypeError, Exhausted.
@@ -121,15 +121,15 @@ def _sent(
     except PyMongoError:
         raise
     except BaseException:
-        # Cancelled or interrupted while the server may be at work: these ids can never be used.
+        # Cancelled or interrupted while the server may be executing the call: its ids can never be used.
         meter.emit(EventKind.BURNED, n, note="interrupted", burned=n)
         raise
 
 
 def call_with_retry(operation: Callable[[], T], *, where: str, budget: RetryBudget) -> Steps[T]:
-    """Make a read, or a write that may safely be made twice, until there is a reply.
+    """Run a read or an idempotent write, with retries, until there is a reply.
 
-    A duplicate key is tried again: two upserts of one ``_id`` met, and the next try finds the document.
+    A duplicate key is retried: two upserts of one ``_id`` collided, and the next try finds the document.
     Raises AllocationTimeout, AllocationRefused.
     """
     while True:
@@ -151,7 +151,7 @@ def read_with_retry(operation: Callable[[], Iterable[T]], *, where: str, budget:
 
 
 def pause_or_raise(error: PyMongoError, where: str, budget: RetryBudget) -> Pause:
-    """The pause before a call that may safely be made twice is made again; raises where that is of no use."""
+    """The pause before a call that may safely be made twice is made again; raises when a retry cannot help."""
     if classify(error) not in (Outcome.UNKNOWN, Outcome.NOT_APPLIED, Outcome.DUPLICATE):
         raise refused(error, where) from error
     pause = budget.pause()
@@ -173,7 +173,7 @@ def out_of_time(error: PyMongoError, where: str, burned: int) -> AllocationError
 
 
 def _final(outcome: Outcome, error: PyMongoError, where: str, burned: int) -> AllocationError | None:
-    """The error that ends the tries; None where another try may help."""
+    """The error that ends the retries; None when another try may help."""
     if outcome in (Outcome.NOT_APPLIED, Outcome.UNKNOWN):
         return None
     if outcome is Outcome.UNKNOWN_FOR_GOOD:

@@ -1,4 +1,4 @@
-"""Arguments are checked where they are given, so that a mistake is one sentence at the call and reaches no server."""
+"""Argument checks: an invalid argument raises at the call, with one sentence, before anything is sent."""
 
 from __future__ import annotations
 

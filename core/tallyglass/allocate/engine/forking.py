@@ -1,6 +1,6 @@
-"""In the child of a fork every allocator starts empty: what is in memory belongs to the parent.
+"""In the child of a fork every allocator starts empty: the ids in memory belong to the parent.
 
-One hook for the process, over weak references. That costs nothing per id, unlike asking for the process id.
+One hook per process, over weak references: no cost per id, unlike a check of the process id.
 """
 
 from __future__ import annotations
@@ -40,5 +40,5 @@ class Uncopyable:
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
             f"A {type(self).__name__} cannot be copied or pickled: the copy would hand out the same ids again. "
-            "Make another one over the same counter; any number of them may share it."
+            "Create another one over the same counter; any number of them may share it."
         )

@@ -1,4 +1,4 @@
-"""The caller's collection, prepared for allocation: right kind, safe write concern, primary, plain documents.
+"""Prepares the caller's collection for allocation: right client, safe write concern, primary, plain documents.
 
 The caller's client is used, never owned or closed.
 """
@@ -21,7 +21,7 @@ Documents: TypeAlias = Collection[dict[str, Any]]
 object is an AsyncCollection or a Motor collection, whose methods have the same names and return awaitables."""
 
 MAJORITY: Final = WriteConcern("majority", j=True)
-"""Acknowledged by a majority, on disk: what a failover or a crash cannot take back."""
+"""Acknowledged by a majority, on disk: survives a failover or a crash."""
 
 _PLAIN: CodecOptions[dict[str, Any]] = CodecOptions(uuid_representation=4, unicode_decode_error_handler="replace")
 
@@ -46,7 +46,7 @@ def prepare(collection: Any, *, asynchronous: bool, concern: WriteConcern = MAJO
 
 
 def choose_concern(write_concern: WriteConcern | None, unsafe: WriteConcern | None) -> WriteConcern:
-    """The concern to write with. A weak ``write_concern`` is refused; what is in ``unsafe`` was asked for by name."""
+    """The write concern to use. A weak ``write_concern`` is refused; ``unsafe`` was requested explicitly."""
     if write_concern is not None and not is_safe(write_concern):
         raise UnsafeWriteConcern(
             f"The write concern {clean(str(write_concern.document))} can lose an increment that was acknowledged, "
@@ -65,14 +65,14 @@ def check_kind(collection: Any, *, asynchronous: bool) -> None:
     else:
         raise WrongClient(
             f"{clean(type(collection).__name__)} is not a collection of MongoClient, AsyncMongoClient or Motor.",
-            "Give a collection such as client.shop.counters.",
+            "Pass a collection such as client.shop.counters.",
         )
     if found is not asynchronous:
         raise WrongClient(
             "This collection belongs to an asynchronous client, the allocator is synchronous."
             if found
             else "This collection belongs to a synchronous client, the allocator is asynchronous.",
-            "Take the class whose name begins with Async." if found else "Take the class without Async in its name.",
+            "Use the class whose name begins with Async." if found else "Use the class without Async in its name.",
         )
 
 

@@ -23,5 +23,5 @@ class HomeLoop:
         elif self.loop is not running:
             raise WrongEventLoop(
                 "This allocator belongs to another event loop.",
-                "Make one for each loop, with a client of that loop; they may share the counter.",
+                "Create one for each loop, with a client of that loop; they may share the counter.",
             )

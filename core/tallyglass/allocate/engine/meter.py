@@ -1,7 +1,7 @@
-"""What an allocator did: counts, fetch times, and an event for each thing that is worth exporting.
+"""The statistics of an allocator: counts, fetch times, and events.
 
-No lock is taken here. Counting happens in callers' threads, where a signal handler may run at any point and may
-itself take ids: with a lock it would wait for the very frame that it interrupts.
+No lock is taken here. Counting runs in the callers' threads, where a signal handler may run at any point and may
+itself take ids: with a lock it would wait for the frame that it interrupted.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class EventKind(StrEnum):
     FETCHED = "fetched"
     """A range arrived: ``n`` ids, after ``seconds``."""
     RETRIED = "retried"
-    """A call failed without effect and is made again: ``note`` is the error's name."""
+    """A call failed and is retried: ``note`` is the error's name."""
     BURNED = "burned"
-    """``n`` ids will never be used: ``note`` says why."""
+    """``n`` ids will never be used: ``note`` is the reason."""
     FAILED = "failed"
-    """A fetch was given up: ``note`` is the error's name."""
+    """A fetch was abandoned: ``note`` is the error's name."""
     STALLED = "stalled"
     """A caller had to wait for a range: the step is too small, or the server too slow."""
     STEP = "step"
@@ -39,11 +39,11 @@ class EventKind(StrEnum):
     COLLISION = "collision"
     """An id that was tried is taken already."""
     FULL = "full"
-    """A document of a pool has no id left: ``note`` names it."""
+    """A document of a pool has no ids left: ``note`` names it."""
     REWOUND = "rewound"
     """The counter went back; the allocator stopped."""
     WEAK = "weak"
-    """Something here cannot keep the promises: ``note`` says what."""
+    """The deployment or configuration weakens a guarantee: ``note`` is the reason."""
 
 
 _LEVELS: Final = {
@@ -97,7 +97,7 @@ class Stats:
 
 
 class Meter:
-    """Counts of the allocator ``name``. Each thread adds to counts of its own; reading sums them up."""
+    """Counts of the allocator ``name``. Each thread has its own counts; reading adds them up."""
 
     def __init__(self, hook: Hook | None = None, name: str = "") -> None:
         self._hook = hook
@@ -130,11 +130,11 @@ class Meter:
         if self._hook is not None:
             try:
                 self._hook(Event(kind, n, seconds, note, self.name))
-            except Exception:  # noqa: BLE001 - the application's code; ids must not be lost for it
+            except Exception:  # noqa: BLE001 - an error in the application's hook must not lose ids
                 _log.exception("%s: the event hook raised on %s", self.name, kind)
 
     def stats(self, **now: int) -> Stats:
-        """A snapshot; ``now`` holds the values that the allocator itself knows."""
+        """A snapshot; ``now`` holds values that the allocator provides."""
         totals = dict.fromkeys(_COUNTS, 0)
         for mine in list(self._counts.values()):
             for name in _COUNTS:

@@ -1,4 +1,4 @@
-"""What an error says about an increment: was it applied, may it be tried again? Pure.
+"""Classifies the error of an increment: was it applied, and may it be retried? Pure.
 
 Uniqueness does not depend on this: ids come from a reply, never from a guess. What is decided here is whether the ids
 of a failed call count as burned, and whether another call can help.
@@ -53,7 +53,7 @@ _CONCERN_IMPOSSIBLE: Final = frozenset({79, 100})  # UnknownReplWriteConcern, Un
 # MaxTimeMSExpired may come before the write or after it, so it is not here.
 _NOT_APPLIED: Final = frozenset({112, 24, 261, 391})
 # A failover, a shutdown or a lost link inside the cluster, as the retryable writes specification lists them,
-# and IncompleteTransactionHistory: the retry's image is gone.
+# and IncompleteTransactionHistory: the image for the retry no longer exists.
 _UNKNOWN: Final = frozenset({6, 7, 50, 63, 89, 91, 133, 134, 150, 189, 217, 234, 262, 358, 9001})
 _UNKNOWN_RANGES: Final = ((10107, 10107), (11600, 11602), (13388, 13388), (13435, 13436))
 

@@ -1,4 +1,4 @@
-"""Ids are never taken inside a transaction: its abort would take the increment back after the ids were used."""
+"""Ids are never taken inside a transaction: its abort would roll back the increment after the ids were used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def refuse_transaction(session: Any) -> None:
     if session is not None and session.in_transaction:
         raise TransactionRefused(
             "This session is in a transaction, and ids are never taken inside one.",
-            "An abort would take the increment back after its ids were used. Take the ids before the transaction.",
+            "An abort would roll back the increment after its ids were used. Take the ids before the transaction.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Allocators are generators of steps; two short functions carry the steps out, one for each kind of driver.
+"""Allocators are generators of steps; two short functions execute the steps, one per kind of driver.
 
 A generator yields :class:`Call` (one driver call) and :class:`Pause`; it is sent the reply, or the driver's error is
 thrown into it. The operation of a call is a closure over a collection, written against the synchronous driver, so that
@@ -56,7 +56,7 @@ def read_all(operation: Callable[[], Iterable[T]], seconds: float) -> Steps[list
 
 
 def run(steps: Steps[T]) -> T:
-    """Carry the steps out with a synchronous driver. An exception from outside closes the generator."""
+    """Execute the steps with a synchronous driver. An exception from outside closes the generator."""
     refuse_bound_transaction()
     try:
         step = next(steps)
@@ -81,9 +81,9 @@ def run(steps: Steps[T]) -> T:
 
 
 async def run_async(steps: Steps[T]) -> T:
-    """Carry the steps out with an asynchronous driver. A cancelled caller closes the generator.
+    """Execute the steps with an asynchronous driver. A cancelled caller closes the generator.
 
-    The driver call itself is never cancelled: it ends by its own time limit, with nobody waiting for it. On CPython
+    The driver call itself is never cancelled: it continues in the background up to its own time limit. On CPython
     3.11 a second cancellation during server selection leaves an AsyncMongoClient unusable.
     """
     refuse_bound_transaction()
@@ -109,7 +109,7 @@ async def run_async(steps: Steps[T]) -> T:
 
 
 async def to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, even where the caller is cancelled: for what must not stop half-way."""
+    """Run a coroutine to completion even when the caller is cancelled: for work that must not stop half-way."""
     return await _shielded(asyncio.ensure_future(coroutine))
 
 

@@ -1,7 +1,7 @@
-"""Numbers as people see them: prefix, date, zero padding, base 32, check digits, short codes.
+"""Formatted numbers: prefix, date, zero padding, base 32, check digits, short codes.
 
-``NumberFormat`` describes the text; ``Formatted`` puts it over any allocator. What was formatted can be parsed again,
-and a check digit finds typing errors. Needs the extra ``format`` (python-stdnum and sqids).
+``NumberFormat`` describes the text; ``Formatted`` puts it over any allocator. Formatted numbers can be parsed back,
+and a check digit detects typing errors. Needs the extra ``format`` (python-stdnum and sqids).
 """
 
 from __future__ import annotations

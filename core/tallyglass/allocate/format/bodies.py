@@ -139,4 +139,4 @@ def _same(text: str, number: int, body: Body) -> int:
 
 
 def _not_made_here(text: str) -> ValueError:
-    return ValueError(f"{clean(repr(text), 60)} is no number of this format")
+    return ValueError(f"{clean(repr(text), 60)} is not a number in this format")

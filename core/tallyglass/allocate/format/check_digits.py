@@ -1,4 +1,4 @@
-"""Check digits, by python-stdnum: they find typing errors. Pure."""
+"""Check digits, computed by python-stdnum: they detect typing errors. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CheckDigit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Luhn:
-    """One character: finds every single error and nearly every swap of neighbours, in any alphabet of even size."""
+    """One character: detects every single error and nearly every transposition, in any alphabet of even size."""
 
     @property
     def length(self) -> int:
@@ -32,13 +32,13 @@ class Luhn:
     def of(self, text: str, alphabet: str) -> str:
         """The check character of a text."""
         if len(alphabet) % 2:
-            raise ValueError("Luhn needs an alphabet of an even number of characters")
+            raise ValueError("Luhn needs an alphabet with an even number of characters")
         return str(luhn.calc_check_digit(text, alphabet))
 
 
 @dataclass(frozen=True, slots=True)
 class Damm:
-    """One digit: finds every single error and every swap of neighbours, in decimal digits."""
+    """One digit: detects every single error and every transposition, in decimal digits."""
 
     @property
     def length(self) -> int:
@@ -54,7 +54,10 @@ class Damm:
 
 @dataclass(frozen=True, slots=True)
 class Mod97:
-    """Two digits, ISO 7064 mod 97-10 as in an IBAN: finds single errors, swaps and most double errors."""
+    """Two digits, ISO 7064 mod 97-10 as in an IBAN: detects single errors, transpositions and most double errors.
+
+    A letter counts as two digits, so that one typed in place of a digit, or the reverse, passes once in about 97 times.
+    """
 
     @property
     def length(self) -> int:

@@ -18,7 +18,7 @@ _SIX_DIGITS: Final = Digits(6)
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a formatted number says: the ``number``, and the ``period`` as it is written, empty without a date part."""
+    """A parsed number: the ``number``, and the ``period`` as it is written, empty without a date part."""
 
     number: int
     period: str = ""
@@ -72,7 +72,7 @@ class NumberFormat:
             body, check = rest, ""
         number = self.body.decode(body)
         if self._check(period, self.body.encode(number)) != (check.upper() if self.body.alphabet.isupper() else check):
-            raise ValueError(f"The check digit of {clean(repr(text), 60)} does not fit: is it mistyped?")
+            raise ValueError(f"The check digit of {clean(repr(text), 60)} is wrong: the number may be mistyped.")
         return Parsed(number, period)
 
     def _check(self, period: str, body: str) -> str:

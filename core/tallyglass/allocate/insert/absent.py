@@ -1,4 +1,4 @@
-"""The largest id plus one, inserted if it is not present: no counter document at all. For low rates."""
+"""The largest id plus one, inserted if absent: no counter document. For low rates."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class MaxPlusOne(Uncopyable):
 
     When to use: some inserts a minute from few writers, where no counter document is wanted. For numbers without gaps
     that also survive deletions there is :class:`~tallyglass.allocate.insert.gapless.GaplessInsert`.
-    Promise: the unique index on ``field`` keeps ids apart (it is verified before the first insert); the id of the
-    *last* document comes again once that document is deleted.
+    Promise: the index on ``field`` keeps ids unique (it is verified before the first insert); the id of the
+    *last* document is reused once that document is deleted.
     Cost: one read and one insert a document; with ``k`` writers at once up to ``k`` tries each.
     """
 

@@ -147,7 +147,7 @@ class _GaplessCore(Uncopyable):
         return number_in(MANUAL, document or {}, self.where)
 
     def _commit(self, session: ClientSession, budget: RetryBudget) -> Steps[None]:
-        """Commit, again and again while it is unknown whether that happened: it happens once at most."""
+        """Commit, and repeat while the outcome is unknown: the server commits at most once."""
         while True:
             try:
                 yield from call(session.commit_transaction, budget.call_seconds())
@@ -170,7 +170,7 @@ class _GaplessCore(Uncopyable):
         unsure: bool,
         budget: RetryBudget,
     ) -> Steps[int | None]:
-        """The number, where the document turns out to be there already; None where another try may help."""
+        """The number, when the document is already there; None when another try may help."""
         if isinstance(error, DuplicateKeyError):
             pattern = (error.details or {}).get("keyPattern") or {}
             if unsure and list(pattern) == ["_id"]:
@@ -179,11 +179,11 @@ class _GaplessCore(Uncopyable):
                     return number
             if set(pattern) == {*self.within, self.field}:
                 raise AllocationRefused(
-                    f"{self.where} holds the next number already.",
-                    "Somebody else numbers these documents, or the counter is behind: see repair.verify.",
+                    f"{self.where} already holds the next number.",
+                    "Another writer numbers these documents, or the counter is behind: see repair.verify.",
                     code=error.code,
                 ) from error
-            # A first use by two writers at once collides on the counter, whose own key has another _id.
+            # Two concurrent first uses collide on the counter, whose key is another _id.
             if list(pattern) != ["_id"] or filled["_id"] == (error.details or {}).get("keyValue", {}).get("_id"):
                 raise refused(error, self.where) from error
             return None
@@ -192,7 +192,7 @@ class _GaplessCore(Uncopyable):
         if isinstance(error, OperationFailure) and error.code == _NO_TRANSACTIONS:
             raise AllocationRefused(
                 f"Numbers without gaps in {self.where} need transactions, which a standalone server does not have.",
-                "Make it a replica set, of one member if need be.",
+                "Convert it to a replica set; one member is enough.",
                 code=error.code,
             ) from error
         raise refused(error, self.where) from error
@@ -213,7 +213,7 @@ class _GaplessCore(Uncopyable):
         if any(set(index["key"]) == wanted and _covers_all(index) for index in indexes):
             return
         raise NotUnique(
-            f"No unique index on {clean(', '.join((*self.within, self.field)))} keeps {self.where} apart.",
+            f"{self.where} has no unique index on {clean(', '.join((*self.within, self.field)))}.",
             "Call create() once.",
         )
 
@@ -292,8 +292,8 @@ class GaplessInsert(Uncopyable):
 class AsyncGaplessInsert(Uncopyable):
     """:class:`GaplessInsert` for an AsyncMongoClient or Motor's AsyncIOMotorClient. Belongs to one event loop.
 
-    A cancelled :meth:`insert` goes on to its end, since stopping half-way would hold the counter until the server ends
-    the transaction.
+    A cancelled :meth:`insert` still runs to completion: stopping half-way would lock the counter until the server
+    aborts the transaction.
     """
 
     def __init__(

@@ -1,11 +1,12 @@
-"""Insert the caller's document under a proposed id, and propose another one where it is taken. Pure.
+"""Insert the caller's document under a proposed id, and propose another one when it is taken. Pure.
 
-The unique index decides; the id is no more than a proposal. An insert whose outcome is unknown is made again with
-the same ``_id``: if the first one did arrive, the second one collides with it, and is found to be the same document.
+The unique index decides; the id is only a proposal. An insert whose outcome is unknown is repeated with the same
+``_id``: if the first one succeeded, the second one collides with it and turns out to be the same document.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ from tallyglass.text import clean
 
 @dataclass(frozen=True, slots=True)
 class InsertTarget:
-    """Where documents go, and the field that holds their id."""
+    """The collection that documents are inserted into, and the field that holds their id."""
 
     collection: Documents
     field: str
@@ -66,22 +67,22 @@ def insert_target(
     return InsertTarget(collection, field, tries, deadlines or Deadlines(), meter)
 
 
-class Inserter(Uncopyable):
+class Inserter(Uncopyable, ABC):
     """What the inserting strategies share; they differ in the ids that they propose."""
 
     def __init__(self, target: InsertTarget) -> None:
         self.target = target
         self._proven = False
 
+    @abstractmethod
     def propose(self, budget: RetryBudget) -> Steps[Any]:
         """The steps that propose the next id."""
-        raise NotImplementedError
 
     def insert(self, document: Mapping[str, Any], session: Any) -> Steps[Any]:
         """The steps that insert a copy of ``document`` with an id in its field; that id.
 
-        Raises NotUnique where no unique index keeps the field apart, CollisionLimit after ``target.tries`` taken ids,
-        AllocationUnknown where it cannot be told whether the document is there, AllocationRefused for a collision of
+        Raises NotUnique when the field has no unique index, CollisionLimit after ``target.tries`` taken ids,
+        AllocationUnknown when it is unknown whether the document was inserted, AllocationRefused for a collision of
         another field.
         """
         target = self.target
@@ -107,7 +108,7 @@ class Inserter(Uncopyable):
 
 
 def _inserted(target: InsertTarget, filled: dict[str, Any], budget: RetryBudget, session: Any) -> Steps[bool]:
-    """Whether the document is in; False when its id is taken."""
+    """Whether the document was inserted; False when its id is taken."""
     unsure = False
     while True:
         try:
@@ -118,7 +119,7 @@ def _inserted(target: InsertTarget, filled: dict[str, Any], budget: RetryBudget,
             if collided_on(error, target.field):
                 return False
             raise AllocationRefused(
-                f"Another unique field than {target.where} is taken already.",
+                f"A unique field other than {target.where} is already taken.",
                 clean(str(error), 200),
                 code=error.code,
             ) from error
@@ -141,9 +142,9 @@ def _inserted(target: InsertTarget, filled: dict[str, Any], budget: RetryBudget,
 def _is_in(target: InsertTarget, filled: dict[str, Any], budget: RetryBudget) -> Steps[bool]:
     if target.field == "_id":
         raise AllocationUnknown(
-            f"The document {clean(repr(filled['_id']), 80)} is in {target.where}, but whether this insert or another "
-            "put it there cannot be told.",
-            "Keep the id in a field of its own to make inserts safe to repeat.",
+            f"The document {clean(repr(filled['_id']), 80)} is in {target.where}, but it is unknown whether this "
+            "insert or another one wrote it.",
+            "Keep the id in a separate field to make inserts safe to repeat.",
             burned=1,
         )
     wanted = {name: {"$eq": filled[name]} for name in ("_id", target.field)}
@@ -162,13 +163,13 @@ def collided_on(error: DuplicateKeyError, field: str) -> bool:
 
 
 def require_unique(target: InsertTarget, budget: RetryBudget) -> Steps[None]:
-    """Raise NotUnique unless a unique index keeps the field apart."""
+    """Raise NotUnique unless the field has a unique index."""
     if target.field == "_id":
         return
     indexes = yield from read_with_retry(target.collection.list_indexes, where=target.where, budget=budget)
     if not any(is_unique_on(index, target.field) for index in indexes):
         raise NotUnique(
-            f"No unique index keeps {target.where} apart.",
+            f"{target.where} has no unique index.",
             "Call unique.ensure_unique first: without it two documents can get the same id.",
         )
 

@@ -1,8 +1,8 @@
-"""Unique ids on a sharded collection whose shard key forbids a unique index: reserve in a proxy collection first.
+"""Unique ids on a sharded collection whose shard key rules out a unique index: reserved in a proxy collection first.
 
 The proxy holds one small document an id, with the id as its ``_id``; shard it on ``_id``. An id is reserved there
-before the document is written, and released when the write surely failed. When it cannot be told whether the write
-arrived, the reservation stays: a reserved id without a document is a gap, the other way round would be a duplicate.
+before the document is written, and released when the write definitely failed. When the outcome of the write is
+unknown, the reservation stays: a reserved id without a document is a gap, the opposite could be a duplicate.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _ProxyCore(Uncopyable):
         return bool(result.deleted_count)
 
     def _reserve(self, value: Any, owner: Any, budget: RetryBudget) -> Steps[None]:
-        """Put the id into the proxy. It is ours too when an earlier, unanswered try of this insert put it there."""
+        """Insert the id into the proxy. An earlier, unanswered try of this insert may have done so already."""
         reservation = {"_id": value, "owner": owner, "at": datetime.now(UTC), **_HINT}
         unsure = False
         while True:
@@ -80,7 +80,7 @@ class _ProxyCore(Uncopyable):
                     return
                 self.meter.emit(EventKind.COLLISION, 1, collisions=1)
                 raise CollisionLimit(
-                    f"{clean(repr(value), 80)} is taken already in {name_of(self.proxy)}.", "Take another id.", tries=1
+                    f"{clean(repr(value), 80)} is already taken in {name_of(self.proxy)}.", "Use another id.", tries=1
                 ) from error
             except PyMongoError as error:
                 unsure = self._unsure(error, unsure)
@@ -113,7 +113,7 @@ class _ProxyCore(Uncopyable):
                     return
                 yield from self.release(filled[self.field], owner)
                 raise AllocationRefused(
-                    f"Another unique field of {name_of(self.target)} is taken already; the id is free again.",
+                    f"Another unique field of {name_of(self.target)} is already taken; the id is free again.",
                     clean(str(error), 200),
                     code=error.code,
                 ) from error
@@ -173,7 +173,7 @@ class ProxiedInsert(Uncopyable):
         run(self._core.insert(document, session))
 
     def release(self, value: Any, owner: Any) -> bool:
-        """Give up the reservation of ``value`` that was made for the document ``owner``; whether there was one."""
+        """Delete the reservation of ``value`` for the document ``owner``; returns whether there was one."""
         return run(self._core.release(value, owner))
 
     def stats(self) -> Stats:
@@ -208,7 +208,7 @@ class AsyncProxiedInsert(Uncopyable):
         await run_async(self._core.insert(document, session))
 
     async def release(self, value: Any, owner: Any) -> bool:
-        """Give up the reservation of ``value`` that was made for the document ``owner``; whether there was one."""
+        """Delete the reservation of ``value`` for the document ``owner``; returns whether there was one."""
         self._home.check()
         return await run_async(self._core.release(value, owner))
 

@@ -1,4 +1,4 @@
-"""Random ids from a number space, kept apart by a unique index: for numbers that reveal neither order nor count."""
+"""Random ids from a number space, kept unique by an index: for numbers that reveal neither order nor count."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class NumberSpace:
         return self.high - self.low
 
     def draw(self) -> int | str:
-        """One of them, from the operating system's random source: safe after a fork, and not to be guessed."""
+        """A random one, from the operating system's random source: safe after a fork, and unpredictable."""
         number = self.low + secrets.randbelow(self.size)
         return f"{number:0{self.width}d}" if self.width else Int64(number)
 
@@ -99,7 +99,7 @@ class RandomIds(Uncopyable):
     """Insert documents under a random id, with a MongoClient. Thread-safe, fork-safe.
 
     When to use: account, card or voucher numbers: a fixed count of digits that reveals neither order nor count.
-    Promise: the unique index on ``field`` keeps ids apart (it is verified before the first insert); at most
+    Promise: the index on ``field`` keeps ids unique (it is verified before the first insert); at most
     ``tries`` proposals a document; collisions are counted. An insert whose outcome is unknown is repeated safely.
     Cost: one insert a document, times ``1 / (1 - fill)``; :meth:`fill` returns the present rate.
     """

@@ -1,8 +1,8 @@
 """Uniqueness in the database itself: the unique index, and whether it holds for the whole collection.
 
 Every strategy promises ids that are unique among those it hands out; only the database can refuse an id that
-somebody else wrote. On a sharded collection a unique index must begin with the shard key; where that forbids it,
-:mod:`tallyglass.allocate.insert.proxy` keeps the ids apart in a collection of its own.
+another application wrote. On a sharded collection a unique index must begin with the shard key; where it cannot,
+:mod:`tallyglass.allocate.insert.proxy` keeps the ids unique in a separate collection.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Uniqueness:
 def judge_uniqueness(
     field: str, indexes: Sequence[Mapping[str, Any]], shard_key: Mapping[str, Any] | None
 ) -> Uniqueness:
-    """The verdict from what listIndexes and ``config.collections`` say. Pure."""
+    """The verdict from listIndexes and ``config.collections``. Pure."""
     keys = tuple(shard_key) if shard_key is not None else None
     found = next((index for index in indexes if is_unique_on(index, field)), None)
     if keys is not None and keys != (field,):
@@ -79,7 +79,7 @@ async def verify_unique_async(collection: AsyncCollection[Any] | AsyncIOMotorCol
 def ensure_unique(collection: Collection[Any], field: str) -> Uniqueness:
     """Create the unique index if it is missing, and verify it.
 
-    Raises NotUnique where documents repeat a value already, or where the shard key forbids it.
+    Raises NotUnique when documents already repeat a value, or when the shard key does not allow it.
     """
     return run(_ensure(prepare(collection, asynchronous=False), field))
 
@@ -98,10 +98,13 @@ def _verify(collection: Documents, field: str) -> Steps[Uniqueness]:
 
 
 def _shard_key(collection: Documents, budget: RetryBudget) -> Steps[Mapping[str, Any] | None]:
-    """The shard key as ``config.collections`` has it. It exists on a sharded cluster only."""
-    config = collection.database.client.config.get_collection("collections", read_preference=ReadPreference.PRIMARY)
+    """The shard key as a router (``config.collections``) or a shard (``config.cache.collections``) has it."""
+    config = collection.database.client.get_database("config", read_preference=ReadPreference.PRIMARY)
+    wanted = by_id(collection.full_name)
     try:
-        row = yield from call(lambda: config.find_one(by_id(collection.full_name)), budget.call_seconds())
+        row = yield from call(lambda: config.collections.find_one(wanted), budget.call_seconds())
+        if row is None:
+            row = yield from call(lambda: config["cache.collections"].find_one(wanted), budget.call_seconds())
     except OperationFailure as error:
         if error.code == _UNAUTHORIZED:
             return None
@@ -124,7 +127,7 @@ def _ensure(collection: Documents, field: str) -> Steps[Uniqueness]:
     except PyMongoError as error:
         reason = clean(str(error), 200)
         if classify(error) is Outcome.DUPLICATE:
-            raise NotUnique(f"{where} holds a value twice already.", reason) from error
+            raise NotUnique(f"{where} already holds a value twice.", reason) from error
         if isinstance(error, OperationFailure):
             raise NotUnique(f"The server cannot keep {where} unique.", reason) from error
         raise out_of_time(error, where, 0) from error

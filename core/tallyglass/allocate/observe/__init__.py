@@ -1,1 +1,1 @@
-"""What allocators do, exported: ``observe.prometheus`` and ``observe.opentelemetry``. Needs the extra ``observe``."""
+"""Exports allocator statistics: ``observe.prometheus`` and ``observe.opentelemetry``. Needs the extra ``observe``."""

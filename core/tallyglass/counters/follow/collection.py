@@ -1,4 +1,4 @@
-"""The counters of one collection: from the documents that one query yields to trackers."""
+"""The counters of one collection: from the documents of one query to trackers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from sys import intern
 from tallyglass.counters.follow.group import GROUP_ABOVE, Group
 from tallyglass.counters.follow.pools import PoolSpan, as_pool
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.history.oplog_samples import Past, pool_levels
+from tallyglass.counters.history.oplog_samples import PastValue, pool_levels
 from tallyglass.counters.numbers import as_number, numeric_type, padded_digits, read_number
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.config import IdField, Rule
 from tallyglass.counters.recognise.discovery import MOST_READ, CounterPlace
-from tallyglass.counters.recognise.finding import Finding
+from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.recognise.guess import Signature, guess, signature_of
 from tallyglass.counters.recognise.identity import Identity, apply_rule, counter_key, document_key, id_text, label_of
 from tallyglass.counters.recognise.libraries import recognise
-from tallyglass.counters.recognise.shapes import Match, Shape, ValueKind, dig, expand
+from tallyglass.counters.recognise.shapes import Match, Shape, ValueKind, bounded, dig, expand
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
 from tallyglass.text import clean_name
@@ -26,7 +26,7 @@ from tallyglass.text import clean_name
 
 @dataclass(slots=True)
 class FoundCounters:
-    """What is known about one document: its matches, and the trackers for them."""
+    """The matches in one document, and the trackers for them."""
 
     matches: tuple[Match, ...]
     label: str = ""
@@ -35,18 +35,18 @@ class FoundCounters:
 
 _MOST_SIGNATURES = 256
 _DOUBTED_AFTER = 20
-# A batch is decoded in one go, which holds the loop.
+# A batch is decoded at once, which blocks the event loop.
 _BATCH = 1_000
 
-Row = tuple[Hashable, FoundCounters, Document]
+RecognisedDocument = tuple[Hashable, FoundCounters, Document]
 
 
 @dataclass(slots=True)
 class CounterCollection:
     """One collection that holds counters. ``trackers`` are those to show, pools and groups first.
 
-    ``findings`` is what its use says about the numbers in it, by path. ``matched`` holds the numbers of the rules that
-    fit something here.
+    ``ns_text`` is the namespace, safe to show. ``findings`` holds the results of usage analysis, ``matched`` the
+    numbers of the rules that match something here.
     """
 
     place: CounterPlace
@@ -57,20 +57,19 @@ class CounterCollection:
     trackers: list[Tracker] = field(default_factory=list)
     truncated: bool = False
     has_past: bool = False
-    findings: dict[str, Finding] = field(default_factory=dict)
+    findings: dict[str, UsageFinding] = field(default_factory=dict)
     matched: set[int] = field(default_factory=set)
+    ns_text: str = field(init=False)
     _signatures: dict[Signature, tuple[Match, ...]] = field(default_factory=dict)
 
-    @property
-    def ns_text(self) -> str:
-        """The namespace, safe to show."""
-        return clean_name(str(self.place.ns))
+    def __post_init__(self) -> None:
+        self.ns_text = intern(clean_name(str(self.place.ns)))
 
-    def learn(self, findings: Mapping[str, Finding]) -> None:
-        """Take over what the use of the collection says about its numbers; what differs is looked at again."""
+    def learn(self, findings: Mapping[str, UsageFinding]) -> None:
+        """Apply new results of usage analysis; if they differ, all documents are recognised again."""
         before = self.findings
         self.findings = dict(findings)
-        if all(path in before and before[path].says() == found.says() for path, found in findings.items()):
+        if all(path in before and before[path].conclusion() == found.conclusion() for path, found in findings.items()):
             return
         self._signatures.clear()
         self.found.clear()
@@ -125,7 +124,7 @@ class CounterCollection:
         """The paths of all numbers that are followed here."""
         return tuple({tracker.identity.path: None for tracker in self.trackers})
 
-    def add_past(self, values: Mapping[Hashable, Mapping[str, list[Past]]]) -> None:
+    def add_past(self, values: Mapping[Hashable, Mapping[str, list[PastValue]]]) -> None:
         """Give the trackers the values that their documents had before the first look."""
         for key, by_path in values.items():
             found = self.found.get(key)
@@ -138,10 +137,10 @@ class CounterCollection:
             points = {key: by_path[path] for key, by_path in values.items() if path in by_path}
             present = {cell.key: cell.value for cell in tracker.cells}
             levels = pool_levels(points, present, int(tracker.value))
-            pasts = [Past(at, round(level), tracker.kind) for at, level in levels]
+            pasts = [PastValue(at, round(level), tracker.kind) for at, level in levels]
             tracker.add_past(pasts, steps=sum(len(rows) for rows in points.values()))
 
-    async def follow_active(self, gateway: Gateway, values: Mapping[Hashable, Mapping[str, list[Past]]]) -> None:
+    async def follow_active(self, gateway: Gateway, values: Mapping[Hashable, Mapping[str, list[PastValue]]]) -> None:
         """Follow those members of groups one by one whose value moved in the past."""
         for path, group in self.groups.items():
             active = [key for key, by_path in values.items() if path in by_path]
@@ -154,7 +153,7 @@ class CounterCollection:
                     group.add_followed(key, row, self._follower(path))
 
     def all_trackers(self) -> Iterable[Tracker]:
-        """Those to show, and the members of groups that are followed one by one."""
+        """The trackers to show, and the members of groups that are followed one by one."""
         yield from self.trackers
         for group in self.groups.values():
             yield from group.followed.values()
@@ -188,7 +187,7 @@ class CounterCollection:
         documents: dict[Hashable, Document],
         at: float,
     ) -> None:
-        """Put a document with its like; once there are enough of them they become a group, and leave ``documents``."""
+        """Collect documents of one kind; above a limit they become a group and leave ``documents``."""
         for match in found.matches:
             path = match.path
             keys = waiting.setdefault(path, [])
@@ -237,7 +236,7 @@ class CounterCollection:
         found = self._recognise(row)
         match = next((match for match in found.matches if match.path == path), None)
         identity = self._identify(row, match, found) if match else None
-        # The largest id of the collection says nothing about one tenant of many.
+        # The largest id of the collection cannot be compared with the counter of one tenant.
         return Tracker(replace(identity, targets=())) if identity else None
 
     def _recognise(self, row: Document) -> FoundCounters:
@@ -248,7 +247,7 @@ class CounterCollection:
             known = self._signatures.get(signature)
             if known is None:
                 known = tuple(recognise(name, row))
-                # What lies within a value, or at a name with a meaning, may differ between documents of one signature.
+                # Nested values may differ between documents of one signature.
                 if len(self._signatures) < _MOST_SIGNATURES and not any(_is_deep(value) for value in row.values()):
                     self._signatures[signature] = known
             matches = known or tuple(guess(name, row))
@@ -256,7 +255,7 @@ class CounterCollection:
         return FoundCounters(matches, label_of(matches[0].shape, matches[0].path, row) if matches else "")
 
     def _configured(self, row: Document) -> tuple[Match, ...]:
-        """The numbers that rules name in a document, each path once, by the first rule that does."""
+        """The numbers that rules name in a document, each path once, by its first rule."""
         matches: dict[str, Match] = {}
         for rule in self.rules:
             if not rule.wants(row.get("_id")):
@@ -274,7 +273,7 @@ class CounterCollection:
         return tuple(matches.values())
 
     def _with_findings(self, row: Document, matches: tuple[Match, ...]) -> tuple[Match, ...]:
-        """The matches with what the use of their paths says, and those that only their use tells of."""
+        """The matches with the results of usage analysis, and those found by usage only."""
         name = row.get("_id")
         kept = [_graded(match, self.findings.get(match.path), name) for match in matches]
         kept = [match for match in kept if match.grade not in (Grade.OPEN, Grade.UNLIKELY)]
@@ -283,7 +282,10 @@ class CounterCollection:
             if path in named or finding.excludes(name) or finding.grade not in (Grade.CERTAIN, Grade.LIKELY):
                 continue
             if read_number(dig(row, path), text=finding.text) is not None:
-                kept.append(_graded(Match(_used_shape(path, finding.semantics), path, 1.0), finding, name))
+                match = Match(_used_shape(path, finding.semantics), path, 1.0)
+                # A bound belongs to the only number of its document.
+                match = match if "." in path else bounded(match, row, specific=True)
+                kept.append(_graded(match, finding, name))
         return tuple(kept)
 
     def _observe(self, row: Document, found: FoundCounters, at: float) -> None:
@@ -308,12 +310,11 @@ class CounterCollection:
             self.matched.add(rule.number)
         if rule and rule.hide:
             return None
-        ns_text = intern(self.ns_text)
         targets = match.targets or tuple(IdField(Namespace(ns.db, name), path) for name, path in shape.target(row))
         identity = Identity(
-            key=counter_key(ns_text, row.get("_id"), match.path),
+            key=counter_key(self.ns_text, row.get("_id"), match.path),
             ns=ns,
-            ns_text=ns_text,
+            ns_text=self.ns_text,
             doc_id=row.get("_id"),
             id=found.label if len(found.matches) == 1 else label_of(shape, match.path, row),
             path=match.path,
@@ -331,10 +332,13 @@ class CounterCollection:
             step=match.step,
             block=match.block,
             text=match.text,
+            int64_ids=match.int64_ids,
+            cycle=match.cycle,
             grade=match.grade,
             evidence=match.evidence,
         )
-        if len(found.matches) > 1 and not rule and identity.id in (found.label, id_text(row.get("_id"))):
+        named = rule is not None and rule.name
+        if len(found.matches) > 1 and not named and identity.id in (found.label, id_text(row.get("_id"))):
             identity = replace(identity, id=f"{identity.id}.{identity.field}")
         return apply_rule(identity, rule) if rule else identity
 
@@ -367,7 +371,7 @@ class CounterCollection:
             if tracker:
                 yield tracker
 
-    def _observe_pool(self, group: tuple[str, str], rows: list[Row], at: float) -> Tracker | None:
+    def _observe_pool(self, group: tuple[str, str], rows: list[RecognisedDocument], at: float) -> Tracker | None:
         path, bound_key = group
         spans, kinds = _spans(path, bound_key, rows)
         cells = as_pool(spans) if len(spans) == len(rows) else None
@@ -405,9 +409,9 @@ class CounterCollection:
             semantics=match.shape.semantics,
             bound_name=clean_name(group[1]),
             confidence=match.confidence,
-            # Documents that share out one id space without a gap are counters by that alone.
+            # Documents that divide one id space without a gap are counters.
             grade=Grade.LIKELY,
-            evidence="Its documents share out one id space.",
+            evidence="Its documents divide one id space.",
         )
         return apply_rule(identity, rule) if rule else identity
 
@@ -423,25 +427,29 @@ class _Follower:
         return self.collection.follow_member(self.path, row)
 
 
-def _graded(match: Match, finding: Finding | None, name: object) -> Match:
-    """The match with what its use says. A known library's counter is not dropped because nobody was seen to use it.
+def _graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
+    """The match with the result of usage analysis. A counter of a known library stays listed without observed usage.
 
     ``name`` is the ``_id`` of its document.
     """
     if finding is None:
         return match
-    grade, evidence = finding.grade, finding.evidence
+    grade, evidence = finding.grade, finding.evidence or match.evidence
     if finding.excludes(name):
-        grade, evidence = Grade.OPEN, "Its values were not found in documents inserted just after."
+        grade, evidence = Grade.OPEN, "Its values were not found in documents inserted shortly afterwards."
     elif grade not in (Grade.CERTAIN, Grade.LIKELY) and match.grade is Grade.LIKELY:
-        # Ids may be used elsewhere, or not as numbers, and a restore sets values back: a library's name and shape
-        # outweigh that for a while.
+        # Ids may be used elsewhere or in another form, and a restore sets values back: name and shape of a library
+        # outweigh missing matches until enough issues were seen.
         doubted = grade is not Grade.POSSIBLE and finding.issues >= _DOUBTED_AFTER
         if not doubted:
             grade, evidence = match.grade, match.evidence
         elif grade is Grade.OPEN:
             grade = match.grade if match.shape.anywhere else Grade.POSSIBLE
     own = next((target for document, target in finding.by_document if document == name), None)
+    if own is not None and grade is Grade.POSSIBLE:
+        # Equal values do not prove that the ids there are this counter's: it is not compared with them later.
+        evidence = f"Its value is the largest id in {clean_name(f'{own.ns}.{own.field}')}."
+        return replace(match, grade=Grade.LIKELY, evidence=evidence)
     found = finding.target is not None or own is not None
     targets = (own,) if own else (finding.target,) if finding.target and finding.whole_target else match.targets
     return replace(
@@ -453,10 +461,11 @@ def _graded(match: Match, finding: Finding | None, name: object) -> Match:
         step=finding.step if found else match.step,
         block=finding.block if found else match.block,
         text=finding.text or match.text,
+        int64_ids=found and finding.int64_ids,
     )
 
 
-def _spans(path: str, bound_key: str, rows: Iterable[Row]) -> tuple[list[PoolSpan], list[NumericType]]:
+def _spans(path: str, bound_key: str, rows: Iterable[RecognisedDocument]) -> tuple[list[PoolSpan], list[NumericType]]:
     spans: list[PoolSpan] = []
     kinds: list[NumericType] = []
     for key, found, row in rows:
@@ -488,5 +497,5 @@ def _configured_shape(path: str) -> Shape:
 
 
 def _used_shape(path: str, semantics: Semantics) -> Shape:
-    """The shape of a counter that only its use tells of."""
+    """The shape of a counter that was recognised by its usage."""
     return Shape("used", "by its use", (), path, {"_id": ValueKind.ANY}, spare_keys=True, semantics=semantics)

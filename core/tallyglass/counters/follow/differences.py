@@ -1,4 +1,4 @@
-"""Why a counter and the collection that it serves differ: its value, the largest id there, how many, and the gaps."""
+"""Why a counter and its collection differ: the value, the largest id, the number of documents, and the gaps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import bson
 
-from tallyglass.counters.follow.drift import Largest
+from tallyglass.counters.follow.drift import LargestId
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.follow.watch import Watcher, WatchSettings
 from tallyglass.counters.numbers import ANY_NUMBER, as_number, numeric_type
@@ -22,14 +22,14 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.text import clean, clean_name
 
 NEWEST = 2_000
-"""Ids at the end of a collection among which gaps are looked for."""
+"""How many of the largest ids of a collection are searched for gaps."""
 
 MOST_GAPS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Ids that no document has: from ``first`` to ``last``, both left out there."""
+class IdGap:
+    """A range of ids without documents; ``first`` and ``last`` are missing too."""
 
     first: int
     last: int
@@ -42,7 +42,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A counter beside its collection. Texts are safe to show.
+    """A counter compared with its collection. Texts are safe to show.
 
     ``issued`` is the last id that the counter says was handed out, ``largest`` and ``smallest`` the ids in ``target``,
     ``documents`` their number by the collection's metadata. ``missing`` is how many ids of smallest..issued have no
@@ -58,17 +58,17 @@ class Difference:
     documents: int
     missing: int
     looked_at: int
-    gaps: tuple[Gap, ...]
+    gaps: tuple[IdGap, ...]
     command: str
 
     @property
     def behind(self) -> int:
-        """By how many ids the counter is behind the largest id; 0 where it is not."""
+        """By how many ids the counter is behind the largest id; 0 if it is not behind."""
         return max(0, self.largest - self.issued)
 
     @property
     def why(self) -> str:
-        """What the numbers say, in a sentence."""
+        """The explanation, as a sentence."""
         if self.behind:
             return (
                 f"{self.behind:,} behind: ids up to {self.largest} exist, so the next insert collides. "
@@ -77,16 +77,16 @@ class Difference:
         if self.missing:
             ahead = self.issued - self.largest
             text = f"{ahead:,} ahead of the largest id: " if ahead else ""
-            return f"{text}{self.missing:,} ids have no document: never used, or deleted since. That is no fault."
+            return f"{text}{self.missing:,} ids have no document: never used, or deleted since. This is not a fault."
         return "They agree."
 
 
 async def differences(
     gateway: Gateway, settings: WatchSettings, patterns: Sequence[str] = ()
 ) -> tuple[list[Difference], int]:
-    """The counters whose collection is known, beside it; and how many counters have none that is known.
+    """The counters whose collection is known, compared with it; and the number of counters without a known collection.
 
-    ``patterns`` choose by "namespace id". Raises ConnectError or ReadError where no server answers.
+    ``patterns`` select by "namespace id". Raises ConnectError or ReadError where no server answers.
     """
     watcher = Watcher(gateway, settings)
     try:
@@ -108,14 +108,14 @@ async def differences(
         await watcher.close()
 
 
-async def _difference(gateway: Gateway, tracker: Tracker, largest: Largest) -> Difference:
+async def _difference(gateway: Gateway, tracker: Tracker, largest: LargestId) -> Difference:
     known, issued = tracker.identity, tracker.issued()
     assert isinstance(issued, int)
     ahead = 1 if known.semantics is Semantics.NEXT else 0
     ids = await _newest(gateway, largest)
-    gaps = [Gap(low + 1, high - 1) for high, low in pairwise(ids) if high - low > 1]
+    gaps = [IdGap(low + 1, high - 1) for high, low in pairwise(ids) if high - low > 1]
     if ids and issued > ids[0]:
-        gaps.append(Gap(ids[0] + 1, issued))
+        gaps.append(IdGap(ids[0] + 1, issued))
     behind = issued < largest.number
     return Difference(
         counter=tracker.view(),
@@ -131,7 +131,7 @@ async def _difference(gateway: Gateway, tracker: Tracker, largest: Largest) -> D
     )
 
 
-async def _newest(gateway: Gateway, largest: Largest) -> list[int]:
+async def _newest(gateway: Gateway, largest: LargestId) -> list[int]:
     """The newest ids of a target, the largest first; empty where they cannot be read."""
     target = largest.target
     ids: list[int] = []

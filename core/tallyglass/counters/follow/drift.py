@@ -1,7 +1,7 @@
 """Is a counter behind the ids in its collection? Then the next insert collides.
 
 One indexed read a target: the largest number in the field that the counter fills. It is read *before* the counter,
-so that inserts in between can only make the counter look further ahead, never behind.
+so that inserts in between cannot make the counter seem to be behind.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ from dataclasses import dataclass, replace
 from bson.objectid import ObjectId
 
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.numbers import ANY_NUMBER, Number, as_number, numeric_type
+from tallyglass.counters.numbers import ANY_NUMBER, INT32_MAX, Number, as_number, numeric_type
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import is_lost, trouble_of
 from tallyglass.counters.recognise.shapes import dig
-from tallyglass.counters.snapshot import CounterTrouble
+from tallyglass.counters.snapshot import CounterTrouble, NumericType
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
 AGAIN_SECONDS = 30.0
-"""How long a largest id counts before it is read again."""
+"""How long a largest id is valid before it is read again."""
 
 _AT_ONCE = 4
 _READ_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Largest:
+class LargestId:
     """The largest id in a target and the smallest, and how many documents it has by its metadata.
 
-    ``read_at`` is when (monotonic); ``dated`` whether the documents have ObjectIds.
+    ``read_at`` is when (monotonic); ``dated`` whether the documents have ObjectIds; ``int64_ids`` whether the largest
+    id is below 2^31 and still stored as int64, so that its writer has 64 bits.
     """
 
     target: IdField
@@ -42,6 +43,7 @@ class Largest:
     documents: int
     read_at: float
     dated: bool
+    int64_ids: bool = False
 
 
 class DriftCheck:
@@ -52,12 +54,12 @@ class DriftCheck:
         self._tried: dict[str, float] = {}
         self._indexed: set[IdField] = set()
         self._new: set[str] = set()
-        self.largest: dict[str, Largest] = {}
+        self.largest: dict[str, LargestId] = {}
         self._refused: dict[str, CounterTrouble] = {}
 
     @property
     def troubles(self) -> tuple[CounterTrouble, ...]:
-        """The targets that this user may not read, each once."""
+        """Problems with targets that this user may not read, each once."""
         return tuple(dict.fromkeys(self._refused.values()))
 
     async def advance(self, trackers: Iterable[Tracker], seen: Collection[Namespace], seconds: float) -> None:
@@ -70,29 +72,29 @@ class DriftCheck:
             await asyncio.gather(*(self._read(tracker, seen) for tracker in batch))
 
     def apply(self, trackers: Iterable[Tracker], read_after: float) -> None:
-        """Tell trackers their drift, from what was read before ``read_after`` (monotonic), when their values were.
+        """Set the drift of trackers from ids read before ``read_after`` (monotonic), when the counters were read.
 
-        Once for each reading: the counter goes on, and an id read half a minute ago would make it look ever further
-        ahead.
+        Each reading is used once: compared with an older id, a counter that goes on would seem ever further ahead.
         """
         for tracker in trackers if self._new else ():
             key = tracker.identity.key
             largest = self.largest.get(key)
             if key in self._new and largest and largest.read_at < read_after:
                 tracker.compare(largest.target, largest.number, burned(largest, tracker.value))
+                tracker.set_readers_64(largest.int64_ids)
                 self._new.discard(key)
 
     def forget(self, keys: Collection[str]) -> None:
-        """Drop what is known of counters that are not among ``keys``."""
+        """Drop results of counters that are not among ``keys``."""
         for known in (self._tried, self.largest, self._refused):
-            for gone in [key for key in known if key not in keys]:
-                del known[gone]
+            for removed in [key for key in known if key not in keys]:
+                del known[removed]
         self._new.intersection_update(keys)
 
     def _is_due(self, tracker: Tracker) -> bool:
         tried = self._tried.get(tracker.identity.key)
         if tracker.drift is not None and tracker.drift < 0:
-            # Somebody is about to mend it, and wants to see that.
+            # A repair should be visible at once.
             return True
         return tried is None or time.monotonic() - tried >= AGAIN_SECONDS
 
@@ -118,7 +120,7 @@ class DriftCheck:
                 return
         self.largest.pop(key, None)
 
-    async def _largest(self, target: IdField) -> Largest | None:
+    async def _largest(self, target: IdField) -> LargestId | None:
         if target.field != "_id" and target not in self._indexed:
             indexes = await self._gateway.list_indexes(target.ns)
             if not any(_leads(index, target.field) for index in indexes):
@@ -129,9 +131,11 @@ class DriftCheck:
         if top is None or bottom is None:
             return None
         documents = await self._gateway.estimate(target.ns)
-        return Largest(target, top[0], bottom[0], documents, began, isinstance(top[1], ObjectId))
+        number, kind, identity = top
+        int64_ids = kind is NumericType.INT64 and number <= INT32_MAX
+        return LargestId(target, number, bottom[0], documents, began, isinstance(identity, ObjectId), int64_ids)
 
-    async def _end(self, target: IdField, direction: int) -> tuple[int, object] | None:
+    async def _end(self, target: IdField, direction: int) -> tuple[int, NumericType, object] | None:
         row = await self._gateway.find_one(
             target.ns,
             {target.field: dict(ANY_NUMBER)},
@@ -140,16 +144,17 @@ class DriftCheck:
             time_ms=_READ_MS,
         )
         raw = dig(row, target.field)
-        number = as_number(raw) if numeric_type(raw) is not None else None
-        return (number, row.get("_id")) if row is not None and isinstance(number, int) else None
+        kind = numeric_type(raw)
+        number = as_number(raw) if kind is not None else None
+        return (number, kind, row.get("_id")) if row is not None and kind and isinstance(number, int) else None
 
 
 def _unknown(ns: Namespace, error: PrivilegeError) -> CounterTrouble:
     trouble = trouble_of(str(ns), error)
-    return replace(trouble, title=f"Whether its counter is behind is not known. {trouble.title}", partial=True)
+    return replace(trouble, title=f"Its counter cannot be compared with the largest id. {trouble.title}", partial=True)
 
 
-def burned(largest: Largest, value: Number) -> float | None:
+def burned(largest: LargestId, value: Number) -> float | None:
     """The share of the ids up to a counter's ``value`` that no document has: never used, or deleted since."""
     handed_out = value - largest.smallest + 1
     return min(1.0, max(0.0, 1 - largest.documents / handed_out)) if handed_out >= 1 else None

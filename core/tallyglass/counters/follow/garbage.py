@@ -1,7 +1,7 @@
-"""What the program that watches does about its cyclic garbage collector: by default nothing.
+"""The policy for the cyclic garbage collector while counters are watched: by default nothing is changed.
 
-The collector belongs to the program that imports this library. One that watches tens of thousands of counters and has
-an interpreter to itself, as the dashboard has, may hand in a policy of its own.
+The collector belongs to the program that imports this library. A program that watches tens of thousands of counters and
+owns the interpreter, such as the dashboard, may pass another policy.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Protocol
 
 
 class GarbagePolicy(Protocol):
-    """Told when many long-lived objects are made, which the collector would walk again and again as they grow."""
+    """Notified when many long-lived objects are created, which the collector would traverse repeatedly."""
 
     def building(self) -> AbstractContextManager[object]:
         """Entered while tens of thousands of objects are built. Other tasks run meanwhile."""
         ...
 
     def built(self) -> None:
-        """Most objects there are now will live long."""
+        """Most existing objects will be long-lived."""
         ...
 
 
-class LeaveAlone:
-    """The default: the collector stays as the program has set it."""
+class NoGarbagePolicy:
+    """The default: the collector keeps the settings of the program."""
 
     def building(self) -> AbstractContextManager[object]:
         """Nothing."""
@@ -33,4 +33,4 @@ class LeaveAlone:
         """Nothing."""
 
 
-LEAVE_ALONE: GarbagePolicy = LeaveAlone()
+NO_GARBAGE_POLICY: GarbagePolicy = NoGarbagePolicy()

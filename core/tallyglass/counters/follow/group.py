@@ -1,7 +1,7 @@
 """Many counters of one kind in one collection, such as one for each tenant, followed as one row.
 
-Of most members only the key and the value are kept, so that 100,000 of them fit in a few megabytes. Those with the
-largest values, those that move, and those whose value fell are followed one by one: they are the worst.
+For most members only the key and the value are kept, so that 100,000 of them fit in a few megabytes. Members with the
+largest values, with changes, and with decreases are followed individually.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tallyglass.counters.snapshot import CounterView, Flag, Members, NumericType
 from tallyglass.mongo.gateway import Document
 
 GROUP_ABOVE = 200
-"""Counters of one path in one collection, above which they are one row."""
+"""The number of counters at one path of a collection above which they become a group."""
 
 _LARGEST_FOLLOWED = 20
 _MOST_FOLLOWED = 100
@@ -60,21 +60,21 @@ class GroupTracker(Tracker):
             )
         return self._view
 
-    def foresee(self, now: float) -> None:
+    def update_forecasts(self, now: float) -> None:
         """Work out the rate of all, and the forecasts of the members that are followed."""
         for tracker in self.group.followed.values():
             if tracker.stale_forecast:
-                tracker.foresee(now)
-        super().foresee(now)
+                tracker.update_forecasts(now)
+        super().update_forecasts(now)
 
     def settle(self, now: float) -> None:
-        """Bring what the passing of time changes up to date."""
+        """Update what depends on the passing of time."""
         for tracker in self.group.followed.values():
             tracker.settle(now)
         super().settle(now)
 
 
-_NOTE = "Each counter ends at a time of its own: see the worst ones."
+_NOTE = "Each member has its own end; see the worst ones."
 
 
 class Group:
@@ -102,7 +102,7 @@ class Group:
         return key in self._index
 
     def begin(self, at: float) -> None:
-        """Begin a look at a moment."""
+        """Begin a reading at a moment."""
         self._round += 1
         self._at = at
         self._total = 0
@@ -143,7 +143,7 @@ class Group:
             self.followed[key] = tracker
 
     def finish(self, follow: Follow) -> None:
-        """End a look: forget the members that were not there, follow those with the largest values."""
+        """End a reading: drop members that were not read, follow those with the largest values."""
         if any(number != self._round for number in self._rounds):
             self._forget()
         for _, _, key, row in sorted(self._largest, reverse=True, key=lambda entry: entry[0]):
@@ -154,7 +154,7 @@ class Group:
         self.tracker.observe(self._total, self.kind, self._at)
         if self.tracker.value != before or not self._used:
             self._count_used()
-        self.tracker.forget_view()
+        self.tracker.invalidate_view()
 
     def add_followed(self, key: Hashable, row: Document, follow: Follow) -> None:
         """Follow one member on its own."""
@@ -166,7 +166,7 @@ class Group:
                 tracker.observe(number, self.kind, self._at)
 
     def unfollowed(self, keys: Iterable[Hashable]) -> list[Hashable]:
-        """Those of ``keys`` that are members, and may still be followed one by one."""
+        """The ``keys`` of members that may still be followed individually."""
         room = max(0, _MOST_FOLLOWED - len(self.followed))
         return [key for key in keys if key in self._index and key not in self.followed][:room]
 
@@ -186,7 +186,7 @@ class Group:
         self._rounds = array("L", [self._round] * len(kept))
         self._index = {key: place for place, (key, _) in enumerate(kept)}
         self.followed = {key: tracker for key, tracker in self.followed.items() if key in self._index}
-        # Another set of members is another sum: it says nothing about what the old one handed out.
+        # The sum over another set of members is not comparable with the old one.
         self.tracker = GroupTracker(self.tracker.identity, self)
 
     def _count_used(self) -> None:
@@ -203,7 +203,7 @@ class Group:
 
 
 def _bounded(number: Number) -> int:
-    """What fits 64 bits; a Decimal128 beyond is followed on its own by its largest value."""
+    """The number limited to 64 bits."""
     if number != number:
         return 0
     return max(-(2**63), min(2**63 - 1, number if isinstance(number, int) else int(max(-1e300, min(1e300, number)))))

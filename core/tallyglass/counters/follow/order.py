@@ -1,4 +1,4 @@
-"""The order of counters on a screen: the most urgent first, sorted anew only where something changed."""
+"""Orders counters by urgency, and sorts again only what changed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.snapshot import CounterView
 from tallyglass.counters.verdict import CRITICAL, UNKNOWN, WARNING, Thresholds, grade
 
-Row = tuple[tuple[tuple[int, float, float], str], CounterView, Tracker]
-"""How urgent, the view, and whose it is."""
+RankedCounter = tuple[tuple[tuple[int, float, float], str], CounterView, Tracker]
+"""The urgency, the view, and its tracker."""
 
 _FIRST = itemgetter(0)
 _CHUNK = 1_000
@@ -33,7 +33,7 @@ def urgency(counter: CounterView) -> tuple[int, float, float]:
 
 
 def _rank(counter: CounterView) -> int:
-    # Unknown is neither a warning nor worse than one.
+    # UNKNOWN ranks below a warning.
     return {WARNING: 2, CRITICAL: 3, UNKNOWN: 1}.get(grade(counter, _THRESHOLDS, datetime.now(UTC))[0], 0)
 
 
@@ -41,13 +41,13 @@ class UrgencyOrder:
     """Keeps the views of all trackers in order of urgency."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[RankedCounter] = []
         self._round = 0
 
-    async def update(self, trackers: list[Tracker], pacer: Pacer) -> list[Row]:
+    async def update(self, trackers: list[Tracker], pacer: Pacer) -> list[RankedCounter]:
         """All views with their trackers, the most urgent first, without holding the event loop for long."""
         self._round += 1
-        runs, run = list[list[Row]](), list[Row]()
+        runs, run = list[list[RankedCounter]](), list[RankedCounter]()
         for tracker in trackers:
             view = tracker.view()
             tracker.listed_in = self._round
@@ -59,9 +59,9 @@ class UrgencyOrder:
                     run = []
             await pacer.rest()
         runs.append(sorted(run, key=_FIRST))
-        kept: list[Row] = []
+        kept: list[RankedCounter] = []
         for row in self._rows:
-            # Its view changed, or it went: then it stands elsewhere, or nowhere.
+            # A changed view is in a new run; a removed tracker has none.
             if row[2].placed is row[1] and row[2].listed_in == self._round:
                 kept.append(row)
             elif row[2].listed_in != self._round:
@@ -71,11 +71,11 @@ class UrgencyOrder:
         return self._rows
 
 
-async def _merged(runs: list[list[Row]], pacer: Pacer) -> list[Row]:
+async def _merged(runs: list[list[RankedCounter]], pacer: Pacer) -> list[RankedCounter]:
     runs = [run for run in runs if run]
     if len(runs) < 2:
         return runs[0] if runs else []
-    rows: list[Row] = []
+    rows: list[RankedCounter] = []
     for row in merge(*runs, key=_FIRST):
         rows.append(row)
         await pacer.rest()

@@ -1,13 +1,12 @@
-"""Where the past of counters comes from: the oplog, the samples of earlier runs, and the ids of documents themselves.
+"""Reads the history of counters from the oplog, from the samples of earlier runs, and from ObjectIds.
 
-The sources are taken in this order, each for what lies before the one before it, so that two clocks never argue
-about the same stretch of time.
+The sources are used in this order, each only for the time before the previous one, so that different clocks are never
+mixed within one period.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,33 +15,34 @@ from pathlib import Path
 from bson.timestamp import Timestamp
 
 from tallyglass.counters.follow.collection import CounterCollection
-from tallyglass.counters.follow.drift import Largest
+from tallyglass.counters.follow.drift import LargestId
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.forecast.series import WEEK
 from tallyglass.counters.history.objectid_samples import read_dated
-from tallyglass.counters.history.oplog_samples import Past, Values, oplog_end, read_oplog
+from tallyglass.counters.history.oplog_samples import PastValue, Values, oplog_end, read_oplog
 from tallyglass.counters.history.store import SAVE_SECONDS, SampleStore
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.discovery import LookedAt, is_lost, trouble_of
-from tallyglass.counters.recognise.finding import Finding
+from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import CounterTrouble, Semantics
+from tallyglass.deployment.identity import identify
 from tallyglass.errors import InputError, PrivilegeError, ReadError
-from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
+from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
 from tallyglass.text import clean
 
 MOST_SAVED = 5_000
-"""Counters whose samples are kept across runs: the most urgent."""
+"""How many counters have their samples saved, the most urgent first."""
 
 MOST_DATED = 50
-"""Counters whose past is read from their targets."""
+"""How many counters have their history read from their targets."""
 
 _IDLE_SAVE_SECONDS = 3600.0
 _HISTORY = "history"
 
 
 class PastReader:
-    """Gives trackers their past, once each, and keeps their samples for the next run. ``troubles`` says what failed."""
+    """Gives each tracker its history once, and saves samples for later runs. ``troubles`` lists what failed."""
 
     def __init__(self, gateway: Gateway, history_path: Path | None, *, oplog: bool) -> None:
         self._gateway = gateway
@@ -63,8 +63,8 @@ class PastReader:
         if not self._opened:
             await self._open()
 
-    async def remembered(self) -> tuple[dict[Namespace, LookedAt], list[Finding]]:
-        """What earlier runs found in each collection, and what they saw of the use of numbers."""
+    async def remembered(self) -> tuple[dict[Namespace, LookedAt], list[UsageFinding]]:
+        """The sampled collections and usage findings of earlier runs."""
         if self._store is None:
             return {}, []
         try:
@@ -74,8 +74,10 @@ class PastReader:
             await self._give_up(error)
             return {}, []
 
-    async def remember(self, looked: Mapping[Namespace, LookedAt], findings: Iterable[Finding], now: float) -> None:
-        """Keep both for the next run."""
+    async def remember(
+        self, looked: Mapping[Namespace, LookedAt], findings: Iterable[UsageFinding], now: float
+    ) -> None:
+        """Save both for later runs."""
         try:
             if self._store is not None and looked:
                 await asyncio.to_thread(self._store.save_looked, self._deployment, looked)
@@ -99,14 +101,17 @@ class PastReader:
         return (first, last) if first and last else None
 
     async def mark(self, collections: Iterable[CounterCollection]) -> None:
-        """Call this before new collections are read: what the oplog holds by now, their values are sure to contain."""
+        """Call this before new collections are read: their values will include every entry of the oplog up to now."""
         if all(collection.has_past for collection in collections):
             return
         window = await self.oplog_window()
         self._until = window[1] if window else None
 
     async def fill(self, collections: Sequence[CounterCollection], seconds: float, pacer: Pacer) -> None:
-        """Give the counters of new collections what the oplog and earlier runs tell. Raises for a lost server."""
+        """Give the counters of new collections their history from the oplog and earlier runs.
+
+        Raises ReadError if no server answers.
+        """
         new = [collection for collection in collections if not collection.has_past]
         if not new:
             return
@@ -117,12 +122,13 @@ class PastReader:
             await collection.follow_active(self._gateway, moved)
             collection.add_past(moved)
             stored = await self._load([tracker.identity.key for tracker in collection.all_trackers()])
-            for tracker in list(collection.all_trackers()):
-                tracker.add_past(stored.get(tracker.identity.key, ()))
+            for tracker in list(collection.all_trackers()) if stored else ():
+                if tracker.identity.key in stored:
+                    tracker.add_past(stored[tracker.identity.key])
                 await pacer.rest()
 
-    async def fill_dated(self, trackers: Iterable[Tracker], largest: Mapping[str, Largest], seconds: float) -> None:
-        """Give counters with less than a week behind them what the ObjectIds of their target tell."""
+    async def fill_dated(self, trackers: Iterable[Tracker], largest: Mapping[str, LargestId], seconds: float) -> None:
+        """Give counters with less than a week of history the values dated by ObjectIds of their target."""
         deadline = time.monotonic() + seconds
         for tracker in trackers:
             top = largest.get(tracker.identity.key)
@@ -140,7 +146,7 @@ class PastReader:
                 if is_lost(error):
                     raise
                 continue
-            # A document from beyond the first value is another life of the counter, or not its id at all.
+            # A larger id is from before a reset of the counter, or not issued by it.
             low = tracker.series.first if len(tracker.series) else float("inf")
             tracker.add_past([past for past in pasts if past.number <= low])
 
@@ -149,12 +155,12 @@ class PastReader:
         if self._store is None or now - self._saved_at < SAVE_SECONDS:
             return
         self._saved_at = now
-        rows: list[tuple[str, Past]] = []
+        rows: list[tuple[str, PastValue]] = []
         for tracker in trackers[:MOST_SAVED]:
             key, value = tracker.identity.key, tracker.value
             at, before = self._saved.get(key, (float("-inf"), float("nan")))
             if now - at >= (_IDLE_SAVE_SECONDS if value == before else SAVE_SECONDS):
-                rows.append((key, Past(now, tracker.value, tracker.kind)))
+                rows.append((key, PastValue(now, tracker.value, tracker.kind)))
                 self._saved[key] = (now, value)
         if len(self._saved) > 4 * MOST_SAVED:
             self._saved.clear()
@@ -174,7 +180,7 @@ class PastReader:
         if clock is not None and hasattr(clock, "timestamp"):
             self._ahead = clock.timestamp() - time.time()
         self._oplog = self._oplog and bool(hello.get("setName")) and not hello.get("arbiterOnly")
-        self._deployment = await _identify(self._gateway, hello)
+        self._deployment = await identify(self._gateway, hello)
         self._opened = True
         if self._path is None or not self._deployment:
             return
@@ -184,7 +190,7 @@ class PastReader:
         except InputError as error:
             await self._give_up(error)
 
-    async def _load(self, keys: list[str]) -> dict[str, list[Past]]:
+    async def _load(self, keys: list[str]) -> dict[str, list[PastValue]]:
         """The samples of earlier runs."""
         if self._store is None:
             return {}
@@ -211,35 +217,20 @@ class PastReader:
         for by_key in values.values():
             for by_path in by_key.values():
                 for path, pasts in by_path.items():
-                    by_path[path] = [Past(past.at - self._ahead, past.number, past.kind) for past in pasts]
+                    by_path[path] = [PastValue(past.at - self._ahead, past.number, past.kind) for past in pasts]
             await pacer.rest()
         return values
 
     def no_oplog(self, error: PrivilegeError | ReadError) -> None:
-        """Do without the oplog from now on, and say why."""
+        """Stop reading the oplog, and record the reason."""
         self._oplog, self._until = False, None
         self.troubles[str(OPLOG)] = replace(
-            trouble_of(str(OPLOG), error), title=f"The past of counters is not read. {clean(error.title)}", partial=True
+            trouble_of(str(OPLOG), error),
+            title=f"The history of counters cannot be read. {clean(error.title)}",
+            partial=True,
         )
 
     async def _give_up(self, error: InputError) -> None:
         await self.close()
         self._store = None
         self.troubles[_HISTORY] = CounterTrouble("", clean(error.title), clean(error.advice), partial=True)
-
-
-async def _identify(gateway: Gateway, hello: Document) -> str:
-    """A name for this deployment that stays the same across runs; empty where there is none that is sure."""
-    try:
-        config = await gateway.command("replSetGetConfig")
-        identity = str(config["config"]["settings"]["replicaSetId"])
-    except (PrivilegeError, ReadError, KeyError, TypeError):
-        identity = ""
-    if not identity and hello.get("setName"):
-        identity = f"{hello['setName']}@{','.join(sorted(map(str, hello.get('hosts', ()))))}"
-    if not identity:
-        try:
-            identity = str((await gateway.command("serverStatus")).get("host", ""))
-        except (PrivilegeError, ReadError):
-            return ""
-    return hashlib.sha256(identity.encode()).hexdigest()[:16] if identity else ""

@@ -1,4 +1,4 @@
-"""Many counter documents that share one id space: which they are, how full, and how much is left until each event.
+"""Pools: counter documents that divide one id space, how full they are, and how much is left until each event.
 
 The arithmetic: batches go to documents at random, so that after ``k`` batches a document on average, the fills
 differ by about ``sqrt(k)`` batches. The larger the batch, the earlier the first document is full.
@@ -16,8 +16,8 @@ _NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One document of a pool: its key and its id as text, the ids it has issued, and how many its span holds."""
+class PoolPart:
+    """One document of a pool: its key, its id as text, the number of ids it issued, and its capacity."""
 
     key: Hashable
     id: str
@@ -28,13 +28,13 @@ class Cell:
 
     @property
     def used(self) -> float:
-        """The share of its span that is gone."""
+        """The used share of its range."""
         return self.issued / self.capacity if self.capacity > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSpan:
-    """What one document says: the next id (not yet handed out), the last of its span, the first where told."""
+    """The range in one document: the next id (not yet issued), the last id, and the first if it is stored."""
 
     key: Hashable
     id: str
@@ -44,8 +44,8 @@ class PoolSpan:
     first: int | None = None
 
 
-def as_pool(spans: Sequence[PoolSpan]) -> list[Cell] | None:
-    """The cells of a pool, in the order of their spans; None where the documents do not share out one id space.
+def as_pool(spans: Sequence[PoolSpan]) -> list[PoolPart] | None:
+    """The documents of a pool in the order of their ranges; None if they do not divide one id space.
 
     They do when there are at least three, their bounds all differ and no span reaches into the one before; and,
     where the documents do not name their first id, when the bounds lie equally far apart.
@@ -58,10 +58,11 @@ def as_pool(spans: Sequence[PoolSpan]) -> list[Cell] | None:
         return None
     if any(span.first is None for span in ordered) and max(widths) != min(widths):
         return None
-    cells: list[Cell] = []
+    cells: list[PoolPart] = []
     below = ordered[0].last - widths[0]
     bounds = [below, *(span.last for span in ordered)]
-    # Some write the bound as the last id, some as the first beyond: then a fresh document stands on the bound below.
+    # The bound is either the last id or the first beyond it; in the second case a new document starts at the
+    # bound below.
     beyond = 1 if any(span.next == bound for span, bound in zip(ordered, bounds, strict=False)) else 0
     for span, bound in zip(ordered, bounds, strict=False):
         first = span.first if span.first is not None else bound + 1 - beyond
@@ -69,12 +70,12 @@ def as_pool(spans: Sequence[PoolSpan]) -> list[Cell] | None:
         if span.next < first or first > last:
             return None
         capacity = last - first + 1
-        cells.append(Cell(span.key, span.id, span.value, span.last, min(span.next - first, capacity), capacity))
+        cells.append(PoolPart(span.key, span.id, span.value, span.last, min(span.next - first, capacity), capacity))
     return cells
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class PoolOutlook:
     """Ids that can still be handed out until the first document is full, until half are, and until all are."""
 
     first_full: int
@@ -82,7 +83,7 @@ class Outlook:
     empty: int
 
 
-def outlook(cells: Sequence[Cell]) -> Outlook:
+def outlook(cells: Sequence[PoolPart]) -> PoolOutlook:
     """How many more ids each event of a pool is away.
 
     Half of the documents full means two tries for a batch on average: a random choice meets a full one every second
@@ -95,7 +96,7 @@ def outlook(cells: Sequence[Cell]) -> Outlook:
     first = 0 if room[0] == 0 else _expected_ids(room, _mean_until(room, 0.5)) * batch
     half = room[(len(room) - 1) // 2]
     tries = 0 if half == 0 else _expected_ids(room, float(half)) * batch
-    return Outlook(min(int(first), empty), min(int(tries), empty), empty)
+    return PoolOutlook(min(int(first), empty), min(int(tries), empty), empty)
 
 
 def _mean_until(room: Sequence[int], chance: float) -> float:

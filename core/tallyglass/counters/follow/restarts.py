@@ -1,4 +1,4 @@
-"""Does a counter start again on purpose? By its configuration, or because its past shows it."""
+"""Intended resets of a counter: configured, or recognised from its history."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from tallyglass.counters.numbers import Number
 from tallyglass.counters.recognise.config import Resets
 from tallyglass.moment import from_seconds
 
-# A year begins at another moment in each time zone, and somebody may have to be at work for it.
+# A year begins at a different moment in each time zone.
 _ZONES = 14 * HOUR
 _NEAR_START = 0.01
 _SAME_HIGH = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Fall:
-    """One fall of the value: when (seconds since 1970), and from which number to which."""
+class Decrease:
+    """One decrease of the value: when (seconds since 1970), and from which number to which."""
 
     at: float
     high: Number
     low: Number
 
     def to_start(self, start: int) -> bool:
-        """Whether it went back to where it started, or near it."""
+        """Whether the value went back to the start, or near it."""
         return abs(self.low - start) <= max(1, _NEAR_START * abs(self.high - start))
 
 
@@ -48,12 +48,12 @@ def _months_around(moment: datetime) -> list[tuple[int, int]]:
     return [(moment.year, moment.month), following]
 
 
-def purpose_of(falls: Sequence[Fall], start: int, cycle: bool, resets: Resets | None, top: int | None) -> str:
-    """Why the last of ``falls`` is no fault, as a sentence; empty where it is one.
+def intended_reset(falls: Sequence[Decrease], start: int, cycle: bool, resets: Resets | None, top: int | None) -> str:
+    """Why the last of ``falls`` is intended, as a sentence; empty if it is a fault.
 
-    ``cycle`` and ``resets`` are what the configuration says, ``top`` the last id before a cycle begins again. Without
-    them a fall to the start is on purpose at the turn of a year, or when two falls before it happened at the turn of a
-    month, at the same hour of different days, or from the same number.
+    ``cycle`` and ``resets`` come from the configuration, ``top`` is the last id of a cycle. Without them a fall to the
+    start is intended at the turn of a year, and after earlier falls at the turn of a month, at the same hour of
+    different days, or from the same number.
     """
     last = falls[-1]
     moment = from_seconds(round(last.at)).strftime("%Y-%m-%d %H:%MZ")
@@ -67,17 +67,17 @@ def purpose_of(falls: Sequence[Fall], start: int, cycle: bool, resets: Resets | 
         return f"It starts again {resets.value}, as configured; last at {moment}." if fits else ""
     earlier = [fall for fall in falls[:-1] if fall.to_start(start)]
     if begins_period(last.at, Resets.YEARLY):
-        return f"It starts again with the year; last at {moment}."
+        return f"It is reset each year; last at {moment}."
     if earlier and all(begins_period(fall.at, Resets.MONTHLY) for fall in (*earlier[-2:], last)):
-        return f"It starts again with the month; last at {moment}."
+        return f"It is reset each month; last at {moment}."
     if len(earlier) >= 2 and _same_hour([*earlier[-2:], last]):
-        return f"It starts again each day; last at {moment}."
+        return f"It is reset each day; last at {moment}."
     if earlier and abs(earlier[-1].high - last.high) <= max(1, _SAME_HIGH * abs(last.high - start)):
         return f"It cycles: it went back to its start from {last.high} twice; last at {moment}."
     return ""
 
 
-def _same_hour(falls: Sequence[Fall]) -> bool:
+def _same_hour(falls: Sequence[Decrease]) -> bool:
     hours = [fall.at % DAY for fall in falls]
     days = {int((fall.at + DAY - hours[0]) // DAY) for fall in falls}
     around = [min(abs(hour - hours[0]), DAY - abs(hour - hours[0])) for hour in hours]

@@ -1,4 +1,4 @@
-"""One counter as it is followed: its values so far, its flags, and the frozen view of it."""
+"""The tracker of one counter: its values so far, its flags, and its frozen view."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from tallyglass.counters.ceiling import CROSSING, ceiling_of
-from tallyglass.counters.follow.pools import Cell, outlook
-from tallyglass.counters.follow.restarts import Fall, purpose_of
+from tallyglass.counters.follow.pools import PoolPart, outlook
+from tallyglass.counters.follow.restarts import Decrease, intended_reset
 from tallyglass.counters.follow.view import view_of
 from tallyglass.counters.forecast.forecast import NO_HISTORY, forecasts
 from tallyglass.counters.forecast.series import Series
-from tallyglass.counters.history.oplog_samples import Past
+from tallyglass.counters.history.oplog_samples import PastValue
 from tallyglass.counters.numbers import INT32_MAX, Number
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.guess import LOOSE
@@ -24,13 +24,13 @@ from tallyglass.moment import from_seconds, iso
 from tallyglass.text import clean
 
 RECENT = 60
-"""Samples that the recent rates are kept of."""
+"""How many recent samples are kept for the trend column."""
 
 _LATELY = 30.0
 _SHORTEST = 0.04
 
 _EMPTY = Series()
-# Between values of two sources, whose clocks may differ.
+# The minimum distance between values of two sources, whose clocks may differ.
 _MARGIN = 60.0
 _INSTANT = 0.001
 _MOST_FALLS = 8
@@ -38,10 +38,10 @@ _DESCENDS_AFTER = 3
 
 
 class Tracker:
-    """Follows one counter, or one pool as a whole. Pure: it is told values and times, and yields views.
+    """Follows one counter, or one pool as a whole. Pure: it receives values and times, and produces views.
 
-    ``placed`` and ``listed_in`` belong to :class:`tallyglass.counters.follow.order.Order`. ``is_counter`` turns false
-    for a mere guess whose value falls: something else is counted there.
+    ``placed`` and ``listed_in`` belong to :class:`tallyglass.counters.follow.order.UrgencyOrder`. ``is_counter``
+    becomes false for a guess whose value falls.
     """
 
     __slots__ = (
@@ -54,8 +54,8 @@ class Tracker:
         "drift_target",
         "falls",
         "first_at",
+        "forecast_at",
         "forecasts",
-        "foreseen_at",
         "high",
         "identity",
         "is_counter",
@@ -64,10 +64,10 @@ class Tracker:
         "listed_in",
         "notes",
         "placed",
-        "purpose",
         "rate",
         "readers_64",
         "repair",
+        "reset_note",
         "rewound",
         "rewound_at",
         "rose",
@@ -82,10 +82,10 @@ class Tracker:
         self.identity = identity
         self.value: Number = 0
         self.direction = identity.direction
-        self.falls: list[Fall] = []
+        self.falls: list[Decrease] = []
         self.rose = False
-        self.purpose = ""
-        self.readers_64 = False
+        self.reset_note = ""
+        self.readers_64 = identity.int64_ids
         self.kind = NumericType.INT64
         self.series = _EMPTY
         self.first_at: float | None = None
@@ -106,9 +106,9 @@ class Tracker:
         self.notes: tuple[str, ...] = ()
         self.forecasts: tuple[Forecast, ...] = (NO_HISTORY,)
         self.stale_forecast = False
-        self.foreseen_at = 0.0
+        self.forecast_at = 0.0
         self.window: deque[tuple[float, Number]] | None = None
-        self.cells: Sequence[Cell] = ()
+        self.cells: Sequence[PoolPart] = ()
         self._view: CounterView | None = None
 
     def observe(self, number: Number, kind: NumericType, at: float) -> None:
@@ -127,20 +127,20 @@ class Tracker:
         self._take(number, at)
         self._measure(at)
 
-    def observe_pool(self, cells: Sequence[Cell], kind: NumericType, at: float) -> None:
+    def observe_pool(self, cells: Sequence[PoolPart], kind: NumericType, at: float) -> None:
         """Take in all documents of a pool; the value followed is the sum of the ids they issued."""
         if self.cells and len(cells) != len(self.cells):
-            # Another set of documents is another pool: its sum says nothing about what the old one handed out.
+            # The sum over another set of documents is not comparable with the old one.
             self.series = _EMPTY
             self.first_at, self.window, self.rate = None, None, None
         if cells != self.cells:
             self.cells, self._view = cells, None
         self.observe(sum(cell.issued for cell in cells), kind, at)
 
-    def add_past(self, points: Iterable[Past], steps: int | None = None) -> None:
-        """Take in values from before those known: what they say of breaks, and where they belong to this life.
+    def add_past(self, points: Iterable[PastValue], steps: int | None = None) -> None:
+        """Add older values, and detect resets and changes of type among them.
 
-        ``steps`` is how many changes they stand for, where that is not their own number.
+        ``steps`` is the number of changes they represent, if that differs from their own number.
         """
         if self.first_at is None or self.series.broken_at is not None:
             return
@@ -156,10 +156,10 @@ class Tracker:
         if not known:
             return
         kept: list[tuple[float, int]] = []
-        after = [*known[1:], Past(first, value, self.kind)]
+        after = [*known[1:], PastValue(first, value, self.kind)]
         for past, following in zip(known, after, strict=True):
             if math.isfinite(past.number):
-                # They are known to lie before the first look, whatever two clocks make of it.
+                # They precede the first reading, even if the clocks disagree.
                 kept.append((min(past.at, first - _INSTANT), int(past.number) * self.direction))
             if _family(following.kind) != _family(past.kind):
                 self.type_note = _turned(past.kind, following.kind, following.at)
@@ -170,23 +170,23 @@ class Tracker:
                 self._forget_rewind()
         self.series.extend_back(kept, steps)
         self._measure(self.last_at)
-        self.stale_forecast, self.foreseen_at, self._view = True, 0.0, None
+        self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
 
     def _look_for_descent(self, numbers: Sequence[Number]) -> None:
-        """Turn round when the past only falls, by the same amount each time: the counter descends."""
+        """Reverse the direction if the history only falls, by the same amount each time."""
         changes = {b - a for a, b in pairwise([*numbers, self.value]) if b != a}
         if self.direction > 0 and not self.rose and len(changes) == 1 and min(changes) < 0:
             falls = sum(b != a for a, b in pairwise([*numbers, self.value]))
             if falls >= _DESCENDS_AFTER:
-                self._turn_round()
+                self._reverse_direction()
 
-    def _turn_round(self) -> None:
+    def _reverse_direction(self) -> None:
         self.direction = -1
         self.series, self.high = _EMPTY, None
         self._forget_rewind()
         self.falls.clear()
         self._begin_series()
-        self.foreseen_at, self.stale_forecast, self._view = 0.0, True, None
+        self.forecast_at, self.stale_forecast, self._view = 0.0, True, None
 
     def _is_before(self, number: Number, other: Number) -> bool:
         """Whether a counter has ``number`` before it has ``other``."""
@@ -202,7 +202,7 @@ class Tracker:
         """
         issued = self.issued()
         if self.identity.block > 1 or self.direction < 0:
-            # The largest id says nothing about a counter of blocks, or one that descends.
+            # The largest id cannot be compared with a counter of blocks or a descending one.
             return
         drift = None if issued is None else int(issued - largest)
         text = clean(f"{target.ns}.{target.field}")
@@ -213,8 +213,15 @@ class Tracker:
             ahead = 1 if self.identity.semantics is Semantics.NEXT else 0
             self.repair = max_command(self.identity.ns, self.identity.doc_id, self.identity.path, largest + ahead)
 
+    def set_readers_64(self, known: bool) -> None:
+        """Whether the ids are known to be kept in 64 bits: then 2^31 is no limit."""
+        known = known or self.identity.int64_ids
+        if known != self.readers_64:
+            self.readers_64 = known
+            self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
+
     def settle(self, now: float) -> None:
-        """Bring what only the passing of time changes up to date, for a counter at rest."""
+        """Update what depends on the passing of time, for an idle counter."""
         if not len(self.series):
             if self.rate is None and self.first_at is not None and now - self.first_at >= _SHORTEST:
                 self.rate, self._view = 0.0, None
@@ -222,10 +229,10 @@ class Tracker:
         self._measure(now)
         if self.last_at > self.series.times[-1]:
             self.series.add(self.last_at, int(self.value) * self.direction)
-        self.foresee(now)
+        self.update_forecasts(now)
 
     def _begin_series(self) -> None:
-        """Most counters of a large deployment never move while they are watched: a series is made when it is needed."""
+        """Create the series on the first change: most counters of a large deployment never change."""
         if self.series is _EMPTY:
             self.series = Series()
             if self.first_at is not None and math.isfinite(self.value):
@@ -236,7 +243,7 @@ class Tracker:
             self._begin_series()
             self.type_note = _turned(self.kind, kind, at)
             self.series.break_off(at, f"the type changed to {kind}")
-            self.foreseen_at = 0.0
+            self.forecast_at = 0.0
         self.kind = kind
         self.stale_forecast, self._view = True, None
 
@@ -258,20 +265,20 @@ class Tracker:
         self.stale_forecast, self._view = True, None
 
     def _went_back(self, high: Number, number: Number, at: float) -> None:
-        """Remember that the value fell from ``high``: until it is there again, ids are handed out a second time."""
+        """Record that the value fell from ``high``: below it, ids are handed out a second time."""
         known, start = self.identity, self.identity.start
         high = high if self.high is None or self._is_before(self.high, high) else self.high
-        fall = Fall(at, high, number)
+        fall = Decrease(at, high, number)
         self.falls = [*self.falls[-_MOST_FALLS:], fall]
         self.window = deque([(at, number)], maxlen=RECENT)
-        self.foreseen_at, self._view = 0.0, None
-        self.purpose = purpose_of(self.falls, start, known.cycle, known.resets, known.bound)
-        if self.purpose:
+        self.forecast_at, self._view = 0.0, None
+        self.reset_note = intended_reset(self.falls, start, known.cycle, known.resets, known.bound)
+        if self.reset_note:
             self._forget_rewind()
             return
         if self._descends():
             self.value = number
-            self._turn_round()
+            self._reverse_direction()
             return
         flag = Flag.RESET if fall.to_start(start) else Flag.REWOUND
         self.high = high
@@ -293,12 +300,12 @@ class Tracker:
             self.window.append((at, number))
 
     def _measure(self, at: float) -> None:
-        """Bring the rate of now up to date: that of the last half minute, or of as much as is known."""
+        """Update the current rate: over the last half minute, or as much of it as was seen."""
         points = self.series
         since = max(points.times[0], at - _LATELY) if len(points) else at
         if self.cells and self.first_at is not None:
-            # Its past is estimated from a few of its documents, which is too coarse to tell the rate of now; and it
-            # goes on by batches, so that none within some seconds does not mean that it rests.
+            # The history of a pool is estimated from a few documents, too coarse for the current rate; and a pool
+            # advances in batches, so that some seconds without one do not mean that it is idle.
             if self.changed_at is None and at - self.first_at < _LATELY:
                 return
             since = max(since, self.first_at)
@@ -308,12 +315,12 @@ class Tracker:
         if rate != self.rate or rate:
             self.rate, self._view = rate, None
         if not rate and self.window is not None and len(self.window) == RECENT:
-            # Nothing for a whole window: stop keeping one until the value moves again.
+            # Idle for a whole window: drop it until the value changes again.
             self.window = None
 
     @property
     def ceiling(self) -> Ceiling:
-        """The ceiling that binds now."""
+        """The current ceiling."""
         if self.cells:
             return Ceiling(sum(cell.capacity for cell in self.cells), f"MAX_VALUE of {len(self.cells):,} documents")
         known = self.identity
@@ -328,11 +335,11 @@ class Tracker:
         return limit
 
     def is_due(self, now: float) -> bool:
-        """Whether the forecasts ought to be worked out anew: they age the slower the more history they stand on."""
-        return self.stale_forecast and now - self.foreseen_at >= min(self.series.span / 500, 30.0)
+        """Whether the forecasts are due for an update; with a longer history they are updated less often."""
+        return self.stale_forecast and now - self.forecast_at >= min(self.series.span / 500, 30.0)
 
-    def foresee(self, now: float) -> None:
-        """Work the forecasts out anew: for the ceiling, for 2^31, and for a pool's three events."""
+    def update_forecasts(self, now: float) -> None:
+        """Update the forecasts: for the ceiling, for 2^31, and for the three events of a pool."""
         issued = self.issued()
         if issued is None:
             made: tuple[Forecast, ...] = (Forecast(note="Not a finite number."),)
@@ -342,7 +349,7 @@ class Tracker:
         else:
             limits = (self.ceiling, CROSSING) if self.may_cross(issued) else (self.ceiling,)
             made = forecasts(self.series, [(limit.value - issued) * self.direction for limit in limits], now)
-        self.forecasts, self.foreseen_at = made, now
+        self.forecasts, self.forecast_at = made, now
         self.stale_forecast, self._view = False, None
 
     def may_cross(self, issued: Number) -> bool:
@@ -355,13 +362,13 @@ class Tracker:
         )
 
     def issued(self) -> Number | None:
-        """The last id that was handed out; of a pool how many. None where that is not finite."""
+        """The last id handed out; for a pool the number of ids. None if it is not finite."""
         if not math.isfinite(self.value):
             return None
         return self.value - (self.direction if self.identity.semantics is Semantics.NEXT and not self.cells else 0)
 
-    def forget_view(self) -> None:
-        """Make the next view anew."""
+    def invalidate_view(self) -> None:
+        """Discard the cached view."""
         self._view = None
 
     def view(self) -> CounterView:
@@ -372,7 +379,7 @@ class Tracker:
 
 
 def _family(kind: NumericType) -> NumericType:
-    # The server promotes an int32 by itself: that is no change of kind.
+    # The server promotes int32 to int64 by itself, which is not a change of type.
     return NumericType.INT64 if kind is NumericType.INT32 else kind
 
 

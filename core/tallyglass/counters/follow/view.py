@@ -1,4 +1,4 @@
-"""From a counter as it is followed to the frozen view of it: its share used, its flags, its notes."""
+"""The frozen view of a tracked counter: used share, flags, notes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Protocol
 
-from tallyglass.counters.follow.pools import Cell
+from tallyglass.counters.follow.pools import PoolPart
 from tallyglass.counters.forecast.forecast import NO_HISTORY
 from tallyglass.counters.forecast.series import Series
 from tallyglass.counters.numbers import INT32_MAX, Number, is_stalled
@@ -20,13 +20,13 @@ _GRAPH_POINTS = 240
 
 
 class Followed(Protocol):
-    """What a view is made from: a counter as it is followed."""
+    """The facts about a tracked counter that a view is made from."""
 
     identity: Identity
     value: Number
     kind: NumericType
     series: Series
-    cells: Sequence[Cell]
+    cells: Sequence[PoolPart]
     forecasts: tuple[Forecast, ...]
     rate: float | None
     drift: int | None
@@ -34,7 +34,7 @@ class Followed(Protocol):
     repair: str
     burn: float | None
     direction: int
-    purpose: str
+    reset_note: str
     rewound_at: float | None
     notes: tuple[str, ...]
     type_note: str
@@ -44,11 +44,11 @@ class Followed(Protocol):
 
     @property
     def ceiling(self) -> Ceiling:
-        """The ceiling that binds now."""
+        """The current ceiling."""
         ...
 
     def issued(self) -> Number | None:
-        """The last id that was handed out; of a pool how many."""
+        """The last id handed out; for a pool the number of ids."""
         ...
 
     def may_cross(self, issued: Number) -> bool:
@@ -57,7 +57,7 @@ class Followed(Protocol):
 
 
 def view_of(tracker: Followed) -> CounterView:
-    """The frozen view of a counter as it is followed."""
+    """The frozen view of a tracked counter."""
     known, ceiling = tracker.identity, tracker.ceiling
     issued = tracker.issued()
     span = (ceiling.value - known.start) * tracker.direction
@@ -94,7 +94,7 @@ def view_of(tracker: Followed) -> CounterView:
         grade=known.grade,
         evidence=known.evidence,
         step=known.step if known.step * tracker.direction > 0 else tracker.direction,
-        cycles=bool(tracker.purpose or known.cycle or known.resets),
+        cycles=bool(tracker.reset_note or known.cycle or known.resets),
         rewound_at=None if tracker.rewound_at is None else from_seconds(tracker.rewound_at),
         confidence=known.confidence,
         pool=pool,
@@ -133,7 +133,7 @@ def _flags(tracker: Followed, ceiling: Ceiling, issued: Number | None, pool: Poo
 
 
 def _notes(tracker: Followed) -> tuple[str, ...]:
-    notes = [tracker.type_note, tracker.rewound[1] if tracker.rewound else tracker.purpose, *tracker.notes]
+    notes = [tracker.type_note, tracker.rewound[1] if tracker.rewound else tracker.reset_note, *tracker.notes]
     if isinstance(tracker.value, float) and not tracker.cells:
         notes.append("Not a whole number." if math.isfinite(tracker.value) else "Not a finite number.")
     return tuple(note for note in notes if note)

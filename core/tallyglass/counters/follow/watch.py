@@ -1,8 +1,9 @@
-"""The live view of all counters: find them, read them, follow them, and say when each runs out."""
+"""Watches all counters of a deployment: find them, read them, follow them, forecast their ends."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import nullcontext
@@ -13,23 +14,25 @@ from operator import itemgetter
 from pathlib import Path
 
 from tallyglass.counters.follow.collection import CounterCollection
-from tallyglass.counters.follow.drift import DriftCheck, Largest
-from tallyglass.counters.follow.garbage import LEAVE_ALONE, GarbagePolicy
+from tallyglass.counters.follow.drift import DriftCheck, LargestId
+from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
 from tallyglass.counters.follow.group import GroupTracker
-from tallyglass.counters.follow.order import Row, UrgencyOrder
+from tallyglass.counters.follow.order import RankedCounter, UrgencyOrder
 from tallyglass.counters.follow.past_reader import MOST_SAVED, PastReader
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.pacer import Pacer
-from tallyglass.counters.recognise.config import CountersConfig
+from tallyglass.counters.recognise.config import CountersConfig, IdField
 from tallyglass.counters.recognise.discovery import MOST_READ, Discovery, is_lost, trouble_of
-from tallyglass.counters.recognise.finding import Finding, combined
-from tallyglass.counters.recognise.use import findings as findings_of
-from tallyglass.counters.recognise.use_reader import UseReader
+from tallyglass.counters.recognise.finding import UsageFinding, combined
+from tallyglass.counters.recognise.idle import largest_ids
+from tallyglass.counters.recognise.usage import findings as findings_of
+from tallyglass.counters.recognise.usage_reader import UsageReader
 from tallyglass.counters.snapshot import CountersSnapshot, CounterTrouble, CounterView, Grade
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.moment import from_seconds
+from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Gateway, Namespace
-from tallyglass.tasks import end
+from tallyglass.tasks import cancel_all
 from tallyglass.text import clean, clean_name
 
 _AT_ONCE = 8
@@ -40,6 +43,7 @@ _LATER_SECONDS = 0.5
 _USE_SECONDS, _USE_SHARE = 3.0, 0.4
 _USE_AGAIN_SECONDS = 600.0
 _FORECAST_SECONDS = 0.25
+_IDLE_SECONDS = 1.0
 _LONGEST_PAUSE = 10.0
 _MANY_COLLECTIONS = 8
 _MANY_COUNTERS = 20_000
@@ -50,7 +54,7 @@ _SETTLED_AT_ONCE = 2_000
 class WatchSettings:
     """How counters are watched. ``history_path`` is the file that keeps samples across runs; None keeps none.
 
-    ``search_seconds`` is how long one :func:`look` may search for collections and read the oplog.
+    ``search_seconds`` limits the search for collections and the reading of the oplog in one :func:`look`.
 
     ``oplog_history`` lets the past be read from the oplog. ``garbage`` is what this process does about its garbage
     collector while many counters are followed.
@@ -61,15 +65,15 @@ class WatchSettings:
     history_path: Path | None = None
     oplog_history: bool = True
     search_seconds: float = 15.0
-    garbage: GarbagePolicy = LEAVE_ALONE
+    garbage: GarbagePolicy = NO_GARBAGE_POLICY
 
 
 async def look(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> CountersSnapshot:
-    """One bounded look at all counters, with forecasts. Raises ConnectError or ReadError where no server answers."""
+    """One snapshot of all counters, with forecasts. Raises ConnectError or ReadError if no server answers."""
     watcher = Watcher(gateway, settings)
     try:
         snapshot = await watcher.refresh(settings.search_seconds)
-        # A counter is compared with an id that was read before it: that takes a second look.
+        # A counter is compared with an id that was read before it, which takes a second reading.
         if await watcher.check_drift(_FIRST_SECONDS / 2):
             snapshot = await watcher.refresh(_LATER_SECONDS)
         return snapshot
@@ -78,9 +82,9 @@ async def look(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> C
 
 
 async def watch(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> AsyncIterator[CountersSnapshot]:
-    """A snapshot every ``refresh_seconds``, for ever. While no server answers, the last one with a trouble.
+    """A snapshot every ``refresh_seconds``, without end. While no server answers, the last one with a problem added.
 
-    A refresh that takes long makes the pause after it as long: never more than half of one core is used.
+    The pause after a slow refresh is as long as the refresh, so that at most half of one core is used.
     """
     watcher = Watcher(gateway, settings)
     seconds = _FIRST_SECONDS
@@ -103,18 +107,19 @@ _VIEW = itemgetter(1)
 
 
 class Watcher:
-    """All that is followed on one deployment."""
+    """Everything followed on one deployment."""
 
     def __init__(self, gateway: Gateway, settings: WatchSettings) -> None:
         self._gateway = gateway
         self._config = settings.config or CountersConfig()
         self._discovery = Discovery(gateway, self._config)
-        self._findings: dict[Namespace, dict[str, Finding]] = {}
+        self._findings: dict[Namespace, dict[str, UsageFinding]] = {}
         self._use_read_at: float | None = None
         self._oplog_seconds: float | None = None
         self._recalled = False
         self._left_alone: dict[Namespace, bool] = {}
-        self._kept: list[Finding] = []
+        self._compared: set[Namespace] = set()
+        self._kept: list[UsageFinding] = []
         self._collections: dict[Namespace, CounterCollection] = {}
         self._order = UrgencyOrder()
         self._settled = 0
@@ -126,7 +131,7 @@ class Watcher:
         self._past = PastReader(gateway, settings.history_path, oplog=settings.oplog_history)
 
     async def refresh(self, seconds: float) -> CountersSnapshot:
-        """Look once more; ``seconds`` is how long the search for collections may take. Raises for a lost server."""
+        """Take a new snapshot; ``seconds`` limits the search. Raises ReadError if no server answers."""
         await self._recall()
         await self._discovery.advance(seconds)
         await self._read_use(min(_USE_SECONDS, seconds * _USE_SHARE))
@@ -136,7 +141,7 @@ class Watcher:
             return await self._look()
 
     async def _recall(self) -> None:
-        """Take over what earlier runs found, once."""
+        """Load the results of earlier runs, once."""
         if self._recalled:
             return
         await self._past.open()
@@ -147,7 +152,7 @@ class Watcher:
         self._recalled = True
 
     async def _read_use(self, seconds: float) -> None:
-        """See in the oplog which numbers are used as ids, now and then. Collections of such numbers are followed."""
+        """Analyse the usage of numbers in the oplog periodically, and follow the collections of those used as ids."""
         due = self._use_read_at is None or time.monotonic() - self._use_read_at >= _USE_AGAIN_SECONDS
         window = await self._past.oplog_window() if due else None
         if due:
@@ -157,7 +162,7 @@ class Watcher:
             return
         self._oplog_seconds = float(window[1].time - window[0].time)
         try:
-            evidence = await UseReader(self._gateway, Pacer()).read(*window, seconds)
+            evidence = await UsageReader(self._gateway, Pacer()).read(*window, seconds)
         except (PrivilegeError, ReadError) as error:
             if is_lost(error):
                 raise
@@ -192,11 +197,13 @@ class Watcher:
         await self._past.mark(self._collections.values())
         began, now = time.monotonic(), time.time()
         troubles = await self._read_all(now, pacer)
+        if await self._recognise_idle(_IDLE_SECONDS):
+            troubles = await self._read_all(now, pacer)
         trackers = await self._collect(pacer)
         self._drift.apply(self._targeted, began)
         await self._past.fill([*self._collections.values()], _PAST_SECONDS if first else _LATER_SECONDS, pacer)
         await self._past.fill_dated(self._targeted, self._drift.largest, _DRIFT_SECONDS)
-        await self._foresee(trackers, now, pacer)
+        await self._update_forecasts(trackers, now, pacer)
         rows = await self._order.update(trackers, pacer)
         self._last = CountersSnapshot(
             at=from_seconds(now),
@@ -207,6 +214,7 @@ class Watcher:
                 *self._past.troubles.values(),
                 *self._drift.troubles,
                 *self._too_large(),
+                *_lost_shards(self._gateway),
             ),
             discovering=self._discovery.is_busy,
             collections_seen=len(self._discovery.seen),
@@ -218,8 +226,33 @@ class Watcher:
         await self._keep(rows, now)
         return self._last
 
-    async def _keep(self, rows: Sequence[Row], now: float) -> None:
-        """Keep samples, and what was found where, for the next run."""
+    async def _recognise_idle(self, seconds: float) -> bool:
+        """Compare guesses with the largest ids of their databases, once each; whether any was recognised."""
+        guesses: dict[str, list[tuple[CounterCollection, Tracker]]] = {}
+        for ns, collection in self._collections.items():
+            for tracker in collection.trackers if ns not in self._compared else ():
+                if tracker.identity.grade is Grade.POSSIBLE and tracker.identity.doc_id is not None:
+                    guesses.setdefault(ns.db, []).append((collection, tracker))
+        self._compared |= set(self._collections)
+        recognised = False
+        for db, rows in guesses.items():
+            siblings = [ns for ns in sorted(self._discovery.seen) if ns.db == db and ns not in self._collections]
+            largest = await largest_ids(self._gateway, siblings, seconds / len(guesses))
+            found: dict[tuple[Namespace, str], list[tuple[object, IdField]]] = {}
+            for collection, tracker in rows:
+                target = largest.get(int(issued)) if (issued := tracker.issued()) is not None else None
+                if target is not None:
+                    key = (collection.place.ns, tracker.identity.path)
+                    found.setdefault(key, []).append((tracker.identity.doc_id, target))
+            for (ns, path), targets in found.items():
+                known = self._findings.setdefault(ns, {}).get(path) or UsageFinding(ns, path, Grade.POSSIBLE)
+                self._findings[ns][path] = replace(known, by_document=tuple(targets))
+                self._collections[ns].learn(self._findings[ns])
+                recognised = True
+        return recognised
+
+    async def _keep(self, rows: Sequence[RankedCounter], now: float) -> None:
+        """Save samples and findings for later runs."""
         followed: list[Tracker] = []
         for row in rows[:MOST_SAVED]:
             followed.append(row[2])
@@ -232,21 +265,25 @@ class Watcher:
             self._kept = known
             await self._past.remember(fresh, known, now)
 
-    def _unmatched(self, rows: Sequence[Row]) -> tuple[str, ...]:
-        """A sentence for each pattern and rule of the configuration that fits nothing, once the search is complete."""
+    def _unmatched(self, rows: Sequence[RankedCounter]) -> tuple[str, ...]:
+        """A sentence for each pattern and rule that matches nothing, once the search is complete."""
         if self._discovery.is_busy or self._discovery.troubles:
             return ()
         said = list(self._discovery.unmatched)
         matched = {number for collection in self._collections.values() for number in collection.matched}
         for rule in self._config.rules:
             if rule.number and rule.number not in matched:
-                what = f"no document has a number at {clean_name(rule.field)}" if rule.field else "no counter is there"
-                which = "" if rule.id is None else f" with the _id {clean_name(str(rule.id))}"
+                what = (
+                    f"no document has a number at {clean_name(rule.field)}"
+                    if rule.field
+                    else "no counter was recognised there; name its field"
+                )
+                which = "" if rule.id is None else f" with the _id {clean(json.dumps(rule.id), 120)}"
                 said.append(f"counter {rule.number} ({clean_name(str(rule.ns))}{which}): {what}.")
         names = [f"{row[1].ns} {row[1].id}" for row in rows] if self._config.acknowledgements else []
         for one in self._config.acknowledgements:
             if not any(fnmatchcase(name, one.counter) for name in names):
-                said.append(f"acknowledge {clean_name(one.counter)} fits no counter.")
+                said.append(f"acknowledge {clean_name(one.counter)} matches no counter.")
         return tuple(said)
 
     def _acknowledged(self, view: CounterView) -> CounterView:
@@ -257,13 +294,13 @@ class Watcher:
         return replace(view, acknowledged=flags) if flags else view
 
     async def check_drift(self, seconds: float) -> bool:
-        """Read the largest ids of targets; whether any is known. What it says counts from the next refresh on."""
+        """Read the largest ids of targets, for use in the next refresh; whether any is known."""
         self._drift.forget({tracker.identity.key for tracker in self._targeted})
         await self._drift.advance(self._targeted, self._discovery.seen, seconds)
         return bool(self._drift.largest)
 
-    def compared(self) -> Iterator[tuple[Tracker, Largest | None]]:
-        """The counters that rise one id at a time, each with the largest id of the collection it serves, if known."""
+    def compared(self) -> Iterator[tuple[Tracker, LargestId | None]]:
+        """The single counters, each with the largest id of its target if that is known."""
         for collection in self._collections.values():
             for tracker in collection.trackers:
                 if not (tracker.cells or isinstance(tracker, GroupTracker)) and tracker.view().may_alarm:
@@ -274,7 +311,7 @@ class Watcher:
         await self._past.close()
 
     async def _collect(self, pacer: Pacer) -> list[Tracker]:
-        """All trackers; those that know whose ids they hand out are kept for the next check of drift."""
+        """All trackers; those with a known target are kept for the next check of drift."""
         trackers: list[Tracker] = []
         targeted: list[Tracker] = []
         for collection in self._collections.values():
@@ -291,7 +328,7 @@ class Watcher:
                 yield CounterTrouble(clean_name(str(ns)), title, partial=True)
 
     def stale(self, error: ConnectError | ReadError) -> CountersSnapshot:
-        """The last snapshot, with what is wrong; its time says how old it is."""
+        """The last snapshot with the error added; its time is that of the last success."""
         trouble = CounterTrouble("", clean(error.title), clean(error.advice))
         if self._last is None:
             return CountersSnapshot(datetime.now(UTC), (), (trouble,), discovering=True)
@@ -299,8 +336,8 @@ class Watcher:
 
     def _follow_places(self) -> None:
         places = self._discovery.places
-        for gone in [ns for ns in self._collections if ns not in places]:
-            del self._collections[gone]
+        for removed in [ns for ns in self._collections if ns not in places]:
+            del self._collections[removed]
         for ns, place in places.items():
             if ns not in self._collections:
                 self._collections[ns] = CounterCollection(place, self._config.rules_for(ns))
@@ -326,21 +363,21 @@ class Watcher:
         try:
             await asyncio.gather(*tasks)
         finally:
-            await end(tasks)
+            await cancel_all(tasks)
         return troubles
 
     def _all_settled(self, count: int) -> None:
-        # By now every view was made anew once, and most will not be again.
+        # By now every view was created once, and most will not change.
         if count >= _MANY_COUNTERS and not self._said_built:
             self._said_built = True
             self._garbage.built()
 
-    async def _foresee(self, trackers: list[Tracker], now: float, pacer: Pacer) -> None:
-        """Work out the forecasts of what moved, then let some counters at rest age, for a bounded time."""
+    async def _update_forecasts(self, trackers: list[Tracker], now: float, pacer: Pacer) -> None:
+        """Update the forecasts of changed counters, then settle some idle ones, for a bounded time."""
         deadline = time.monotonic() + _FORECAST_SECONDS
         for tracker in trackers:
             if tracker.stale_forecast and tracker.is_due(now):
-                tracker.foresee(now)
+                tracker.update_forecasts(now)
                 if time.monotonic() > deadline:
                     return
             await pacer.rest()
@@ -352,3 +389,10 @@ class Watcher:
             if not tracker.stale_forecast:
                 tracker.settle(now)
             await pacer.rest()
+
+
+def _lost_shards(gateway: Gateway) -> Iterator[CounterTrouble]:
+    """The shards of a cluster of which nothing was read: their counters are not known."""
+    lost = gateway.lost if isinstance(gateway, ClusterGateway) else {}
+    for name, reason in lost.items():
+        yield CounterTrouble(name, f"Shard {name} is not read: {reason}")

@@ -1,1 +1,1 @@
-"""When a counter runs out: from samples to a date with a band."""
+"""Forecasts of the end of a counter: from samples to a date with a band."""

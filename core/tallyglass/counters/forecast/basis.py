@@ -1,6 +1,6 @@
-"""What a forecast stands on: the rate over whole cycles, the shape of a cycle, how irregular it is, and a trend.
+"""The basis of a forecast: the rate over whole cycles, the shape of a cycle, its irregularity, and a trend.
 
-Worked out once from the series of a counter; every question about that counter is then answered from it.
+It is computed once from the series of a counter, and serves every forecast for that counter.
 """
 
 from __future__ import annotations
@@ -10,9 +10,17 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tallyglass.counters.forecast.cycle import irregularity, level_now, smooth_week, swing, unexplained, without_chance
+from tallyglass.counters.forecast.cycle import (
+    irregularity,
+    level_days,
+    level_now,
+    smooth_week,
+    swing,
+    unexplained,
+    without_chance,
+)
 from tallyglass.counters.forecast.series import DAY, HOUR, WEEK, Series
-from tallyglass.counters.forecast.shift import at_new_level, belief, find_shifts, odd_days
+from tallyglass.counters.forecast.shift import at_new_level, credibility, day_irregularity, find_shifts
 from tallyglass.counters.forecast.trend import clear_trend, wander_of
 
 NEARLY = 0.01
@@ -31,7 +39,7 @@ _ODD_DAYS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What the past of a counter says.
+    """What was estimated from the history of a counter.
 
     ``seconds`` is the span that the rate was taken over, ``total`` the ids handed out in it, at the level of its end.
     ``cycle`` is a week, a day, or the span itself; ``profile`` the usual ids of each of its equal parts. ``irregular``
@@ -90,7 +98,7 @@ def read_basis(series: Series) -> Basis | None:
 
 
 def _of_a_part(series: Series) -> Basis:
-    """Less than a day was seen: the level of its end says more about the next hours than the mean does."""
+    """The basis of less than a day: for the next hours the last level is a better guide than the mean."""
     span = series.span
     blocks = _rises(series, span, _PARTS_OF_A_SPAN)
     return Basis(
@@ -131,7 +139,7 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
     hours, width = _rises(series, weeks * WEEK, weeks * 168), _block_hours(series, weeks * WEEK)
     count = weeks * 7
     few = count / max(series.steps, 1)
-    # Where samples are missing nobody knows on which day the ids were handed out.
+    # A hole in the samples hides on which day the ids were handed out.
     whole = not any(end > series.times[-1] - weeks * WEEK for _, end in series.holes())
     shifts = find_shifts(_joined(hours, 24), few) if whole else []
     if shifts:
@@ -141,9 +149,11 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
     irregular = unexplained(_joined(hours, width), _joined(week, width))
     chance_of_a_day = max(few, irregular**2 * width / 24)
     if weeks > 1:
-        doubt = math.hypot(*(shift.size * (1 - belief(shift, count)) for shift in shifts))
+        doubt = math.hypot(*(shift.size * (1 - credibility(shift, count)) for shift in shifts))
     else:
-        doubt = _ODD_DAYS * math.sqrt(max(0.0, odd_days(hours) ** 2 - chance_of_a_day))
+        odd = math.sqrt(max(0.0, day_irregularity(hours) ** 2 - chance_of_a_day))
+        doubt = _ODD_DAYS * odd
+        week = level_days(week, doubt)
     last = max(shifts, key=lambda shift: shift.day, default=None)
     return Basis(
         seconds=weeks * WEEK,
@@ -186,7 +196,7 @@ def _joined(parts: Sequence[float], width: int) -> list[float]:
 
 
 def _block_hours(series: Series, seconds: float) -> int:
-    """Hours that a block must have so that the older half of the past tells blocks apart."""
+    """The hours of a block at which the older half of the history still has a sample for each block."""
     end = series.times[-1]
     start, middle = (bisect_left(series.times, end - part) for part in (seconds, seconds / 2))
     apart = seconds / 2 / max(1, middle - start) / HOUR

@@ -1,4 +1,4 @@
-"""The daily and weekly cycle of a load: its shape, and what of the past it does not explain."""
+"""The daily and weekly cycle of a load: its shape, and the variation that it does not explain."""
 
 from __future__ import annotations
 
@@ -49,6 +49,17 @@ def smooth_week(profile: Sequence[float]) -> list[float]:
     days = [sum(profile[day * parts : day * parts + parts]) for day in range(7)]
     hours = [sum(profile[hour::parts]) for hour in range(parts)]
     return [day * hour / total for day in days for hour in hours]
+
+
+def level_days(week: Sequence[float], odd: float) -> list[float]:
+    """A week of equal parts with the totals of its days drawn to their mean as far as they may not recur.
+
+    ``odd`` is the deviation of the days that a weekly pattern would not have.
+    """
+    parts = len(week) // 7
+    days = [sum(week[day * parts : day * parts + parts]) for day in range(7)]
+    levelled = without_chance(days, odd)
+    return [part * levelled[n // parts] / days[n // parts] if days[n // parts] else part for n, part in enumerate(week)]
 
 
 def swing(profile: Sequence[float]) -> float:

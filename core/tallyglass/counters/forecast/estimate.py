@@ -1,9 +1,9 @@
-"""How long so many more ids last, and the band around that, from the basis of a counter.
+"""How long the remaining ids last, and the band around that, from the basis of a counter.
 
 A counter adds up: its errors are a random walk. So the rate is that of the two end points, taken over whole cycles
 (:mod:`tallyglass.counters.forecast.basis`), and the cycle is walked through again from now on. The band is log-normal
-around that, and symmetric; its width has four terms: how long a past was seen, a level that wanders, a trend, and a
-recent step. docs/forecasting.md has the reasons and the measurements.
+around that, and symmetric; its width has terms for chance, the length of the history, a level that wanders, a trend,
+and a recent step. docs/forecasting.md has the reasons and the measurements.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ Z80 = 1.2816
 """Standard deviations from the median to the 10th and 90th percentile."""
 
 _WIDEST = 2.0
-"""The largest standard deviation of the logarithm that is told: beyond it a band says nothing."""
+"""The largest standard deviation of the logarithm in use; a wider band would be meaningless."""
 
-# Each number has a measurement beside it in docs/forecasting.md ("The numbers that are left").
+# docs/forecasting.md has a measurement for each constant ("The constants").
 _PART_OF_DAY = 0.88
-_DAYS = 0.50
+_DAYS = 0.52
 _DRIFT_A_WEEK = 0.10
-_ONE_WEEK = 0.25
-_WEEKS = 0.15
+_ONE_WEEK = 0.20
+_WEEKS = 0.13
 _TREND_DOUBT = 0.30
 _STEP_DOUBT_DAYS = 1.5
 _MOST_GROWTH = 3.0
 
-# How long the level of now stands out from the mean, where no whole day was seen; after a short look, not as long.
+# How long the current level differs from the mean, without a whole day seen; shorter for a short history.
 _FADING = DAY / 2
 _FADING_SPANS = 2
 # After so many times as long nothing of it is left.
@@ -68,7 +68,7 @@ class Estimate:
 
 
 def estimate(basis: Basis, remaining: float) -> Estimate:
-    """How long ``remaining`` (above 0) more ids last at a rate above 0; whether that may be told is not decided."""
+    """How long ``remaining`` (above 0) more ids last at a rate above 0. Does not decide whether to show it."""
     if basis.trend:
         ahead = follow_trend(basis, remaining)
     elif basis.level != 1.0:
@@ -81,7 +81,7 @@ def estimate(basis: Basis, remaining: float) -> Estimate:
 
 
 def follow_level(basis: Basis, remaining: float) -> float:
-    """Seconds until ``remaining`` ids are gone when the rate goes from that of now back to the mean."""
+    """Seconds until ``remaining`` ids are used when the current rate returns to the mean."""
     fading = min(_FADING, _FADING_SPANS * basis.span)
     mean, extra = remaining / basis.rate, (basis.level - 1) * fading
     if mean - extra > _FADED * fading:
@@ -108,7 +108,7 @@ def unseen_weekends(basis: Basis, ahead: float) -> float:
 
 
 def follow_cycle(basis: Basis, remaining: float, scale: float = 1.0) -> float:
-    """Seconds until ``remaining`` ids are gone when the cycle goes on, ``scale`` times as high."""
+    """Seconds until ``remaining`` ids are used when the cycle repeats, ``scale`` times as high."""
     whole, rest = divmod(remaining / scale, sum(basis.profile))
     part = basis.cycle / len(basis.profile)
     passed = 0.0
@@ -122,9 +122,9 @@ def follow_cycle(basis: Basis, remaining: float, scale: float = 1.0) -> float:
 
 
 def follow_trend(basis: Basis, remaining: float) -> float:
-    """Seconds until ``remaining`` ids are gone when weekly totals go on growing or shrinking.
+    """Seconds until ``remaining`` ids are used when weekly totals keep growing or shrinking.
 
-    The trend is followed for as long as it was seen; after that the level stays.
+    The trend continues for as long as it was seen; after that the level is constant.
     """
     weeks = round(basis.seconds / WEEK)
     level = basis.total / weeks
@@ -141,20 +141,21 @@ def follow_trend(basis: Basis, remaining: float) -> float:
 
 
 def spread_of(basis: Basis, ahead: float) -> float:
-    """The standard deviation of the logarithm of the time ahead: what the length of the past leaves open, and more.
+    """The standard deviation of the logarithm of the time ahead.
 
     With weeks seen: how much weeks change, a level that wanders, a trend, and a step that few days have shown. With
     less: what of the day or the week was not seen, and chance.
     """
     days, weeks_ahead = basis.seconds / DAY, ahead / WEEK
+    variance = chance_of(basis, ahead)
     if basis.cycle != WEEK:
         unseen = _DAYS**2 / days if basis.cycle == DAY else _PART_OF_DAY**2
-        return math.sqrt(unseen + chance_of(basis, ahead) + _DRIFT_A_WEEK**2 * weeks_ahead)
+        return math.sqrt(variance + unseen + _DRIFT_A_WEEK**2 * weeks_ahead)
     share = _ONE_WEEK if basis.seconds < 2 * WEEK else _WEEKS
-    variance = share**2 * (1 + ahead / basis.seconds) / 3
+    variance += share**2 * (1 + ahead / basis.seconds) / 3
     if basis.seconds < 2 * WEEK:
-        # One week cannot tell a habit of its days from chance.
-        variance += basis.doubt**2 + chance_of(basis, ahead) / 2
+        # One week cannot distinguish a weekly pattern from chance.
+        variance += basis.doubt**2
     variance += basis.wander * (days + ahead / DAY) / 3
     variance += (_TREND_DOUBT * basis.trend * weeks_ahead) ** 2
     if basis.shifted is not None:

@@ -1,4 +1,4 @@
-"""When a counter runs out: early, likely and late, and the honest refusal where nobody can say."""
+"""When a counter runs out: early, likely and late, or the reason why no date can be given."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LEAST_PAUSE, _PAUSES = DAY, 3.0
 
 
 def forecast(series: Series, remaining: float, now: float) -> Forecast:
-    """When ``remaining`` more ids are gone, as seen at ``now`` (seconds since 1970)."""
+    """When ``remaining`` more ids are used, as of ``now`` (seconds since 1970)."""
     return forecasts(series, [remaining], now)[0]
 
 
 def forecasts(series: Series, remaining: Sequence[float], now: float) -> tuple[Forecast, ...]:
-    """When so many more ids are gone, for several numbers at once."""
+    """When so many more ids are used, for several numbers at once."""
     stopped = stopped_since(series)
     if stopped is not None:
         return tuple(_stopped(series, stopped, ids, now) for ids in remaining)
@@ -40,9 +40,9 @@ def forecasts(series: Series, remaining: Sequence[float], now: float) -> tuple[F
 
 
 def _forecast(basis: Basis, remaining: float, now: float) -> Forecast:
-    base = Forecast(rate=basis.rate, basis=say_span(basis.seconds), history_seconds=basis.span, steps=basis.steps)
+    base = Forecast(rate=basis.rate, basis=format_span(basis.seconds), history_seconds=basis.span, steps=basis.steps)
     if basis.rate <= 0:
-        return replace(base, far=True, note=f"No allocation seen in {say_span(basis.span)}.")
+        return replace(base, far=True, note=f"No allocation seen in {format_span(basis.span)}.")
     if remaining <= 0:
         moment = from_seconds(now)
         return replace(base, early=moment, likely=moment, late=moment, spread=1.0, note="Already there.")
@@ -50,19 +50,19 @@ def _forecast(basis: Basis, remaining: float, now: float) -> Forecast:
     base = replace(base, spread=found.spread)
     if now + found.early > _YEAR_9999:
         return replace(base, far=True, note="Beyond the year 9999.")
-    too_little = why_too_little(basis, found)
+    too_little = insufficient_history(basis, found)
     if too_little:
-        # The mean over everything seen: unbiased, and wrong by a factor of 3 either way one time in ten.
+        # The mean over the whole history: unbiased, and wrong by a factor of 3 in either direction one time in ten.
         return replace(base, note=too_little, naive=_date(now, remaining / basis.mean_rate))
     early, likely, late = (_date(now, seconds) for seconds in (found.early, found.ahead, found.late))
-    note = what_changed(basis) if late else "The late end lies beyond the year 9999."
+    note = change_note(basis) if late else "The late end lies beyond the year 9999."
     return replace(base, early=early, likely=likely, late=late, far=likely is None, note=note)
 
 
 def stopped_since(series: Series) -> float | None:
-    """When the last id was handed out, where the pause since is too long for one of the usual ones; else None.
+    """When the last id was handed out, if the pause since is unusually long; else None.
 
-    That is longer than a day, and than three times the longest pause before.
+    Unusual is longer than a day and than three times the longest earlier pause.
     """
     times, offsets = series.times, series.offsets
     if series.steps < MIN_STEPS or len(series) < 2 or offsets[-1] != offsets[-2]:
@@ -74,46 +74,46 @@ def stopped_since(series: Series) -> float | None:
 
 
 def _stopped(series: Series, since: float, remaining: float, now: float) -> Forecast:
-    """A counter that has stopped: the early end is that of one that resumes now, the late end is never."""
+    """The forecast of a stopped counter: the early end assumes that it resumes now; there is no late end."""
     active = Series()
     for at, value in zip(series.times, series.values, strict=True):
         if at <= since:
             active.add(at, value)
     basis = read_basis(active)
-    pause = say_span(series.times[-1] - since)
+    pause = format_span(series.times[-1] - since)
     note = f"Stopped since {from_seconds(since):%Y-%m-%d %H:%MZ}: no id for {pause}."
     base = Forecast(rate=0.0, basis=pause, history_seconds=series.span, steps=series.steps, note=note)
     if remaining <= 0 or basis is None or basis.rate <= 0:
         return base
     found = estimate(basis, remaining)
-    if why_too_little(basis, found):
+    if insufficient_history(basis, found):
         return base
     return replace(base, early=_date(now, found.early), note=f"{note} The early end is as if it resumed now.")
 
 
-def why_too_little(basis: Basis, found: Estimate) -> str:
-    """Why no date may be given; empty where one may."""
-    width = f"the band would span {say_factor(found.spread)}"
+def insufficient_history(basis: Basis, found: Estimate) -> str:
+    """Why no date can be given; empty if one can."""
+    width = f"the band would span {format_factor(found.spread)}"
     if basis.steps < MIN_STEPS:
         return f"Too early to say: {basis.steps} changes seen, {MIN_STEPS} needed; {width}."
     least = max(MIN_SHARE * found.ahead, min(2 * HOUR, found.ahead / 4))
     if basis.span < least:
-        return f"Too early to say: {say_span(basis.span)} seen, {say_span(least)} needed; {width}."
+        return f"Too early to say: {format_span(basis.span)} seen, {format_span(least)} needed; {width}."
     return ""
 
 
-def what_changed(basis: Basis) -> str:
-    """What makes the past differ from the present, in words; empty where nothing does."""
+def change_note(basis: Basis) -> str:
+    """A note about a change of the load; empty if there is none."""
     if basis.shifted is not None:
         ago, factor = basis.shifted
         sure = "changed" if basis.doubt < _MUCH_DOUBT else "seems to have changed"
-        return f"The load {sure} {say_span(ago)} ago, to {factor:.2g} times: older days count at the new level."
+        return f"The load {sure} {format_span(ago)} ago, to {factor:.2g} times: older days count at the new level."
     if basis.doubt >= _MUCH_DOUBT:
         return "The days of the one week seen differ: a habit or a change of load, so the band is wider."
     return ""
 
 
-def say_span(seconds: float) -> str:
+def format_span(seconds: float) -> str:
     """A length of time in one unit: ``40 s``, ``3 h``, ``7 days``, ``4 years``."""
     if seconds >= 730 * DAY:
         return f"{seconds / (365.25 * DAY):.0f} years"
@@ -125,8 +125,8 @@ def say_span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def say_factor(factor: float) -> str:
-    """A factor as text: ``6x``; over a thousand no number helps."""
+def format_factor(factor: float) -> str:
+    """A factor as text: ``6x``, or ``more than 1,000x``."""
     return f"{factor:.1f}x" if factor < 10 else f"{factor:.0f}x" if factor < 1000 else "more than 1,000x"
 
 

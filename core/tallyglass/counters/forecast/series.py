@@ -15,7 +15,7 @@ DAY = 86_400.0
 WEEK = 7 * DAY
 
 HOLE_SECONDS = 3 * DAY
-"""Where samples lie further apart than this, the shape of the load between them is unknown."""
+"""If samples are further apart than this, the shape of the load between them is unknown."""
 
 _KEPT_SECONDS = 120 * DAY
 # Points may lie as close as this share of their age: about 1,000 of them over four months, 24 kB a counter at most.
@@ -27,7 +27,7 @@ class Series:
     """Points ``(seconds since 1970, value)`` since the last break, oldest first, not decreasing.
 
     Values are integers of any size, kept as 64-bit differences to ``base``: a double would lose ones above 2^53.
-    ``steps`` counts the changes of value that were seen. ``broken_at`` and ``broken_by`` tell of the last break.
+    ``steps`` counts the observed changes of value. ``broken_at`` and ``broken_by`` describe the last break.
     """
 
     __slots__ = ("base", "broken_at", "broken_by", "offsets", "steps", "times")
@@ -64,7 +64,7 @@ class Series:
         return self.base + self.offsets[-1]
 
     def holes(self) -> list[tuple[float, float]]:
-        """The stretches in which ids were handed out and no sample says when."""
+        """The periods without samples in which ids were handed out."""
         times, offsets = self.times, self.offsets
         return [
             (times[n], times[n + 1])
@@ -95,7 +95,7 @@ class Series:
             self._thin()
 
     def break_off(self, at: float, why: str) -> None:
-        """Forget everything before ``at``, which lies in another life of the counter."""
+        """Drop everything before ``at``, which is not comparable with what follows."""
         del self.times[:], self.offsets[:]
         self.steps = 0
         self.broken_at, self.broken_by = at, why

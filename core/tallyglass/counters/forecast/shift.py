@@ -1,4 +1,4 @@
-"""Did the load move to another level, and when? Days are compared with the same weekdays before and after."""
+"""Detects changes of level: days are compared with the same weekdays before and after."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLEAR = 25.0
 _BEYOND_CHANCE = 12.0
 # What it leaves is at most so much of what a trend leaves.
 _BETTER_THAN_TREND = 0.8
-# No day is known better than to a hundredth.
+# The minimum standard deviation of a day.
 _NOISE_FLOOR = 0.01**2
 # So many days at another level are believed; one alone may be a holiday or an import.
 _BELIEVED_AFTER = 3
@@ -63,15 +63,17 @@ def find_shifts(days: Sequence[float], chance: float = 0.0) -> list[Shift]:
     return found
 
 
-def belief(shift: Shift, days: int) -> float:
-    """How far a change is taken for lasting: wholly once three days have shown it."""
+def credibility(shift: Shift, days: int) -> float:
+    """How far a change is believed to last: fully after three days."""
     return min(1.0, shift.age(days) / _BELIEVED_AFTER)
 
 
 def at_new_level(hours: Sequence[float], shifts: Sequence[Shift]) -> list[float]:
     """The hours of whole days as they would have been at the last level, as far as that is believed."""
     count = len(hours) // 24
-    factors = [math.exp(sum(shift.missing(day) * belief(shift, count) for shift in shifts)) for day in range(count)]
+    factors = [
+        math.exp(sum(shift.missing(day) * credibility(shift, count) for shift in shifts)) for day in range(count)
+    ]
     return [rise * factors[hour // 24] for hour, rise in enumerate(hours)]
 
 
@@ -109,7 +111,7 @@ def _without_weekdays(values: Sequence[float]) -> list[float]:
     return [value - means[n % _WEEKDAYS] for n, value in enumerate(values)]
 
 
-def odd_days(hours: Sequence[float]) -> float:
+def day_irregularity(hours: Sequence[float]) -> float:
     """How far the hours of one week are from days that are alike, but for up to two in a row of another kind.
 
     A standard deviation of the logarithm of daily totals. A day may begin at any hour. A single week cannot show
@@ -122,7 +124,8 @@ def odd_days(hours: Sequence[float]) -> float:
         mean = sum(logs) / _WEEKDAYS
         logs = [value - mean for value in logs]
         # What one and what two days of rest explain; the others then lie about a mean of their own.
-        explained = max(value * value * 7 / 6 for value in logs)
-        explained = max(explained, *((a + b) ** 2 * 7 / 10 for a, b in zip(logs, [*logs[1:], logs[0]], strict=True)))
+        rest = [min(0.0, value) for value in logs]
+        explained = max(value * value * 7 / 6 for value in rest)
+        explained = max(explained, *((a + b) ** 2 * 7 / 10 for a, b in zip(rest, [*rest[1:], rest[0]], strict=True)))
         least = min(least, sum([value * value for value in logs]) - explained)
     return math.sqrt(max(0.0, least) / _WEEKDAYS)

@@ -1,4 +1,4 @@
-"""Does a load grow or shrink from week to week, and does its level wander?"""
+"""The weekly trend of a load, and the random walk of its level."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ _CLEAR_TREND = 4.0
 _WANDER_DAYS = 28
 # A random walk has twice the difference after twice the time, days that only jump about have the same.
 _WANDERS = 1.3
-_WANDER_BELIEVED = 0.5
 
 
 def clear_trend(days: Sequence[float]) -> float:
@@ -67,7 +66,7 @@ def wander_of(days: Sequence[float], trend: float = 0.0) -> float:
     apart = {step: _mean_square(rest, step) for step in (1, 7, 14)}
     if apart[14] <= _WANDERS * apart[7]:
         return 0.0
-    return max(0.0, _WANDER_BELIEVED * (apart[14] - apart[1]) / 13)
+    return max(0.0, (apart[14] - apart[1]) / 13)
 
 
 def _mean_square(values: Sequence[float], step: int) -> float:

@@ -1,1 +1,1 @@
-"""What a counter was before: samples from the oplog, from ObjectIds and from the store."""
+"""Past values of counters: from the oplog, from ObjectIds and from the store."""

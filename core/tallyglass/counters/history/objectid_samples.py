@@ -1,4 +1,4 @@
-"""Weeks of past values from the collection that a counter serves: an ObjectId says when its document was made.
+"""Weeks of past values from the target collection of a counter: an ObjectId holds the creation time of its document.
 
 Where the target's documents have ObjectIds and keep the number in an indexed field, a few dozen reads by index give
 ``(time, value)`` points as far back as the documents go.
@@ -11,7 +11,7 @@ import time
 
 from bson.objectid import ObjectId
 
-from tallyglass.counters.history.oplog_samples import Past
+from tallyglass.counters.history.oplog_samples import PastValue
 from tallyglass.counters.numbers import ANY_NUMBER, as_number, numeric_type
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.shapes import dig
@@ -25,7 +25,7 @@ _READ_MS = 300
 
 async def read_dated(
     gateway: Gateway, target: IdField, largest: int, kind: NumericType, ahead: int, seconds: float
-) -> list[Past]:
+) -> list[PastValue]:
     """Past values of a counter whose ids are in ``target``, oldest first, as far as ``seconds`` reach.
 
     ``largest`` is the largest id there; ``ahead`` is 1 where the counter stores the next id, else 0.
@@ -39,18 +39,18 @@ async def read_dated(
     while wanted and time.monotonic() < deadline:
         batch, wanted = wanted[:_AT_ONCE], wanted[_AT_ONCE:]
         found |= {row for row in await asyncio.gather(*(_at_least(gateway, target, at) for at in batch)) if row}
-    points: list[Past] = []
+    points: list[PastValue] = []
     top: int | None = None
     for at, number in sorted(found):
-        # A document may be written long after its id was taken: an older one has then shown more already.
+        # A document may be written long after its id was issued; keep only increasing values.
         if top is None or number > top:
-            points.append(Past(at, number + ahead, kind))
+            points.append(PastValue(at, number + ahead, kind))
             top = number
     return points
 
 
 def _spread(low: int, high: int) -> list[int]:
-    """Values between two, half of them over the whole, half over the newest eighth, the most telling first."""
+    """Values between two, half of them over the whole range, half over the newest eighth, the most useful first."""
     half = POINTS // 2
     whole = [low + (high - low) * n // half for n in range(half, 0, -1)]
     recent = low + (high - low) * 7 // 8

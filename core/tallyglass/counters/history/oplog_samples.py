@@ -1,8 +1,8 @@
-"""Past values of counters, read from the oplog: a forecast from the first second.
+"""Past values of counters, read from the oplog.
 
-The work is bounded. The oplog is entered by ``ts``, which the server seeks without a scan, in narrow slices that
-are spread over its whole window, the spread getting finer as long as time is left. How narrow follows from how many
-entries an hour holds, so that the server looks at no more than a fixed number of them.
+The work is bounded. The oplog is read in narrow slices, which the server seeks by ``ts`` without a scan, spread over
+its whole window and more finely as long as time is left. Their width depends on the number of entries per hour, so
+that the server examines at most a fixed number of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NARROWEST = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastValue:
     """One value that a counter had: when (seconds since 1970), the number, and the type it was stored as."""
 
     at: float
@@ -47,14 +47,14 @@ class Past:
     kind: NumericType
 
 
-Values = dict[Namespace, dict[Hashable, dict[str, list[Past]]]]
+Values = dict[Namespace, dict[Hashable, dict[str, list[PastValue]]]]
 """Past values by collection, document and path."""
 
 
 async def read_oplog(
     gateway: Gateway, paths: Mapping[Namespace, Sequence[str]], until: Timestamp, seconds: float, pacer: Pacer
 ) -> Values:
-    """Past values of the numbers at ``paths`` in the collections named, up to ``until``, as far as ``seconds`` reach.
+    """Past values of the numbers at ``paths`` of these collections, up to ``until``, as far as ``seconds`` allow.
 
     Raises PrivilegeError where the oplog may not be read, ReadError where no server answers; a slice that takes the
     server too long is left out. Empty where there is no oplog.
@@ -129,7 +129,7 @@ def _collect(found: Values, entry: Document, paths: Mapping[Namespace, Sequence[
                 continue
             identity = (operation.get("o2") or operation["o"]).get("_id")
             points = found.setdefault(ns, {}).setdefault(document_key(identity), {}).setdefault(path, [])
-            points.append(Past(at, as_number(raw), kind))
+            points.append(PastValue(at, as_number(raw), kind))
 
 
 def _operations(entry: Document) -> Iterator[Document]:
@@ -144,7 +144,7 @@ def _operations(entry: Document) -> Iterator[Document]:
 
 
 def value_after(operation: Document, path: str) -> Any:
-    """The raw number at ``path`` after an oplog operation, as far as the operation tells; None where it does not.
+    """The raw number at ``path`` after an oplog operation; None if the operation does not contain it.
 
     Reads inserts, replacements, ``$set`` and the delta form (``diff`` with ``u``, ``i`` and ``s<field>``).
     """
@@ -174,7 +174,7 @@ def _in_delta(diff: Mapping[str, Any], steps: list[str]) -> Any:
 
 
 def pool_levels(
-    points: Mapping[Hashable, Iterable[Past]], now: Mapping[Hashable, int], total: int
+    points: Mapping[Hashable, Iterable[PastValue]], now: Mapping[Hashable, int], total: int
 ) -> list[tuple[float, float]]:
     """How many ids a pool had issued at moments of the past, estimated from those of its documents that were seen.
 

@@ -19,11 +19,11 @@ from typing import Any
 from platformdirs import user_state_path
 
 from tallyglass.counters.forecast.series import DAY, HOUR
-from tallyglass.counters.history.oplog_samples import Past
+from tallyglass.counters.history.oplog_samples import PastValue
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import Content, LookedAt
-from tallyglass.counters.recognise.finding import Finding
+from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
@@ -34,6 +34,7 @@ SAVE_SECONDS = 300.0
 
 MOST_ROWS = 500_000
 _KEPT = 120 * DAY
+_KEYS_IN_QUERY = 500
 _THINNED = ((2 * DAY, HOUR), (14 * DAY, 6 * HOUR))
 
 _SCHEMA = """
@@ -53,12 +54,12 @@ CREATE TABLE IF NOT EXISTS finding (
 
 
 def default_history_path() -> Path:
-    """Where samples are kept unless the user says otherwise: in their state folder."""
+    """The default file for samples, in the state folder of the user."""
     return user_state_path("tallyglass", appauthor=False) / "counters.sqlite"
 
 
 class SampleStore:
-    """The file of samples, opened when it is first used. Blocking: call it in a thread; threads take turns.
+    """The file of samples, opened on first use. Blocking: call it in a thread; threads take turns.
 
     ``load`` and ``save`` raise InputError for a file that cannot be used, and after :meth:`close`.
     """
@@ -69,18 +70,24 @@ class SampleStore:
         self._connection: sqlite3.Connection | None = None
         self._closed = False
 
-    def load(self, deployment: str, counters: Iterable[str]) -> dict[str, list[Past]]:
+    def load(self, deployment: str, counters: Iterable[str]) -> dict[str, list[PastValue]]:
         """The samples of some counters of a deployment by their keys, oldest first."""
-        query = "SELECT at, number, kind FROM sample WHERE deployment = ? AND counter = ? ORDER BY at"
-        found: dict[str, list[Past]] = {}
+        query = (
+            "SELECT counter, at, number, kind FROM sample WHERE deployment = ? AND counter IN ({}) ORDER BY counter, at"
+        )
+        found: dict[str, list[PastValue]] = {}
+        wanted = list(counters)
         with self._open() as connection:
-            for counter in counters:
-                pasts = [_past(*row) for row in connection.execute(query, (deployment, counter))]
-                if pasts:
-                    found[counter] = [past for past in pasts if past is not None]
+            for start in range(0, len(wanted), _KEYS_IN_QUERY):
+                keys = wanted[start : start + _KEYS_IN_QUERY]
+                rows = connection.execute(query.format(", ".join("?" * len(keys))), (deployment, *keys))
+                for counter, *facts in rows:
+                    past = _past(*facts)
+                    if past is not None:
+                        found.setdefault(counter, []).append(past)
         return found
 
-    def save(self, deployment: str, rows: Iterable[tuple[str, Past]], now: float) -> None:
+    def save(self, deployment: str, rows: Iterable[tuple[str, PastValue]], now: float) -> None:
         """Add samples, and thin old ones."""
         values = [(deployment, key, past.at, str(past.number), past.kind.value) for key, past in rows]
         with self._open() as connection, connection:
@@ -92,7 +99,7 @@ class SampleStore:
                 connection.execute(f"PRAGMA user_version = {hour}")
 
     def load_looked(self, deployment: str) -> dict[Namespace, LookedAt]:
-        """What earlier runs found in each collection."""
+        """The results of sampling collections in earlier runs."""
         query = "SELECT ns, content, at, query FROM looked WHERE deployment = ?"
         found: dict[Namespace, LookedAt] = {}
         for ns, content, at, pairs in self._rows(query, deployment):
@@ -102,21 +109,21 @@ class SampleStore:
         return found
 
     def save_looked(self, deployment: str, looked: Mapping[Namespace, LookedAt]) -> None:
-        """Remember what was found in collections."""
+        """Save the results of sampling collections."""
         rows = [(deployment, str(ns), one.content.value, one.at, json.dumps(one.query)) for ns, one in looked.items()]
         self._write("INSERT OR REPLACE INTO looked VALUES (?, ?, ?, ?, ?)", rows)
 
-    def load_findings(self, deployment: str) -> list[Finding]:
-        """What the use of numbers said in earlier runs."""
-        found: list[Finding] = []
+    def load_findings(self, deployment: str) -> list[UsageFinding]:
+        """The usage findings of earlier runs."""
+        found: list[UsageFinding] = []
         query = "SELECT ns, path, facts FROM finding WHERE deployment = ?"
         for ns, path, facts in self._rows(query, deployment):
             with contextlib.suppress(ValueError, TypeError, KeyError):
                 found.append(_finding(Namespace.parse(ns), path, json.loads(facts)))
         return found
 
-    def save_findings(self, deployment: str, findings: Iterable[Finding], now: float) -> None:
-        """Remember what the use of numbers says."""
+    def save_findings(self, deployment: str, findings: Iterable[UsageFinding], now: float) -> None:
+        """Save usage findings."""
         rows = [(deployment, str(one.ns), one.path, now, json.dumps(_facts(one))) for one in findings]
         self._write("INSERT OR REPLACE INTO finding VALUES (?, ?, ?, ?, ?)", rows)
 
@@ -157,7 +164,7 @@ class SampleStore:
 def _connect(path: Path) -> sqlite3.Connection:
     """A connection to a file with the schema; nothing stays open where that fails."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Made by hand first: SQLite would let everyone read it.
+    # Created here first: SQLite would make it readable for everyone.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, timeout=2.0, check_same_thread=False)
     try:
@@ -186,7 +193,7 @@ def _thin(connection: sqlite3.Connection, now: float) -> None:
         )
 
 
-def _facts(finding: Finding) -> dict[str, object]:
+def _facts(finding: UsageFinding) -> dict[str, object]:
     target = finding.target
     return {
         "grade": finding.grade.value,
@@ -197,13 +204,14 @@ def _facts(finding: Finding) -> dict[str, object]:
         "block": finding.block,
         "text": finding.text,
         "issues": finding.issues,
+        "int64_ids": finding.int64_ids,
         "evidence": finding.evidence,
     }
 
 
-def _finding(ns: Namespace, path: str, facts: Mapping[str, Any]) -> Finding:
+def _finding(ns: Namespace, path: str, facts: Mapping[str, Any]) -> UsageFinding:
     target = facts["target"]
-    return Finding(
+    return UsageFinding(
         ns,
         path,
         Grade(facts["grade"]),
@@ -214,13 +222,14 @@ def _finding(ns: Namespace, path: str, facts: Mapping[str, Any]) -> Finding:
         block=int(facts["block"]),
         text=bool(facts["text"]),
         issues=int(facts["issues"]),
+        int64_ids=bool(facts.get("int64_ids")),
         evidence=clean(str(facts["evidence"])),
     )
 
 
-def _past(at: Any, number: Any, kind: Any) -> Past | None:
+def _past(at: Any, number: Any, kind: Any) -> PastValue | None:
     try:
-        return Past(float(at), _number(number), NumericType(kind))
+        return PastValue(float(at), _number(number), NumericType(kind))
     except (TypeError, ValueError):
         return None
 

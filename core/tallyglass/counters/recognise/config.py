@@ -1,8 +1,8 @@
-"""What the user says about counters, in a TOML file.
+"""The configuration of counters: a TOML file.
 
 .. code-block:: toml
 
-    include = ["shop.*"]              # look at these namespaces only (patterns with * and ?)
+    include = ["shop.*"]              # search these namespaces only (patterns with * and ?)
     exclude = ["*.audit_*"]           # and never at these
 
     [[counter]]
@@ -55,12 +55,15 @@ _KEYS = (
 )  # fmt: skip
 _ACKNOWLEDGE_KEYS = ("counter", "flags", "until", "reason")
 _TOP_KEYS = ("counter", "acknowledge", "include", "exclude")
+SYSTEM_DATABASES = frozenset({"admin", "local", "config"})
+"""Databases without data of applications."""
+
 _MOST_DIGITS = 34
 _LARGEST = 10**34
 
 
 class Resets(StrEnum):
-    """How often a counter starts again on purpose."""
+    """How often a counter is reset on purpose."""
 
     DAILY = "daily"
     MONTHLY = "monthly"
@@ -77,7 +80,7 @@ class IdField:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One ``[[counter]]`` entry. ``id`` is None for every document of the collection; None and "" mean: not said.
+    """One ``[[counter]]`` entry. ``id`` is None for every document of the collection; None and "" mean: not set.
 
     ``ns`` may hold the wildcards ``*`` and ``?``. ``number`` is its place in the file, from 1.
     """
@@ -124,13 +127,13 @@ class Acknowledgement:
     reason: str = ""
 
     def covers(self, name: str, now: datetime) -> bool:
-        """Whether it holds for the counter of this name (namespace, blank, id) at a moment."""
+        """Whether it applies to the counter of this name (namespace, blank, id) at a moment."""
         return now < self.until and fnmatchcase(name, self.counter)
 
 
 @dataclass(frozen=True, slots=True)
 class CountersConfig:
-    """All rules, in the order of the file: of those that fit a number, the first counts."""
+    """All rules, in the order of the file; the first rule that matches a number applies."""
 
     rules: tuple[Rule, ...] = ()
     include: tuple[str, ...] = ()
@@ -146,7 +149,7 @@ class CountersConfig:
         return tuple(dict.fromkeys(rule.ns for rule in self.rules if not rule.is_pattern))
 
     def allows(self, ns: Namespace) -> bool:
-        """Whether a collection may be looked at, by ``include`` and ``exclude``."""
+        """Whether ``include`` and ``exclude`` allow a collection."""
         text = str(ns)
         if self.include and not any(fnmatchcase(text, pattern) for pattern in self.include):
             return False
@@ -175,18 +178,27 @@ def load_config(path: Path) -> CountersConfig:
 
 
 def parse_config(data: Mapping[str, Any], source: str = "the configuration") -> CountersConfig:
-    """Read what a TOML file holds. ``source`` names it in errors. Raises InputError."""
+    """Validate the content of a TOML file. ``source`` names it in errors. Raises InputError."""
     for key in data:
         if key not in _TOP_KEYS:
-            raise InputError(f"{source}: {clean(key, 60)!r} is not known.", _suggest(key, _TOP_KEYS) + _EXAMPLE)
+            raise InputError(
+                f"{source}: {clean(key, 60)!r} is not a known setting.", _suggest(key, _TOP_KEYS) + _EXAMPLE
+            )
     counters = _entries(data, "counter", source, _EXAMPLE)
     notes = _entries(data, "acknowledge", source, "Write [[acknowledge]] and below it counter, flags and until.")
-    return CountersConfig(
+    config = CountersConfig(
         tuple(_rule(entry, f"{source}, counter {n}", n) for n, entry in enumerate(counters, 1)),
         _patterns(data, "include", source),
         _patterns(data, "exclude", source),
         tuple(_acknowledgement(entry, f"{source}, acknowledge {n}") for n, entry in enumerate(notes, 1)),
     )
+    for rule in config.rules:
+        if not (rule.is_pattern or config.allows(rule.ns)):
+            raise InputError(
+                f"{source}, counter {rule.number}: {clean(str(rule.ns), 120)} is left out by include or exclude.",
+                "Correct one of them.",
+            )
+    return config
 
 
 _EXAMPLE = 'Write [[counter]] and below it collection = "db.collection".'
@@ -226,7 +238,9 @@ def _acknowledgement(entry: Mapping[str, Any], where: str) -> Acknowledgement:
     elif isinstance(until, date):
         moment = datetime.combine(until, time(), UTC)
     else:
-        raise InputError(f"{where}: until must be a date.", "Such as until = 2027-01-31: nothing is silenced for ever.")
+        raise InputError(
+            f"{where}: until must be a date.", "Such as until = 2027-01-31; an acknowledgement has to expire."
+        )
     return Acknowledgement(counter, tuple(flags), moment, _text(entry, "reason", where))
 
 
@@ -259,12 +273,12 @@ def _rule(entry: Mapping[str, Any], where: str, number: int) -> Rule:
 
 
 def _fit_together(rule: Rule, where: str) -> None:
-    """Raise InputError for settings that cannot hold at once: a rule that cannot work is never ignored."""
+    """Raise InputError for settings that contradict each other."""
     descends = rule.step is not None and rule.step < 0
     if rule.step == 0:
         raise InputError(f"{where}: step must not be 0.")
     if rule.min is not None and not descends and not rule.cycle:
-        raise InputError(f"{where}: min is the end of a descending counter.", "Add step = -1, or take start.")
+        raise InputError(f"{where}: min is the end of a descending counter.", "Add step = -1, or use start instead.")
     if rule.max is not None and rule.start is not None and not descends and rule.start >= rule.max:
         raise InputError(f"{where}: start {rule.start} is not below max {rule.max}.")
     if rule.min is not None and rule.start is not None and descends and rule.start <= rule.min:
@@ -304,6 +318,8 @@ def _namespace(entry: Mapping[str, Any], where: str) -> Namespace:
     ns = Namespace.parse(_text(entry, "collection", where))
     if not ns.db or not ns.collection:
         raise InputError(f'{where}: collection must be "database.collection".', _EXAMPLE)
+    if ns.db in SYSTEM_DATABASES:
+        raise InputError(f"{where}: {ns.db} is a database of the server itself.", "Name a database of an application.")
     return ns
 
 

@@ -1,7 +1,7 @@
-"""Which collections hold counters. Bounded: names are listed once a minute, a few documents looked at.
+"""Finds the collections that hold counters. Bounded: lists names once a minute and samples a few documents of each.
 
-The work is cut into steps with a deadline: configured and known names first, then those that were never looked at.
-What earlier runs found is remembered, so that the next look is complete as soon as the names are listed.
+The search runs in steps with a deadline: configured and known names first, then collections that were never sampled.
+Results are kept for later runs, whose search is then complete as soon as the names are listed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from tallyglass.counters.recognise.config import CountersConfig
+from tallyglass.counters.recognise.config import SYSTEM_DATABASES, CountersConfig
 from tallyglass.counters.recognise.guess import guess
 from tallyglass.counters.recognise.libraries import KNOWN_COLLECTIONS, recognise, selective
 from tallyglass.counters.snapshot import CounterTrouble
@@ -24,26 +24,25 @@ from tallyglass.mongo.gateway import CollectionInfo, Document, Gateway, Namespac
 from tallyglass.text import clean, clean_name
 
 SAMPLE = 5
-"""Documents of a collection that are looked at."""
+"""Documents sampled from a collection."""
 
 MOST_GUESSED = 5_000
-"""A collection of no known name with more documents than this is none of counters (pools have a thousand)."""
+"""A collection of no known name with more documents than this is not taken for counters (pools have a thousand)."""
 
 MOST_READ = 200_000
 """Counter documents of one collection that are followed."""
 
 REMEMBERED_SECONDS = 86_400.0
-"""A collection without counters is looked at again after about a day; one that was empty much sooner."""
+"""A collection without counters is sampled again after about a day; an empty one much sooner."""
 
 _AT_ONCE = 8
 _LIST_SECONDS = 60.0
 _SAMPLE_AGAIN_SECONDS = 600.0
-_SKIPPED_DATABASES = frozenset({"admin", "local", "config"})
 _SAMPLE_MS = 1_000
 
 
 class Content(StrEnum):
-    """What a look into a collection found."""
+    """What a collection holds."""
 
     COUNTERS = "counters"
     OTHER = "other"
@@ -52,7 +51,7 @@ class Content(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LookedAt:
-    """What was found in a collection, and when (seconds since 1970). ``query`` yields its counters."""
+    """The content of a collection, and when it was sampled (seconds since 1970). ``query`` selects its counters."""
 
     content: Content
     at: float
@@ -61,27 +60,26 @@ class LookedAt:
 
 @dataclass(frozen=True, slots=True)
 class CounterPlace:
-    """A collection that holds counters, and the query that yields them."""
+    """A collection that holds counters, and the query that selects them."""
 
     ns: Namespace
     query: tuple[tuple[str, str], ...] = ()
 
 
 def trouble_of(ns: str, error: PrivilegeError | ReadError) -> CounterTrouble:
-    """What to show for a namespace that could not be read."""
+    """The message for a namespace that could not be read."""
     return CounterTrouble(clean_name(ns), clean(error.title), clean(error.advice))
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether an error means that no server answers, rather than that one namespace is not readable."""
+    """Whether an error means that no server answers, as opposed to one unreadable namespace."""
     return isinstance(error, ReadError) and error.code is None
 
 
 class Discovery:
-    """Finds the places of counters, step by step. ``places`` and ``troubles`` hold what is known so far.
+    """Finds collections with counters, step by step. ``places`` and ``troubles`` hold the results so far.
 
-    ``unread`` are the collections that exist and may not, or cannot, be read. ``fresh`` holds what was looked at since
-    it was last taken away, for the next run.
+    ``unread`` are collections that exist and could not be read. ``fresh`` holds new results to be saved for later runs.
     """
 
     def __init__(self, gateway: Gateway, config: CountersConfig) -> None:
@@ -101,20 +99,20 @@ class Discovery:
 
     @property
     def is_busy(self) -> bool:
-        """Whether collections wait to be looked at for the first time."""
+        """Whether collections still wait to be sampled for the first time."""
         return self._listed_at is None or bool(self._never)
 
     @property
     def looked(self) -> int:
-        """How many of the collections there are were looked at, now or by an earlier run."""
+        """How many of the existing collections were sampled, in this run or an earlier one."""
         return len(self.seen) - len(self._never) - len(self.unread)
 
     def recall(self, looked: Mapping[Namespace, LookedAt]) -> None:
-        """Take over what earlier runs found, before the first search."""
+        """Use the results of earlier runs; call it before the first search."""
         self._remembered = dict(looked)
 
     async def advance(self, seconds: float) -> None:
-        """Go on for about this long: list names when due, then look at collections. Raises for a lost server."""
+        """Search for about this long: list names when due, then sample. Raises ReadError if no server answers."""
         deadline = time.monotonic() + seconds
         if not self._queue and (self._listed_at is None or time.monotonic() - self._listed_at >= _LIST_SECONDS):
             await self._list()
@@ -122,7 +120,7 @@ class Discovery:
             await asyncio.gather(*(self._sample(self._queue.popleft()) for _ in range(min(_AT_ONCE, len(self._queue)))))
 
     def follow(self, ns: Namespace) -> None:
-        """Treat a collection as one of counters, whatever its name and documents look like."""
+        """Treat a collection as one of counters, whatever its name and documents."""
         self.places.setdefault(ns, CounterPlace(ns))
         self._never.discard(ns)
 
@@ -135,7 +133,7 @@ class Discovery:
                 raise
             self.troubles["*"] = trouble_of("*", error)
             databases = list({ns.db for ns in self._config.collections()})
-        wanted = [name for name in databases if name not in _SKIPPED_DATABASES]
+        wanted = [name for name in databases if name not in SYSTEM_DATABASES]
         found: list[Namespace] = []
         for start in range(0, len(wanted), _AT_ONCE):
             for rows in await asyncio.gather(*(self._list_one(name) for name in wanted[start : start + _AT_ONCE])):
@@ -156,7 +154,7 @@ class Discovery:
         self._listed_at = time.monotonic()
 
     def _recall(self, found: Iterable[Namespace]) -> None:
-        """Take over what earlier runs found in collections that this one has not looked at."""
+        """Use the results of earlier runs for collections that this run has not sampled."""
         now_wall, now = time.time(), time.monotonic()
         for ns in found:
             looked = self._remembered.pop(ns, None)
@@ -168,7 +166,7 @@ class Discovery:
             elif age < self._lasts(ns, looked.content):
                 self._sampled[ns] = now - age
             else:
-                # It was looked at before: the look is due again, and the answer complete without it.
+                # It was sampled before and is due again; the search is complete without it.
                 self._sampled[ns] = float("-inf")
 
     async def _list_one(self, db: str) -> list[CollectionInfo]:
@@ -192,7 +190,7 @@ class Discovery:
         return _LIST_SECONDS if ns.collection in KNOWN_COLLECTIONS else _SAMPLE_AGAIN_SECONDS
 
     def _lasts(self, ns: Namespace, content: Content) -> float:
-        """How long a look by an earlier run counts, spread so that not all collections are due at once."""
+        """How long a result of an earlier run is valid, spread so that collections are not all due at once."""
         if ns.collection in KNOWN_COLLECTIONS or content is Content.EMPTY:
             return self._again(ns)
         return REMEMBERED_SECONDS * (0.5 + zlib.crc32(str(ns).encode()) % 1000 / 1000)
@@ -214,7 +212,7 @@ class Discovery:
                 raise
             self._never.discard(ns)
             self.unread.add(ns)
-            # Most collections of a deployment are nobody's counters: only a likely one is worth a word of its own.
+            # Report only collections that are likely to hold counters.
             if ns.collection in KNOWN_COLLECTIONS or self._config.rules_for(ns):
                 self.troubles[str(ns)] = trouble_of(str(ns), error)
             return
@@ -234,7 +232,7 @@ class Discovery:
             if document and shape.numbers(document):
                 return Content.COUNTERS, tuple(shape.query.items())
         if shape:
-            # Its counters are a few among other documents: reading them all would be no look any more.
+            # Its counters are a few among many other documents: reading them all would be too expensive.
             return Content.OTHER, ()
         sample = [row async for row in self._gateway.find(ns, {}, limit=SAMPLE, time_ms=_SAMPLE_MS)]
         if not sample:
@@ -248,7 +246,7 @@ class Discovery:
         return Content.OTHER, ()
 
     async def expires(self, ns: Namespace) -> bool:
-        """Whether the documents of a collection are removed after some time: those of a sequence must not be."""
+        """Whether the collection has a TTL index, which rules out a sequence."""
         return any("expireAfterSeconds" in index for index in await self._gateway.list_indexes(ns))
 
     async def _is_cheap(self, ns: Namespace, key: str) -> bool:
@@ -258,16 +256,16 @@ class Discovery:
 
 
 def _unmatched(config: CountersConfig, found: Iterable[Namespace]) -> Iterator[str]:
-    """A sentence for each pattern of the configuration that fits no collection."""
+    """A sentence for each pattern of the configuration that matches no collection."""
     names = [str(ns) for ns in found]
     for key, patterns in (("include", config.include), ("exclude", config.exclude)):
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in names):
-                yield f"{key} {clean_name(pattern)} fits no collection."
+                yield f"{key} {clean_name(pattern)} matches no collection."
 
 
 def is_counter(collection: str, document: Document) -> bool:
-    """Whether a document of a collection looks like a counter, by a known shape or by a guess."""
+    """Whether a document matches a known shape or a guess."""
     return bool(recognise(collection, document) or guess(collection, document))
 
 

@@ -1,4 +1,4 @@
-"""What the use of a number says about it: whether its values turn up as ids, where, and how sure that is."""
+"""The result of usage analysis for one number: whether its values are used as ids, where, and the confidence."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from tallyglass.mongo.gateway import Namespace
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One numeric path of a collection, and what its updates and the inserts after them say.
+class UsageFinding:
+    """The usage of one numeric path of a collection, from its updates and the inserts that followed.
 
     ``target`` is the field in which its values were found, None where they were not; ``whole_target`` whether all ids
     there are this counter's, so that its largest may be compared. ``step`` is what one update adds, ``block`` how many
     ids one number stands for. ``text`` marks digits within a text. ``issues`` is how many updates were looked at.
-    ``evidence`` is a sentence, safe to show. ``by_document`` has the target of each document that has one of
-    its own, by its ``_id``; ``others`` are the documents whose values were found nowhere.
+    ``evidence`` is a sentence, safe to show. ``by_document`` maps the ``_id`` of documents with separate targets to
+    those targets; ``others`` are the documents whose values were not found. ``int64_ids``: the target stores ids
+    below 2^31 as int64, so that their writer has 64 bits.
     """
 
     ns: Namespace
@@ -31,26 +32,29 @@ class Finding:
     text: bool = False
     issues: int = 0
     evidence: str = ""
-    by_document: tuple[tuple[str, IdField], ...] = ()
+    by_document: tuple[tuple[object, IdField], ...] = ()
     others: frozenset[str] = frozenset()
+    int64_ids: bool = False
 
     def excludes(self, identity: object) -> bool:
-        """Whether the document with this ``_id`` is one whose values were found nowhere."""
+        """Whether the values of the document with this ``_id`` were not found in any insert."""
         return isinstance(identity, str) and identity in self.others
 
-    def says(self) -> tuple[object, ...]:
-        """All that matters to how a counter is followed: not the numbers of the evidence."""
+    def conclusion(self) -> tuple[object, ...]:
+        """The facts that change how the counter is followed; excludes the counts in the evidence."""
         return (
             self.grade, self.target, self.whole_target, self.semantics, self.step, self.block, self.text,
-            self.by_document, self.others,
+            self.by_document, self.others, self.int64_ids,
         )  # fmt: skip
 
 
 _DOUBTED_AFTER = 20
 
 
-def combined(known: Finding | None, seen: Finding) -> Finding:
-    """What is known and what was seen now: a grade rises at once, and falls only after 20 issues without a match."""
+def combined(known: UsageFinding | None, seen: UsageFinding) -> UsageFinding:
+    """Merge a new finding with a known one: a grade rises at once, and falls only after 20 issues without a match."""
+    if known is not None and known.by_document and seen.grade is Grade.POSSIBLE:
+        return known
     if known is None or known.grade not in (Grade.CERTAIN, Grade.LIKELY):
         return seen
     better = seen.grade is Grade.CERTAIN or (seen.grade is Grade.LIKELY and known.grade is Grade.LIKELY)

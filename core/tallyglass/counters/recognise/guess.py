@@ -1,7 +1,7 @@
-"""Counters of no known library: found by the look of the document, and marked as a guess.
+"""Guesses: counters of no known library, recognised by the names and shape of the document.
 
-A guess must not take an ordinary document for a counter: a page view, a shopping cart, a daily statistic. So the
-name of the number has to say what it is, or the name of the collection does.
+A guess must not match an ordinary document such as a page view, a shopping cart or a daily statistic. So the name of
+the number or of the collection has to indicate a counter.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
-from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, Match, Shape, ValueKind
+from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, STEP_FIELDS, Match, Shape, ValueKind, bounded
 from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Document
 
 SURE, LOOSE = 0.6, 0.5
-"""How sure a guess is where the number's own name tells, and where only the collection's does."""
+"""The confidence of a guess by the name of the number, and by the name of the collection only."""
 
 SURE_NAMES = frozenset(
     {
@@ -29,21 +29,19 @@ SURE_NAMES = frozenset(
         "sequence", "sequenceValue", "sequence_value",
     }
 )  # fmt: skip
-"""Names of a number that say by themselves that it counts ids."""
+"""Field names that indicate a counter by themselves."""
 
 LOOSE_NAMES = frozenset(
     {"Count", "c", "count", "current", "id", "index", "last", "n", "num", "number", "postTotal", "val", "value"}
 )
-"""Names of a number that count ids only where the collection's name says so."""
+"""Field names that indicate a counter only in a collection whose name indicates one too."""
 
 _TELLING_COLLECTION = re.compile(
     r"(?i)counter|sequence|autoinc|auto_inc|auto-inc|increment|idgen|id_gen|identit|serial|(^|[._-])(seqs?|ids)$|(?-i:Ids$|Seq$)"
 )
 _SURE_BOUNDS = frozenset({"MAX_VALUE", "max_value", "maxValue"})
 _NAME_KEYS = ("name", "id", "key", "_key", "model", "modelName", "collection", "collectionName", "type", "table")
-_IGNORED_NUMBERS = frozenset(
-    {"__v", "increment", "incrementBy", "step", "version", "_version", *MAX_FIELDS, *START_FIELDS}
-)
+_IGNORED_NUMBERS = frozenset({"__v", "version", "_version", *STEP_FIELDS, *MAX_FIELDS, *START_FIELDS})
 _LIKE_A_DATE = re.compile(r"\d{4}[-/.]?\d\d|\d+\Z|[0-9a-fA-F]{24,}\Z")
 _NUMBERS = frozenset({int, Int64, float, Decimal128})
 _MOST_KEYS = 10
@@ -51,7 +49,7 @@ _LONGEST_TEXT = 300
 
 
 Signature = tuple[tuple[str, type], ...]
-"""The keys of a document with the types of their values: most of a guess depends on nothing else."""
+"""The keys of a document with the types of their values, on which most of a guess depends."""
 
 
 def signature_of(document: Document) -> Signature:
@@ -60,7 +58,7 @@ def signature_of(document: Document) -> Signature:
 
 
 def guess(collection: str, document: Document) -> list[Match]:
-    """The counter in a document that no known library wrote; empty where it does not look like one."""
+    """The counter in a document of no known library; empty if it does not resemble one."""
     if len(document) > _MOST_KEYS:
         return []
     match = _by_signature(collection, signature_of(document))
@@ -69,7 +67,7 @@ def guess(collection: str, document: Document) -> list[Match]:
     for key, value in document.items():
         if type(value) is str and len(value) > _LONGEST_TEXT and key != "_id":
             return []
-    return [match]
+    return [bounded(match, document)]
 
 
 @lru_cache(maxsize=2048)
@@ -96,12 +94,12 @@ def _by_signature(collection: str, signature: Signature) -> Match | None:
     if not label:
         return None
     return Match(
-        _shape(number, label), number, confidence, bound, start, grade=Grade.POSSIBLE, evidence="By its name alone."
+        _shape(number, label), number, confidence, bound, start, grade=Grade.POSSIBLE, evidence="By name only."
     )
 
 
 def _is_named(document: Document, label: str, *, any_id: bool) -> bool:
-    """Whether what names the counter is a name: a text, a small document of texts, or in a pool any ``_id``."""
+    """Whether the label is a name: a string, a document of strings, or in a pool any ``_id``."""
     if any_id:
         return True
     name = document.get(label)

@@ -1,4 +1,4 @@
-"""What a counter is: where it stands, a stable key, and a text for its id that is safe to show."""
+"""The identity of a counter: its location, a stable key, and its id as text that is safe to show."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ID_CHARACTERS = 120
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What does not change about a counter: where it is, what it is called, what is known of its library.
+    """The constant facts about a counter: its location, name and library.
 
     ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool.
     """
@@ -47,6 +47,7 @@ class Identity:
     targets: tuple[IdField, ...] = ()
     step: int = 1
     block: int = 1
+    int64_ids: bool = False
     cycle: bool = False
     resets: Resets | None = None
     text: bool = False
@@ -60,7 +61,7 @@ class Identity:
 
 
 def document_key(identity: Any) -> Hashable:
-    """Something hashable that stands for an ``_id``, and only for it."""
+    """A hashable key that is unique to an ``_id``."""
     if isinstance(identity, (str, ObjectId)):
         return identity
     return bson.encode({"": identity})
@@ -79,7 +80,9 @@ def id_text(value: Any) -> str:
 
 
 def label_of(shape: Shape, path: str, document: Document) -> str:
-    """What the counter in a document is called on the screen."""
+    """The display name of the counter in a document."""
+    if shape.label == ("_id",) and not shape.number.endswith("*"):
+        return id_text(document.get("_id"))
     spare = {key: value for key, value in document.items() if key not in ("_id", path) and key not in shape.keys}
     named = ((spare or None) if where == "*" else dig(document, where) for where in shape.label)
     parts = [id_text(part) for part in named if part is not None and part != ""]
@@ -89,7 +92,7 @@ def label_of(shape: Shape, path: str, document: Document) -> str:
 
 
 def counter_key(ns_text: str, identity: Any, path: str) -> str:
-    """A key for one number that stays the same across looks and runs, and that no other number has."""
+    """A unique key for one number, the same in every snapshot and run."""
     text = id_text(identity)
     if not isinstance(identity, ObjectId) and text != identity:
         text += "#" + hashlib.sha256(bson.encode({"": identity})).hexdigest()[:12]
@@ -97,7 +100,7 @@ def counter_key(ns_text: str, identity: Any, path: str) -> str:
 
 
 def apply_rule(identity: Identity, rule: Rule) -> Identity:
-    """The identity with what the user says about the counter laid over it."""
+    """The identity with the settings of a configuration rule applied."""
     step = rule.step if rule.step is not None else identity.step
     bound = rule.max if step > 0 else rule.min
     return replace(
@@ -113,7 +116,7 @@ def apply_rule(identity: Identity, rule: Rule) -> Identity:
         confidence=1.0,
         step=step,
         block=rule.block,
-        cycle=rule.cycle,
+        cycle=rule.cycle or identity.cycle,
         resets=rule.resets,
         grade=Grade.CERTAIN,
         evidence="Named in the configuration.",

@@ -1,8 +1,8 @@
 """Which library wrote a counter document, and what its number means.
 
-One entry a library in :data:`SHAPES`; a document is matched on its collection's name *and* its own keys and types,
-since at least five libraries share the name ``counters``. docs/counters.md says which of the entries were checked
-against what the library really writes.
+:data:`SHAPES` has one entry for each library. A document is matched by the name of its collection *and* its keys and
+types, since at least five libraries share the name ``counters``. docs/counters.md lists the entries that were checked
+against the output of the library itself.
 """
 
 from __future__ import annotations
@@ -82,6 +82,18 @@ SHAPES: tuple[Shape, ...] = (
         "count",
         {"_id": ValueKind.OBJECT_ID, "modelName": ValueKind.STRING, "field": ValueKind.STRING},
         label=("modelName", "field"),
+        consumers=_NODE,
+        anywhere=True,
+        target=targets.mongoose_model,
+    ),
+    Shape(
+        "mongoose-auto-increment-reworked",
+        "mongoose-auto-increment-reworked",
+        ("idcounters",),
+        "c",
+        {"_id": ValueKind.OBJECT_ID, "f": ValueKind.STRING, "m": ValueKind.STRING},
+        may=frozenset({"__v"}),
+        label=("m", "f"),
         consumers=_NODE,
         anywhere=True,
         target=targets.mongoose_model,
@@ -224,12 +236,12 @@ KNOWN_COLLECTIONS = frozenset(_BY_COLLECTION)
 
 
 def selective(collection: str) -> Shape | None:
-    """The shape whose counters are a few documents among many in a collection of this name, if there is one."""
+    """The shape whose counters are a few documents among many others in a collection of this name, if any."""
     return next((shape for shape in _BY_COLLECTION.get(collection, ()) if shape.query), None)
 
 
 def recognise(collection: str, document: Document) -> list[Match]:
-    """The counters in one document of a collection, by the shapes of known libraries. Empty where there are none."""
+    """The counters in one document of a collection, by the shapes of known libraries. Empty if there are none."""
     for shapes, confidence in ((_BY_COLLECTION.get(collection, ()), 1.0), (_ANYWHERE, 0.8)):
         for shape in shapes:
             paths = shape.numbers(document)

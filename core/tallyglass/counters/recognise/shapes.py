@@ -1,4 +1,4 @@
-"""What a shape is: the fingerprint of a counter document, and how a document is held against it."""
+"""Shapes: fingerprints of counter documents, and matching documents against them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tallyglass.mongo.gateway import Document
 
 
 class ValueKind(StrEnum):
-    """What the value of a key must be for a document to fit a shape."""
+    """The kind of value that a shape requires for a key."""
 
     STRING = "string"
     OBJECT_ID = "ObjectId"
@@ -49,12 +49,19 @@ def _is_kind(value: object, kind: ValueKind) -> bool:
 
 
 MAX_FIELDS = ("MAX_VALUE", "max_value", "maxValue", "MAX", "max", "maximum", "limit", "upper", "end")
-"""Names under which the last id of a span stands beside a counter, the most telling first."""
+"""Field names for the last id of a range, the most specific first."""
 
 START_FIELDS = ("MIN_VALUE", "min_value", "minValue", "START_VALUE", "START", "MIN", "start", "min", "lower", "first")
-"""Names under which the first id of a span stands beside a counter."""
+"""Field names for the first id of a range."""
 
-_SPAN_KEYS = frozenset({*MAX_FIELDS, *START_FIELDS})
+STEP_FIELDS = ("increment_by", "incrementBy", "increment", "step")
+"""Field names for what is added for each id."""
+
+CYCLE_FIELDS = ("cycle", "is_cycled", "isCycled", "cycles")
+"""Field names for whether the sequence starts again after its last id, as a boolean."""
+
+_SPECIFIC_BOUNDS = ("MAX_VALUE", "max_value", "maxValue")
+_RANGE_KEYS = frozenset({*MAX_FIELDS, *START_FIELDS, *CYCLE_FIELDS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +70,9 @@ class Shape:
 
     ``number`` is the dotted path of the number, or ends in ``*`` for several counters in one document.
     ``keys`` must be there with these kinds; ``may`` may be there; ``spare_keys`` allows any others too.
-    ``label`` holds the paths of what names the counter, ``*`` for all keys that the shape does not know.
-    ``anywhere`` marks shapes that are telling enough to be known in a collection of any name, ``sure_keys`` those
-    any of which makes it certain there. ``query`` selects the counters among other documents of a collection, served
+    ``label`` holds the paths that name the counter, ``*`` for all keys unknown to the shape.
+    ``anywhere`` marks shapes specific enough for a collection of any name; with any of ``sure_keys`` the match there is
+    certain. ``query`` selects the counters among other documents of a collection, served
     by an index on ``query_key``. ``target`` yields the ``(collection, field)`` pairs, likeliest first, whose ids the
     counter hands out.
     """
@@ -109,8 +116,8 @@ _MOST_ELEMENTS = 1_000
 
 def dig(document: Any, path: str) -> Any:
     """The value at a dotted path of a document; None where there is none."""
-    if "." not in path:
-        return document.get(path) if isinstance(document, Mapping) else None
+    if "." not in path and isinstance(document, Mapping):
+        return document.get(path)
     for step in path.split("."):
         if isinstance(document, Mapping):
             document = document.get(step)
@@ -143,12 +150,12 @@ def expand(document: Any, path: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One number found in a document: the shape it has, its path, and how sure that is (1 = name and shape).
+    """One number found in a document: its shape, its path, and the confidence (1 = name and shape).
 
-    ``bound_key`` and ``start_key`` are the keys beside it that bound its span; empty where there are none. ``grade``
-    and ``evidence`` say how sure it is that it hands out ids, and why; ``semantics``, ``targets``, ``step`` and
-    ``block`` what its use tells beyond its shape. ``text``: the number is the last digits of a text. ``rule_number``
-    is the rule of the configuration that names the path, 0 for none.
+    ``bound_key`` and ``start_key`` are the keys that bound its range; empty where there are none. ``grade`` is the
+    confidence that it hands out ids, ``evidence`` the reason; ``semantics``, ``targets``, ``step`` and ``block`` come
+    from usage analysis. ``text``: the number is the last digits of a text. ``rule_number`` is the rule of the
+    configuration that names the path, 0 for none.
     """
 
     shape: Shape
@@ -163,13 +170,23 @@ class Match:
     step: int = 1
     block: int = 1
     text: bool = False
+    int64_ids: bool = False
+    cycle: bool = False
     rule_number: int = 0
 
 
-def bounded(match: Match, document: Document) -> Match:
-    """The same match with the keys that bound the span of its document."""
-    if _SPAN_KEYS.isdisjoint(document):
+def bounded(match: Match, document: Document, *, specific: bool = False) -> Match:
+    """The same match with the keys that bound the range in its document, and whether it cycles.
+
+    ``specific`` takes only names such as ``max_value`` for a bound, since ``limit`` or ``end`` may mean anything in a
+    document of an unknown shape.
+    """
+    if _RANGE_KEYS.isdisjoint(document):
         return match
-    bound = next((key for key in MAX_FIELDS if numeric_type(document.get(key)) is not None), "")
+    names = _SPECIFIC_BOUNDS if specific else MAX_FIELDS
+    bound = next((key for key in names if numeric_type(document.get(key)) is not None), "")
     start = next((key for key in START_FIELDS if numeric_type(document.get(key)) is not None), "")
-    return replace(match, bound_key=bound, start_key=start) if bound or start else match
+    if specific and not bound:
+        return match
+    cycle = bool(bound) and any(document.get(key) is True for key in CYCLE_FIELDS)
+    return replace(match, bound_key=bound, start_key=start, cycle=cycle) if bound or start else match

@@ -1,7 +1,7 @@
-"""Which collection and field a counter hands out ids for, as its own document tells.
+"""Which collection and field a counter hands out ids for, derived from its document.
 
 Each rule takes a counter document and yields ``(collection, field)`` pairs of the same database, likeliest first.
-A pair is only a candidate: whoever uses it checks that the collection is there and the field has an index.
+A pair is only a candidate: the caller checks that the collection exists and the field has an index.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Candidates = list[tuple[str, str]]
 
 
 def none(document: Document) -> Candidates:
-    """The document does not tell."""
+    """The document does not name a target."""
     return []
 
 
@@ -37,9 +37,9 @@ def id_and_field(document: Document) -> Candidates:
 
 
 def collection_and_field(document: Document) -> Candidates:
-    """``collection`` and ``field`` say it themselves.
+    """``collection`` and ``field`` name the target.
 
-    With a filter beside them only a part of the ids there is the counter's.
+    With a filter in the document only part of the ids there belong to the counter.
     """
     if set(document) - {"_id", "collection", "field", "current"}:
         return []
@@ -65,14 +65,15 @@ def djongo(document: Document) -> Candidates:
 
 
 def mongoose_model(document: Document) -> Candidates:
-    """``model`` or ``modelName`` names a class, whose collection mongoose calls by its lower-case plural.
+    """``model``, ``modelName`` or ``m`` names a class, whose collection mongoose calls by its lower-case plural.
 
     With a group in ``groupingField`` only a part of the ids there is the counter's.
     """
     if document.get("groupingField"):
         return []
-    model = document.get("model", document.get("modelName"))
-    return [(name, str(document["field"])) for name in _plurals(str(model))]
+    model = next(document[key] for key in ("model", "modelName", "m") if key in document)
+    field = document["field"] if "field" in document else document["f"]
+    return [(name, str(field)) for name in _plurals(str(model))]
 
 
 def model_field(document: Document) -> Candidates:

@@ -21,7 +21,7 @@ _DESTRUCTIVE = frozenset({b"drop", b"dropDatabase", b"dropIndexes", b"deleteInde
 
 @dataclass(slots=True)
 class AppliedOperations:
-    """What an applyOps holds: how many operations, of which kind, on which namespaces."""
+    """The operations inside an applyOps, counted by kind and by namespace."""
 
     count: int = 0
     ops: Counter[str] = field(default_factory=Counter)
@@ -97,7 +97,7 @@ def _first_fields(head: Head) -> str:
     """What tells one inserted document from another at a glance: its first fields after the _id."""
     fields = (field for field in head.fields(head.o) if field.name != b"_id" and field.name not in head.secrets)
     return ", ".join(
-        f"{clean_name(field.name.decode('utf-8', 'replace'), 40)}: {diff.brief(head.raw, field)}"
+        f"{clean_name(field.name.decode('utf-8', 'replace'), 40)}: {diff.short_value(head.raw, field)}"
         for field in islice(fields, _FIELDS_SHOWN)
     )
 
@@ -178,7 +178,7 @@ def _string(head: Head, name: bytes) -> str:
 
 def _rest(head: Head) -> str:
     """A command's first arguments after its name."""
-    return ", ".join(f"{clean_name(field.name.decode('utf-8', 'replace'), 40)}: {diff.brief(head.raw, field)}"
+    return ", ".join(f"{clean_name(field.name.decode('utf-8', 'replace'), 40)}: {diff.short_value(head.raw, field)}"
                      for field in islice(head.fields(head.o), 1, 6))  # fmt: skip
 
 

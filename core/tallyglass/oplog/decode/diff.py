@@ -55,7 +55,7 @@ def summary(head: Head, limit: int = 160) -> str:
     words: list[str] = []
     length = 0
     for change in found:
-        words.append(word(head, change))
+        words.append(change_text(head, change))
         length += len(words[-1]) + 2
         if length > limit:
             words.append("…")
@@ -63,7 +63,7 @@ def summary(head: Head, limit: int = 160) -> str:
     return "update " + clean(", ".join(words) or "nothing", limit + 2)
 
 
-def word(head: Head, change: Change) -> str:
+def change_text(head: Head, change: Change) -> str:
     """One change as text, safe to show: ``total: 8``, ``+note: "x"``, ``-note``, ``lines cut to 2``."""
     if change.kind is ChangeKind.REMOVE:
         return f"-{change.path}"
@@ -74,10 +74,10 @@ def word(head: Head, change: Change) -> str:
     if change.kind is ChangeKind.PATCH:
         return f"{change.path} patched"
     sign = "+" if change.kind is ChangeKind.ADD else ""
-    return f"{sign}{change.path}: {brief(head.raw, change.value)}"
+    return f"{sign}{change.path}: {short_value(head.raw, change.value)}"
 
 
-def brief(raw: bytes, element: Element) -> str:
+def short_value(raw: bytes, element: Element) -> str:
     """One value in at most about 60 characters, safe to show."""
     if element.type in (walk.DOCUMENT, walk.ARRAY):
         return render.one_line(raw, element, 60)

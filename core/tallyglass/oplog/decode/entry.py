@@ -1,4 +1,4 @@
-"""One oplog entry: raw BSON until someone looks at it. Any input is taken; what is broken is said to be."""
+"""One oplog entry: raw BSON until someone looks at it. Any input is accepted; damaged bytes are reported as such."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _change_lines(head: Head, found: Iterator[diff.Change]) -> Iterator[str]:
         if count == 200:
             yield "…"
             return
-        yield diff.word(head, change)
+        yield diff.change_text(head, change)
 
 
 def to_json(raw: bytes, *, kind: str = "", shard: str = "", relaxed: bool = False) -> str:

@@ -148,7 +148,7 @@ def last_start(batch: bytes) -> int:
 
 
 def entries(batch: bytes) -> Iterator[bytes]:
-    """Each entry of a batch as bytes of its own; a damaged rest as one."""
+    """Each entry of a batch as separate bytes; a damaged rest as one."""
     start = 0
     try:
         for start, end in walk.split(batch):

@@ -12,7 +12,7 @@ from typing import Any
 from bson import Binary, Int64, ObjectId, json_util
 from bson.errors import BSONError
 
-from tallyglass.text import meant
+from tallyglass.text import unescape_name
 
 _HEX_24 = re.compile(r"[0-9a-fA-F]{24}\Z")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
@@ -35,14 +35,14 @@ def candidates(text: str) -> Iterator[Any]:
             yield word
         return
     yield from _typed(word)
-    yield meant(word)
+    yield unescape_name(word)
 
 
 def _as_json(shown: str) -> str:
     """JSON as it is shown as JSON that can be read: the visible escapes, which it does not know, in its own form."""
 
     def own_form(found: re.Match[str]) -> str:
-        return json.dumps(meant(found[0]))[1:-1] if found[1] else found[0]
+        return json.dumps(unescape_name(found[0]))[1:-1] if found[1] else found[0]
 
     return _ESCAPE.sub(own_form, shown)
 
@@ -60,10 +60,10 @@ def _typed(word: str) -> Iterator[Any]:
     elif word in ("true", "false", "null"):
         yield json.loads(word)
     else:
-        yield from _odd(word)
+        yield from _typed_from_json(word)
 
 
-def _odd(word: str) -> Iterator[Any]:
+def _typed_from_json(word: str) -> Iterator[Any]:
     if word[:1] in "{[":
         try:
             yield json_util.loads(_as_json(word))

@@ -24,7 +24,7 @@ from tallyglass.oplog.decode.head import (
 from tallyglass.oplog.decode.identity import candidates
 from tallyglass.oplog.decode.walk import Element, Malformed
 from tallyglass.oplog.filter.query import OplogFilter, compile_text, glob_pattern, is_glob
-from tallyglass.text import meant
+from tallyglass.text import unescape_name
 
 REGEX_LIMIT = 4_000
 """Characters of an entry that a regular expression is tried on."""
@@ -143,8 +143,8 @@ def _names(globs: tuple[str, ...]) -> Callable[[str], bool] | None:
     """Whether any of the globs matches a namespace; a glob of a whole database matches its name alone too."""
     if not globs:
         return None
-    exact = frozenset(meant(glob) for glob in globs if not is_glob(glob))
-    exact |= {meant(glob.removesuffix(".*")) for glob in globs if glob.endswith(".*")}
+    exact = frozenset(unescape_name(glob) for glob in globs if not is_glob(glob))
+    exact |= {unescape_name(glob.removesuffix(".*")) for glob in globs if glob.endswith(".*")}
     patterns = [re.compile(glob_pattern(glob), re.DOTALL) for glob in globs if is_glob(glob)]
     return lambda ns: ns in exact or any(pattern.fullmatch(ns) for pattern in patterns)
 
@@ -157,11 +157,11 @@ class IdMatcher:
         self._numbers = {v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)}
         self._encoded = {_encoded(value) for value in values}
         forms = {bytes((kind,)) + body for number in self._numbers for kind, body in _forms(number)}
-        self._needles = [form[:1] + b"_id\0" + form[1:] for form in self._encoded | forms]
+        self._byte_patterns = [form[:1] + b"_id\0" + form[1:] for form in self._encoded | forms]
 
     def may_match(self, batch: bytes, start: int, end: int) -> bool:
         """Whether the bytes hold such an ``_id`` anywhere."""
-        return any(batch.find(needle, start, end) >= 0 for needle in self._needles)
+        return any(batch.find(needle, start, end) >= 0 for needle in self._byte_patterns)
 
     def match(self, head: Head) -> bool:
         """Raises Malformed."""
@@ -190,7 +190,7 @@ class TextMatcher:
         self._expression = compile_text(text)
         self._plain = re.compile(re.escape(word.encode()), re.IGNORECASE)
         self._number = int(word) if re.fullmatch(r"-?\d{1,18}", word) else None
-        self._bytes = _needles(word, self._number)
+        self._bytes = _byte_patterns(word, self._number)
         self._sure = self._inverse or self._expression is not None
 
     def may_match(self, batch: bytes, start: int, end: int) -> bool:
@@ -233,7 +233,7 @@ def _forms(number: float) -> list[tuple[int, bytes]]:
     return forms
 
 
-def _needles(word: str, number: int | None) -> list[bytes]:
+def _byte_patterns(word: str, number: int | None) -> list[bytes]:
     if number is not None:
         return [body for _, body in _forms(number)]
     return [bytes.fromhex(word)] if re.fullmatch(r"[0-9a-fA-F]{24}", word) else []

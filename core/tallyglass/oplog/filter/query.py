@@ -15,7 +15,7 @@ from bson import Regex
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_since
 from tallyglass.oplog.decode.identity import candidates
-from tallyglass.text import meant
+from tallyglass.text import unescape_name
 
 OPERATIONS = "iudcn"
 """The operation letters that :meth:`OplogFilter.parse` knows: insert, update, delete, command, no-op."""
@@ -127,7 +127,7 @@ def glob_pattern(glob: str) -> str:
     ``$`` also matches before a last line feed: on the server that lets one name too many through, here
     ``fullmatch`` is used."""
     body = "".join(
-        ".*" if part == "*" else "." if part == "?" else re.escape(meant(part)) for part in _GLOB.split(glob)
+        ".*" if part == "*" else "." if part == "?" else re.escape(unescape_name(part)) for part in _GLOB.split(glob)
     )
     return f"^{body}$"
 
@@ -207,7 +207,7 @@ def _namespace_conditions(namespaces: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def _on_server(name: str) -> Any:
-    return Regex(glob_pattern(name), "s") if is_glob(name) else meant(name)
+    return Regex(glob_pattern(name), "s") if is_glob(name) else unescape_name(name)
 
 
 def _operation_conditions(ops: frozenset[str]) -> list[dict[str, Any]]:

@@ -2,41 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
-from tallyglass.oplog.snapshot import Incident
+from tallyglass.errors import ConnectError, ReadError, TallyglassError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.oplog.incidents.incident import scan, watch
+from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
+from tallyglass.tasks import cancel_all
 
 APART_SECONDS = 10
 """A statement that a router sends to all shards begins on each within so many seconds."""
+
+_CANDIDATES = 8
+"""How many of the latest incidents with the same key another shard's part may belong to."""
+
+_AGAIN_SECONDS = 2.0
+_FLUSH_SECONDS = 0.25
 
 
 def combine(by_shard: Mapping[str, Sequence[Incident]]) -> tuple[Incident, ...]:
     """All incidents in order of time, numbered from 1; ``shards`` names those that took part.
 
     Incidents of one kind on one namespace that overlap or lie at most ten seconds apart on different shards are one;
-    with a session, only those of the same session. Its ``point`` is the earliest of theirs.
+    with a session, only those of the same session, and of a transaction those of the same transaction on whatever
+    namespaces. Its ``point`` is the earliest of theirs.
     """
     found = sorted(
         ((incident, shard) for shard, incidents in by_shard.items() for incident in incidents),
         key=lambda one: (one[0].first, one[1]),
     )
     merged: list[Incident] = []
+    latest: dict[tuple[object, ...], deque[int]] = {}
     for incident, shard in found:
-        at = next((n for n in reversed(range(len(merged))) if _same(merged[n], incident, shard)), None)
+        places = latest.setdefault(_key(incident), deque(maxlen=_CANDIDATES))
+        at = next((n for n in reversed(places) if _may_be_part(merged[n], incident, shard)), None)
         if at is None:
+            places.append(len(merged))
             merged.append(replace(incident, shards=(shard,)))
         else:
             merged[at] = _together(merged[at], incident, shard)
     return tuple(replace(one, number=number) for number, one in enumerate(merged, 1))
 
 
-def _same(whole: Incident, part: Incident, shard: str) -> bool:
-    if shard in whole.shards or (whole.kind, whole.ns, whole.reason) != (part.kind, part.ns, part.reason):
+def _key(incident: Incident) -> tuple[object, ...]:
+    """What the parts of one incident have in common on all shards."""
+    if incident.txn is not None:
+        return (incident.kind, incident.session, incident.txn)
+    return (incident.kind, incident.ns, incident.reason, incident.session, incident.op)
+
+
+def _may_be_part(whole: Incident, part: Incident, shard: str) -> bool:
+    if shard in whole.shards:
         return False
-    if whole.session != part.session:
-        return False
-    return whole.routine or part.first.t - whole.last.t <= APART_SECONDS
+    return whole.routine or part.txn is not None or part.first.t - whole.last.t <= APART_SECONDS
 
 
 def _together(whole: Incident, part: Incident, shard: str) -> Incident:
@@ -47,6 +69,7 @@ def _together(whole: Incident, part: Incident, shard: str) -> Incident:
         first=min(whole.first, part.first),
         last=later.last,
         last_wall=later.last_wall,
+        harm=min(whole.harm, part.harm, key=[*Harm].index),
         ops=whole.ops + part.ops,
         documents=(whole.documents or 0) + (part.documents or 0) if known else None,
         documents_exact=whole.documents_exact and part.documents_exact,
@@ -54,5 +77,92 @@ def _together(whole: Incident, part: Incident, shard: str) -> Incident:
         point=min(whole.limit, part.limit),
         open=whole.open or part.open,
         sessions=max(whole.sessions, part.sessions),
-        shards=(*whole.shards, shard),
+        shards=tuple(sorted((*whole.shards, shard))),
+    )
+
+
+async def scan_shards(
+    shards: Mapping[str, Gateway], since: Ts | None = None, *, until: Ts | None = None
+) -> AsyncIterator[IncidentScan]:
+    """As :func:`~tallyglass.oplog.incidents.incident.scan`, over several shards by name, as one list.
+
+    ``trouble`` names a shard that cannot be read. Raises the first error where none can.
+    """
+    scans = {name: scan(gateway, since, until=until) for name, gateway in shards.items()}
+    async with closing(_merged(scans)) as found:
+        async for one in found:
+            yield one
+
+
+async def watch_shards(shards: Mapping[str, Gateway], since: Ts | None = None) -> AsyncIterator[IncidentScan]:
+    """As :func:`~tallyglass.oplog.incidents.incident.watch`, over several shards by name, as one list.
+
+    A shard that cannot be read is named in ``trouble`` and asked again. Raises PrivilegeError where none may be read.
+    """
+    scans = {name: _watch_again(gateway, since) for name, gateway in shards.items()}
+    async with closing(_merged(scans)) as found:
+        async for one in found:
+            yield one
+
+
+async def _watch_again(gateway: Gateway, since: Ts | None) -> AsyncIterator[IncidentScan]:
+    """As ``watch``, also where the server is away when it begins."""
+    while True:
+        try:
+            async with closing(watch(gateway, since)) as scans:
+                async for one in scans:
+                    yield one
+        except (ConnectError, ReadError) as error:
+            yield IncidentScan((), 0, None, done=False, trouble=str(error))
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+
+async def _merged(scans: Mapping[str, AsyncIterator[IncidentScan]]) -> AsyncIterator[IncidentScan]:
+    """The newest of each shard as one, whenever one of them has changed."""
+    known: dict[str, IncidentScan] = {}
+    errors: dict[str, TallyglassError] = {}
+    changed = asyncio.Event()
+
+    async def pump(name: str, feed: AsyncIterator[IncidentScan]) -> None:
+        try:
+            async with closing(feed) as found:
+                async for one in found:
+                    before = known.get(name)
+                    if before is not None and before.done and not one.done:
+                        one = replace(before, trouble=one.trouble or "The oplog is read again.")
+                    known[name] = one
+                    changed.set()
+        except TallyglassError as error:
+            errors[name] = error
+        finally:
+            changed.set()
+
+    tasks = [asyncio.ensure_future(pump(*one)) for one in scans.items()]
+    try:
+        while True:
+            await changed.wait()
+            changed.clear()
+            ended = [task for task in tasks if task.done()]
+            for task in ended:
+                task.result()
+            if len(errors) == len(scans):
+                raise next(iter(errors.values()))
+            if known.keys() | errors.keys() == scans.keys():
+                yield _as_one(known, errors)
+            if len(ended) == len(tasks):
+                return
+            await asyncio.sleep(_FLUSH_SECONDS)
+    finally:
+        await cancel_all(tasks)
+
+
+def _as_one(known: Mapping[str, IncidentScan], errors: Mapping[str, TallyglassError]) -> IncidentScan:
+    words = [f"{name} is not read: {error}" for name, error in errors.items()]
+    words += [f"{name}: {one.trouble}" for name, one in known.items() if one.trouble]
+    return IncidentScan(
+        combine({name: one.incidents for name, one in known.items()}),
+        sum(one.scanned for one in known.values()),
+        max((one.reached for one in known.values() if one.reached), default=None),
+        all(one.done for one in known.values()),
+        " ".join(words),
     )

@@ -172,7 +172,7 @@ _SHARDING = (
 
 
 def noop_act(head: Head) -> Act | None:
-    """A sharding command: a shard notes it as a no-op, with the command beside it."""
+    """A sharding command: a shard notes it as a no-op, with the command in the same entry."""
     for name in _SHARDING:
         found = head.within(head.o2, name)
         if found is not None:

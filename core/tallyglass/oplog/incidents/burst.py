@@ -4,10 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tallyglass.oplog.decode.head import read_head
+from tallyglass.oplog.decode.render import id_text
+from tallyglass.oplog.decode.walk import Malformed
+
 EDGE_ENTRIES = 16
 """Entries at the older end of a burst whose places are kept, to find where a statement began."""
 
 SAMPLES = 5
+_RAW_SAMPLE_BYTES = 1_024
+
+Sample = str | bytes
+"""The ``_id`` of one document as text, or the entry that it is read from once somebody asks."""
+
+
+def sample_of(batch: bytes, start: int, end: int) -> Sample:
+    """The sample of one entry. Reading the ``_id`` costs as much as ten entries, and most samples are never shown."""
+    raw = batch[start:end]
+    return raw if len(raw) <= _RAW_SAMPLE_BYTES else sample_text(raw)
+
+
+def sample_text(sample: Sample) -> str:
+    """The text of a sample, safe to show; empty where the entry names no document."""
+    if isinstance(sample, str):
+        return sample
+    try:
+        head = read_head(sample)
+        found = head.document_id
+        return id_text(head.raw, found, 60) if found is not None else ""
+    except Malformed:
+        return ""
 
 
 @dataclass(slots=True)
@@ -26,7 +52,7 @@ class Piece:
     entries: int
     documents: int
     edge: list[tuple[int, int]]
-    sample: str = ""
+    sample: Sample = ""
     number: int = -1
     statements: int = 0
 
@@ -52,7 +78,7 @@ class Burst:
     user: bytes = b""
     find_and_modify: bool = False
     edge: list[tuple[int, int]] = field(default_factory=list)
-    samples: list[str] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     before: Burst | None = None
     """A few writes of the same session just before, with a hole in the numbers between."""
 
@@ -62,9 +88,18 @@ class Burst:
     @classmethod
     def of(cls, piece: Piece, session: bytes = b"", user: bytes = b"") -> Burst:
         """A burst of one piece."""
-        burst = cls(piece.first, piece.last, piece.first_wall, piece.last_wall, session=session, user=user)
-        burst.add(piece)
-        return burst
+        samples: list[Sample] = [piece.sample] if piece.sample else []
+        if not piece.statements:
+            return cls(
+                piece.first, piece.last, piece.first_wall, piece.last_wall, piece.entries, piece.documents,
+                session=session, user=user, edge=piece.edge, samples=samples,
+            )  # fmt: skip
+        high = piece.number + piece.statements - 1
+        in_number = 1 if piece.statements > 1 else piece.documents
+        return cls(
+            piece.first, piece.last, piece.first_wall, piece.last_wall, piece.entries, piece.documents, piece.number,
+            high, piece.statements, in_number, session, user, False, piece.edge, samples, None, high, in_number,
+        )  # fmt: skip
 
     def add(self, piece: Piece) -> None:
         """Take in a piece that lies before or after what is there."""
@@ -132,6 +167,10 @@ class Burst:
         self.low = min(self.low, other.low) if self.low >= 0 and other.low >= 0 else max(self.low, other.low)
         self.high = max(self.high, other.high)
         self.samples = (self.samples + other.samples)[:SAMPLES]
+
+    def read_samples(self) -> None:
+        """Turn the samples into text, which takes less memory than the entries."""
+        self.samples = [text for text in map(sample_text, self.samples) if text]
 
     def copy(self) -> Burst:
         """Another burst with the same content, for joining without a trace."""

@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.decode.head import read_head
-from tallyglass.oplog.decode.render import id_text
-from tallyglass.oplog.decode.walk import Malformed
-from tallyglass.oplog.incidents.burst import EDGE_ENTRIES, Burst, Piece
+from tallyglass.oplog.incidents.burst import EDGE_ENTRIES, Burst, Piece, Sample, sample_of
 from tallyglass.oplog.incidents.families import (
     BURST_LIMIT,
     CLUMP_MILLIS,
@@ -35,6 +33,9 @@ OTHERS = "(other collections)"
 _WALL, _TS, _TXN = b"\x09wall\0", b"\x11ts\0", b"\x12txnNumber\0"
 _SAMPLED = 4
 """Entries of one session in a batch from which the _id of one is read: it costs as much as ten entries."""
+
+_FEW = 8
+"""Entries that do not belong together and are so few are taken one by one."""
 
 _RETRY_IMAGE = b"needsRetryImage\0"
 _quad = struct.Struct("<Q").unpack_from
@@ -69,6 +70,12 @@ def plain_stamp(batch: bytes, start: int, end: int) -> Stamp:
     if batch[wall : wall + 6] == _WALL and batch[wall - 34 : wall - 30] == _TS:
         return Stamp(_quad(batch, wall - 30)[0], _long(batch, wall + 6)[0], -1)
     return _parsed(batch, start, end)
+
+
+def is_flagged(batch: bytes, end: int, flag: bytes) -> bool:
+    """Whether this element stands right before ``ts`` in an entry without a session, as servers since 5.0 write it."""
+    ts = end - 49
+    return batch[ts : ts + 4] == _TS and batch[end - 15 : end - 9] == _WALL and batch[ts - len(flag) : ts] == flag
 
 
 def session_stamp(batch: bytes, start: int, end: int) -> Stamp:
@@ -302,6 +309,15 @@ class Compactor:
     ) -> Iterator[Piece]:
         """The stretches of entries that surely belong together, by halving, in the direction of the batch."""
 
+        count = len(places)
+        if count == 1:
+            start, end = places[0]
+            found = stamps.get(start)
+            if found is None:
+                found = stamps[start] = stamp(batch, start, end)
+            yield _single(found, sample_of(batch, start, end) if stamp is plain_stamp else "")
+            return
+
         def read(index: int) -> Stamp:
             start, end = places[index]
             found = stamps.get(start)
@@ -309,19 +325,22 @@ class Compactor:
                 found = stamps[start] = stamp(batch, start, end)
             return found
 
-        count = len(places)
-        sample = _sample(batch, *places[0]) if count >= _SAMPLED or stamp is plain_stamp else ""
+        sample: Sample = sample_of(batch, *places[0]) if count >= _SAMPLED or stamp is plain_stamp else ""
         stack = [(0, count - 1)]
         while stack:
             low, high = stack.pop()
             one = read(low)
             if low == high:
-                ts, wall, number = one
-                yield Piece(ts, ts, wall, wall, 1, 1, [(ts, wall)], sample, number, number >= 0)
+                yield _single(one, sample)
                 sample = ""
                 continue
             other, size = read(high), high - low + 1
             if not together(one, other, size, functools.partial(_at, read, low)):
+                if size <= _FEW:
+                    for index in range(low, high + 1):
+                        yield _single(read(index), sample)
+                        sample = ""
+                    continue
                 middle = (low + high) // 2
                 stack.append((middle + 1, high))
                 stack.append((low, middle))
@@ -337,6 +356,11 @@ class Compactor:
                 min(one.number, other.number), statements,
             )  # fmt: skip
             sample = ""
+
+
+def _single(stamp: Stamp, sample: Sample) -> Piece:
+    ts, wall, number = stamp
+    return Piece(ts, ts, wall, wall, 1, 1, [(ts, wall)], sample, number, number >= 0)
 
 
 def _at(read: Callable[[int], Stamp], low: int, step: int) -> Stamp:
@@ -360,16 +384,7 @@ def _contiguous(one: Stamp, other: Stamp, size: int, step: Callable[[int], Stamp
     return abs(step(middle).number - one.number) == middle
 
 
-def _sample(batch: bytes, start: int, end: int) -> str:
-    try:
-        head = read_head(batch[start:end])
-        found = head.document_id
-        return id_text(head.raw, found, 60) if found is not None else ""
-    except Malformed:
-        return ""
-
-
-def stamped(head_ts: Ts, wall_millis: int | None, documents: int, number: int = -1, sample: str = "") -> Piece:
+def stamped(head_ts: Ts, wall_millis: int | None, documents: int, number: int = -1, sample: Sample = "") -> Piece:
     """A piece of one entry that holds several operations."""
     ts, wall = as_number(head_ts), wall_millis if wall_millis is not None else head_ts.t * 1_000
     return Piece(ts, ts, wall, wall, 1, documents, [(ts, wall)], sample, number, 1 if number >= 0 else 0)

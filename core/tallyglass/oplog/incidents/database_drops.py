@@ -28,7 +28,7 @@ class DatabaseDrops:
         self._databases: dict[str, Run] = {}
 
     def take(self, act: Act, head: Head) -> Run | None:
-        """One drop as a run of its own; None where a dropDatabase took it in."""
+        """One drop as a separate run; None where a dropDatabase took it in."""
         database = self._databases.get(head.db)
         if database is not None:
             reach = DATABASE_MILLIS if database.ops == 1 else GAP_MILLIS

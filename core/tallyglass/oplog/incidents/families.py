@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
 from tallyglass.oplog.incidents.burst import Burst, Piece
 from tallyglass.oplog.incidents.sizes import SizeHistogram
@@ -26,12 +26,16 @@ BURST_LIMIT = 512
 """Bursts of one family that are kept as they are; then what is usual is only counted."""
 
 
-class Writes(Enum):
+class Writes(StrEnum):
     """How writes are put together: without a session, by one session, or over all sessions."""
 
     PLAIN = "plain"
     SESSION = "session"
     FAN_OUT = "fan-out"
+
+
+_LEAST = {Writes.PLAIN: 2, Writes.SESSION: LEAST_RUN, Writes.FAN_OUT: LEAST_FAN_OUT}
+"""Documents from which a burst is kept as it is."""
 
 
 @dataclass(slots=True)
@@ -107,8 +111,8 @@ class Family:
         """Take in a clump or a run that has ended."""
         self.version += 1
         self.clump_sizes.add(burst.documents)
-        least = {Writes.PLAIN: 2, Writes.SESSION: LEAST_RUN, Writes.FAN_OUT: LEAST_FAN_OUT}[self.writes]
-        if burst.documents >= least:
+        if burst.documents >= _LEAST[self.writes]:
+            burst.read_samples()
             self.clumps.append(burst)
 
     def add_episode(self, burst: Burst) -> None:
@@ -116,6 +120,7 @@ class Family:
         self.version += 1
         self.episode_sizes.add(burst.documents)
         if burst.documents >= 2:
+            burst.read_samples()
             self.episodes.append(burst)
 
     def all_clumps(self) -> list[Burst]:

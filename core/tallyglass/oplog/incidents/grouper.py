@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.decode.envelope import UNREADABLE, Envelope, Walker, position
@@ -21,7 +22,8 @@ from tallyglass.oplog.decode.transaction import is_part
 from tallyglass.oplog.decode.walk import Malformed
 from tallyglass.oplog.incidents import acts, rows, verdict
 from tallyglass.oplog.incidents.acts import Act, CollectionDefinitions
-from tallyglass.oplog.incidents.compaction import Compactor, Place, Stamp, as_number, plain_stamp, stamped
+from tallyglass.oplog.incidents.burst import Piece
+from tallyglass.oplog.incidents.compaction import Compactor, Place, Stamp, as_number, is_flagged, plain_stamp, stamped
 from tallyglass.oplog.incidents.database_drops import DATABASE_MILLIS, DatabaseDrops, Remakes
 from tallyglass.oplog.incidents.families import BURST_LIMIT, Family, Writes
 from tallyglass.oplog.incidents.run import Run
@@ -112,52 +114,52 @@ class Grouper:
             return
         self.fed += sum(counts.values())
         moved = batch.find(_FROM_MIGRATE) >= 0
-        plain: dict[Envelope, list[Place]] = {}
-        in_session: dict[Envelope, list[Place]] = {}
-        runs: dict[tuple[Envelope, bytes], list[Place]] = {}
+        plain: dict[int, tuple[Envelope, list[Place]]] = {}
+        in_session: dict[int, tuple[Envelope, dict[bytes, list[Place]]]] = {}
         for start, end, envelope in chosen:
             tag = envelope.tag
             if tag == LOOK:
                 self._guarded(batch, start, end)
-            elif moved and batch.find(_FROM_MIGRATE, start, end) >= 0 and self._is_moved(batch, start, end):
+            elif moved and batch.find(_FROM_MIGRATE, start, end) >= 0 and self._is_moved(batch, start, end, envelope):
                 continue
             elif tag == PLAIN:
-                plain.setdefault(envelope, []).append((start, end))
+                places = plain.get(id(envelope))
+                if places is None:
+                    plain[id(envelope)] = places = (envelope, [])
+                places[1].append((start, end))
             else:
-                key = envelope, batch[start + _NUMBER_START : start + _NUMBER_END]
-                found = runs.get(key)
+                sessions = in_session.get(id(envelope))
+                if sessions is None:
+                    in_session[id(envelope)] = sessions = (envelope, {})
+                session = batch[start + _NUMBER_START : start + _NUMBER_END]
+                found = sessions[1].get(session)
                 if found is None:
-                    runs[key] = [(start, end)]
+                    sessions[1][session] = [(start, end)]
                 else:
                     found.append((start, end))
-                in_session.setdefault(envelope, []).append((start, end))
-        self._feed_writes(batch, plain, in_session, runs)
+        self._feed_writes(batch, plain.values(), in_session.values())
         self._note_ends(batch, chosen)
         self._sweep()
 
     def _feed_writes(
         self,
         batch: bytes,
-        plain: dict[Envelope, list[Place]],
-        in_session: dict[Envelope, list[Place]],
-        runs: dict[tuple[Envelope, bytes], list[Place]],
+        plain: Iterable[tuple[Envelope, list[Place]]],
+        in_session: Iterable[tuple[Envelope, dict[bytes, list[Place]]]],
     ) -> None:
-        writes, stamps = self._writes, dict[int, Stamp]()
-        for envelope, places in plain.items():
-            try:
+        writes = self._writes
+        for envelope, places in plain:
+            with suppress(Malformed):
                 writes.plain(batch, envelope.ns, envelope.op, places)
-            except Malformed:
-                continue
-        for (envelope, session), places in runs.items():
-            try:
-                writes.session(batch, envelope.ns, envelope.op, session, places, stamps)
-            except Malformed:
-                continue
-        for envelope, places in in_session.items():
-            try:
-                writes.fan_out(batch, envelope.ns, envelope.op, places, stamps)
-            except Malformed:
-                continue
+        for envelope, sessions in in_session:
+            stamps = dict[int, Stamp]()
+            for session, places in sessions.items():
+                with suppress(Malformed):
+                    writes.session(batch, envelope.ns, envelope.op, session, places, stamps)
+            # A batch lies in memory in the order of its entries, whichever direction that is.
+            every = sorted(place for places in sessions.values() for place in places)
+            with suppress(Malformed):
+                writes.fan_out(batch, envelope.ns, envelope.op, every, stamps)
 
     def _note_ends(self, batch: bytes, chosen: list[tuple[int, int, Envelope]]) -> None:
         for start, end, _ in (chosen[:1] + chosen[-1:]) if chosen else ():
@@ -249,8 +251,12 @@ class Grouper:
             found.append(rows.routine_run(verdicts.routine, family))
         return found
 
-    def _is_moved(self, batch: bytes, start: int, end: int) -> bool:
+    def _is_moved(self, batch: bytes, start: int, end: int, envelope: Envelope) -> bool:
         """Whether a migration wrote this entry, which is counted then."""
+        if is_flagged(batch, end, _FROM_MIGRATE):
+            ts, wall, _ = plain_stamp(batch, start, end)
+            self._count_moved(envelope.op, envelope.ns, Piece(ts, ts, wall, wall, 1, 1, []))
+            return True
         try:
             head = read_head(batch[start:end])
         except Malformed:
@@ -260,11 +266,14 @@ class Grouper:
         return head.from_migrate
 
     def _moved(self, op: str, ns: str, head: Head, documents: int) -> None:
+        self._count_moved(op, ns, stamped(head.ts, head.wall_millis, documents))
+
+    def _count_moved(self, op: str, ns: str, piece: Piece) -> None:
         key = (ns, op)
         if key not in self._migrated and len(self._migrated) >= MIGRATION_LIMIT:
             key = ("", op)
         family = self._migrated.setdefault(key, Family(key[0], op, Writes.PLAIN))
-        family.count(stamped(head.ts, head.wall_millis, documents))
+        family.count(piece)
 
     # Commands, users and roles, transactions
 

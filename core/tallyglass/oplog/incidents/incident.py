@@ -55,7 +55,7 @@ async def scan(gateway: Gateway, since: Ts | None = None, *, until: Ts | None = 
     Yields what is known about twice a second, worst first, and last of all with ``done``. Numbers count by time from
     the oldest known, so they are final only then. Errors: those of the gateway, DeploymentError without an oplog.
     """
-    looking = _Looking(gateway)
+    looking = _IncidentReader(gateway)
     await looking.check()
     async with closing(looking.past(since, until)) as looks:
         async for found in looks:
@@ -71,7 +71,7 @@ async def watch(gateway: Gateway, since: Ts | None = None) -> AsyncIterator[Inci
     """
     begun = False
     while True:
-        looking = _Looking(gateway)
+        looking = _IncidentReader(gateway)
         try:
             await looking.check()
             async with closing(looking.past(since, None)) as looks:
@@ -88,7 +88,7 @@ async def watch(gateway: Gateway, since: Ts | None = None) -> AsyncIterator[Inci
             await asyncio.sleep(_SECOND)
 
 
-class _Looking:
+class _IncidentReader:
     """One look at the incidents of a deployment, back through the past and then along with what comes."""
 
     def __init__(self, gateway: Gateway) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from tallyglass.oplog.incidents.burst import Burst
+from tallyglass.oplog.incidents.burst import Burst, sample_text
 from tallyglass.oplog.incidents.compaction import as_ts
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.run import SAMPLES, Run
@@ -70,9 +70,10 @@ def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
 def _run(finding: Finding, family: Family, kind: str, title: str) -> Run:
     burst = finding.burst
     harm = Harm.LOSS if family.op == "d" else Harm.CHANGE
+    samples = deque(filter(None, map(sample_text, burst.samples)), maxlen=SAMPLES)
     return Run(
         kind, family.ns, harm, title, as_ts(burst.first), as_ts(burst.last), burst.first_wall, burst.last_wall,
-        burst.entries, burst.documents, deque(burst.samples, maxlen=SAMPLES), op=family.op, session=burst.session,
+        burst.entries, burst.documents, samples, op=family.op, session=burst.session,
         user_hash=burst.user, sessions=finding.sessions, confidence=finding.confidence, about=finding.about,
     )  # fmt: skip
 

@@ -50,6 +50,7 @@ class Run:
     sessions: int = 0
     confidence: str = "high"
     about: bool = False
+    txn: int | None = None
 
     def add(self, ts: Ts, wall: int | None, ops: int = 1, documents: int | None = None) -> None:
         """Take in entries at ``ts``, which may lie before or after what is there."""
@@ -95,7 +96,7 @@ class Run:
             number, self.kind, self.title, clean_name(self.ns, 255), self.harm, self.first, self.last,
             _time(self.first_wall), _time(self.last_wall), self.ops, self.documents, tuple(self.samples),
             self.point or self.first, still_open, self.note, self.reason, self.op, self.sessions, self.session.hex(),
-            self.user, self.user_hash.hex(), self.confidence, not self.about,
+            self.user, self.user_hash.hex(), self.confidence, not self.about, txn=self.txn,
         )  # fmt: skip
 
 

@@ -68,6 +68,7 @@ class TransactionRuns:
     def _begin(self, key: tuple[bytes, int], head: Head) -> Run:
         wall = head.wall_millis
         run = Run("transaction", head.ns, Harm.CHANGE, "transaction", head.ts, head.ts, wall, wall)
+        run.txn = head.txn
         self._open[key] = run
         if len(self._open) > OPEN_LIMIT:
             self._open.popitem(last=False)

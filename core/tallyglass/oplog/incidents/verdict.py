@@ -224,7 +224,7 @@ def _made_of_usual(episode: Burst, clumps: list[Burst], family: Family) -> bool:
 
 
 def _like_others(one: Burst, bursts: Sequence[Burst], family: Family, window: Window) -> bool:
-    """Whether at least four others of like size are spread over the time: a job of its own."""
+    """Whether at least four others of like size are spread over the time: a separate job."""
     if is_young(family, window):
         return False
     alike = [

@@ -39,17 +39,17 @@ class BatchReader:
             task.cancel()
         else:
             task = asyncio.ensure_future(self._batches.aclose())
-        _LEFT.add(task)
+        _ABANDONED.add(task)
         task.add_done_callback(_ended)
         await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
 
 
 # Calls that hang on a dead link end when the driver gives up; until then something must hold them.
-_LEFT: set[asyncio.Task[Any]] = set()
+_ABANDONED: set[asyncio.Task[Any]] = set()
 
 
 def _ended(task: asyncio.Task[Any]) -> None:
-    _LEFT.discard(task)
+    _ABANDONED.discard(task)
     if not task.cancelled():
         task.exception()
 

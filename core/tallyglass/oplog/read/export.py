@@ -1,4 +1,4 @@
-"""Whole entries for another program: none is ever left out, and a reader that is slow slows this down.
+"""Whole entries for another program: no entry is dropped, and a slow reader slows this down.
 
 The oplog itself is the buffer: the next batch is asked for when the last one was taken. A reader that falls so far
 behind that the oplog rolls past it gets a :class:`~tallyglass.oplog.read.stream.Gap`.
@@ -22,7 +22,7 @@ from tallyglass.oplog.read.past import newest, past, safe_end
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 
 LAG_SECONDS = 10.0
-"""A reader that is so far behind is told, and again whenever the lag has doubled or ended."""
+"""A reader that is so far behind is warned, and again when the lag has doubled or ended."""
 
 _LOOK_SECONDS = 30.0
 _ASK_SECONDS = 1.0
@@ -47,7 +47,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """Older entries may match: looking for them was ended."""
+    """Older entries may match: the search for them was stopped."""
 
     seconds: float
 
@@ -64,7 +64,7 @@ async def follow_entries(
     """
     wanted.check()
     selector, anchor = EntrySelector(wanted), await safe_end(gateway)
-    lag = _LagWatch(gateway)
+    lag = _LagMonitor(gateway)
     last = wanted.since or anchor.ts
     if wanted.since is not None:
         async with closing(past(gateway, wanted.since, anchor.ts.next, wanted.on_server())) as batches:
@@ -120,7 +120,7 @@ async def read_entries(gateway: Gateway, wanted: OplogFilter, *, limit: int = 0)
                 return
 
 
-class _LagWatch:
+class _LagMonitor:
     """Asks now and then how far the oplog has come, while a reader takes its time."""
 
     def __init__(self, gateway: Gateway) -> None:
@@ -129,7 +129,7 @@ class _LagWatch:
         self._reported = 0
 
     async def look(self, last: Ts, member: str, stream: OplogStream | None = None) -> Lag | None:
-        """The lag where it must be told: when it begins, has doubled, or is over."""
+        """The lag when it should be reported: when it begins, has doubled, or is over."""
         if time.monotonic() - self._asked < _ASK_SECONDS:
             return None
         newest: Ts | None = None

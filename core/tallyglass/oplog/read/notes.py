@@ -18,7 +18,7 @@ def gap(event: Gap) -> OplogRow:
 
 
 def rolled_back(event: RolledBack) -> OplogRow:
-    """``ROLLBACK: 26 entries taken back``; its ``ts`` is the last entry that still exists, or the first one gone."""
+    """``ROLLBACK: 26 entries taken back``; its ``ts`` is the last entry that still exists, or the first one removed."""
     many = "an unknown number of" if event.count is None else f"{event.count:,}"
     after = f"after {event.common}" if event.common else f"from {event.first}"
     what = f"rollback: {many} entries {after} up to {event.last} no longer exist"
@@ -33,7 +33,7 @@ def begins_later(wanted: Ts, oldest: Ts) -> OplogRow:
     )
 
 
-def not_further(seconds: float) -> OplogRow:
+def search_cut_short(seconds: float) -> OplogRow:
     """Older entries may be there."""
     return _row(RowKind.NOTE, ZERO, f"older entries may match: looking for them was ended after {seconds:.0f} s")
 

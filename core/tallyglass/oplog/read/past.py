@@ -11,6 +11,7 @@ from bson import Timestamp
 
 from tallyglass.errors import ReadError
 from tallyglass.moment import ZERO, Ts
+from tallyglass.mongo.driver_errors import closed_oplog
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, closing
 from tallyglass.oplog.decode.envelope import entries
 from tallyglass.oplog.decode.transaction import is_part_of_transaction
@@ -31,13 +32,16 @@ _SLICE_BYTES = 32_000_000
 async def safe_end(gateway: Gateway) -> EntryPosition:
     """The newest entry before which nothing can appear any more: the majority point.
 
-    The newest entry by ``$natural: -1`` is not: an earlier one may still be in the making on a busy primary.
+    The newest entry by ``$natural: -1`` is not: on a busy primary an earlier one may not be committed yet.
+    Raises PrivilegeError where the oplog shows no entry at all.
     """
+    if await end_of_oplog(gateway, -1) is None:
+        raise closed_oplog()
     hello = await gateway.command("hello")
     majority = hello.get("lastWrite", {}).get("majorityOpTime")
     ts = op_time(majority)
     if ts is None or ts == ZERO:
-        raise ReadError("This member does not know yet what the majority holds.", "It is asked again.")
+        raise ReadError("This member does not know the majority commit point yet.", "The read is retried.")
     term = majority.get("t")
     # The entry that initiates a set has no term, and its optime says -1.
     return EntryPosition(ts, int(term) if isinstance(term, int) and term >= 0 else None)
@@ -46,8 +50,8 @@ async def safe_end(gateway: Gateway) -> EntryPosition:
 async def newest(
     gateway: Gateway, wanted: OplogFilter, until: Ts, count: int, *, seconds: float = BACKLOG_SECONDS
 ) -> tuple[list[bytes], bool]:
-    """The ``count`` newest wanted entries before ``until``, oldest first, and whether all of the past was looked at
-    for them that is there. It was not where that takes longer than ``seconds``."""
+    """The ``count`` newest wanted entries before ``until``, oldest first, and whether the search
+    reached the beginning or found them all. It stops after ``seconds``."""
     if count <= 0:
         return [], True
     query: dict[str, Any] = {"ts": {"$lt": Timestamp(*until)}, **wanted.on_server()}
@@ -80,7 +84,7 @@ class SliceLength:
     """How many seconds of oplog to ask for at once, so that an answer takes about a second, whatever the filter.
 
     A server that looks for what is rare answers only when it has looked through everything it was asked for; a long
-    wait is not told from a dead link.
+    wait looks like a dead link.
     """
 
     def __init__(self) -> None:
@@ -100,7 +104,7 @@ class SliceLength:
 
 async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = None) -> AsyncIterator[bytes | Gap]:
     """Batches of entries from ``since`` up to before ``until``, oldest first, and every place where the oplog rolled
-    past the reader. Resumed where the link is lost. Errors: those of the gateway, after five attempts in vain."""
+    past the reader. Resumed where the link is lost. Errors: those of the gateway, after five failed attempts."""
     pace, failures = SliceLength(), 0
     begin = max(since, await end_of_oplog(gateway, 1) or ZERO)
     while begin < until:

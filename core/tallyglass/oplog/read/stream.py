@@ -95,7 +95,7 @@ class OplogStream:
     """Follows the oplog of one deployment for one reader.
 
     ``start`` is the first ``ts`` wanted; ``anchor`` an entry that is known already, which then must come first and
-    is not yielded. ``match`` leaves entries out on the server. :meth:`commit` tells how far the majority has
+    is not yielded. ``match`` leaves entries out on the server. :meth:`commit` sets how far the majority has
     come, so that entries that can no longer be taken back need not be kept.
     """
 
@@ -132,7 +132,7 @@ class OplogStream:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of the entries that may still be taken back, as far as :meth:`commit` has told."""
+        """Bytes of the entries that may still be taken back, as far as :meth:`commit` knows."""
         return self._kept_bytes
 
     def commit(self, majority: Ts) -> None:
@@ -174,14 +174,14 @@ class OplogStream:
         batches = BatchReader(self._open(unfiltered))
         checked = self._anchor is None
         last_entry = time.monotonic()
-        told = False
+        reported = False
         try:
             while time.monotonic() - last_entry < SILENT_SECONDS:
                 batch = await batches.next(self._member)
                 if batch is None:
                     return
-                if self._member and not told:
-                    told, self._trouble_since = True, None
+                if self._member and not reported:
+                    reported, self._trouble_since = True, None
                     yield Opened(self._member)
                 if not batch:
                     yield Arrived(b"")
@@ -255,16 +255,16 @@ class OplogStream:
         older = [place for place in self._trail if not exact or place.ts < exact[0].ts]
         places = older + exact
         common = await self._newest_existing(places)
-        gone = places[common + 1 :] or [self._anchor]
+        removed = places[common + 1 :] or [self._anchor]
         found = places[common] if common >= 0 else None
         known = common >= len(older) - 1 and not (self._lost_kept and common < len(older))
         if found is not None:
             self._anchor = found
         else:
-            self._start, self._anchor = gone[0].ts, None
+            self._start, self._anchor = removed[0].ts, None
         self._trail = deque(places[: common + 1], maxlen=_TRAIL)
         self._forget_kept()
-        return RolledBack(found.ts if found else None, gone[0].ts, last, len(gone) if known else None)
+        return RolledBack(found.ts if found else None, removed[0].ts, last, len(removed) if known else None)
 
     async def _newest_existing(self, places: list[EntryPosition]) -> int:
         """The index of the newest place that is still in the oplog, by halving: after it none is. -1 for none."""

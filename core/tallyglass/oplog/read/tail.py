@@ -1,4 +1,4 @@
-"""Follow the oplog, read its past, and look at its window: what a screen or the command line shows of it."""
+"""Follow the oplog, read its past, and look at its window: for a screen or the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tallyglass.oplog.read.past import newest, past, safe_end
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 from tallyglass.oplog.read.window import window
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, OplogWindow, RowKind
-from tallyglass.tasks import end
+from tallyglass.tasks import cancel_all
 
 ROOM = 500
 """Rows of one update at most."""
@@ -61,11 +61,11 @@ async def follow(
     tasks = [asyncio.ensure_future(tail.run()), asyncio.ensure_future(tail.attend())]
     try:
         while True:
-            await tail.news(tasks[0])
+            await tail.changed(tasks[0])
             yield tail.update()
             await asyncio.sleep(flush_seconds)
     finally:
-        await end(tasks)
+        await cancel_all(tasks)
 
 
 @dataclass(slots=True)
@@ -97,8 +97,8 @@ class _Tail:
         self.wanted.check()
         self.collector = Collector(self.wanted, self.room, self.backlog)
 
-    async def news(self, reader: asyncio.Future[None]) -> None:
-        """Wait until there is something to tell, or for a moment. Raises what ended the reader."""
+    async def changed(self, reader: asyncio.Future[None]) -> None:
+        """Wait for a change, at most a second. Raises the error that ended the reader."""
         waiter: asyncio.Future[bool] = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait((waiter, reader), timeout=QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -186,7 +186,7 @@ class _Tail:
             self._changed.set()
 
     async def attend(self) -> None:
-        """Ask the member that is read how far the majority is, and now and then for the window."""
+        """Poll the member that is read for the majority point, and less often for the window."""
         looked = -_WINDOW_SECONDS
         while True:
             try:
@@ -218,7 +218,7 @@ class _Tail:
             self.stream.commit(self.majority)
 
     def update(self) -> OplogUpdate:
-        """What is known now; the rows are handed out once."""
+        """The current state; each row is handed out once."""
         rows, dropped = self.collector.rows(self.majority)
         collector, rates = self.collector, self.collector.rates
         now = int(rates.newest + time.monotonic() - self.arrived)
@@ -266,7 +266,7 @@ async def read(gateway: Gateway, wanted: OplogFilter = EVERYTHING, *, limit: int
     if limit and wanted.since is None:
         found, whole = await newest(gateway, wanted, until, limit, seconds=_LOOK_SECONDS)
         if not whole:
-            yield notes.not_further(_LOOK_SECONDS)
+            yield notes.search_cut_short(_LOOK_SECONDS)
         for row in _rows(Collector(wanted, limit), found):
             yield row
         return

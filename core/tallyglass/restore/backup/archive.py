@@ -40,8 +40,8 @@ class ArchivedCollection:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """What an archive says. ``first`` and ``last`` are the ends of its oplog; None without one. ``first_entry`` and
-    ``last_entry`` are the same as raw entries."""
+    """The contents of an archive. ``first`` and ``last`` are the ends of its oplog; None without one. ``first_entry``
+    and ``last_entry`` are the same as raw entries."""
 
     gzip: bool
     server_version: str
@@ -202,12 +202,12 @@ def _data_of(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _collection(row: dict[str, Any]) -> ArchivedCollection:
-    said: dict[str, Any] = json_util.loads(row["metadata"]) if row.get("metadata") else {}
-    options = said.get("options") or {}
+    content: dict[str, Any] = json_util.loads(row["metadata"]) if row.get("metadata") else {}
+    options = content.get("options") or {}
     kind = "timeseries" if "timeseries" in options else "view" if "viewOn" in options else "collection"
     name = str(row["collection"])
     if kind == "timeseries":
         name = name.removeprefix(BUCKETS)
     return ArchivedCollection(
-        f"{row['db']}.{name}", kind, options, tuple(said.get("indexes") or ()), str(said.get("uuid") or "")
+        f"{row['db']}.{name}", kind, options, tuple(content.get("indexes") or ()), str(content.get("uuid") or "")
     )

@@ -84,7 +84,7 @@ class Contents:
     anchors: tuple[Anchor, ...] = ()
     """Positions that the oplog of the backup's set must hold."""
     late_sidecar: Ts | None = None
-    """What the sidecar says, where the dump's own oplog begins before it: the dump's word is taken."""
+    """The start in the sidecar, where the dump's own oplog begins before it: the dump's own start is used."""
     written_over: int | None = None
     """Seconds between the oldest and the newest file; None where there is one file."""
 
@@ -166,24 +166,24 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
             data[name.removesuffix(".bson")] = file
     for stem, file in metadata.items():
         try:
-            said = json_util.loads(read_plain(file).decode("utf-8"), json_options=EXACT)
+            content = json_util.loads(read_plain(file).decode("utf-8"), json_options=EXACT)
         except (ValueError, OSError, EOFError) as error:
             problems.append(f"{clean_name(db)}/{clean(file.name)} cannot be read: {clean(str(error), 80)}")
             continue
-        options = said.get("options") or {}
-        kind = said.get("type") or ("view" if "viewOn" in options else "collection")
+        options = content.get("options") or {}
+        kind = content.get("type") or ("view" if "viewOn" in options else "collection")
         if "timeseries" in options:
             kind = "timeseries"
         bson = data.pop(f"{BUCKETS}{stem}" if kind == "timeseries" else stem, None)
         if bson is None and kind != "view":
             problems.append(f"{clean_name(db)}/{clean_name(stem)} has metadata but no documents file")
         yield StoredCollection(
-            ns=f"{db}.{_full_name(stem, said.get('collectionName'))}",
+            ns=f"{db}.{_full_name(stem, content.get('collectionName'))}",
             kind=kind,
             data=bson,
             options=options,
-            indexes=tuple(said.get("indexes") or ()),
-            uuid=str(said.get("uuid") or ""),
+            indexes=tuple(content.get("indexes") or ()),
+            uuid=str(content.get("uuid") or ""),
         )
     for stem, file in data.items():
         if db in LEFT_OUT or stem.startswith("system."):
@@ -192,12 +192,12 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
         yield StoredCollection(f"{db}.{unquote(stem)}", "collection", file, {}, ())
 
 
-def _full_name(stem: str, said: object) -> str:
+def _full_name(stem: str, content: object) -> str:
     """File names are percent-encoded and cut off when long; the metadata may hold the whole name, encoded or not."""
     name = unquote(stem)
-    if not isinstance(said, str) or not said or unquote(said) == name:
+    if not isinstance(content, str) or not content or unquote(content) == name:
         return name
-    return unquote(said) if "%24" in stem and len(stem) == _CUT_OFF else said
+    return unquote(content) if "%24" in stem and len(stem) == _CUT_OFF else content
 
 
 def _oplog_ends(path: Path, problems: list[str]) -> tuple[Anchor, ...]:
@@ -229,10 +229,10 @@ def _prelude(path: Path) -> dict[str, Any]:
     for file in candidates:
         if file.is_file():
             try:
-                said = json.loads(read_plain(file))
+                content = json.loads(read_plain(file))
             except (ValueError, OSError, EOFError):
                 return {}
-            return said if isinstance(said, dict) else {}
+            return content if isinstance(content, dict) else {}
     return {}
 
 
@@ -247,27 +247,27 @@ def _written_over(files: list[Path]) -> int | None:
 
 
 def _archive(path: Path) -> Contents:
-    said = archive.read(path)
+    content = archive.read(path)
     collections = {
         stored.ns: StoredCollection(stored.ns, stored.kind, None, stored.options, stored.indexes, stored.uuid)
-        for stored in said.collections
+        for stored in content.collections
     }
     backup = Backup(
         path=path,
         form=ARCHIVE,
-        gzip=said.gzip,
-        start=said.first,
-        end=said.last,
-        source="oplog" if said.first else "file times",
-        server_version=said.server_version,
-        tool_version=said.tool_version,
+        gzip=content.gzip,
+        start=content.first,
+        end=content.last,
+        source="oplog" if content.first else "file times",
+        server_version=content.server_version,
+        tool_version=content.tool_version,
         namespaces=tuple(sorted(collections)),
         bytes=path.stat().st_size,
-        has_oplog=said.first is not None,
+        has_oplog=content.first is not None,
         taken_hint=_earliest([path]),
     )
-    anchors = _anchors(said.first_entry, said.last_entry)
-    return Contents(backup, collections, said.problems, users="admin.system.users" in collections, anchors=anchors)
+    anchors = _anchors(content.first_entry, content.last_entry)
+    return Contents(backup, collections, content.problems, users="admin.system.users" in collections, anchors=anchors)
 
 
 def _data_files(path: Path) -> Contents:
@@ -293,13 +293,13 @@ def _with_sidecar(found: Contents, path: Path) -> Contents:
     else:
         return found
     try:
-        said = json.loads(file.read_text())
-        if said["format"] != SIDECAR_FORMAT:
-            problem = f"{SIDECAR} is of format {clean(str(said['format']), 20)}, not {SIDECAR_FORMAT}"
+        content = json.loads(file.read_text())
+        if content["format"] != SIDECAR_FORMAT:
+            problem = f"{SIDECAR} is of format {clean(str(content['format']), 20)}, not {SIDECAR_FORMAT}"
             return replace(found, problems=(*found.problems, problem))
-        start = parse_ts(said["before"])
-        end = parse_ts(said["after"]) if said.get("after") else found.backup.end
-        term = int(said["term"])
+        start = parse_ts(content["before"])
+        end = parse_ts(content["after"]) if content.get("after") else found.backup.end
+        term = int(content["term"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError):
         return replace(found, problems=(*found.problems, f"{SIDECAR} cannot be read"))
     own = found.backup.start
@@ -309,13 +309,13 @@ def _with_sidecar(found: Contents, path: Path) -> Contents:
         start=own if late else start,
         end=end,
         source=found.backup.source if late else "sidecar",
-        server_version=found.backup.server_version or clean(str(said.get("server_version", ""))),
+        server_version=found.backup.server_version or clean(str(content.get("server_version", ""))),
     )
     return replace(
         found,
         backup=backup,
-        fcv=clean(str(said.get("fcv", ""))),
-        set_name=clean(str(said.get("set_name", ""))),
+        fcv=clean(str(content.get("fcv", ""))),
+        set_name=clean(str(content.get("set_name", ""))),
         anchors=(*found.anchors, Anchor(start, term or None)),
         late_sidecar=start if late else None,
     )

@@ -1,4 +1,4 @@
-"""Walk files of concatenated BSON documents, plain or gzip, and say where they break off."""
+"""Walk files of concatenated BSON documents, plain or gzip, and report where they are truncated."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ LOOKED_AT = 200
 
 
 def how_to_start(contents: Contents, version: str) -> str:
-    """What an operator does first: recover the copy to the end of its own oplog, then run it as a spare."""
+    """The first steps of an operator: recover the copy to the end of its own oplog, then run it as a spare."""
     path = shell_quote(str(contents.backup.path))
     common = f"mongod --dbpath={path} --port=27117 --bind_ip=127.0.0.1 --setParameter=ttlMonitorEnabled=false"
     return (
@@ -62,7 +62,7 @@ async def read_running(spare: Gateway, contents: Contents) -> Contents:
 
 async def _missing(spare: Gateway) -> str:
     """A document of the newest inserts that is not there and was not deleted; empty where all are."""
-    gone: set[tuple[str, bytes]] = set()
+    deleted: set[tuple[str, bytes]] = set()
     dropped: set[str] = set()
     async for batch in spare.find_raw(OPLOG, {}, sort=[("$natural", -1)], limit=LOOKED_AT, time_ms=60_000):
         for at, after in walk.split(batch):
@@ -72,8 +72,8 @@ async def _missing(spare: Gateway) -> str:
                 continue
             where = (entry.ns, entry.id_key)
             if entry.op == "d":
-                gone.add(where)
-            if entry.op != "i" or where in gone or entry.db in dropped or entry.db in LEFT_OUT:
+                deleted.add(where)
+            if entry.op != "i" or where in deleted or entry.db in dropped or entry.db in LEFT_OUT:
                 continue
             if not await _is_there(spare, entry):
                 return f"{clean_name(entry.ns)} {clean_name(str(entry.document_id), 60)}"

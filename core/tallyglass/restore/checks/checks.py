@@ -1,4 +1,4 @@
-"""Everything that blocks a restore or calls for a warning. One function per question; each reads the findings only."""
+"""All checks of a restore. One function per question; each reads the findings only."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _backup(found: Findings) -> Checks:
         hint = f" Its files are from {iso(backup.taken_hint)} at the earliest." if backup.taken_hint else ""
         yield block(
             "backup-start-unknown",
-            "The backup does not say when it was begun.",
+            "The backup does not record when it began.",
             f"Give an oplog timestamp from before it began (--backup-start).{hint}",
         )
     elif backup.source == "given":
@@ -109,11 +109,11 @@ def _backup(found: Findings) -> Checks:
             "backup-start-given", f"The backup start {backup.start} comes from --backup-start and cannot be verified."
         )
     else:
-        yield ok("backup-start", f"The backup itself says that it began after {backup.start} ({backup.source}).")
+        yield ok("backup-start", f"The backup itself records that it began after {backup.start} ({backup.source}).")
     if backup.end is None and backup.form != DATA_FILES:
         yield warn(
             "backup-end-unknown",
-            "The backup does not say when it ended; it must have ended before the point.",
+            "The backup does not record when it ended; it must have ended before the point.",
             "mongodump --oplog records it: see tallyglass restore prepare.",
         )
     if base and base.unread_bytes:
@@ -141,7 +141,7 @@ def _point(found: Findings) -> Checks:
     if newest is not None and limit > newest:
         yield block("limit-beyond-oplog", f"The oplog ends at {newest}, before the point {limit}.")
     elif majority is None:
-        yield block("not-majority", "The server does not say which entries a majority has.", "Connect to the set.")
+        yield block("not-majority", "The server does not report which entries a majority has.", "Connect to the set.")
     elif limit > majority:
         yield block(
             "not-majority",

@@ -1,4 +1,4 @@
-"""Is the base what the plan takes it for? Held against the oplog, the UUIDs, and the counts that the oplog states."""
+"""Is the base what the plan assumes? Compared with the oplog, the UUIDs, and the counts that the oplog records."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tallyglass.restore.backup.backup import DATA_FILES, LEFT_OUT
 from tallyglass.restore.checks.outcome import Checks, block, warn
+from tallyglass.restore.impact.incident_scope import DEFINITIONS, why_not_undone
 from tallyglass.restore.replay.coverage import NoStart
 from tallyglass.restore.stages import Covered, Findings, Replayed
 from tallyglass.text import clean_name
@@ -14,7 +15,7 @@ SLACK_SECONDS = 60
 """Seconds that the files of one dump may lie further apart than its oplog says that it took."""
 
 _FILTERED = "It was read with a filter, from a member that was behind, or has files of another dump. Use another one."
-_MISCOUNT = (
+_COUNT_MISMATCH = (
     "The backup does not hold all of it, or holds more; a server that was killed may also have kept a wrong count. "
     "Use another backup."
 )
@@ -34,8 +35,8 @@ def base_identity(found: Findings) -> Checks:
     if contents.late_sidecar is not None:
         yield warn(
             "sidecar-late",
-            f"The sidecar says {contents.late_sidecar}, the dump's own oplog begins before: {contents.backup.start}.",
-            "The dump was read from a member that was behind: its own word is taken.",
+            f"The sidecar gives {contents.late_sidecar}, the dump's own oplog begins before: {contents.backup.start}.",
+            "The dump was read from a member that was behind: its own start is used.",
         )
     start, end = contents.backup.start, contents.backup.end
     if contents.written_over is not None and start is not None and end is not None:
@@ -55,7 +56,7 @@ def _collections(covered: Covered) -> Checks:
     if covered.stale:
         yield block(
             "stale-collection",
-            f"{_named(covered.stale)}: in the backup, but gone from this set before the backup began.",
+            f"{_named(covered.stale)}: in the backup, but dropped from this set before the backup began.",
             "The directory holds files of an older dump, or of another set. Use a backup that was taken in one go.",
         )
     unknown = sorted(
@@ -102,13 +103,13 @@ def base_documents(found: Findings) -> Checks:
                 f"{clean_name(ns)}: {surplus:,} documents that were inserted after the point would be there at it.",
                 "The backup holds later writes: it ended after the point. Use an older one.",
             )
-    for miscount in base.miscounts[:5]:
-        stated = miscount.stated
+    for mismatch in base.count_mismatches[:5]:
+        stated = mismatch.stated
         yield block(
             "count-differs",
             f"{clean_name(stated.ns)} held {stated.documents:,} documents when it was dropped at {stated.ts}; "
-            f"backup and oplog give {miscount.computed:,}.",
-            _MISCOUNT,
+            f"backup and oplog give {mismatch.computed:,}.",
+            _COUNT_MISMATCH,
         )
     uncounted = sorted(item.ns for item in replayed.expected if item.documents is None and item.kind == "collection")
     if uncounted and replayed.covered.inputs.contents.backup.form != DATA_FILES:
@@ -121,20 +122,24 @@ def base_documents(found: Findings) -> Checks:
 
 def damage(found: Findings) -> Checks:
     """Is what the mistake damaged in the backup at all?"""
-    replayed, assessed = found.replayed, found.assessed
-    if replayed is None or found.inputs.choice is not None:
+    replayed, assessed, incident = found.replayed, found.assessed, found.inputs.incident
+    if found.inputs.choice is not None:
+        return
+    if incident is not None and why_not_undone(incident):
+        yield block("incident-not-undone", f"A restore does not undo it: {incident.title}.", why_not_undone(incident))
+        return
+    if replayed is None:
         return
     lacking = _lacking(replayed)
     damaged = [ns for uuid, ns in lacking.items() if _is_damaged(uuid, ns, replayed)]
     others = [ns for ns in lacking.values() if ns not in damaged]
-    incident = found.inputs.incident
     if damaged:
         yield block(
             "damage-not-in-backup",
             f"{_named(damaged)}: damaged, and not in this backup.",
             "It cannot be brought back from here. Use a backup that holds it.",
         )
-    elif assessed is not None and incident is not None and incident.kind in _UNDONE and not assessed.returns:
+    elif assessed is not None and incident is not None and incident.kind not in DEFINITIONS and not assessed.returns:
         yield block(
             "incident-not-undone",
             f"Nothing of the incident can be brought back: {incident.title}.",
@@ -146,10 +151,6 @@ def damage(found: Findings) -> Checks:
             f"{_named(others)}: changed after the point, and not in this backup.",
             "They stay as they are.",
         )
-
-
-_UNDONE = frozenset({"drop", "dropDatabase", "deleteMany", "updateMany", "transaction", "out", "rename", "emptycapped"})
-"""Kinds of incidents that a restore undoes by bringing documents back."""
 
 
 def _lacking(replayed: Replayed) -> dict[bytes, str]:

@@ -42,7 +42,7 @@ def live_data(found: Findings) -> Checks:
 
 
 def _same_group(before: Entry | None, at_limit: Entry | None) -> bool:
-    """Whether the entry before the point belongs to the same act as the one at it."""
+    """Whether the entry before the point belongs to the same statement as the one at it."""
     if before is None or at_limit is None:
         return False
     if at_limit.command == "dropDatabase":
@@ -52,7 +52,7 @@ def _same_group(before: Entry | None, at_limit: Entry | None) -> bool:
 
 
 def _numbers(assessed: Assessed) -> Checks:
-    """Ids that were handed out after the point and will not be in the collection any more, by whatever they came."""
+    """Ids that were handed out after the point and will not be in the collection any more, whatever their source."""
     largest = assessed.replayed.base.largest
     for row in assessed.returns:
         changed = assessed.loss.changed.get(row.ns)
@@ -67,7 +67,7 @@ def _numbers(assessed: Assessed) -> Checks:
             "ids",
             f"{clean_name(row.ns)}: whole numbers from {least} to {most} became _ids after the point; "
             + (f"at the point {was}." if row.ns in largest else "the largest at the point is not known."),
-            f"What hands them out without a counter that is known here must go on above {most}.",
+            f"An id source that is not a counter listed here must continue above {most}.",
         )
 
 
@@ -79,8 +79,8 @@ def _definitions(assessed: Assessed) -> Checks:
             f"{len(definitions.statements)} indexes or validators differ from those at the point.",
             "The commands that set them right are the last step of the return; it asks, and --yes does not run it.",
         )
-    for words in definitions.by_hand[:10]:
-        yield warn("definitions-by-hand", f"{words}.")
+    for text in definitions.by_hand[:10]:
+        yield warn("definitions-by-hand", f"{text}.")
 
 
 def _counters(assessed: Assessed) -> Checks:

@@ -7,11 +7,9 @@ from tallyglass.restore.model.plan import Check
 from tallyglass.restore.replay.base import BaseFacts
 from tallyglass.restore.replay.coverage import NoStart
 from tallyglass.restore.replay.oplog_query import MOST_LEFT_OUT
+from tallyglass.restore.replay.speed import OPS_A_SECOND, OPS_A_SECOND_IN_SET
 from tallyglass.restore.stages import Covered, Findings
 from tallyglass.text import clean_name
-
-OPS_A_SECOND, OPS_A_SECOND_IN_SET = 5_000, 1_100
-"""Measured replay speed on a standalone and on a replica set of one: one command per operation."""
 
 SHORT_HEAD_ROOM_HOURS = 24.0
 
@@ -44,7 +42,7 @@ BLOCKING = {
     "rename-overlap": "What the backup holds under these names is not certain. Use a later backup.",
     "classic-indexes": "On a copy of the data files mongorestore does not drop it. Use a mongodump backup.",
     "viewless-timeseries": "A time-series collection without buckets (9.0) cannot be replayed from here.",
-    "collmod-lost-index": "mongorestore loses sight of an index after a rename. Use a later backup.",
+    "collmod-lost-index": "mongorestore cannot find an index after a rename. Use a later backup.",
 }
 
 
@@ -87,7 +85,7 @@ def transactions(found: Findings) -> Checks:
         yield block(
             "mid-transaction",
             f"A transaction begins before the oplog does (it needs {covered.lost_beginning}).",
-            "Only a part of it would be applied, and nothing would say so. Use a later backup.",
+            "Only a part of it would be applied, without any error. Use a later backup.",
         )
     elif covered.moved_for_transaction:
         yield ok("transaction-start", f"The start was moved to {covered.start.ts}, where a transaction begins.")
@@ -151,18 +149,18 @@ def _left_out(dead: int, updates: int, made_room: int) -> Checks:
     if made_room:
         yield warn(
             "capped-deletes",
-            f"{made_room:,} entries are what capped collections removed to make room.",
-            "They are left out of the replay, which this server version would stop at; the spare makes room by itself.",
+            f"{made_room:,} entries are deletes by which capped collections made room.",
+            "They are left out of the replay, which this server version would stop at; the spare makes room itself.",
         )
     if dead:
         yield warn(
             "dead-operations",
-            f"{dead:,} entries write to collections that were gone before the backup read them.",
+            f"{dead:,} entries write to collections that did not exist any more when the backup read them.",
             "They are left out of the replay; otherwise it would stop at the first of them.",
         )
     if updates:
         yield warn(
             "dead-updates",
-            f"{updates:,} entries are groups, or updates of documents, that were gone before the backup read them.",
+            f"{updates:,} entries are groups, or updates of documents, that were removed before the backup read them.",
             "They are left out of the replay; otherwise it would stop at the first of them.",
         )

@@ -16,7 +16,7 @@ def ok(name: str, title: str) -> Check:
 
 
 def warn(name: str, title: str, advice: str = "") -> Check:
-    """A doubt that does not stop the restore."""
+    """A warning that does not stop the restore."""
     return Check(name, Level.WARN, title, advice)
 
 

@@ -30,19 +30,18 @@ class Fix:
 
     def on_spare(self) -> str:
         """The statement for the spare."""
-        missing = f"The counter {self._shown} is no number on the spare; backup and oplog have one: plan again."
-        return mongosh.moved(self.row.fix, missing if self.restored else "")
+        missing = f"The counter {self._shown} is no number on the spare, but backup and oplog have one: plan again."
+        return mongosh.must_match(self.row.fix, missing if self.restored else "")
 
     def on_source(self, *, comes_back: bool) -> str:
-        """The statement for the live set; empty where the counter was gone and its collection does not come back."""
+        """The statement for the live set; empty for a missing counter whose collection does not come back."""
         if not (comes_back or self.live):
             return ""
         missing = (
-            f"The counter {self._shown} is not on the live set, or {self.row.field} is not a number there. Insert it "
-            f"with {self.row.field} at {self.row.live} or more and run the script again; if it was deleted on purpose, "
-            "plan again."
+            f"The counter {self._shown} is missing on the live set, or {self.row.field} is no number there. "
+            f"Set it to {self.row.live} or more and run this again; if it was deleted on purpose, plan again."
         )
-        return mongosh.moved(self.row.fix, missing)
+        return mongosh.must_match(self.row.fix, missing)
 
     @property
     def _shown(self) -> str:

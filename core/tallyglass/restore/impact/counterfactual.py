@@ -30,7 +30,7 @@ class Verdict(StrEnum):
     LEFT = "left"
     """Others deleted it or wrote the same field since: theirs stays."""
     UNCLEAR = "unclear"
-    """What the accident changed and what others changed cannot be told apart."""
+    """What the accident changed and what others changed cannot be separated."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Counterfactual:
 
     @property
     def verdict(self) -> Verdict:
-        """The judgement after all operations."""
+        """The result after all operations."""
         if self.unclear:
             return Verdict.UNCLEAR
         if self.actual == self.wanted:

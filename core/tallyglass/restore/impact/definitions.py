@@ -11,6 +11,7 @@ from typing import Any
 
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.impact.incident_scope import DEFINITIONS
 from tallyglass.restore.impact.loss import Changed
 from tallyglass.restore.model.plan import Return, Strategy
 from tallyglass.restore.raw.indexes import buildable, canonical_index, is_id_index, same_numbers
@@ -46,7 +47,7 @@ async def find_definitions(
         found = changed.get(ns)
         if found is None or not found.commands or ns not in live or ns in replaced_whole or item.kind != "collection":
             continue
-        if incident is not None and (incident.kind not in ("dropIndexes", "collMod") or incident.ns != clean_name(ns)):
+        if incident is not None and (incident.kind not in DEFINITIONS or incident.ns != clean_name(ns)):
             continue
         db, _, name = ns.partition(".")
         _compare_indexes(ns, item.indexes, await gateway.list_indexes(Namespace(db, name)), statements, by_hand)

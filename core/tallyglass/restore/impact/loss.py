@@ -1,4 +1,4 @@
-"""What the point keeps and loses: operations after it, per namespace, transactions unfolded."""
+"""What the point keeps and loses: operations after it, per namespace, with the operations of transactions."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from tallyglass.moment import Ts
 from tallyglass.oplog.decode.head import target_of
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.impact.incident_scope import is_sent_by, session_of, written
 from tallyglass.restore.model.plan import Loss
 from tallyglass.restore.raw.entries import Entry, Txn
+from tallyglass.restore.replay.base import whole_number
 from tallyglass.restore.replay.chains import is_left_out
-from tallyglass.restore.replay.unfold import Unfolder
+from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 from tallyglass.text import clean_name
 
 
 @dataclass(slots=True)
 class Changed:
-    """Operations on one namespace after the point; ``by_incident`` and ``others`` say whose they are, as far as the
-    incident's span, kind and sessions tell."""
+    """Operations on one namespace after the point; ``by_incident`` and ``others`` attribute them, as far as the
+    incident's span, kind and sessions allow."""
 
     inserts: int = 0
     updates: int = 0
@@ -27,9 +29,15 @@ class Changed:
     others: int = 0
     dropped: bool = False
     replaced: bool = False
-    """Whether it was dropped or emptied, or its name was given away or taken: what is there now came otherwise."""
+    """Whether it was dropped or emptied, or renamed, or replaced: what is there now is another collection."""
     numbers: tuple[int, int] | None = None
     """The least and the greatest whole number that was inserted as an ``_id``."""
+
+    def note_number(self, number: int | None) -> None:
+        """Take an ``_id`` that was inserted, if it is a whole number."""
+        if number is not None:
+            least, most = self.numbers or (number, number)
+            self.numbers = (min(least, number), max(most, number))
 
 
 class LossCount:
@@ -39,36 +47,62 @@ class LossCount:
         self.incident = incident
         self.changed: dict[str, Changed] = {}
         self.entries = 0
-        self.last: Ts | None = None
+        self._last = -1
         self.fcv_changed: Ts | None = None
         """When feature compatibility was changed after the point: the spare must have what it was before."""
-        self._unfolder = Unfolder()
+        self._transactions = TransactionBuffer()
 
     def begin(self, txn: Txn, parts: list[Entry]) -> None:
         """A transaction that began before the limit and was still open there: it is lost whole."""
-        self._unfolder.begin(txn, parts)
+        self._transactions.begin(txn, parts)
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry."""
         self.entries += 1
-        self.last = entry.ts
+        self._last = entry.ts.t << 32 | entry.ts.i
         if entry.ns == "admin.system.version" and entry.document_id == "featureCompatibilityVersion":
             self.fcv_changed = entry.ts
         if is_left_out(entry.ns) or entry.op == "n":
             return
-        for operation, whole in self._unfolder.feed(entry):
+        for operation, whole in self._transactions.feed(entry):
             self._count(operation, whole)
+
+    def write(self, op: str, ns: str, key: bytes, place: int) -> bool:
+        """Take an insert, update or delete of one document, without its entry. False where the entry is needed: it may
+        be the incident's."""
+        incident = self.incident
+        if is_left_out(ns) or (incident is not None and self._is_in(incident, ns, place)):
+            return False
+        self.entries += 1
+        self._last = place
+        changed = self.changed.get(ns)
+        if changed is None:
+            changed = self.changed[ns] = Changed()
+        changed.others += 1
+        if op == "i":
+            changed.inserts += 1
+            changed.note_number(whole_number(key))
+        elif op == "u":
+            changed.updates += 1
+        else:
+            changed.deletes += 1
+        return True
+
+    @staticmethod
+    def _is_in(incident: Incident, ns: str, place: int) -> bool:
+        first, last = (ts.t << 32 | ts.i for ts in (incident.first, incident.last))
+        return first <= place <= last and clean_name(ns) == incident.ns
+
+    @property
+    def last(self) -> Ts | None:
+        """The newest entry; None before the first."""
+        return None if self._last < 0 else Ts(self._last >> 32, self._last & 0xFFFF_FFFF)
 
     def _count(self, entry: Entry, whole: Entry) -> None:
         changed = self.changed.setdefault(target_of(entry.head) if entry.op == "c" else entry.ns, Changed())
         if entry.op == "i":
             changed.inserts += 1
-            number = entry.document_id
-            if isinstance(number, float) and number.is_integer():
-                number = int(number)
-            if isinstance(number, int) and not isinstance(number, bool):
-                least, most = changed.numbers or (number, number)
-                changed.numbers = (min(least, number), max(most, number))
+            changed.note_number(whole_number(entry.id_key))
         elif entry.op == "u":
             changed.updates += 1
         elif entry.op == "d":
@@ -94,11 +128,9 @@ class LossCount:
             return False
         if incident.kind == "transaction":
             return whole.txn is not None and whole.ts == (incident.point or incident.last)
-        if incident.kind == "deleteMany":
-            return entry.op == "d" and clean_name(entry.ns) == incident.ns and not whole.retryable
-        if incident.kind == "updateMany":
-            return entry.op == "u" and clean_name(entry.ns) == incident.ns and not whole.retryable
-        return False
+        if entry.op != written(incident) or clean_name(entry.ns) != incident.ns:
+            return False
+        return is_sent_by(whole, session_of(incident))
 
     def losses(self) -> tuple[Loss, ...]:
         """One row per namespace that changed, most changed first."""

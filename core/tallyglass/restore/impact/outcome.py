@@ -17,7 +17,8 @@ from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.decode import walk
 from tallyglass.restore.backup.bson_file import decode, id_key
 from tallyglass.restore.impact.counterfactual import Verdict, repair
-from tallyglass.restore.impact.recovery import documents_by_id, judge, read_history
+from tallyglass.restore.impact.history import documents_by_id, read_history
+from tallyglass.restore.impact.recovery import compare_documents
 from tallyglass.restore.model.plan import Plan, Return, Strategy
 from tallyglass.restore.raw.indexes import canonical_index, canonical_options, is_id_index
 from tallyglass.restore.raw.patch import build
@@ -37,19 +38,19 @@ class Repairs:
     written: int = 0
 
 
-async def repairs(source: Gateway, spare: Gateway, plan: Plan, row: Return, found: Repairs) -> AsyncIterator[bytes]:
-    """The documents to load beside one live collection; ``found`` is counted up. Raises the errors of the gateways, and
-    ReadError where the oplog no longer reaches back to the point."""
+async def repairs(source: Gateway, spare: Gateway, plan: Plan, row: Return, counts: Repairs) -> AsyncIterator[bytes]:
+    """The documents to load beside one live collection; ``counts`` is counted up. Raises the errors of the gateways,
+    and ReadError where the oplog no longer reaches back to the point."""
     if plan.accident is None:
         raise ReadError("The plan does not say what is to be undone.", "Plan again.")
-    with closing(await read_history(source, plan.accident, row.ns, plan.limit)) as history:
-        async for judged in judge(spare, history):
-            found.verdicts[judged.verdict] += 1
-            if judged.verdict is not Verdict.DAMAGED or judged.wanted is None:
+    with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit)) as history:
+        async for found in compare_documents(spare, history):
+            counts.verdicts[found.verdict] += 1
+            if found.verdict is not Verdict.DAMAGED or found.wanted is None:
                 continue
-            document = repair((judged.key[0], judged.key[1:]), judged.actual, judged.wanted)
+            document = repair((found.key[0], found.key[1:]), found.actual, found.wanted)
             if document is None:
-                found.by_hand += 1
+                counts.by_hand += 1
             else:
                 yield document
 
@@ -110,15 +111,15 @@ async def _account_for_repairs(
     if plan.accident is None:
         return
     verdicts: Counter[Verdict] = Counter()
-    with closing(await read_history(source, plan.accident, row.ns, plan.limit)) as history:
-        async for judged in judge(spare, history):
-            verdicts[judged.verdict] += 1
-            if judged.verdict is Verdict.DAMAGED:
-                why = reasons.get(judged.key, "It could not be written: run the script again.")
-                outcome.damaged.append(Damaged(outcome.ns, _id_json(judged.key), why))
-            elif judged.verdict is Verdict.UNCLEAR:
-                why = "What the accident changed and what others changed cannot be told apart: compare it by hand."
-                outcome.damaged.append(Damaged(outcome.ns, _id_json(judged.key), why))
+    with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit)) as history:
+        async for found in compare_documents(spare, history):
+            verdicts[found.verdict] += 1
+            if found.verdict is Verdict.DAMAGED:
+                why = reasons.get(found.key, "It could not be written: run the script again.")
+                outcome.damaged.append(Damaged(outcome.ns, id_json(found.key), why))
+            elif found.verdict is Verdict.UNCLEAR:
+                why = "What the accident changed and what others changed cannot be separated: compare it by hand."
+                outcome.damaged.append(Damaged(outcome.ns, id_json(found.key), why))
     outcome.left = verdicts[Verdict.LEFT]
     outcome.restored = min(max(before - verdicts[Verdict.DAMAGED], 0), verdicts[Verdict.WHOLE] + verdicts[Verdict.LEFT])
     outcome.already = max(verdicts[Verdict.WHOLE] - outcome.restored, 0)
@@ -131,7 +132,9 @@ async def _left_out(source: Gateway, row: Return) -> dict[bytes, str]:
         for at, end in walk.split(batch):
             raw = batch[at:end]
             mark = decode(raw)["x"]
-            if "expired" in mark:
+            if "unfit" in mark:
+                why = "$merge does not take this _id: insert the document by hand, from the copy on the spare."
+            elif "expired" in mark:
                 why = f"The TTL index {clean(str(mark['expired']), 80)} would remove it again: raise its time first."
             else:
                 holder = id_text(mark.get("by"))
@@ -176,7 +179,7 @@ async def _look_for(source: Gateway, ns: str, keys: list[bytes], outcome: Namesp
             outcome.restored += 1
         else:
             why = "It is not there: others, or a TTL index, removed it after it came back."
-            outcome.damaged.append(Damaged(outcome.ns, _id_json(key), why))
+            outcome.damaged.append(Damaged(outcome.ns, id_json(key), why))
 
 
 async def _other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damaged]:
@@ -196,6 +199,7 @@ async def _other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damag
     return found
 
 
-def _id_json(key: bytes) -> str:
+def id_json(key: bytes) -> str:
+    """An ``_id``, a type byte and the value's bytes, as canonical Extended JSON."""
     raw = build({b"_id": (key[0], key[1:])})
     return json_util.dumps(decode(raw)["_id"], json_options=json_util.CANONICAL_JSON_OPTIONS)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bson import ObjectId
+from bson import Binary, ObjectId
 
 from tallyglass.counters.history.oplog_samples import value_after
 from tallyglass.counters.numbers import as_number, numeric_type
@@ -34,7 +34,7 @@ from tallyglass.restore.impact.loss import Changed
 from tallyglass.restore.model.plan import Reissue
 from tallyglass.restore.raw import oplog
 from tallyglass.restore.raw.entries import Entry
-from tallyglass.restore.replay.unfold import Unfolder
+from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 from tallyglass.restore.tools import mongosh
 from tallyglass.text import clean_name
 
@@ -74,8 +74,8 @@ class Seen:
 
 @dataclass(slots=True)
 class Found:
-    """What the search yields; ``unknown`` names what could not be told. ``paths`` are the numbers of all counters, by
-    the stored namespace."""
+    """What the search yields; ``unknown`` names what could not be determined. ``paths`` are the numbers of counters,
+    by the stored namespace."""
 
     fixes: tuple[Fix, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -92,6 +92,8 @@ class Search:
     """All numbers of the counter collections that changed after the point, by namespace, id and path."""
 
     limit: Ts
+    names: Mapping[bytes, str] = field(default_factory=dict)
+    """The names that collections have at the point, by UUID: a rename before or after it does not lose a counter."""
     seen: dict[tuple[str, bytes, str], Seen] = field(default_factory=dict)
     paths: dict[str, set[str]] = field(default_factory=dict)
 
@@ -108,15 +110,18 @@ class Search:
     def apply(self, operation: Entry, whole: Entry) -> None:
         """Carry the values over one operation that takes effect with ``whole``."""
         before = whole.ts < self.limit
+        if before and self.names and operation.ui and operation.ui not in self.names:
+            return  # of a collection that does not exist at the point any more
+        ns = self.names.get(operation.ui, operation.ns)
         if operation.op == "c":
             if before and operation.command in ("drop", "dropDatabase"):
                 self._forget(operation)
             return
         key = operation.id_key
         if operation.op == "i":
-            self.note(operation.ns, key, operation.o)
-        for path in self.paths.get(operation.ns, ()):
-            one = self.seen.get((operation.ns, key, path))
+            self.note(ns, key, operation.o)
+        for path in self.paths.get(ns, ()):
+            one = self.seen.get((ns, key, path))
             if one is None:
                 continue
             if operation.op == "d":
@@ -152,39 +157,46 @@ def greater(one: Any, other: Any) -> Any:
 
 async def find_reissues(
     gateway: Gateway,
-    stored: Mapping[str, StoredCollection],
+    bases: Mapping[str, StoredCollection],
     changed: Mapping[str, Changed],
     start: Ts,
     limit: Ts,
     *,
+    names: Mapping[bytes, str] | None = None,
     archive: Path | None = None,
     copy: Gateway | None = None,
 ) -> Found:
     """Look at every collection that changed after the point and holds counters.
 
-    The backup is ``stored`` in files, or in one ``archive``, or is the ``copy`` of data files that runs already.
+    ``bases`` are the collections of the backup by the names that they have at the point, ``names`` these names by UUID.
+    The backup is in files, or in one ``archive``, or is the ``copy`` of data files that runs already.
     """
-    search = Search(limit)
+    search = Search(limit, names or {})
     unknown: list[str] = []
     namespaces = []
     candidates = [ns for ns in sorted(changed) if _may_hold_counters(ns)]
     packed: dict[str, list[bytes]] = {}
     if archive is not None:
-        packed = await asyncio.to_thread(small_collections, archive, candidates, MOST_DOCUMENTS)
+        stored = [base.ns for ns in candidates if (base := bases.get(ns)) is not None]
+        packed = await asyncio.to_thread(small_collections, archive, stored, MOST_DOCUMENTS)
     for ns in candidates:
-        if archive is not None:
-            by_key = _note_all(search, ns, packed.get(ns, []))
+        base = bases.get(ns)
+        if base is None:
+            by_key = False
+        elif archive is not None:
+            by_key = _note_all(search, ns, packed.get(base.ns, []))
         elif copy is not None:
-            by_key = await _from_copy(search, copy, ns, unknown)
+            by_key = await _from_copy(search, copy, ns, base.ns, unknown)
         else:
-            by_key = await asyncio.to_thread(_from_files, search, ns, stored.get(ns))
+            by_key = await asyncio.to_thread(_from_files, search, ns, base)
         try:
             now = await _from_server(gateway, ns)
         except (PrivilegeError, ReadError) as error:
             now = {}
             if by_key:
                 unknown.append(f"{clean_name(ns)} cannot be read now: {error.title}")
-        if by_key or any(sure(ns, decode(raw)) for raw in now.values()) or changed[ns].inserts:
+        # Of a collection that was created after the start, the oplog has every document.
+        if by_key or base is None or any(sure(ns, decode(raw)) for raw in now.values()) or changed[ns].inserts:
             namespaces.append(ns)
         for key, raw in now.items():
             document = decode(raw)
@@ -221,9 +233,9 @@ def _may_hold_counters(ns: str) -> bool:
     return bool(name) and not name.startswith(("system.", "$")) and db not in ("admin", "config")
 
 
-def _from_files(search: Search, ns: str, stored: StoredCollection | None) -> bool:
-    """Take the values in the backup; whether it has counters under this name."""
-    if stored is None or stored.data is None:
+def _from_files(search: Search, ns: str, stored: StoredCollection) -> bool:
+    """Take the values in the backup; whether it has counters."""
+    if stored.data is None:
         return False
     held: list[bytes] = []
     try:
@@ -236,9 +248,9 @@ def _from_files(search: Search, ns: str, stored: StoredCollection | None) -> boo
     return _note_all(search, ns, held)
 
 
-async def _from_copy(search: Search, copy: Gateway, ns: str, unknown: list[str]) -> bool:
+async def _from_copy(search: Search, copy: Gateway, ns: str, stored: str, unknown: list[str]) -> bool:
     try:
-        return _note_all(search, ns, list((await _from_server(copy, ns)).values()))
+        return _note_all(search, ns, list((await _from_server(copy, stored)).values()))
     except (PrivilegeError, ReadError) as error:
         unknown.append(f"{clean_name(ns)} cannot be read on the spare: {error.title}")
         return False
@@ -270,20 +282,20 @@ async def _from_server(gateway: Gateway, ns: str) -> dict[bytes, bytes]:
 
 async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str], start: Ts) -> None:
     commands = sorted({f"{ns.partition('.')[0]}.$cmd" for ns in namespaces})
-    query: dict[str, object] = {
-        "ts": {"$gte": oplog.stamp(start)},
-        "ns": {"$in": [*namespaces, *commands, "admin.$cmd"]},
-    }
-    unfolder = Unfolder()
+    query: dict[str, object] = {"ts": {"$gte": oplog.stamp(start)}}
+    by_name = {"ns": {"$in": [*namespaces, *commands, "admin.$cmd"]}}
+    uuids = [Binary(uuid, 4) for uuid, ns in search.names.items() if ns in namespaces]
+    query |= {"$or": [by_name, {"ui": {"$in": uuids}}]} if uuids else by_name
+    transactions = TransactionBuffer()
     wanted = set(namespaces)
     async for entry in oplog.read_all(gateway, query):
-        for operation, whole in unfolder.feed(entry):
-            if operation.op == "c" or operation.ns in wanted:
+        for operation, whole in transactions.feed(entry):
+            if operation.op == "c" or search.names.get(operation.ui, operation.ns) in wanted:
                 search.apply(operation, whole)
 
 
 def _raise_namesakes(seen: Iterable[Seen]) -> list[str]:
-    """Let documents that are one counter under several ObjectIds know the greatest value of them all."""
+    """Give documents that are one counter under several ObjectIds the greatest value of them all."""
     groups: dict[tuple[str, str, str], list[Seen]] = {}
     for one in seen:
         if one.label and isinstance(one.id, ObjectId):

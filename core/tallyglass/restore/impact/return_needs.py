@@ -1,10 +1,14 @@
-"""What the user of the live set must be allowed for the return phase: looked at before it begins, not half way."""
+"""What the return phase needs on the live set, checked before it begins: privileges, and names that must be free."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from tallyglass.restore.model.plan import Return, Strategy
+from tallyglass.errors import InputError, PrivilegeError
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.model.plan import Plan, Return, Strategy
+from tallyglass.text import clean_name
 
 Needs = tuple[tuple[str, str, tuple[str, ...]], ...]
 
@@ -45,3 +49,39 @@ def needs(returns: Iterable[Return], counters: Iterable[str]) -> Needs:
         db, _, name = ns.partition(".")
         want(db, name, "find", "insert", "update")
     return tuple((db, name, tuple(actions)) for (db, name), actions in wanted.items())
+
+
+def missing_privileges(info: Mapping[str, Any], wanted: Needs) -> list[str]:
+    """What a user lacks of it, in words. ``info`` is the ``authInfo`` of ``connectionStatus`` with privileges."""
+    if not info.get("authenticatedUsers"):
+        return []
+    rows = info.get("authenticatedUserPrivileges", ())
+    lacking = []
+    for db, collection, actions in wanted:
+        held = {action for row in rows if _covers(row["resource"], db, collection) for action in row["actions"]}
+        missing = [] if "anyAction" in held else [action for action in actions if action not in held]
+        if missing:
+            lacking.append(f"{', '.join(missing)} on {clean_name(f'{db}.{collection}' if collection else db, 120)}")
+    return lacking
+
+
+def _covers(resource: Mapping[str, Any], db: str, collection: str) -> bool:
+    if resource.get("anyResource"):
+        return True
+    in_db = resource.get("db") == db or (resource.get("db") == "" and db not in ("local", "config"))
+    any_collection = resource.get("collection") == "" and not collection.startswith("system.")
+    return in_db and (resource.get("collection") == collection or any_collection)
+
+
+async def check_return(source: Gateway, plan: Plan) -> None:
+    """Raise PrivilegeError where a later step would not be allowed, and InputError where a collection that comes back
+    under its own name at once was made since the plan. Nothing is written."""
+    status = await source.command("connectionStatus", showPrivileges=True)
+    lacking = missing_privileges(status.get("authInfo", {}), needs(plan.returns, plan.raised))
+    if lacking:
+        raise PrivilegeError(f"Missing privileges for the return: {'; '.join(lacking)}.", "Nothing was written.")
+    for row in plan.returns:
+        if row.strategy is Strategy.WHOLE and not row.beside:
+            there = {str(info.ns) for info in await source.list_collections(row.ns.partition(".")[0])}
+            if row.ns in there:
+                raise InputError(f"{clean_name(row.ns)} was made since the plan.", "Plan again. Nothing was written.")

@@ -12,22 +12,22 @@ from types import NoneType, UnionType
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from tallyglass.errors import InputError
-from tallyglass.moment import Ts, iso, parse_time, parse_ts
+from tallyglass.moment import Ts, iso, parse_iso, parse_ts
 from tallyglass.restore.model.plan import Plan
 from tallyglass.text import clean
 
-FORMAT = 1
+FORMAT = 2
 """The version of the document. It changes with every field that is added, removed or read in another way."""
 
 _ADDED = frozenset({"format", "level"})
 """Fields of the document that are not of the plan."""
 
 
-def to_json(plan: Plan, indent: int | None = None) -> str:
+def to_json(plan: Plan, indent: int | None = None, *, packed: bool = False) -> str:
     """The plan as ASCII JSON: ``format, point, start, limit, checks, commands, loss, reissue`` and all else it
-    holds."""
-    said = {"format": FORMAT} | _plain(plan) | {"level": plan.level.value}
-    return json.dumps(said, ensure_ascii=True, indent=indent)
+    holds. ``packed`` writes long lists of like objects as tables, for the plan's folder."""
+    document = {"format": FORMAT} | _plain(plan, packed) | {"level": plan.level.value}
+    return json.dumps(document, ensure_ascii=True, indent=indent)
 
 
 def from_json(text: str) -> Plan:
@@ -36,34 +36,34 @@ def from_json(text: str) -> Plan:
     nothing."""
     advice = "Write one with tallyglass restore plan --json."
     try:
-        said = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         raise InputError("That file is not a plan.", advice) from None
-    if not isinstance(said, Mapping) or "limit" not in said:
+    if not isinstance(document, Mapping) or "limit" not in document:
         raise InputError("That file is not a plan.", advice)
-    if said.get("format") != FORMAT:
-        found = clean(str(said.get("format", "none")), 20)
+    if document.get("format") != FORMAT:
+        found = clean(str(document.get("format", "none")), 20)
         raise InputError(f"That plan is of format {found}; this version reads format {FORMAT}.", "Plan again.")
     try:
-        plan: Plan = _built(Plan, {name: value for name, value in said.items() if name not in _ADDED}, "plan")
+        plan: Plan = _built(Plan, {name: field for name, field in document.items() if name not in _ADDED}, "plan")
     except _Misfit as error:
         raise InputError(f"That plan is not whole: {error}.", advice) from None
     except (ValueError, TypeError, InputError):
         raise InputError("That plan is not whole: a value cannot be read.", advice) from None
-    if said.get("level") != plan.level.value:
+    if document.get("level") != plan.level.value:
         raise InputError("That plan is not whole: its level is not that of its checks.", advice)
     return plan
 
 
 class _Misfit(Exception):
-    """What does not fit, in words."""
+    """Why a value does not fit."""
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, packed: bool = False) -> Any:
     if isinstance(value, Ts):
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _plain(getattr(value, field.name), packed) for field in fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime):
@@ -71,52 +71,75 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        items = [_plain(item, packed) for item in value]
+        return _table(items) if packed and len(items) > 1 and is_dataclass(value[0]) else items
     return value
 
 
-def _built(kind: Any, said: Any, where: str) -> Any:
+_TABLE = frozenset({"same", "columns", "rows"})
+
+
+def _table(items: list[dict[str, Any]]) -> dict[str, Any]:
+    """Objects with the same fields: the fields that are alike in all of them once, and the others as rows."""
+    first, *others = items
+    same = {name: value for name, value in first.items() if all(item[name] == value for item in others)}
+    columns = [name for name in first if name not in same]
+    return {"same": same, "columns": columns, "rows": [[item[name] for name in columns] for item in items]}
+
+
+def _from_table(table: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    same, columns, rows = table["same"], table["columns"], table["rows"]
+    if not (isinstance(same, Mapping) and isinstance(columns, list) and isinstance(rows, list)):
+        _misfit(where)
+    if not all(isinstance(row, list) and len(row) == len(columns) for row in rows):
+        raise _Misfit(f"{where} has a row that is not as long as the others")
+    return [{**same, **dict(zip(columns, row, strict=True))} for row in rows]
+
+
+def _built(kind: Any, value: Any, where: str) -> Any:
     """A value of an annotated type from its JSON form. ``where`` names it in an error."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        if said is None and NoneType in arguments:
+        if value is None and NoneType in arguments:
             return None
         kinds = [one for one in arguments if one is not NoneType]
-        return _built(float if float in kinds else kinds[0], said, where) if said is not None else _misfit(where)
+        return _built(float if float in kinds else kinds[0], value, where) if value is not None else _misfit(where)
     if origin is tuple:
-        if not isinstance(said, list):
+        if isinstance(value, Mapping) and value.keys() == _TABLE:
+            value = _from_table(value, where)
+        if not isinstance(value, list):
             _misfit(where)
-        return tuple(_built(arguments[0], item, where) for item in said)
+        return tuple(_built(arguments[0], item, where) for item in value)
     if isinstance(kind, type) and is_dataclass(kind) and kind is not Ts:
-        return _object(kind, said, where)
+        return _object(kind, value, where)
     if kind in _READERS:
-        if not isinstance(said, str):
+        if not isinstance(value, str):
             _misfit(where)
-        return _READERS[kind](said)
+        return _READERS[kind](value)
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(said)
+        return kind(value)
     wanted: tuple[type, ...] = (int, float) if kind is float else (kind,)
-    if not isinstance(said, wanted) or (isinstance(said, bool) and kind is not bool):
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
         _misfit(where)
-    return said
+    return value
 
 
-def _object(kind: Any, said: Any, where: str) -> Any:
-    if not isinstance(said, Mapping):
+def _object(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, Mapping):
         _misfit(where)
     hints = get_type_hints(kind)
     for name in hints:
-        if name not in said:
+        if name not in value:
             raise _Misfit(f"{where} lacks {name}")
-    for name in said:
+    for name in value:
         if name not in hints:
             raise _Misfit(f"{where} has {clean(str(name), 40)}, which is not known")
     make: Callable[..., Any] = kind
-    return make(**{name: _built(hint, said[name], name) for name, hint in hints.items()})
+    return make(**{name: _built(hint, value[name], name) for name, hint in hints.items()})
 
 
 def _misfit(where: str) -> NoReturn:
     raise _Misfit(f"{where} is not of the right type")
 
 
-_READERS: dict[Any, Callable[[str], Any]] = {Ts: parse_ts, datetime: parse_time, Path: Path}
+_READERS: dict[Any, Callable[[str], Any]] = {Ts: parse_ts, datetime: parse_iso, Path: Path}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,15 +46,37 @@ class Phase(StrEnum):
     CLEAN = "clean"
 
 
+class Effect(StrEnum):
+    """The most that a step does, and to whom."""
+
+    FILES = "files only"
+    READS_LIVE = "reads live"
+    WRITES_SPARE = "writes spare"
+    WRITES_LIVE = "writes live"
+
+
+class RunMode(StrEnum):
+    """When the script runs a step."""
+
+    ONCE = "once"
+    GUARD = "guard"
+    """Together with the step after it, and again with each attempt at that one."""
+    AGAIN = "again"
+    """In each run until all is done: what it did may have to be done again."""
+    PREVIEW = "preview"
+    """Shows a person what the next steps will do, which do it once more themselves: ``--yes`` leaves it out."""
+    BY_HAND = "by-hand"
+    """Only where a person agrees: ``--yes`` leaves it out, and a no does not stop the script."""
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One step: why it is there, its arguments, and the same as a line that is safe to paste.
+    """One step: ``shell`` is one line to paste in the plan's folder, and ``argv`` its arguments.
 
-    ``argv`` is empty for a step that is shell or mongosh text alone; ``shell`` is always given.
-    ``why`` is one sentence; ``undo`` says how to take the step back, and is empty where nothing was changed.
-    ``proof`` is shell text that the script runs after the step and that fails at the first doubt.
-    ``again`` marks what each run of the script does until all is done: a process that may have ended in between.
-    ``by_hand`` marks what is handed over for a person to decide: ``--yes`` does not run it, and no does not stop.
+    ``why`` is one sentence; ``undo`` says how to take the step back, and is empty where nothing was changed. ``counts``
+    tells, for each namespace that is written, how many documents are expected to change.
+    ``proof`` is shell text that the script runs after the step and that fails at the first doubt; see ``lib.sh``.
+    ``seconds`` is an estimate, None where there is none. ``exits`` are the exit codes of a step that did its work.
     """
 
     phase: Phase
@@ -63,8 +86,19 @@ class Command:
     why: str = ""
     undo: str = ""
     proof: str = ""
-    again: bool = False
-    by_hand: bool = False
+    mode: RunMode = RunMode.ONCE
+    effect: Effect = Effect.FILES
+    counts: tuple[str, ...] = ()
+    seconds: float | None = None
+    exits: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """A file of the plan's folder that a step reads or runs. It holds no secret."""
+
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +107,9 @@ class Accident:
 
     ``kind``: ``updates`` or ``deletes`` of the collection ``ns``, a ``removal`` (drop, dropDatabase, emptied), one
     ``transaction``, or ``everything``: all deletes and removals after the point, since no incident was named. ``first``
-    and ``last`` bound it, both inclusive; None for no end. ``session`` is the client session's ``lsid`` as hex where
-    it is known that one client did it. ``updates`` tells whether updates of ``ns`` belong to it, up to
-    ``updates_last``.
+    and ``last`` bound it, both inclusive; None for no end. ``session`` is the id of the client session as hex
+    where it is known that one client did it, ``any`` for several sessions. ``updates`` means that updates of ``ns``
+    belong to it, up to ``updates_last``.
     """
 
     kind: str
@@ -212,8 +246,8 @@ class Plan:
     """One restore: to just before ``limit`` (exclusive), replaying from ``start``, from ``backup``.
 
     ``before`` and ``after`` describe in one line the entry on each side of the point.
-    ``commands`` is empty when a check blocks. ``passwords`` names the servers, ``source`` or ``spare``, whose
-    password the tools will ask for.
+    ``commands`` and the ``files`` that they need are empty when a check blocks. ``passwords`` names the servers,
+    ``source`` or ``spare``, whose password the tools will ask for.
     """
 
     point: Ts
@@ -231,14 +265,19 @@ class Plan:
     hours_left: float | None = None
     checks: tuple[Check, ...] = ()
     commands: tuple[Command, ...] = ()
+    files: tuple[PlanFile, ...] = ()
     loss: tuple[Loss, ...] = ()
     reissue: tuple[Reissue, ...] = ()
     expected: tuple[ExpectedNamespace, ...] = ()
     leftovers: tuple[str, ...] = ()
     returns: tuple[Return, ...] = ()
+    raised: tuple[str, ...] = ()
+    """The namespaces of the counters that are raised on the live set."""
     slice: Slice | None = None
     cut_transactions: tuple[str, ...] = ()
     server_version: str = ""
+    made_by: str = ""
+    """The version of Tallyglass that made the plan; the script calls no other."""
     tools_needed: str = ""
     work_dir: str = ""
     source_user: str = ""
@@ -251,3 +290,8 @@ class Plan:
     def level(self) -> Level:
         """The worst level among the checks."""
         return worst(self.checks)
+
+    @property
+    def mark(self) -> str:
+        """What a spare is marked with before this restore writes on it: 16 hexadecimal digits."""
+        return hashlib.sha256(f"{self.work_dir} {self.limit}".encode()).hexdigest()[:16]

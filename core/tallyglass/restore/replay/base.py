@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,15 +14,16 @@ from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
 from tallyglass.restore.backup.bson_file import BrokenFile, documents, id_key
 from tallyglass.restore.replay.catalog import Catalog, Collection
 from tallyglass.restore.replay.earlier_writes import EarlierWrites
+from tallyglass.restore.replay.id_states import EXISTED, EXISTS, UPDATE_ONLY
 from tallyglass.restore.replay.later_writes import CollectionWrites, LaterWrites
-from tallyglass.restore.replay.lifetimes import Lifetimes
-from tallyglass.restore.replay.stated_counts import Miscount, StatedCount
+from tallyglass.restore.replay.lifetimes import VIEWS, Lifetimes
+from tallyglass.restore.replay.stated_counts import CountMismatch, StatedCount
 from tallyglass.text import clean_name
 
 _DOUBLE, _INT32, _INT64 = b"\x01", b"\x10", b"\x12"
 
 MOST_BYTES = 64 * 2**30
-"""Bytes of backup files that are read; what lies beyond is not looked at, and a check says so."""
+"""Bytes of backup files that are read; anything beyond is not read, and a check reports it."""
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class BaseFacts:
     dead_updates: list[Ts] = field(default_factory=list)
     fatal: int = 0
     unread_bytes: int = 0
-    miscounts: list[Miscount] = field(default_factory=list)
+    count_mismatches: list[CountMismatch] = field(default_factory=list)
     """Counts that the oplog states and that backup and oplog do not give."""
     unlike_earlier: dict[str, int] = field(default_factory=dict)
     """Documents that are not as the entries before the start left them, by namespace."""
@@ -49,7 +50,7 @@ class BaseFacts:
 
 @dataclass(frozen=True, slots=True)
 class OplogEvidence:
-    """What the oplog says of the data beside the window itself: before it and after it."""
+    """Evidence about the data from the oplog before and after the window."""
 
     earlier: EarlierWrites
     later: LaterWrites
@@ -62,12 +63,14 @@ def read_base(
     most_bytes: int = MOST_BYTES,
     evidence: OplogEvidence | None = None,
 ) -> BaseFacts:
-    """Walk every file of the backup that the replay builds on, or the ``archive``, and hold it against the evidence.
+    """Walk every file of the backup that the replay builds on, or the ``archive``, and compare it with the evidence.
 
     Takes long: run it in a thread.
     """
     facts = BaseFacts()
+    catalog.ids.end()
     evidence = evidence or OplogEvidence(EarlierWrites(()), LaterWrites(Lifetimes(), ZERO))
+    evidence.later.ids.end()
     by_base = {id(item.base): ("", item) for item in catalog.removed if item.base is not None}
     by_base |= {id(item.base): (ns, item) for ns, item in catalog.collections.items() if item.base is not None}
     counts = []
@@ -87,31 +90,42 @@ def _count_created(catalog: Catalog, later: LaterWrites, facts: BaseFacts) -> No
     for ns, made in catalog.collections.items():
         if made.base is not None:
             continue
-        facts.documents[ns] = documents = None if made.touched is None else sum(made.touched.values())
-        _find_missing(ns, made, set(), facts)
+        facts.documents[ns] = documents = None if made.touched is None else made.touched.existing()
+        _find_missing(ns, made, facts)
         facts.largest[ns] = _largest(made, None)
         if documents is not None:
-            _compare_later(ns, made, later.of(made.uuid), set(), documents, facts)
+            _compare_later(ns, made, later.of(made.uuid), _Untouched(), documents, facts)
     for made in catalog.removed:
         if made.base is None and made.touched is not None:
-            _compare_count(made.stated, sum(made.touched.values()), facts)
+            _compare_count(made.stated, made.touched.existing(), facts)
+
+
+@dataclass(slots=True)
+class _Untouched:
+    """Documents of the backup that the entries after the point write and the window does not: how many, and how many of
+    them those entries show to have existed."""
+
+    documents: int = 0
+    existed: int = 0
 
 
 class _Count:
     """One collection of the backup while its documents are read, and what the replay makes of it.
 
-    ``ns`` is its stored namespace at the point; empty where it is gone by then.
+    ``ns`` is its stored namespace at the point; empty if it does not exist any more.
     """
 
     def __init__(self, source: StoredCollection, ns: str, item: Collection | None, evidence: OplogEvidence) -> None:
         self.source, self.ns, self.item = source, ns, item
         uuid = item.uuid if item is not None else b""
-        self._touched = item.touched or {} if item is not None else {}
+        self._touched = item.touched if item is not None else None
+        self._state = self._touched.lookup() if self._touched is not None else _nothing
         self._earlier = evidence.earlier.by_uuid.get(uuid, {}) if item is not None and item.touched is not None else {}
         self._later = evidence.later.of(uuid) if ns else None
+        self._later_state = self._later.ids.lookup() if self._later is not None else _nothing
         self._total = 0
-        self._present: set[bytes] = set()
-        self._present_later: set[bytes] = set()
+        self._present = 0
+        self._untouched = _Untouched()
         self._earlier_seen: set[bytes] = set()
         self._unlike = 0
         self._largest: int | None = None
@@ -120,13 +134,18 @@ class _Count:
         """Take one document. Raises Malformed."""
         self._total += 1
         key = id_key(raw)
-        if key in self._touched:
-            self._present.add(key)
+        state = self._state(key)
+        if state is not None:
+            self._present += 1
+            if state & UPDATE_ONLY and self._touched is not None:
+                self._touched.see(key)
             return
         if (number := whole_number(key)) is not None and (self._largest is None or number > self._largest):
             self._largest = number
-        if self._later is not None and key in self._later.first:
-            self._present_later.add(key)
+        later = self._later_state(key)
+        if later is not None:
+            self._untouched.documents += 1
+            self._untouched.existed += bool(later & EXISTED)
         expected = self._earlier.get(key)
         if expected is not None:
             self._earlier_seen.add(key)
@@ -141,15 +160,15 @@ class _Count:
             if self.ns:
                 facts.documents[self.ns] = None
             return
-        documents = self._total - len(self._present) + sum(self._touched.values())
+        documents = self._total - self._present + item.touched.existing()
         self._compare_earlier(facts)
         if not self.ns:
             _compare_count(item.stated, documents, facts)
             return
-        _find_missing(self.ns, item, self._present, facts)
+        _find_missing(self.ns, item, facts)
         facts.documents[self.ns] = documents
         facts.largest[self.ns] = _largest(item, self._largest)
-        _compare_later(self.ns, item, self._later, self._present_later, documents, facts)
+        _compare_later(self.ns, item, self._later, self._untouched, documents, facts)
 
     def skip(self, facts: BaseFacts) -> None:
         """Its documents cannot be read, or are not."""
@@ -160,31 +179,40 @@ class _Count:
         missing = sum(
             not expected.absent
             for key, expected in self._earlier.items()
-            if key not in self._earlier_seen and key not in self._touched
+            if key not in self._earlier_seen and self._state(key) is None
         )
         if self._unlike or missing:
             facts.unlike_earlier[self.source.ns] = self._unlike + missing
 
 
 def _compare_later(
-    ns: str, item: Collection, later: CollectionWrites | None, present: Set[bytes], documents: int, facts: BaseFacts
+    ns: str, item: Collection, later: CollectionWrites | None, untouched: _Untouched, documents: int, facts: BaseFacts
 ) -> None:
-    """Hold the state at the point against what the entries after it say of it. ``present`` are the ids among theirs
-    that the backup holds and the window does not touch."""
+    """Compare the state at the point with the evidence of the entries after it."""
     if later is None or not later.complete or ns.partition(".")[0] in LEFT_OUT:
         return
-    touched = item.touched or {}
-    there = {key: touched.get(key, key in present) for key in later.first}
-    missing = sum(existed and not there[key] for key, existed in later.first.items())
-    surplus = sum(there[key] and not existed for key, existed in later.first.items())
+    state_at_point = item.touched.lookup() if item.touched is not None else _nothing
+    there, existed_and_there, existed, now = untouched.documents, untouched.existed, 0, 0
+    for key, state in later.ids.items():
+        now += state & EXISTS
+        existed += bool(state & EXISTED)
+        if (state_at_point(key) or 0) & EXISTS:
+            there += 1
+            existed_and_there += bool(state & EXISTED)
+    missing, surplus = existed - existed_and_there, there - existed_and_there
     if missing or surplus:
         facts.unlike_later[ns] = (missing, surplus)
-    _compare_count(later.dropped, documents - sum(there.values()) + sum(later.now.values()), facts)
+    _compare_count(later.dropped, documents - there + now, facts)
+
+
+def _nothing(key: bytes) -> int | None:
+    return None
 
 
 def _compare_count(stated: StatedCount | None, computed: int, facts: BaseFacts) -> None:
-    if stated is not None and stated.documents != computed:
-        facts.miscounts.append(Miscount(stated, computed))
+    # Views are restored from their definitions; the documents in system.views are not counted.
+    if stated is not None and stated.documents != computed and not stated.ns.endswith(VIEWS):
+        facts.count_mismatches.append(CountMismatch(stated, computed))
 
 
 def _read_files(counts: Sequence[_Count], facts: BaseFacts, left: int) -> None:
@@ -236,18 +264,19 @@ def whole_number(key: bytes) -> int | None:
 
 def _largest(item: Collection, untouched: int | None) -> int | None:
     """The largest whole ``_id`` at the point, None where there is none."""
-    numbers = [whole_number(key) for key, there in (item.touched or {}).items() if there]
-    return max((number for number in (*numbers, untouched) if number is not None), default=None)
+    largest = untouched
+    for key, state in item.touched.items() if item.touched is not None else ():
+        if state & EXISTS and (number := whole_number(key)) is not None and (largest is None or number > largest):
+            largest = number
+    return largest
 
 
-def _find_missing(ns: str, item: Collection, present: set[bytes], facts: BaseFacts) -> None:
+def _find_missing(ns: str, item: Collection, facts: BaseFacts) -> None:
     """Updates of documents that are not there: harmless where a delete follows, else the backup lacks them."""
     if ns.partition(".")[0] in LEFT_OUT:
         return  # no replay sees them: an update of a user is no lack of the backup
-    for key, places in item.unborn.items():
-        if key in present:
-            continue
-        if item.touched is not None and item.touched.get(key):
+    for exists, places in item.touched.update_only() if item.touched is not None else ():
+        if exists:
             facts.missing[ns] = facts.missing.get(ns, 0) + 1
         elif 0 in places:
             facts.fatal += 1

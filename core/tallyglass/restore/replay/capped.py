@@ -1,4 +1,4 @@
-"""What servers tell of the documents that a capped collection removes to make room for new ones."""
+"""How servers log the documents that a capped collection removes to make room for new ones."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import Enum
 
 
 class Removals(Enum):
-    """How the oplog tells of them."""
+    """How the oplog records them."""
 
     UNLOGGED = "each member removes its own: how many documents are left cannot be computed"
-    REFUSED = "each is an entry that a replay stops at: left out, since the spare's collection makes its room by itself"
+    REFUSED = "each is an entry that a replay stops at: left out, since the spare removes its own oldest documents"
     REPLAYED = "each is an entry like any other"
 
 

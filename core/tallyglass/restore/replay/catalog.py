@@ -1,4 +1,4 @@
-"""The collections of the spare as a replay changes them, and mongorestore's own list of indexes beside them.
+"""The collections of the spare as a replay changes them, and mongorestore's own list of indexes.
 
 The two differ on purpose. mongorestore builds indexes at the very end, from a list that it keeps by name; a rename
 moves the collection but not its entry in that list, so the indexes are built under the old name.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
 from tallyglass.restore.raw.indexes import is_id_index
+from tallyglass.restore.replay.id_states import IdStates, IdStore
 from tallyglass.restore.replay.stated_counts import StatedCount
 
 Index = dict[str, Any]
@@ -24,25 +25,22 @@ TEMPORARY = re.compile(r"tmp.{5}\.(rename|convertToCapped)|tmp\.agg_out\.|tmp\.m
 @dataclass(slots=True)
 class Collection:
     """One collection under the name it is stored by. ``base`` is what the backup holds of it; None when it was
-    created by the replay. ``touched`` maps an id's bytes to whether the document exists; None when not counted."""
+    created by the replay. ``touched`` are the documents that the replay writes; None when they are not counted."""
 
     kind: str
     uuid: bytes
     options: dict[str, Any]
     indexes: dict[str, Index]
     base: StoredCollection | None = None
-    touched: dict[bytes, bool] | None = field(default_factory=dict)
+    touched: IdStates | None = None
     built: frozenset[str] = frozenset()
     """Names of indexes that are there already: on a spare that runs on a copy of the data files."""
-    unborn: dict[bytes, list[int]] = field(default_factory=dict)
-    """Ids whose first operation was an update, with the places of these updates: right only if the backup has them."""
-
     stated: StatedCount | None = None
-    """What the entry that dropped it says that it held."""
+    """The count in the entry that dropped it."""
 
     @property
     def is_capped(self) -> bool:
-        """Whether it removes documents by itself to make room."""
+        """Whether the server removes its oldest documents to make room."""
         return bool(self.options.get("capped"))
 
 
@@ -51,6 +49,7 @@ class Catalog:
 
     def __init__(self, stored: Mapping[str, StoredCollection], *, running: bool = False) -> None:
         """``running`` means that the collections are on the spare already, with their indexes."""
+        self.ids = IdStore()
         self.collections: dict[str, Collection] = {}
         self.listed: dict[str, dict[str, Index]] = {}
         self.views: dict[str, dict[str, Any]] = {}
@@ -71,6 +70,7 @@ class Catalog:
                     dict(item.options),
                     indexes,
                     item,
+                    self.ids.new(),
                     built=frozenset(indexes) if running else frozenset(),
                 )
                 if running:
@@ -80,7 +80,7 @@ class Catalog:
                 }
 
     def _open_views(self, db: str) -> None:
-        self.collections.setdefault(f"{db}.system.views", Collection("views", b"", {}, {}))
+        self.collections.setdefault(f"{db}.system.views", Collection("views", b"", {}, {}, touched=self.ids.new()))
 
     def create(self, ns: str, uuid: bytes, options: dict[str, Any], id_index: Index | None) -> None:
         """``create``: where the name exists already the server accepts it and changes nothing."""
@@ -88,7 +88,7 @@ class Catalog:
             return
         kind = "timeseries" if "timeseries" in options else "collection"
         indexes = {"_id_": dict(id_index)} if id_index else {}
-        self.collections[ns] = Collection(kind, uuid, options, indexes)
+        self.collections[ns] = Collection(kind, uuid, options, indexes, touched=self.ids.new())
 
     def drop(self, ns: str) -> None:
         """``drop``: also from the index list. A missing collection is accepted."""
@@ -120,9 +120,9 @@ class Catalog:
         return True
 
     def _remove(self, ns: str) -> None:
-        gone = self.collections.pop(ns, None)
-        if gone is not None:
-            self.removed.append(gone)
+        removed = self.collections.pop(ns, None)
+        if removed is not None:
+            self.removed.append(removed)
 
     def missing_indexes(self, ns: str) -> list[Index]:
         """The indexes that the collection must have and that mongorestore does not build for it."""
@@ -139,6 +139,6 @@ class Catalog:
         return [name for name in self.listed.get(ns, {}) if name not in wanted]
 
     def phantoms(self) -> list[str]:
-        """Collections that only come to be because mongorestore builds indexes under a name that is gone."""
+        """Collections that mongorestore makes by building indexes under a name that no collection has any more."""
         known = set(self.collections) | set(self.views)
         return sorted(ns for ns, indexes in self.listed.items() if indexes and ns not in known)

@@ -1,4 +1,4 @@
-"""The entries of one transaction, what is left out of the replay file, and what a replay may stumble over."""
+"""The entries of one transaction, what is left out of the replay file, and problems of a replay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tallyglass.restore.raw.entries import Entry
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in the window that the replay cannot do, or that needs a word. ``kind`` is the id of its check."""
+    """Something in the window that the replay cannot do, or that must be reported. ``kind`` is the id of its check."""
 
     kind: str
     text: str

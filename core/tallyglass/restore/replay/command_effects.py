@@ -23,8 +23,8 @@ KNOWN_COMMANDS = frozenset(
 
 
 class Commands:
-    """Feed commands with :meth:`apply`: they change ``catalog`` and ``removed``, add a word to ``kinds`` where one is
-    deserved, and tell ``problem`` its kind, text and entry."""
+    """Feed commands with :meth:`apply`: they change ``catalog`` and ``removed``, add to ``kinds`` what a check reports,
+    and call ``problem`` with its kind, text and entry."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Commands:
         self.kinds = kinds
         self.problem = problem
         self.overlaps: list[tuple[Problem, bytes]] = []
-        """Renames while the backup was taken, with the collection's UUID: judged at the end of the window."""
+        """Renames while the backup was taken, with the collection's UUID: decided at the end of the window."""
         self._removed = removed
 
     def apply(self, entry: Entry) -> None:
@@ -73,7 +73,7 @@ class Commands:
             self.problem("unknown-command", f"convertToCapped at {entry.ts}, in the form of servers before 4.4", entry)
 
     def _note_count(self, ns: str, entry: Entry) -> None:
-        """Keep what a drop or a rename over another collection says of the documents that it removes."""
+        """Keep the count that a drop or a rename over another collection gives of the documents that it removes."""
         if entry.command not in ("drop", "renameCollection") or entry.records is None:
             return
         renames = entry.command == "renameCollection"

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from bson import Timestamp
+
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway
 from tallyglass.oplog.read.ends import op_time
 from tallyglass.restore.raw.oplog import edge, stamp
+
+RECENT_SECONDS = 600
+"""How far back the present rate of writing is looked for."""
+
+_SAMPLES = 12
 
 BACK_OFF_SECONDS = 10
 """mongodump notes the newest entry it sees; entries before it may not be visible yet. So the replay begins earlier."""
@@ -83,24 +90,38 @@ async def chain_beginning(gateway: Gateway, link: Ts) -> Ts | None:
 
 
 async def majority(gateway: Gateway) -> Ts | None:
-    """The newest timestamp that a majority of the members has; None where the server does not say."""
+    """The newest timestamp that a majority of the members has; None if the server does not report it."""
     hello = await gateway.command("hello")
     return op_time(hello.get("lastWrite", {}).get("majorityOpTime"))
 
 
 async def hours_left(gateway: Gateway, start: Ts, oldest: Ts, newest: Ts) -> float | None:
-    """Hours until ``start`` is the oldest entry and goes next, at the rate at which the present window was written.
+    """Hours until ``start`` is overwritten, at the rate of the whole oplog or of the last minutes, whichever is faster.
 
-    None if it cannot be told.
+    None if it is not known.
     """
     try:
         stats = await gateway.command("collStats", OPLOG.collection, db=OPLOG.db)
     except (PrivilegeError, ReadError):
         return None
-    used, most = int(stats.get("size", 0)), int(stats.get("maxSize", 0))
+    used, most, count = (int(stats.get(name, 0)) for name in ("size", "maxSize", "count"))
     span = newest.t - oldest.t
     if used <= 0 or most <= 0 or span <= 0:
         return None
-    bytes_a_second = used / span
-    room = max(most - used, 0) / bytes_a_second + (start.t - oldest.t)
-    return room / 3600
+    overall = used / span
+    room = max(most - used, 0) + (start.t - oldest.t) * overall
+    recent = await _entries_a_second(gateway, newest) * used / count if count > 0 else 0.0
+    return room / max(overall, recent) / 3600
+
+
+async def _entries_a_second(gateway: Gateway, newest: Ts) -> float:
+    """Over the last minutes, in samples of one entry: the ordinal of a second's last timestamp is the number of entries
+    that were written in it."""
+    found = []
+    for back in range(1, _SAMPLES + 1):
+        second = newest.t - back * RECENT_SECONDS // _SAMPLES
+        last = await edge(gateway, -1, {"ts": {"$lt": Timestamp(second + 1, 0)}})
+        if last is None:
+            break
+        found.append(last.ts.i if last.ts.t == second else 0)
+    return sum(found) / len(found) if found else 0.0

@@ -1,4 +1,4 @@
-"""What the newest entries before the replay begins say about the backup: their effects must all be in it.
+"""Evidence about the backup from the newest entries before the replay begins: it must hold all their effects.
 
 The replay carries the data from its start on. A backup that was read from a member that was behind, that holds a part
 of the documents, or that has a file of an older dump, lacks what came before.
@@ -104,7 +104,7 @@ def _expected(entry: Entry) -> ExpectedDocument:
 
 
 def _shows(diff: Mapping[str, Any], document: object) -> bool:
-    """Whether a document has what the diff of an update says; arrays are not compared."""
+    """Whether a document has the values that an update set; arrays are not compared."""
     if not isinstance(document, Mapping):
         return False
     for part, value in diff.items():

@@ -1,7 +1,7 @@
-"""Is the backup of this set, of this life of it, and of one moment? Collection UUIDs and oplog entries tell.
+"""Is the backup of this set, of this life of it, and of one moment? Decided by collection UUIDs and oplog entries.
 
 Each collection of the backup must be live, or its drop must be in the oplog after the replay begins; otherwise it was
-gone before: the file is of an older dump, or of another set. The backup's own oplog must be a part of the set's.
+dropped before: the file is of an older dump, or of another set. The backup's own oplog must be a part of the set's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LiveCollections:
 
 
 async def list_live(gateway: Gateway, stored: Mapping[str, StoredCollection]) -> LiveCollections:
-    """List the databases of the backup. To be asked before the end of the oplog is read: what is dropped later is then
+    """List the databases of the backup. Call it before the end of the oplog is read: what is dropped later is then
     either listed or seen to be dropped."""
     uuids: dict[bytes, str] = {}
     views: set[str] = set()
@@ -50,7 +50,7 @@ async def list_live(gateway: Gateway, stored: Mapping[str, StoredCollection]) ->
 
 
 def stale(stored: Mapping[str, StoredCollection], live: LiveCollections, lifetimes: Lifetimes) -> tuple[str, ...]:
-    """The collections and views of the backup that were gone, or had another name, before the replay begins."""
+    """The collections and views of the backup that were dropped or renamed before the replay begins."""
     held = Counter(item.uuid_bytes for item in stored.values() if item.uuid_bytes)
     return tuple(
         ns

@@ -1,36 +1,32 @@
-"""What the entries after the point say about the point itself.
+"""Evidence about the state at the point, from the entries after it.
 
 A document whose first later entry is an update or a delete was there at the point; one whose first later entry is an
-insert was not. A drop states how many documents there were. Both hold the backup and the replay against the server's
-own record.
+insert was not. A drop states how many documents there were. Both allow backup and replay to be compared with the
+server's own record.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tallyglass.moment import Ts
 from tallyglass.restore.raw.entries import Entry, Txn
+from tallyglass.restore.replay.id_states import IdStates, IdStore
 from tallyglass.restore.replay.lifetimes import Lifetimes
 from tallyglass.restore.replay.stated_counts import StatedCount
-from tallyglass.restore.replay.unfold import Unfolder
-
-MOST_IDS = 1_000_000
-"""Ids that are kept in memory; beyond it nothing is said by them."""
+from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 
 
 @dataclass(slots=True)
 class CollectionWrites:
-    """The later writes to one collection, by id: ``first`` tells whether the document existed before, ``now`` whether
-    it does after the last of them. ``dropped`` is the count that its drop states."""
+    """The later writes to one collection, by id. ``dropped`` is the count that its drop states."""
 
     ns: str
-    first: dict[bytes, bool] = field(default_factory=dict)
-    now: dict[bytes, bool] = field(default_factory=dict)
+    ids: IdStates
     dropped: StatedCount | None = None
     is_dropped: bool = False
     complete: bool = True
-    """Whether the ids account for every change: not after ``emptycapped``, nor past :data:`MOST_IDS`."""
+    """Whether the ids account for every change: not after ``emptycapped``."""
 
 
 class LaterWrites:
@@ -40,18 +36,18 @@ class LaterWrites:
         self._limit = limit
         self.by_uuid: dict[bytes, CollectionWrites] = {}
         self.lifetimes = lifetimes
-        self._ids = 0
-        self._unfolder = Unfolder()
+        self.ids = IdStore()
+        self._transactions = TransactionBuffer()
 
     def begin(self, txn: Txn, parts: list[Entry]) -> None:
         """A transaction that began before the limit and was still open there."""
-        self._unfolder.begin(txn, parts)
+        self._transactions.begin(txn, parts)
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry."""
         if entry.op == "n":
             return
-        for operation, _ in self._unfolder.feed(entry):
+        for operation, _ in self._transactions.feed(entry):
             self.lifetimes.feed(operation)
             self._take(operation)
 
@@ -68,33 +64,30 @@ class LaterWrites:
         if entry.op == "c":
             self._command(entry)
         elif entry.op in ("i", "u", "d") and entry.ui:
-            found = self.by_uuid.setdefault(entry.ui, CollectionWrites(entry.ns))
-            if found.complete:
-                self._document(found, entry)
+            self.write(entry.op, entry.ns, entry.ui, entry.id_key)
 
-    def _document(self, found: CollectionWrites, entry: Entry) -> None:
-        key = entry.id_key
-        if key not in found.first:
-            self._ids += 1
-            if self._ids > MOST_IDS:
-                for one in self.by_uuid.values():
-                    one.complete = False
-                    one.first.clear()
-                    one.now.clear()
-                return
-            found.first[key] = entry.op != "i"
-        found.now[key] = entry.op != "d"
+    def write(self, op: str, ns: str, ui: bytes, key: bytes) -> None:
+        """Take an insert, update or delete of one document of the collection ``ui``."""
+        found = self._writes(ui, ns)
+        if found.complete:
+            found.ids.touch(key, op)
+
+    def _writes(self, uuid: bytes, ns: str) -> CollectionWrites:
+        found = self.by_uuid.get(uuid)
+        if found is None:
+            found = self.by_uuid[uuid] = CollectionWrites(ns, self.ids.new())
+        return found
 
     def _command(self, entry: Entry) -> None:
         records = entry.records
         if entry.command == "drop" and entry.ui:
             ns = f"{entry.db}.{entry.o.get('drop')}"
-            found = self.by_uuid.setdefault(entry.ui, CollectionWrites(ns))
+            found = self._writes(entry.ui, ns)
             found.is_dropped = True
             found.dropped = None if records is None else StatedCount(ns, records, entry.ts)
         elif entry.command == "renameCollection" and entry.replaced and records is not None:
             ns = str(entry.o.get("to"))
-            found = self.by_uuid.setdefault(entry.replaced, CollectionWrites(ns))
+            found = self._writes(entry.replaced, ns)
             found.dropped = StatedCount(ns, records, entry.ts)
         elif entry.command in ("emptycapped", "truncateRange") and entry.ui:
-            self.by_uuid.setdefault(entry.ui, CollectionWrites(entry.ns)).complete = False
+            self._writes(entry.ui, entry.ns).complete = False

@@ -14,7 +14,7 @@ VIEWS = ".system.views"
 @dataclass(slots=True)
 class Lifetimes:
     """Feed every entry from the start of the window to the end of the oplog. Entries of a transaction count from the
-    entry that holds them: a collection that an aborted one created is taken for created, which only hides a doubt."""
+    entry that holds them: a collection that an aborted one created counts as created, which can only hide a warning."""
 
     created: dict[bytes, Ts] = field(default_factory=dict)
     dropped: dict[bytes, Ts] = field(default_factory=dict)

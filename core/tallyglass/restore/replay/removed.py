@@ -28,7 +28,7 @@ class RemovedCollections:
                 self._dropped[entry.replaced] = entry.ts
 
     def explains(self, uuid: bytes) -> bool:
-        """Whether something in the window, or another name in the backup, tells why the name is not there."""
+        """Whether something in the window, or another name in the backup, explains why the name is not there."""
         return uuid in self._stored or (bool(uuid) and (uuid in self._left or uuid in self._dropped))
 
     def dropped_before_backup(self, uuid: bytes) -> bool:

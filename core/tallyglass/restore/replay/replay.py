@@ -12,12 +12,11 @@ from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.raw.entries import Entry, Txn
 from tallyglass.restore.replay.capped import Removals
-from tallyglass.restore.replay.catalog import Catalog
+from tallyglass.restore.replay.catalog import Catalog, Collection
 from tallyglass.restore.replay.chains import Chain, Problem, is_left_out
 from tallyglass.restore.replay.command_effects import Commands
 from tallyglass.restore.replay.lifetimes import Lifetimes
 from tallyglass.restore.replay.removed import RemovedCollections
-from tallyglass.restore.replay.tally import Tally
 from tallyglass.text import clean, clean_name
 
 KEPT_CONFIG = frozenset({"chunks", "collections", "databases", "settings", "shards", "tags", "version"})
@@ -29,7 +28,7 @@ _USERS = ("system.users", "system.roles")
 
 
 class Replay:
-    """Feed entries in order with :meth:`feed`, then read what came of them."""
+    """Feed entries in order with :meth:`feed`, then read the resulting state."""
 
     def __init__(
         self,
@@ -43,7 +42,7 @@ class Replay:
     ) -> None:
         self.catalog = Catalog(stored, running=running)
         self.running = running
-        """Whether the spare runs on a copy of the data files: mongorestore then knows nothing of its indexes."""
+        """Whether the spare runs on a copy of the data files: mongorestore then does not know its indexes."""
         self.upserts = upserts
         """Whether an update of a missing document inserts it, as servers before 8.1 do while replaying."""
         self.removals = removals
@@ -54,17 +53,16 @@ class Replay:
         self.entries = 0
         self.bytes = 0
         self.first: Ts | None = None
-        self.last: Ts | None = None
         self.problems: list[Problem] = []
         self.kinds: set[str] = set()
-        """What occurs that deserves a word: rename, collMod, dropIndexes, views, timeseries, validator, users."""
+        """What occurs that a check reports: rename, collMod, dropIndexes, views, timeseries, validator, users."""
         self.dead: dict[Ts, tuple[str, bytes]] = {}
         """Entries to leave out, with the namespace and collection UUID that is not there any more."""
         self.made_room: list[Ts] = []
         """Deletes on capped collections to leave out, where ``removals`` are refused."""
         self.dead_groups: dict[Ts, tuple[str, bytes]] = {}
-        """The same for transactions and groups all of whose operations are on such collections. They were not applied;
-        go through the window again with :meth:`groups_to_leave_out` in ``without``."""
+        """Transactions and groups all of whose operations are on such collections. They were not applied;
+        read the window again with :meth:`groups_to_leave_out` in ``without``."""
         self.unlinked: dict[Ts, Ts] = {}
         """Entries of a transaction whose beginning lies before the window: its last entry here and the link to it."""
         self.unopened_views: set[str] = set()
@@ -76,12 +74,14 @@ class Replay:
             self.kinds.add("recordIds")
         self._open: dict[Txn, Chain] = {}
         self.lifetimes = Lifetimes()
-        self._tally = Tally(self.catalog)
         self._term = -1
+        self._last = -1
+        self._plain: dict[str, Collection | None] = {}
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry of the window."""
         self.lifetimes.feed(entry)
+        self._plain.clear()
         if self.last is not None and entry.ts <= self.last:
             self._problem("order", f"the oplog goes from {self.last} back to {entry.ts}", entry)
         if entry.head.term is not None:
@@ -110,14 +110,48 @@ class Replay:
         self.entries += 1
         self.bytes += entry.size
         self.first = self.first or entry.ts
-        self.last = entry.ts
+        self._last = entry.ts.t << 32 | entry.ts.i
+
+    @property
+    def last(self) -> Ts | None:
+        """The newest entry of the file; None before the first."""
+        return None if self._last < 0 else Ts(self._last >> 32, self._last & 0xFFFF_FFFF)
+
+    def write(self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int) -> bool:
+        """Take an insert, update or delete, as :class:`tallyglass.restore.raw.writes.Sink` describes it."""
+        if ns not in self._plain:
+            self._plain[ns] = self._plain_collection(ns)
+        found = self._plain[ns]
+        if found is None or place <= self._last or term < self._term or self._is_left_out(place):
+            return False
+        self._term = term
+        self.applied += 1
+        self.entries += 1
+        self.bytes += size
+        if self.first is None:
+            self.first = Ts(place >> 32, place & 0xFFFF_FFFF)
+        self._last = place
+        if found.touched is not None:
+            found.touched.touch(key, op, None if self.upserts else place)
+        return True
+
+    def _is_left_out(self, place: int) -> bool:
+        return bool(self.without) and Ts(place >> 32, place & 0xFFFF_FFFF) in self.without
+
+    def _plain_collection(self, ns: str) -> Collection | None:
+        """The collection whose writes need nothing but to be counted; None where there is more to them."""
+        found = self.catalog.collections.get(ns)
+        special = is_left_out(ns) or _ignored(ns) or ".system." in ns
+        if found is None or special or (found.is_capped and self.removals is not Removals.REPLAYED):
+            return None
+        return found
 
     def open_transactions(self) -> list[Chain]:
         """Transactions that have begun and have neither committed nor aborted so far."""
         return list(self._open.values())
 
     def finish(self) -> None:
-        """Take the end of the window: judge what was left open until then."""
+        """End the window: decide what could not be decided before."""
         self.problems += [
             problem for problem, uuid in self._commands.overlaps if not self._removed.dropped_before_backup(uuid)
         ]
@@ -134,8 +168,8 @@ class Replay:
     def groups_to_leave_out(self) -> frozenset[Ts]:
         """Entries of the transactions and groups that cannot be applied and need not be.
 
-        Beside the dead groups these are the groups of which a part is on a collection that was gone before the backup
-        began: as the backup did not see that collection any more, it saw all else that the group did.
+        These are the dead groups, and the groups that write in part to a collection that was dropped before the backup
+        began: since the backup no longer saw that collection, it saw everything else that the group did.
         """
         past = (places for places, uuids in self._split if all(map(self._removed.left_before_backup, uuids)))
         return frozenset(self.dead_groups).union(*past)
@@ -221,8 +255,10 @@ class Replay:
         if ".system.buckets." in entry.ns:
             self.kinds.add("timeseries")
         if found.is_capped and self.removals is Removals.UNLOGGED:
-            self._tally.give_up(found)
-        self._tally.touch(found, entry, top=top)
+            found.touched = None
+        if found.touched is not None:
+            place = (entry.ts.t << 32 | entry.ts.i) if top else 0
+            found.touched.touch(entry.id_key, entry.op, None if self.upserts else place)
 
     def _view(self, entry: Entry) -> None:
         name = str(entry.document_id)

@@ -1,5 +1,4 @@
-"""How many documents the oplog itself says that a collection held: in ``drop``, and in ``renameCollection`` over
-another."""
+"""Document counts that the oplog itself records: in ``drop``, and in ``renameCollection`` over another collection."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ class StatedCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Miscount:
+class CountMismatch:
     """A count that the oplog states and that backup and oplog do not give."""
 
     stated: StatedCount

@@ -1,4 +1,4 @@
-"""The commands that rebuild the data on the spare: one run of mongorestore, and what must stand around it.
+"""The steps that rebuild the data on the spare: one run of mongorestore, and what must stand around it.
 
 Follows one rule of mongorestore above all: data and oplog in a single run, since its indexes are built from a list
 that it keeps in memory during that run.
@@ -6,226 +6,205 @@ that it keeps in memory during that run.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT
-from tallyglass.restore.model.plan import Command, Phase
-from tallyglass.restore.runbook.spec import RunbookSpec, logged, run_mongosh, said_at_the_end, text, tool, verification
+from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, RunMode
+from tallyglass.restore.replay.speed import BYTES_A_SECOND, OPS_A_SECOND, OPS_A_SECOND_IN_SET
+from tallyglass.restore.runbook.spec import (
+    RunbookSpec,
+    Steps,
+    join,
+    mongosh_call,
+    restored,
+    run,
+    run_mongosh,
+    run_shell,
+    verification,
+)
 from tallyglass.restore.spare import own_spare
-from tallyglass.restore.spare.spare import VIEW_OPENER
+from tallyglass.restore.spare.spare import MARKS, VIEW_OPENER
 from tallyglass.restore.tools import mongosh
-from tallyglass.restore.tools.files import chain
+from tallyglass.restore.tools.files import BASE, MANIFEST, MARK, OPLOG, SPARE, fold_command, lines
 from tallyglass.text import shell_join, shell_quote
 
-
-def restore_steps(spec: RunbookSpec) -> list[Command]:
-    """Onto the spare: stage or unpack the backup, replay, mend."""
-    steps = [*_start_spare(spec), *_mark_spare(spec)]
-    if spec.contents.backup.form == ARCHIVE:
-        steps += _unpack_archive(spec)
-    elif spec.contents.backup.form != DATA_FILES:
-        steps.append(_stage(spec))
-    if spec.gzip:
-        oplog, packed = shell_quote(spec.work.oplog), shell_quote(_replayed(spec))
-        steps.append(
-            text(
-                Phase.RESTORE,
-                "Compress the oplog like the backup",
-                f"gzip -c {oplog} > {packed}",
-                why="--gzip holds for every file of a run, the oplog too.",
-                proof=f"gzip -dc {packed} | cmp -s - {oplog}",
-            )
-        )
-    if spec.open_views:
-        statements = [
-            line
-            for db in spec.open_views
-            for line in (
-                mongosh.gone(db, {"drop": VIEW_OPENER}),
-                mongosh.must(db, {"create": VIEW_OPENER, "viewOn": "none", "pipeline": []}),
-            )
-        ]
-        steps.append(
-            run_mongosh(
-                spec, Phase.RESTORE, "views.js", "Open the list of views", statements, "spare",
-                why="The oplog holds views but not the collection that they are kept in.",
-            )
-        )  # fmt: skip
-    steps.append(_replay(spec))
-    steps += _repair(spec)
-    return steps
+_GUARD = "guard.sh"
+_EMPTY, _OPEN_VIEWS = "empty-spare.js", "open-views.js"
 
 
-def _start_spare(spec: RunbookSpec) -> list[Command]:
+def restore_steps(spec: RunbookSpec) -> Steps:
+    """Onto the spare: stage or unpack the backup, replay, repair what renames leave."""
+    form = spec.contents.backup.form
+    parts = [_start_spare(spec)]
+    if form == ARCHIVE:
+        parts.append(_unpack_archive(spec))
+    elif form != DATA_FILES:
+        parts.append(_stage(spec))
+    return join([*parts, _guard(spec), Steps((_replay(spec),)), _repair(spec)])
+
+
+def _start_spare(spec: RunbookSpec) -> Steps:
     if not spec.own_spare:
-        return []
-    return [
-        Command(
-            Phase.RESTORE,
-            "Start an empty spare",
-            (),
-            own_spare.start(spec.work, spec.own_spare, spec.spare.text),
-            why="None was named. It is new, so it is empty, and its TTL monitor is off, so nothing restored expires. "
-            "Only who can read the key in the work directory can log in.",
-            undo=shell_join(("bash", spec.work.at("spare.sh"), "stop")),
-            again=True,
-        )
-    ]
+        return Steps()
+    step = run(
+        Phase.RESTORE, "Start an empty spare", Effect.WRITES_SPARE, ("bash", own_spare.PROGRAM, "start"),
+        why="None was named. It is new, so it is empty, and its TTL monitor is off, so nothing restored expires. "
+        "Only who can read the key in this folder can log in.",
+        undo=f"bash {own_spare.PROGRAM} stop",
+    )  # fmt: skip
+    program = PlanFile(own_spare.PROGRAM, own_spare.program(spec.own_spare))
+    return Steps((replace(step, mode=RunMode.AGAIN, seconds=3.0),), (program,))
 
 
-def _stage(spec: RunbookSpec) -> Command:
-    backup, base = spec.contents.backup, spec.work.base
-    parts = [shell_join(("rm", "-rf", base)), shell_join(("mkdir", "-p", base))]
+def _stage(spec: RunbookSpec) -> Steps:
+    backup = spec.contents.backup
+    parts = [f"rm -rf {BASE}", f"mkdir -p {BASE}"]
     for db in spec.contents.databases:
-        source, target = str(backup.path / db), f"{base}/{db}"
-        linked, copied = (shell_join(("cp", how, source, f"{base}/")) for how in ("-al", "-a"))
-        parts.append(f"{{ {linked} 2>/dev/null || {{ {shell_join(('rm', '-rf', target))} && {copied}; }}; }}")
+        source, target = shell_quote(str(backup.path / db)), shell_quote(f"{BASE}/{db}")
+        parts.append(f"cp -al {source} {BASE}/ 2>/dev/null || {{\n  rm -rf {target}\n  cp -a {source} {BASE}/\n}}")
     for prelude in ("prelude.json", "prelude.json.gz"):
         if (backup.path / prelude).is_file():
-            parts.append(shell_join(("cp", "-a", str(backup.path / prelude), f"{base}/")))
-    return text(
-        Phase.RESTORE,
-        "Stage the backup",
-        chain(*parts),
+            parts.append(f"cp -a {shell_quote(str(backup.path / prelude))} {BASE}/")
+    return run_shell(
+        Phase.RESTORE, "Stage the backup", Effect.FILES, PlanFile("stage.sh", lines(*parts)),
         why="Links, so that it takes no room. Left out: the backup's own oplog, and admin and config with the users.",
-    )
-
-
-def _unpack_archive(spec: RunbookSpec) -> list[Command]:
-    backup, work = spec.contents.backup, spec.work
-    options = [f"--config={work.config('spare')}", "--drop", "--stopOnError", "--bypassDocumentValidation"]
-    options.append(f"--archive={backup.path}")
-    options += ["--gzip"] if backup.gzip else []
-    options += ["--oplogReplay"] if backup.has_oplog else ["--nsExclude=admin.*", "--nsExclude=config.*"]
-    unpack = tool("mongorestore", *options)
-    databases = sorted({ns.partition(".")[0] for ns in backup.namespaces} - LEFT_OUT)
-    dumps = [
-        shell_join(tool("mongodump", f"--config={work.config('spare')}", f"--db={db}", f"--out={work.base}"))
-        for db in databases
-    ]
-    return [
-        Command(
-            Phase.RESTORE,
-            "Unpack the archive on the spare",
-            unpack,
-            chain(_still_empty(spec), shell_join(unpack)),
-            why="mongorestore takes no other oplog together with an archive, so it becomes a directory first.",
-        ),
-        text(
-            Phase.RESTORE,
-            "Dump the spare as a directory",
-            chain(shell_join(("rm", "-rf", work.base)), shell_join(("mkdir", "-p", work.base)), *dumps),
-            why="It is restored again from there, together with the oplog, onto an empty spare.",
-        ),
-        *([] if spec.own_spare else [_empty_again(spec, databases)]),
-    ]
-
-
-def _empty_again(spec: RunbookSpec, databases: list[str]) -> Command:
-    """A spare that was named, and was empty before the archive was unpacked; one of the commands' own is replaced."""
-    statements = [mongosh.must(db, {"dropDatabase": 1}) for db in databases]
-    return run_mongosh(
-        spec, Phase.RESTORE, "empty.js", "Empty the spare again", statements, "spare",
-        why="All that is there came out of the archive; replayed over it, renames would go another way.",
     )  # fmt: skip
 
 
+def _unpack_archive(spec: RunbookSpec) -> Steps:
+    backup = spec.contents.backup
+    options = [f"--config={SPARE}", "--drop", "--stopOnError", "--bypassDocumentValidation"]
+    options.append(f"--archive={backup.path}")
+    options += ["--gzip"] if backup.gzip else []
+    options += ["--oplogReplay"] if backup.has_oplog else ["--nsExclude=admin.*", "--nsExclude=config.*"]
+    unpack = run(
+        Phase.RESTORE, "Unpack the archive on the spare", Effect.WRITES_SPARE, ("mongorestore", *options),
+        why="mongorestore takes no other oplog together with an archive, so it becomes a directory first.",
+    )  # fmt: skip
+    databases = sorted({ns.partition(".")[0] for ns in backup.namespaces} - LEFT_OUT)
+    dumps = [fold_command(("mongodump", f"--config={SPARE}", f"--db={db}", f"--out={BASE}")) for db in databases]
+    dump = run_shell(
+        Phase.RESTORE, "Dump the spare as a directory", Effect.FILES,
+        PlanFile("dump-spare.sh", lines(f"rm -rf {BASE}", f"mkdir -p {BASE}", *dumps)),
+        why="It is restored again from there, together with the oplog, onto an empty spare.",
+    )  # fmt: skip
+    return join([_guard(spec), Steps((replace(unpack, seconds=backup.bytes / BYTES_A_SECOND),)), dump])
+
+
+def _guard(spec: RunbookSpec) -> Steps:
+    """Right before mongorestore writes: a plan may be run days later, and an attempt may have been stopped half-way.
+
+    What such an attempt left is removed: a spare of the steps' own is replaced; one that was named is emptied, if it
+    bears the mark of this restore. The dumped oplog must be the one whose checksum was taken.
+    """
+    files: list[PlanFile] = []
+    if spec.contents.backup.form == DATA_FILES:
+        ready = _only_once()
+    elif spec.own_spare:
+        ready = [shell_join(("bash", own_spare.PROGRAM, "renew"))]
+    else:
+        ready, files = _still_empty(spec)
+    if spec.open_views:
+        ready.append(shell_join(mongosh_call(_OPEN_VIEWS)))
+        files.append(PlanFile(_OPEN_VIEWS, mongosh.program(_opened_views(spec))))
+    files.append(PlanFile(_GUARD, lines(f"sha256sum --check --quiet {MANIFEST}", *ready)))
+    step = run(
+        Phase.RESTORE, "Guard: the spare is empty, the saved oplog unchanged", Effect.WRITES_SPARE, ("bash", _GUARD),
+        why="What an earlier attempt of this restore left on the spare is removed; anything else stops it here.",
+    )  # fmt: skip
+    return Steps((replace(step, mode=RunMode.GUARD, seconds=2.0),), tuple(files))
+
+
+def _only_once() -> list[str]:
+    """On data files a second replay over a part of the first one would not be the same."""
+    return [
+        shell_join(verification("--empty")),
+        "if [ -e replay.begun ]; then",
+        "  echo 'The replay was stopped half-way before: put a fresh copy of the data files there,' \\",
+        "    'and plan again.' >&2",
+        "  exit 1",
+        "fi",
+        "touch replay.begun",
+    ]
+
+
+def _still_empty(spec: RunbookSpec) -> tuple[list[str], list[PlanFile]]:
+    """A spare that was named: empty, or marked by this restore and then emptied."""
+    folder = f"{MARK}/{MARKS.db}"
+    ready = [
+        "status=0",
+        f"{shell_join(verification('--empty'))} || status=$?",
+        "if [ $status = 1 ]; then",
+        "  # It holds what an earlier attempt of this restore left there.",
+        f"  {shell_join(mongosh_call(_EMPTY))}",
+        "else",
+        "  [ $status = 0 ]",
+        "  # The document {_id: MARK} proves later whose data it is.",
+        f"  mkdir -p {folder}",
+        f"  printf '\\037\\0\\0\\0\\002_id\\0\\021\\0\\0\\0%s\\0\\0' {spec.mark} >{folder}/{MARKS.collection}.bson",
+        f"  mongorestore --quiet --config={SPARE} --drop --dir={MARK}",
+        "fi",
+    ]
+    program = mongosh.program([mongosh.on_spare(spec.set_name), mongosh.empty_spare(spec.mark)])
+    return ready, [PlanFile(_EMPTY, program)]
+
+
+def _opened_views(spec: RunbookSpec) -> Iterator[str]:
+    """The oplog holds views, but not the collection that they are kept in: a view of our own makes it."""
+    yield mongosh.on_spare(spec.set_name)
+    for db in spec.open_views:
+        yield mongosh.drop_if_there(db, {"drop": VIEW_OPENER})
+        yield mongosh.must(db, {"create": VIEW_OPENER, "viewOn": "none", "pipeline": []})
+
+
 def _replay(spec: RunbookSpec) -> Command:
-    work, backup = spec.work, spec.contents.backup
-    classic = backup.form == DATA_FILES
-    argv = tool(
+    classic = spec.contents.backup.form == DATA_FILES
+    argv = (
         "mongorestore",
-        f"--config={work.config('spare')}",
+        f"--config={SPARE}",
         *([] if classic else ["--drop"]),
         "--stopOnError",
         "--bypassDocumentValidation",
         "--oplogReplay",
-        *([] if classic else [f"--oplogFile={_replayed(spec)}"]),
+        *([] if classic else [f"--oplogFile={OPLOG}.gz" if spec.gzip else f"--oplogFile={OPLOG}"]),
         f"--oplogLimit={spec.limit}",
         *(["--gzip"] if spec.gzip else []),
-        f"--dir={work.at('oplog') if classic else work.base}",
+        f"--dir={'oplog' if classic else BASE}",
     )
-    log = shell_quote(work.log)
-    # Data files are on the spare already; a second replay over a part of the first would not be the same.
-    ready = chain(shell_join(verification(spec, "--empty")), _only_once(spec)) if classic else _still_empty(spec)
-    whole = shell_join(("sha256sum", "--check", "--quiet", work.at("manifest.sha256")))
-    return Command(
+    step = run(
         Phase.RESTORE,
         "Replay the oplog" if classic else "Restore and replay in one run",
+        Effect.WRITES_SPARE,
         argv,
-        chain(whole, ready, logged(argv, work.log)),
         why=f"Everything before {spec.limit} and nothing from it on."
         + ("" if classic else " One run: indexes come last, from one list."),
         undo="The spare alone is changed: empty it, or start another.",
-        proof=chain(
-            f"grep -qE {shell_quote(f'^[^[:space:]]+[[:space:]]applied {spec.applied} oplog entries$')} {log}",
-            said_at_the_end("[0-9]+", work.log),
-        ),
     )
+    speed = OPS_A_SECOND_IN_SET if spec.spare_in_set else OPS_A_SECOND
+    seconds = spec.applied / speed + (0.0 if classic else spec.contents.backup.bytes / BYTES_A_SECOND)
+    return replace(step, proof=f"applied_all {spec.applied} && {restored()}", seconds=seconds)
 
 
-def _replayed(spec: RunbookSpec) -> str:
-    """The oplog file that mongorestore reads."""
-    return f"{spec.work.oplog}.gz" if spec.gzip else spec.work.oplog
-
-
-def _mark_spare(spec: RunbookSpec) -> list[Command]:
-    """Note on a spare that was named, while it is empty, which restore writes on it."""
-    if spec.own_spare or spec.contents.backup.form == DATA_FILES:
-        return []
-    step = run_mongosh(
-        spec, Phase.RESTORE, "mark.js", "Mark the spare as this restore's", [mongosh.mark_spare(_mark(spec))], "spare",
-        why="It is empty now. What a killed run leaves there may be removed later, since this proves whose it is.",
-    )  # fmt: skip
-    return [replace(step, argv=(), shell=chain(shell_join(verification(spec, "--empty")), step.shell))]
-
-
-def _mark(spec: RunbookSpec) -> str:
-    return f"{spec.work.path} {spec.limit}"
-
-
-def _still_empty(spec: RunbookSpec) -> str:
-    """Looked at again in the same step: the plan may be old, or the step may have been stopped half-way before.
-
-    What a stopped run left is removed before: a spare of the commands' own is replaced; one that was named is emptied,
-    if it bears the mark of this restore.
-    """
-    empty = shell_join(verification(spec, "--empty"))
-    if spec.own_spare:
-        return chain(own_spare.renew(spec.work), empty, own_spare.mark(spec.work))
-    statement = mongosh.empty_marked(_mark(spec), VIEW_OPENER)
-    clear = run_mongosh(spec, Phase.RESTORE, "emptied.js", "", [statement], "spare", why="")
-    return chain(clear.shell, empty)
-
-
-def _only_once(spec: RunbookSpec) -> str:
-    begun = shell_quote(spec.work.at("replay.begun"))
-    said = shell_quote(
-        "The replay was stopped half-way before: put a fresh copy of the data files there, and plan again."
-    )
-    return f"{{ [ ! -e {begun} ] || {{ echo {said} >&2; false; }}; }} && touch {begun}"
-
-
-def _repair(spec: RunbookSpec) -> list[Command]:
+def _repair(spec: RunbookSpec) -> Steps:
     statements = []
     for item in spec.expected:
         db, _, name = item.ns.partition(".")
         surplus = spec.surplus.get(item.ns, [])
-        statements += [mongosh.gone(db, {"dropIndexes": name, "index": index}) for index in surplus]
+        statements += [mongosh.drop_if_there(db, {"dropIndexes": name, "index": index}) for index in surplus]
         if item.repair:
             statements.append(mongosh.create_indexes(db, name, item.repair))
     for ns in spec.phantoms:
         db, _, name = ns.partition(".")
-        statements.append(mongosh.gone(db, {"drop": name}))
+        statements.append(mongosh.drop_if_there(db, {"drop": name}))
     for ns in spec.leftovers:
         statements.append(mongosh.drop_like(ns.partition(".")[0], r"^tmp.{5}\.rename$"))
     for db in spec.open_views:
-        statements.append(mongosh.gone(db, {"drop": VIEW_OPENER}))
+        statements.append(mongosh.drop_if_there(db, {"drop": VIEW_OPENER}))
     if not statements:
-        return []
-    return [
-        run_mongosh(
-            spec, Phase.RESTORE, "repair.js", "Mend what renames leave", list(dict.fromkeys(statements)), "spare",
-            why="mongorestore does not move its list of indexes with a renamed collection.",
-        )
-    ]  # fmt: skip
+        return Steps()
+    return run_mongosh(
+        Phase.RESTORE, "Repair what renames leave", Effect.WRITES_SPARE, "repair-spare.js",
+        [mongosh.on_spare(spec.set_name), *dict.fromkeys(statements)],
+        why="mongorestore does not move its list of indexes with a renamed collection.",
+    )  # fmt: skip

@@ -1,158 +1,204 @@
-"""The commands that bring back what was damaged, beside the live data, and clean up afterwards."""
+"""The steps that bring back what was damaged, under other names first, and clean up afterwards.
+
+Namespaces that come back in one way share the steps of that way, however many they are.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bson import json_util
 
-from tallyglass.restore.impact.return_needs import needs
-from tallyglass.restore.model.plan import Command, Phase, Return, Strategy
+from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Return, RunMode, Strategy
 from tallyglass.restore.raw.indexes import is_id_index
 from tallyglass.restore.runbook.spec import (
+    Damage,
     RunbookSpec,
+    Steps,
+    both_sides,
     escape_pattern,
-    logged,
+    join,
+    mongosh_call,
+    restored,
     run,
     run_mongosh,
-    said_at_the_end,
-    text,
-    tool,
+    run_shell,
 )
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.tools import mongosh
-from tallyglass.restore.tools.files import WorkDir, chain, write
-from tallyglass.text import clean_name, shell_join
+from tallyglass.restore.tools.files import (
+    BACK,
+    BASE,
+    MARK,
+    PLAN,
+    REPAIRS,
+    SLICE_FOLDER,
+    SOURCE,
+    SPARE,
+    fold_command,
+    lines,
+)
+from tallyglass.text import clean_name
+
+_MERGE, _LOAD = "merge.js", "load-repairs.sh"
+_NAMED = 3
+"""Namespaces that a title names; more are counted."""
+
+_COUNTED = 10
+"""Namespaces of which a step says how many documents it writes."""
 
 
-def return_steps(spec: RunbookSpec) -> list[Command]:
+def return_steps(spec: RunbookSpec) -> Steps:
     """From the spare to the live set, each damaged namespace; counters before and after."""
-    steps: list[Command] = []
-    wanted = needs(spec.returns, spec.moved)
-    if wanted:
-        steps.append(
-            run_mongosh(
-                spec, Phase.RETURN, "allowed.js", "Check the privileges", [mongosh.must_be_allowed(wanted)],
-                "source", why="A missing privilege would stop it half way.",
-            )
-        )  # fmt: skip
-    if spec.fixes:
-        steps.append(
-            run_mongosh(
-                spec, Phase.RETURN, "counters-spare.js", "Raise counters on the spare", spec.fixes, "spare",
-                why="What comes back must not hand out an id that was handed out after the point.",
-            )
-        )  # fmt: skip
-    rows = list(enumerate(spec.returns, start=1))
-    merged = [(number, row) for number, row in rows if row.strategy is Strategy.MERGE]
-    steps += _repair(spec, merged) if merged else []
-    for number, row in rows:
-        if row.strategy is not Strategy.MERGE and (row.strategy is Strategy.WHOLE or row.beside):
-            steps += _bring_back(spec, row, number)
-    if spec.live_fixes:
-        steps.append(
-            run_mongosh(
-                spec, Phase.RETURN, "counters.js", "Raise counters on the live set", spec.live_fixes, "source",
-                why="$max never lowers one: ids that were handed out after the point are not handed out again.",
-            )
-        )  # fmt: skip
+    merged = [(number, row) for number, row in enumerate(spec.returns, start=1) if row.strategy is Strategy.MERGE]
+    groups = list(_groups(spec))
+    parts = [_before(spec)]
+    if merged:
+        parts.append(_load_repairs(spec, merged))
+    parts += [_copy_back(spec, group) for group in groups]
+    renamed = _renamed(groups)
+    if merged:
+        parts.append(_merge(spec, [row for _, row in merged], () if renamed else spec.live_fixes))
+    if renamed or not merged:
+        parts.append(_rename(spec, renamed))
+    if merged:
+        parts.append(_catch_up(spec, merged))
     if spec.definitions:
-        step = run_mongosh(
-            spec, Phase.RETURN, "definitions.js", "Restore indexes and validators", spec.definitions, "source",
-            why="They differ from the point. Building an index takes time; leave it out if the change was intended.",
-        )  # fmt: skip
-        steps.append(replace(step, by_hand=True))
-    return [*steps, _account(spec)]
+        parts.append(_definitions(spec))
+    return join([*parts, Steps((_account(spec),))])
+
+
+def _before(spec: RunbookSpec) -> Steps:
+    """What must be right before anything goes back: privileges on the live set, counters on the spare."""
+    check = run(
+        Phase.RETURN, "Check the privileges on the live set", Effect.READS_LIVE,
+        ("tallyglass", "restore", "check-return", PLAN, f"--source={SOURCE}"),
+        why="A missing privilege would stop the return half way.",
+    )  # fmt: skip
+    if not spec.fixes:
+        return Steps((check,))
+    counters = run_mongosh(
+        Phase.RETURN, "Raise counters on the spare", Effect.WRITES_SPARE, "raise-spare.js",
+        [mongosh.on_spare(spec.set_name), *spec.fixes],
+        why="What comes back must not hand out an id that was handed out after the point.",
+    )  # fmt: skip
+    return join([Steps((check,)), counters])
 
 
 def _account(spec: RunbookSpec) -> Command:
     """The end: what came back, and what did not."""
-    argv = tool("tallyglass", "restore", "outcome", spec.work.plan, *_both_servers(spec), f"--out={spec.work.path}")
-    return Command(
-        Phase.RETURN,
-        "Account for every document",
-        argv,
-        # 1 says that documents are still damaged: the script ends with it after its last step.
-        f"{shell_join(argv)} || test $? -eq 1",
+    step = run(
+        Phase.RETURN, "Account for every document", Effect.READS_LIVE, both_sides("outcome", spec.copy, "--out=."),
         why="What came back, what others changed since, and what is still damaged, with a file of the ids.",
-        again=True,
-    )
+    )  # fmt: skip
+    # 1 says that documents are still damaged: the script ends with it after its last step.
+    return replace(step, mode=RunMode.AGAIN, exits=(0, 1))
 
 
-def _both_servers(spec: RunbookSpec) -> list[str]:
-    words = [f"--source={spec.source.text}", f"--spare={spec.spare.text}"]
-    for role, uri in (("source", spec.source), ("spare", spec.spare)):
-        words += [f"--{role}-password-file={spec.password(role)}"] if uri.asks else []
-    return words
+# --- repairs of collections that are live
 
 
-def _repair(spec: RunbookSpec, rows: list[tuple[int, Return]]) -> list[Command]:
-    """Undo what the accident did to collections that are live: load the repairs beside them, look, and write."""
-    return [_look(spec, rows), _merge(spec, [row for _, row in rows])]
+def _load_repairs(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
+    """Work out the repairs, load them next to the live collections, and review them there."""
+    names = _named([row.ns for _, row in rows])
+    beside = [row.beside for _, row in rows]
+    compute = run(
+        Phase.RETURN, f"Work out what was lost in {names}", Effect.READS_LIVE, _compute(spec),
+        why="Each damaged document, as it would be without the accident; what others wrote since is in it.",
+    )  # fmt: skip
+    load = run(
+        Phase.RETURN, "Load the repairs next to the live collections", Effect.WRITES_LIVE, _load(rows),
+        why="Nothing live is touched yet.", undo=f"Drop {_named(beside)} on the live set.",
+    )  # fmt: skip
+    review = run_mongosh(
+        Phase.RETURN, "Review the repairs", Effect.READS_LIVE, "review.js",
+        [mongosh.on_live(), *(_review(spec, row) for _, row in rows)],
+        why="Shows counts, and ids of what a unique or TTL index keeps out. It only marks the repairs.",
+    )  # fmt: skip
+    (step,) = review.commands
+    shown = Steps((replace(step, mode=RunMode.PREVIEW),), review.files)
+    files = (PlanFile(_LOAD, lines(fold_command(_load_all(rows)))),) if len(rows) > _NAMED else ()
+    return join([Steps((compute, replace(load, proof=restored())), files), shown])
 
 
-def _look(spec: RunbookSpec, rows: list[tuple[int, Return]]) -> Command:
-    work = spec.work
-    statements = [mongosh.look(row.ns, row.beside, _definitions(spec, row)[0]) for _, row in rows]
-    title, why = "Work out what was lost", "Counts and ids of what is left out are shown; nothing live is written."
-    step = run_mongosh(spec, Phase.RETURN, "look.js", title, statements, "source", why=why)
-    write_look, _, look = step.shell.rpartition(" && ")
-    folder, log = work.at("repairs"), work.at("repairs.log")
-    compute = tool("tallyglass", "restore", "recover", work.plan, *_both_servers(spec), f"--out={folder}")
+def _compute(spec: RunbookSpec) -> tuple[str, ...]:
+    return both_sides("recover", spec.copy, f"--out={REPAIRS}")
+
+
+def _load(rows: Sequence[tuple[int, Return]]) -> tuple[str, ...]:
+    return ("bash", _LOAD) if len(rows) > _NAMED else _load_all(rows)
+
+
+def _load_all(rows: Sequence[tuple[int, Return]]) -> tuple[str, ...]:
+    """The folder holds one numbered file for each of them."""
     names = [
         word
         for number, row in rows
         for word in (f"--nsFrom=tallyglass.{number}", f"--nsTo={escape_pattern(row.beside)}")
     ]
-    load = tool(
-        "mongorestore", f"--config={work.config('source')}", "--stopOnError", "--bypassDocumentValidation", "--drop",
-        "--nsInclude=tallyglass.*", *names, f"--dir={folder}",
+    return (
+        "mongorestore", f"--config={SOURCE}", "--stopOnError", "--bypassDocumentValidation", "--drop",
+        "--nsInclude=tallyglass.*", *names, f"--dir={REPAIRS}",
     )  # fmt: skip
-    lines = "\n".join(("set -eu -o pipefail", "umask 077", shell_join(compute), logged(load, log), look))
-    return replace(
-        step,
-        argv=(),
-        shell=chain(write_look, write(_loading(work), lines), _load(work)),
-        undo="Drop these copies on the live set: " + ", ".join(clean_name(row.beside, 80) for _, row in rows),
-        proof=said_at_the_end("[0-9]+", log),
-    )
 
 
-def _loading(work: WorkDir) -> str:
-    return work.at("repairs.sh")
+def _review(spec: RunbookSpec, row: Return) -> str:
+    return mongosh.review_repairs(row.ns, row.beside, _definitions_of(spec, row)[0])
 
 
-def _load(work: WorkDir) -> str:
-    """Compute the repairs from the oplog as it is now, load them beside, and look at them."""
-    return shell_join(("bash", _loading(work)))
-
-
-def _merge(spec: RunbookSpec, rows: list[Return]) -> Command:
-    """Write the repairs; once more for what was written in the meantime, or where a conflict came up meanwhile."""
-    statements = []
+def _merges(spec: RunbookSpec, rows: Sequence[Return]) -> Iterator[str]:
     for row in rows:
-        statements += [mongosh.define(row.ns, *_definitions(spec, row))] if row.recreated else []
-        statements.append(mongosh.merge_repairs(row.ns, row.beside))
-    names = ", ".join(clean_name(row.ns, 80) for row in rows)
-    step = run_mongosh(
-        spec, Phase.RETURN, "repair-live.js", f"Write the repairs into {names}", statements, "source",
-        why="A field is set where it still has what the accident left; what others wrote since stays.",
-        undo="Keep the oplog copy: it holds every later change.",
+        indexes, options = _definitions_of(spec, row)
+        if row.recreated:
+            yield mongosh.restore_definitions(row.ns, indexes, options)
+        yield mongosh.merge_repairs(row.ns, row.beside, indexes)
+
+
+def _merge(spec: RunbookSpec, rows: Sequence[Return], fixes: Sequence[str]) -> Steps:
+    names = _named([row.ns for row in rows])
+    why = "A field is set where it still has what the accident left; what others wrote since stays."
+    part = run_mongosh(
+        Phase.RETURN, f"Write the repairs into {names}" + ("; raise counters there" if fixes else ""),
+        Effect.WRITES_LIVE, _MERGE, [mongosh.on_live(), *_merges(spec, rows), *fixes],
+        why=f"{why} {_RAISED}" if fixes else why, undo="The oplog copy and the oplog hold every change that it makes.",
     )  # fmt: skip
-    write_file, _, merge = step.shell.rpartition(" && ")
-    load = _load(spec.work)
-    return replace(
-        step, argv=(), shell=chain(write_file, f"{{ {merge} || {{ {load} && {merge}; }}; }}", load, merge), again=True
+    counts = [_merge_count(row, spec.damage.get(row.ns, Damage())) for row in rows]
+    (step,) = part.commands
+    return Steps((replace(step, counts=_first(counts)),), part.files)
+
+
+_RAISED = "$max never lowers a counter: no id is handed out twice."
+
+
+def _merge_count(row: Return, damage: Damage) -> str:
+    hit = f"{damage.by_accident:,} operations undone" if damage.by_accident else "what is missing is inserted"
+    return f"{clean_name(row.ns, 80)}: {hit}; {damage.by_others:,} later writes of others left alone"
+
+
+def _catch_up(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
+    """Once more, for what was written since the repairs were worked out."""
+    program = lines(
+        fold_command(_compute(spec)),
+        "# Nothing is left to repair where every file is empty.",
+        f"[ -n \"$(find {REPAIRS} -name '*.bson' -size +0)\" ] || exit 0",
+        fold_command(_load(rows)),
+        fold_command(mongosh_call(_MERGE)),
     )
+    part = run_shell(
+        Phase.RETURN, "Repair what was written meanwhile", Effect.WRITES_LIVE, PlanFile("catch-up.sh", program),
+        why="The same once more, from the oplog as it is by now. With nothing left to repair it writes nothing.",
+    )  # fmt: skip
+    (step,) = part.commands
+    return Steps((replace(step, mode=RunMode.AGAIN),), part.files)
 
 
 _BY_COLL_MOD = ("validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages")
 
 
-def _definitions(spec: RunbookSpec, row: Return) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _definitions_of(spec: RunbookSpec, row: Return) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The indexes and the options that a collection which was made again is to have; nothing for another one."""
     item = next((item for item in spec.expected if item.ns == row.ns), None)
     if item is None or not row.recreated:
@@ -165,51 +211,99 @@ def _definitions(spec: RunbookSpec, row: Return) -> tuple[list[dict[str, Any]], 
     )
 
 
-def _bring_back(spec: RunbookSpec, row: Return, number: int) -> list[Command]:
-    work = spec.work
-    db, _, name = row.ns.partition(".")
-    folder = work.at(f"back/{number}")
-    query = [f"--query={_ids_query(spec.ids)}"] if spec.ids else []
-    shown = clean_name(row.ns, 80)
-    dump = tool(
-        "mongodump", f"--config={work.config('spare')}", f"--db={db}", f"--collection={name}", *query, f"--out={folder}"
+# --- collections that come back as copies
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Collections that come back in one run: each goes to its name and ``ending``, "" for its own name."""
+
+    number: int
+    rows: tuple[Return, ...]
+    ending: str
+    without_indexes: bool
+
+    @property
+    def folder(self) -> str:
+        return f"{BACK}/{self.number}"
+
+    @property
+    def strategy(self) -> Strategy:
+        return self.rows[0].strategy
+
+
+def _groups(spec: RunbookSpec) -> Iterator[_Group]:
+    found: dict[tuple[Any, ...], list[Return]] = {}
+    for row in spec.returns:
+        if row.strategy is Strategy.MERGE or not (row.strategy is Strategy.WHOLE or row.beside):
+            continue
+        bare = row.strategy is Strategy.BESIDE or bool(row.beside and _expiring(spec, row))
+        # A copy may have any name; all others are called as the collection, and an ending.
+        alone = row.ns if row.strategy is Strategy.COPY else ""
+        found.setdefault((row.strategy, row.beside.removeprefix(row.ns), bare, alone), []).append(row)
+    for number, ((_, ending, bare, _), rows) in enumerate(found.items(), start=1):
+        yield _Group(number, tuple(rows), ending, bare)
+
+
+def _copy_back(spec: RunbookSpec, group: _Group) -> Steps:
+    shown = _named([row.ns for row in group.rows])
+    dumps = _dumps(spec, group)
+    title, why = f"Dump {shown} from the spare", "Only what was damaged goes back."
+    if len(dumps) == 1:
+        dump = Steps((run(Phase.RETURN, title, Effect.FILES, dumps[0], why=why),))
+    else:
+        program = PlanFile(f"dump-{group.number}.sh", lines(*map(fold_command, dumps)))
+        dump = run_shell(Phase.RETURN, title, Effect.FILES, program, why=why)
+    targets = _named([row.beside or row.ns for row in group.rows])
+    back = run(
+        Phase.RETURN,
+        f"Put it into the live set as {targets}" if len(group.rows) == 1 else f"Put {shown} into the live set",
+        Effect.WRITES_LIVE,
+        _restore(group),
+        why="Nothing live is touched yet."
+        if group.rows[0].beside
+        else "There was no live collection of this name when the privileges were checked.",
+        undo=f"Drop {targets} on the live set.",
     )
-    options = [f"--config={work.config('source')}", "--stopOnError", "--bypassDocumentValidation"]
-    options.append(f"--nsInclude={escape_pattern(row.ns)}")
-    expiring = _expiring(spec, row) if row.beside else []
-    if row.beside:
-        options += ["--drop", f"--nsFrom={escape_pattern(row.ns)}", f"--nsTo={escape_pattern(row.beside)}"]
-        options += ["--noIndexRestore"] if expiring or row.strategy is Strategy.BESIDE else []
-    into = clean_name(row.beside or row.ns, 80)
-    back = tool("mongorestore", *options, f"--dir={folder}")
-    log = work.at(f"back-{number}.log")
-    steps = [run(Phase.RETURN, f"Dump {shown} from the spare", dump, why="Only what was damaged goes back.")]
-    if not row.beside:
-        steps.append(
-            run_mongosh(
-                spec, Phase.RETURN, f"absent-{number}.js", f"Check that {shown} is not live",
-                [mongosh.must_be_absent(row.ns)], "source", why="New documents must not be mixed in.",
-            )
-        )  # fmt: skip
-    steps.append(
-        Command(
-            Phase.RETURN,
-            f"Put it into the live set as {into}",
-            back,
-            logged(back, log),
-            why="Nothing live is touched yet." if row.beside else "There is no live collection of this name.",
-            undo=f"Drop {into} on the live set.",
-            proof=said_at_the_end(_came(spec, row.ns), log),
-        )
-    )
-    statements = spec.merges.get(row.ns, [])
-    if expiring:
-        statements = [mongosh.build_indexes(row.beside, expiring), *statements]
-    if statements:
-        title, why, undo = _final_step(row, shown)
-        file = f"merge-{number}.js"
-        steps.append(run_mongosh(spec, Phase.RETURN, file, title, statements, "source", why=why, undo=undo))
-    return steps
+    # Some, where there were some: mongorestore succeeds with an empty folder too.
+    some = not spec.ids and any(spec.documents.get(row.ns) for row in group.rows)
+    return join([dump, Steps((replace(back, proof=restored(some)),))])
+
+
+def _dumps(spec: RunbookSpec, group: _Group) -> list[tuple[str, ...]]:
+    """One mongodump for a database of which most comes back in this way, else one for each collection."""
+    databases: dict[str, list[str]] = {}
+    for row in group.rows:
+        databases.setdefault(row.ns.partition(".")[0], []).append(row.ns)
+    head, out = ("mongodump", f"--config={SPARE}"), f"--out={group.folder}"
+    found: list[tuple[str, ...]] = []
+    for db, names in databases.items():
+        others = [item for item in spec.expected if item.ns.partition(".")[0] == db and item.ns not in names]
+        if len(names) > max(1, len(others)) and all(item.kind == "collection" for item in others):
+            left_out = (f"--excludeCollection={item.ns.partition('.')[2]}" for item in others)
+            found.append((*head, f"--db={db}", *left_out, out))
+            continue
+        for ns in names:
+            query = (f"--query={_ids_query(spec.ids)}",) if spec.ids else ()
+            found.append((*head, f"--db={db}", f"--collection={ns.partition('.')[2]}", *query, out))
+    return found
+
+
+def _restore(group: _Group) -> tuple[str, ...]:
+    options = [f"--config={SOURCE}", "--stopOnError", "--bypassDocumentValidation"]
+    if not group.rows[0].beside:
+        options += [f"--nsInclude={escape_pattern(row.ns)}" for row in group.rows]
+    elif len(group.rows) == 1:
+        (row,) = group.rows
+        options += [f"--nsInclude={escape_pattern(row.ns)}", "--drop"]
+        options += [f"--nsFrom={escape_pattern(row.ns)}", f"--nsTo={escape_pattern(row.beside)}"]
+    else:
+        # The folder holds these collections and no others.
+        options.append("--drop")
+        for db in dict.fromkeys(escape_pattern(row.ns.partition(".")[0]) for row in group.rows):
+            options += [f"--nsFrom={db}.*", f"--nsTo={db}.*{escape_pattern(group.ending)}"]
+    options += ["--noIndexRestore"] if group.without_indexes else []
+    return ("mongorestore", *options, f"--dir={group.folder}")
 
 
 def _expiring(spec: RunbookSpec, row: Return) -> list[dict[str, Any]]:
@@ -222,51 +316,100 @@ def _expiring(spec: RunbookSpec, row: Return) -> list[dict[str, Any]]:
     return indexes if expires and all(mongosh.has_literal(index) for index in indexes) else []
 
 
-def _final_step(row: Return, shown: str) -> tuple[str, str, str]:
-    """Title, reason and undo of the step that makes it live."""
-    if row.strategy is Strategy.WHOLE:
-        return f"Give it the name {shown}", "It is live whole, with its indexes, or not at all.", f"Drop {shown}."
-    return f"Put it in place of {shown}", row.note, f"Rename {shown} away, and {clean_name(row.away, 80)} back."
-
-
 def _ids_query(ids: Sequence[str]) -> str:
     """The query for some documents of a collection, as the tools take it."""
     return json.dumps({"_id": {"$in": [json.loads(one) for one in ids]}}, ensure_ascii=True)
 
 
-def _came(spec: RunbookSpec, ns: str) -> str:
-    """How many documents came: some, where there were some; a merge of a collection that is not there succeeds too."""
-    some = not spec.ids and any(item.ns == ns and item.documents for item in spec.expected)
-    return "[1-9][0-9]*" if some else "[0-9]+"
+# --- copies that take a name
 
 
-def clean_steps(spec: RunbookSpec) -> list[Command]:
+def _renamed(groups: Sequence[_Group]) -> list[Return]:
+    """The collections that were loaded under another name and take their own in the end."""
+    strategies = (Strategy.WHOLE, Strategy.REPLACE)
+    return [row for group in groups if group.strategy in strategies for row in group.rows if row.beside]
+
+
+def _rename(spec: RunbookSpec, rows: Sequence[Return]) -> Steps:
+    """Give the copies their names, and raise counters on the live set."""
+    whole = [row for row in rows if row.strategy is Strategy.WHOLE]
+    replaced = [row for row in rows if row.strategy is Strategy.REPLACE]
+    statements = [mongosh.build_indexes(row.beside, expiring) for row in whole if (expiring := _expiring(spec, row))]
+    endings: dict[str, dict[str, int | None]] = {}
+    for row in whole:
+        endings.setdefault(row.beside.removeprefix(row.ns), {})[row.ns] = spec.documents.get(row.ns)
+    statements += [mongosh.take_names(ending, counts) for ending, counts in endings.items()]
+    for row in replaced:
+        count, paths = spec.documents.get(row.ns), spec.paths.get(row.ns, ())
+        statements.append(mongosh.replace_by(row.ns, row.beside, row.away, count, paths))
+    statements += spec.live_fixes
+    if not statements:
+        return Steps()
+    titles, reasons, undo = [], [], []
+    if whole:
+        names = _named([row.ns for row in whole])
+        titles.append(f"give back the name {names}" if len(whole) == 1 else f"give back the names of {names}")
+        reasons.append("Each collection is live whole, with its indexes, or not at all.")
+        undo.append(f"Drop {names}.")
+    if replaced:
+        names, kept = _named([row.ns for row in replaced]), _named([row.away for row in replaced])
+        titles.append(f"put the copy in place of {names}")
+        reasons.append("What is live is renamed and kept.")
+        undo.append(f"Rename {names} away, and {kept} back.")
+    if spec.live_fixes:
+        titles.append("raise counters on the live set")
+        reasons.append(_RAISED)
+    title = "; ".join(titles)
+    part = run_mongosh(
+        Phase.RETURN, title[0].upper() + title[1:], Effect.WRITES_LIVE, "write-live.js",
+        [mongosh.on_live(), *statements], why=" ".join(reasons), undo=" ".join(undo),
+    )  # fmt: skip
+    (step,) = part.commands
+    counts = [_copy_count(row, spec.documents.get(row.ns)) for row in rows]
+    return Steps((replace(step, counts=_first(counts)),), part.files)
+
+
+def _copy_count(row: Return, count: int | None) -> str:
+    return f"{clean_name(row.ns, 80)}: {'all its' if count is None else f'{count:,}'} documents come back"
+
+
+def _first(counts: Sequence[str]) -> tuple[str, ...]:
+    more = (f"and {len(counts) - _COUNTED} more collections",) if len(counts) > _COUNTED else ()
+    return (*counts[:_COUNTED], *more)
+
+
+def _definitions(spec: RunbookSpec) -> Steps:
+    part = run_mongosh(
+        Phase.RETURN, "Restore indexes and validators", Effect.WRITES_LIVE, "definitions.js",
+        [mongosh.on_live(), *spec.definitions],
+        why="They differ from the point. Building an index takes time; leave it out if the change was intended.",
+    )  # fmt: skip
+    (step,) = part.commands
+    return Steps((replace(step, mode=RunMode.BY_HAND),), part.files)
+
+
+def _named(names: Sequence[str]) -> str:
+    """Some names, or how many there are."""
+    if len(names) > _NAMED:
+        return f"{len(names)} collections"
+    return ", ".join(clean_name(ns, 80) for ns in names)
+
+
+# --- afterwards
+
+
+def clean_steps(spec: RunbookSpec) -> Steps:
     """What was only needed on the way."""
-    steps = []
-    drops = [
-        mongosh.gone(row.beside.partition(".")[0], {"drop": row.beside.partition(".")[2]})
-        for row in spec.returns
-        if row.beside and row.strategy is Strategy.MERGE
-    ]
-    if drops:
-        steps.append(
-            run_mongosh(
-                spec, Phase.CLEAN, "clean.js", "Drop the copies beside", drops, "source",
-                why="They were merged. Leave this out while somebody still compares.",
-            )
-        )  # fmt: skip
-    work = spec.work
-    gone = [work.base, work.at("back"), work.at("repairs"), work.at("slice")]
-    stop = kept = ""
+    parts = []
     if spec.own_spare:
-        stop = own_spare.stop(work)
-        kept = " The stopped spare's data stay in spare-data: remove them when nobody needs them any more."
-    steps.append(
-        text(
-            Phase.CLEAN,
-            "Remove what is no longer needed",
-            chain(stop, shell_join(("rm", "-rf", *gone))),
-            why=f"The oplog copy, its checksum, the logs and the plan stay. The backup was never touched.{kept}",
-        )
-    )
-    return steps
+        stop = run(
+            Phase.CLEAN, "Stop the spare", Effect.WRITES_SPARE, ("bash", own_spare.PROGRAM, "stop"),
+            why="Its data stay in spare-data: remove them when nobody needs them any more.",
+        )  # fmt: skip
+        parts.append(Steps((stop,)))
+    remove = run(
+        Phase.CLEAN, "Remove what is no longer needed", Effect.FILES,
+        ("rm", "-rf", BASE, BACK, MARK, REPAIRS, SLICE_FOLDER),
+        why="The oplog copy, its checksum, the logs and the plan stay. The backup was never touched.",
+    )  # fmt: skip
+    return join([*parts, Steps((remove,))])

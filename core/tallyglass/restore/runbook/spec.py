@@ -1,31 +1,40 @@
-"""What the commands of one restore are made from, and the few ways to make one."""
+"""What the steps of one restore are made from, and the few ways to make one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import ARCHIVE, Contents
-from tallyglass.restore.model.plan import Command, ExpectedNamespace, Phase, Return, Slice
+from tallyglass.restore.model.plan import Command, Effect, ExpectedNamespace, Phase, PlanFile, Return, Slice
 from tallyglass.restore.tools import mongosh
-from tallyglass.restore.tools.files import WorkDir, chain, write
+from tallyglass.restore.tools.files import PLAN, SOURCE, SPARE
 from tallyglass.restore.tools.tool_uri import ToolUri
-from tallyglass.text import shell_join, shell_quote
+from tallyglass.text import shell_join
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """How many operations of the accident hit a namespace, and how many documents others wrote there since."""
+
+    by_accident: int = 0
+    by_others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RunbookSpec:
-    """Everything that the commands are made from. All of it was proven before.
+    """Everything that the steps are made from. All of it was proven before.
 
-    ``own_spare`` is a port: the commands start a spare of their own there; 0 where one was named. ``fixes`` and
-    ``live_fixes`` are the mongosh statements for counters on the spare and on the live set; ``merges`` those that merge
-    what came back, by namespace. ``moved`` are the namespaces of the counters in ``live_fixes``,
-    ``definitions`` the statements for indexes and validators that a person decides on. ``set_name`` is that of the
-    source, which the spare must not have. ``ids`` are those of the documents that were asked for, if only some were.
+    ``mark`` is what a spare that was named is marked with; ``own_spare`` is the port where the steps start a spare of
+    their own, 0 where one was named. ``fixes`` and ``live_fixes`` are the mongosh statements for counters on the spare
+    and on the live set. ``documents`` says by namespace how many documents come back, None where that was not computed,
+    and ``paths`` the numbers of counters in it. ``definitions`` are the statements for indexes and validators that a
+    person decides on. ``set_name`` is that of the source, which the spare must not have. ``ids`` are those of the
+    documents that were asked for, if only some were.
     """
 
-    work: WorkDir
+    mark: str
     source: ToolUri
     spare: ToolUri
     contents: Contents
@@ -40,19 +49,18 @@ class RunbookSpec:
     phantoms: tuple[str, ...] = ()
     leftovers: tuple[str, ...] = ()
     returns: tuple[Return, ...] = ()
-    merges: dict[str, list[str]] = field(default_factory=dict)
+    documents: dict[str, int | None] = field(default_factory=dict)
+    paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    damage: dict[str, Damage] = field(default_factory=dict)
     fixes: tuple[str, ...] = ()
     live_fixes: tuple[str, ...] = ()
-    moved: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
     own_spare: int = 0
+    spare_in_set: bool = False
     set_name: str = ""
     ids: tuple[str, ...] = ()
-
-    def password(self, role: str) -> str:
-        """The file that holds the password of ``source`` or ``spare`` while the commands run."""
-        own = role == "spare" and self.own_spare
-        return self.work.at("spare.key") if own else self.work.password(role)
+    copy: str = f"--spare={SPARE}"
+    """The option that says where the documents as they were at the point are read from."""
 
     @property
     def gzip(self) -> bool:
@@ -60,64 +68,58 @@ class RunbookSpec:
         return self.contents.backup.gzip and self.contents.backup.form != ARCHIVE
 
 
-def tool(name: str, *options: str) -> tuple[str, ...]:
-    """The argument list of a tool; every option is one word, ``--name=value``."""
-    return (name, *options)
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Some steps, and the files that they run or read."""
+
+    commands: tuple[Command, ...] = ()
+    files: tuple[PlanFile, ...] = ()
 
 
-def run(phase: Phase, title: str, argv: Sequence[str], *, why: str = "", undo: str = "", proof: str = "") -> Command:
+def join(parts: Iterable[Steps]) -> Steps:
+    """All steps of some parts, in order; a file that several parts have stands once."""
+    found = list(parts)
+    files = {file.name: file for part in found for file in part.files}
+    return Steps(tuple(step for part in found for step in part.commands), tuple(files.values()))
+
+
+def run(phase: Phase, title: str, effect: Effect, argv: Sequence[str], *, why: str, undo: str = "") -> Command:
     """A step that is one command."""
-    return Command(phase, title, tuple(argv), shell_join(argv), why, undo, proof)
+    return Command(phase, title, tuple(argv), shell_join(argv), why, undo, effect=effect)
 
 
-def text(phase: Phase, title: str, shell: str, *, why: str = "", undo: str = "", proof: str = "") -> Command:
-    """A step that is shell text."""
-    return Command(phase, title, (), shell, why, undo, proof)
+def run_shell(phase: Phase, title: str, effect: Effect, file: PlanFile, *, why: str, undo: str = "") -> Steps:
+    """A step that is a small shell program."""
+    return Steps((run(phase, title, effect, ("bash", file.name), why=why, undo=undo),), (file,))
 
 
 def run_mongosh(
-    spec: RunbookSpec,
-    phase: Phase,
-    file: str,
-    title: str,
-    statements: Sequence[str],
-    role: str,
-    why: str,
-    undo: str = "",
-) -> Command:
-    """A step that writes a file for mongosh and runs it. ``role`` is source or spare."""
-    uri = spec.source if role == "source" else spec.spare
-    path = spec.work.at(file)
-    password = spec.password(role) if uri.asks else ""
-    argv = tool("mongosh", "--nodb", "--norc", "--quiet", f"--file={path}")
-    if role == "spare":
-        # Its address may lead elsewhere by now: a tunnel that was opened again, a name that moved.
-        statements = [mongosh.must_not_be_set(spec.set_name), *statements]
-    lines = mongosh.program(statements, uri.text, password)
-    return Command(phase, title, argv, chain(write(path, lines), shell_join(argv)), why, undo)
+    phase: Phase, title: str, effect: Effect, name: str, statements: Sequence[str], *, why: str, undo: str = ""
+) -> Steps:
+    """A step that is a small mongosh program."""
+    step = replace(run(phase, title, effect, mongosh_call(name), why=why, undo=undo), seconds=1.0)
+    return Steps((step,), (PlanFile(name, mongosh.program(statements)),))
 
 
-def logged(argv: Sequence[str], log: str) -> str:
-    """A tool whose words are kept as they are; the terminal is shown nothing that could steer it."""
-    return f"{shell_join(argv)} 2>&1 | tee {shell_quote(log)} | cat -v"
+def mongosh_call(name: str) -> tuple[str, ...]:
+    """The command that runs a mongosh program of the folder."""
+    return ("mongosh", "--nodb", "--norc", "--quiet", f"--file={name}")
 
 
-def said_at_the_end(restored: str, log: str) -> str:
-    """Whether the last line that mongorestore wrote says that ``restored`` documents came, a pattern, and none failed.
-
-    The last line alone: in those before it stand names out of the data, which may read like it.
-    """
-    came = rf"{restored} document\(s\) restored successfully\. 0 document\(s\) failed to restore\."
-    line = f"^[^[:space:]]+[[:space:]]{came}$"
-    return f"tail -n 1 {shell_quote(log)} | grep -qE {shell_quote(line)}"
+def restored(some: bool = False) -> str:
+    """The proof that mongorestore ended well: its last line says that documents came, with ``some`` at least one, and
+    that none failed."""
+    return "restored_all '[1-9][0-9]*'" if some else "restored_all '[0-9]+'"
 
 
-def verification(spec: RunbookSpec, *options: str) -> tuple[str, ...]:
-    """``tallyglass restore verify`` of the spare against the plan in the work directory."""
-    words = [spec.work.plan, f"--spare={spec.spare.text}", *options]
-    if spec.spare.asks:
-        words.append(f"--password-file={spec.password('spare')}")
-    return tool("tallyglass", "restore", "verify", *words)
+def verification(*options: str) -> tuple[str, ...]:
+    """``tallyglass restore verify`` of the spare against the plan in the folder."""
+    return ("tallyglass", "restore", "verify", PLAN, f"--spare={SPARE}", *options)
+
+
+def both_sides(command: str, copy: str, *options: str) -> tuple[str, ...]:
+    """A command of ``tallyglass restore`` that reads the live set and ``copy``, the option for the other side."""
+    return ("tallyglass", "restore", command, PLAN, f"--source={SOURCE}", copy, *options)
 
 
 def escape_pattern(ns: str) -> str:

@@ -1,22 +1,21 @@
-"""From what was proven to what the commands are made from."""
+"""From what was proven to what the steps are made from."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from tallyglass.restore.impact.returns import return_statements
 from tallyglass.restore.model.plan import Plan, Slice, Strategy
-from tallyglass.restore.runbook.spec import RunbookSpec
+from tallyglass.restore.runbook.spec import Damage, RunbookSpec
 from tallyglass.restore.stages import Assessed, ToolUris
-from tallyglass.restore.tools.files import WorkDir
 
 
 def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> RunbookSpec:
-    """Everything that the commands of ``plan`` are made from. ``part`` is what the replay file must hold."""
-    replay = assessed.covered.replay
-    catalog, live_fixes = replay.catalog, _live_fixes(assessed, plan)
+    """Everything that the steps of ``plan`` are made from. ``part`` is what the replay file must hold."""
+    replay, spare = assessed.covered.replay, assessed.inputs.spare
+    catalog, back = replay.catalog, {row.ns for row in plan.returns if row.strategy is Strategy.WHOLE or row.beside}
+    changed = assessed.loss.changed
     return RunbookSpec(
-        work=WorkDir(plan.work_dir),
+        mark=plan.mark,
         source=uris.source,
         spare=uris.spare,
         contents=assessed.inputs.contents,
@@ -31,34 +30,35 @@ def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> Runb
         phantoms=tuple(catalog.phantoms()),
         leftovers=tuple(dict.fromkeys(catalog.leftovers)),
         returns=plan.returns,
-        merges=_merges(assessed, plan),
-        fixes=tuple(fix.on_spare() for fix in assessed.counters.fixes),
-        live_fixes=tuple(fix for fixes in live_fixes.values() for fix in fixes),
-        moved=tuple(live_fixes),
+        documents=_documents(assessed, plan),
+        paths={row.ns: tuple(assessed.counters.paths.get(row.ns, ())) for row in plan.returns},
+        damage={
+            row.ns: Damage(changed[row.ns].by_incident, changed[row.ns].others)
+            for row in plan.returns
+            if row.ns in changed
+        },
+        fixes=tuple(fix.on_spare() for fix in assessed.counters.fixes if fix.ns in back),
+        live_fixes=tuple(fix for fixes in live_fixes(assessed).values() for fix in fixes),
         definitions=assessed.definitions.statements,
         own_spare=uris.own_spare,
+        spare_in_set=bool(spare and spare.set_name),
         set_name=plan.set_name,
         ids=plan.choice.ids if plan.choice else (),
     )
 
 
-def _merges(assessed: Assessed, plan: Plan) -> dict[str, list[str]]:
-    """The statements that merge what came back, by namespace."""
+def _documents(assessed: Assessed, plan: Plan) -> dict[str, int | None]:
+    """How many documents of each namespace come back."""
     computed = {item.ns: item.documents for item in plan.expected}
-    counters = assessed.counters
-    # A counter that was moved forward on the spare before may be new there.
-    made = Counter(ns for ns, _ in {(fix.ns, fix.row.id) for fix in counters.fixes if fix.makes})
-    merges = {}
-    for back in plan.returns:
-        count = computed.get(back.ns)
-        count = None if count is None else count + made[back.ns]
-        merges[back.ns] = return_statements(back, count, counters.paths.get(back.ns, ()))
-    return merges
+    # A counter that was raised on the spare before may be new there.
+    made = Counter(ns for ns, _ in {(fix.ns, fix.row.id) for fix in assessed.counters.fixes if fix.makes})
+    counts = {row.ns: computed.get(row.ns) for row in plan.returns}
+    return {ns: None if count is None else count + made[ns] for ns, count in counts.items()}
 
 
-def _live_fixes(assessed: Assessed, plan: Plan) -> dict[str, list[str]]:
-    """The statements that move counters forward on the live set, by namespace."""
-    back = {row.ns for row in plan.returns if row.strategy is not Strategy.BESIDE}
+def live_fixes(assessed: Assessed) -> dict[str, list[str]]:
+    """The statements that raise counters on the live set, by namespace."""
+    back = {row.ns for row in assessed.returns if row.strategy is not Strategy.BESIDE}
     fixes: dict[str, list[str]] = {}
     for fix in assessed.counters.fixes:
         statement = fix.on_source(comes_back=fix.ns in back)

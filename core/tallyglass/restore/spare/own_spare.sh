@@ -1,25 +1,30 @@
+# The spare of this restore: bash spare.sh start|renew|stop
 set -eu
 umask 077
-# Ours by its data folder: the number alone may belong to another process by now.
-ours() { [ -s "$W/spare.pid" ] && ps -ww -p "$(cat "$W/spare.pid")" -o args= | grep -qF -- "--dbpath=$W/spare-data"; }
-stop() {
-  ours || return 0
-  kill "$(cat "$W/spare.pid")"
-  while ours; do sleep 1; done
+# The process number alone may belong to another process by now; its data folder tells.
+is_running() {
+  [ -s spare.pid ] && ps -ww -p "$(cat spare.pid)" -o args= | grep -qF -- "--dbpath=$PWD/spare-data"
 }
 start() {
-  [ -s "$W/spare.key" ] || { head -c 24 /dev/urandom | base64 >"$W/spare.key.new" && mv "$W/spare.key.new" "$W/spare.key"; }
-  ours || { mkdir -p "$W/spare-data" && run_mongod >/dev/null; }
-  printf '%s\n' "$CONFIG" "password: '$(cat "$W/spare.key")'" >"$W/spare.yml.new" && mv "$W/spare.yml.new" "$W/spare.yml"
+  if [ ! -s spare.key ]; then
+    head -c 24 /dev/urandom | base64 >spare.key.new && mv spare.key.new spare.key
+  fi
+  is_running || { mkdir -p spare-data && run_mongod >/dev/null; }
+  printf '%s\n' "uri: \"$URI\"" "password: '$(cat spare.key)'" >spare.yml.new && mv spare.yml.new spare.yml
 }
 run_mongod() {
-  mongod --dbpath="$W/spare-data" --port="$PORT" --bind_ip=127.0.0.1 --nounixsocket --fork \
-    --logpath="$W/spare.log" --pidfilepath="$W/spare.pid" --keyFile="$W/spare.key" \
+  mongod --dbpath="$PWD/spare-data" --port="$PORT" --bind_ip=127.0.0.1 --nounixsocket --fork \
+    --logpath="$PWD/spare.log" --pidfilepath="$PWD/spare.pid" --keyFile="$PWD/spare.key" \
     --setParameter=enableLocalhostAuthBypass=false --setParameter=ttlMonitorEnabled=false
+}
+stop() {
+  is_running || return 0
+  kill "$(cat spare.pid)"
+  while is_running; do sleep 1; done
 }
 case $1 in
   start) start ;;
-  stop) stop ;;
-  # What a stopped run left is replaced by a new spare.
-  renew) [ ! -e "$W/spare.begun" ] || { stop && rm -rf "$W/spare-data" "$W/spare.begun" && start; } ;;
+  # What an earlier attempt wrote is replaced by a new, empty spare.
+  renew) [ ! -e spare.begun ] || { stop && rm -rf spare-data spare.begun && start; }; touch spare.begun ;;
+  stop) stop && rm -f spare.key spare.yml ;;
 esac

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import DATA_FILES
 from tallyglass.restore.model.plan import Check, Level, Plan
-from tallyglass.restore.spare.spare import VIEW_OPENER, Spare, look_at_spare
+from tallyglass.restore.spare.spare import MARKS, VIEW_OPENER, Spare, look_at_spare
 from tallyglass.restore.spare.verify import Verification
 from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.text import clean
@@ -15,10 +15,12 @@ from tallyglass.text import clean
 
 async def ready(plan: Plan, spare: Gateway) -> Verification:
     """Whether the spare is no part of the source, and empty unless it runs on a copy of the data files; mongorestore
-    drops what it finds under the same names."""
+    drops what it finds under the same names. The level is a warning where it holds what an earlier attempt of this
+    restore left there, which may be dropped."""
     found = await look_at_spare(spare, plan.spare)
     full = [db for db in found.databases if not await _only_opened(spare, db)]
-    return judge_ready(plan, replace(found, databases=tuple(full)))
+    marked = bool(full) and await spare.find_one(MARKS, {"_id": plan.mark}) is not None
+    return check_ready(plan, replace(found, databases=tuple(full)), marked=marked)
 
 
 async def _only_opened(spare: Gateway, db: str) -> bool:
@@ -27,7 +29,7 @@ async def _only_opened(spare: Gateway, db: str) -> bool:
     return names <= {VIEW_OPENER, "system.views"}
 
 
-def judge_ready(plan: Plan, found: Spare) -> Verification:
+def check_ready(plan: Plan, found: Spare, *, marked: bool = False) -> Verification:
     """The same from what is known of the spare."""
     if found.trouble:
         return _blocked("spare-unreachable", f"The spare does not answer: {clean(found.trouble)}")
@@ -35,15 +37,18 @@ def judge_ready(plan: Plan, found: Spare) -> Verification:
         return _blocked("spare-is-source", "The spare is part of the source or of a cluster.", "Name another server.")
     if version_pair(found.version) != version_pair(plan.server_version):
         return _blocked("spare-version", f"The spare runs MongoDB {clean(found.version)}, not {plan.server_version}.")
+    if found.ttl_monitor:
+        return _blocked("spare-ttl", "The spare's TTL monitor is on.", "Set ttlMonitorEnabled=false there.")
     if found.databases and plan.backup.form != DATA_FILES:
         shown = clean(", ".join(found.databases[:5]))
+        if marked:
+            left = f"The spare holds what an earlier attempt of this restore left: {shown}."
+            return Verification((Check("spare-not-empty", Level.WARN, left),))
         return _blocked(
             "spare-not-empty",
             f"The spare is not empty: it holds {shown}.",
-            "If that is what a stopped run left, drop these databases there and run again; else name another server.",
+            "Drop these databases there if nobody needs them, or name another server.",
         )
-    if found.ttl_monitor:
-        return _blocked("spare-ttl", "The spare's TTL monitor is on.", "Set ttlMonitorEnabled=false there.")
     return Verification((Check("spare", Level.OK, "The spare is as the plan needs it."),))
 
 

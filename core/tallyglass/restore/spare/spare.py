@@ -8,12 +8,16 @@ from typing import Any
 
 from tallyglass.deployment.cluster import Kind, look_at
 from tallyglass.errors import PrivilegeError, ReadError, TallyglassError
-from tallyglass.mongo.gateway import Gateway
+from tallyglass.mongo.gateway import Gateway, Namespace
 
 _OWN = frozenset({"admin", "config", "local"})
 
 VIEW_OPENER = "tallyglass_view_opener"
 """A view that the commands make where the replay needs ``system.views`` to be there, and drop afterwards."""
+
+
+MARKS = Namespace("admin", "tallyglass_spare")
+"""Where a spare bears the marks of the restores that wrote on it: one document each, whose ``_id`` is the mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +62,25 @@ async def look_at_spare(gateway: Gateway, address: str) -> Spare:
 async def feature_version(gateway: Gateway) -> str | None:
     """The feature compatibility version, such as ``6.0``; None where it may not be read."""
     try:
-        said = await gateway.command("getParameter", featureCompatibilityVersion=1)
+        answer = await gateway.command("getParameter", featureCompatibilityVersion=1)
     except (PrivilegeError, ReadError):
         return None
-    held = said.get("featureCompatibilityVersion")
+    held = answer.get("featureCompatibilityVersion")
     return str(held.get("version")) if isinstance(held, Mapping) else None
 
 
 async def _ttl_monitor(gateway: Gateway) -> bool | None:
     try:
-        said = await gateway.command("getParameter", ttlMonitorEnabled=1)
+        answer = await gateway.command("getParameter", ttlMonitorEnabled=1)
     except (PrivilegeError, ReadError):
         return None
-    return bool(said.get("ttlMonitorEnabled"))
+    return bool(answer.get("ttlMonitorEnabled"))
 
 
 async def may_do_anything(gateway: Gateway) -> bool | None:
-    """Whether the user holds ``anyAction`` on any resource, or access control is off; None where it cannot be told."""
-    said = await gateway.command("connectionStatus", showPrivileges=True)
-    info = said.get("authInfo", {})
+    """Whether the user holds ``anyAction`` on any resource, or access control is off; None where that is not known."""
+    answer = await gateway.command("connectionStatus", showPrivileges=True)
+    info = answer.get("authInfo", {})
     if not info.get("authenticatedUsers"):
         return await _access_control_is_off(gateway)
     return any(_is_everything(row) for row in info.get("authenticatedUserPrivileges", ()))

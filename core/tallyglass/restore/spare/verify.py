@@ -1,4 +1,4 @@
-"""Afterwards: compare the spare with what the plan computed, find what was left over, and say the repair."""
+"""Compare the spare with what the plan computed, find leftovers, and give the repair."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tallyglass.text import clean, clean_name
 COUNT_MS = 3_600_000
 """How long counting one collection may take."""
 
-# Whole lines of the tool: names out of the data stand in others.
+# Whole lines of the tool: names from the data can appear in other lines.
 _APPLIED = re.compile(r"^\S+\tapplied (\d+) oplog entries$", re.MULTILINE)
 _FAILED = re.compile(r"^\S+\t\d+ document\(s\) restored successfully\. (\d+) document\(s\) failed to restore\.$")
 
@@ -42,6 +42,9 @@ class Verification:
 async def verify(plan: Plan, spare: Gateway, *, log: Path | None = None) -> Verification:
     """Compare the spare with ``plan``. ``log`` is what mongorestore wrote. Raises the gateway's errors, and InputError
     for a log that cannot be read."""
+    if plan.level is Level.BLOCK:
+        blocked = "Nothing was verified: the plan is blocked, and what it computed is not proven."
+        return Verification((Check("plan-blocked", Level.BLOCK, blocked, "Plan again without what blocks it."),))
     checks: list[Check] = list(_read_log(plan, log)) if log is not None else []
     repair: list[str] = []
     there = await _collections(spare)
@@ -50,25 +53,28 @@ async def verify(plan: Plan, spare: Gateway, *, log: Path | None = None) -> Veri
             checks.append(check)
     checks += _leftovers(plan, there, repair)
     right = sum(1 for check in checks if check.id == "namespace" and check.level is Level.OK)
-    checks.append(
-        Check("verified", Level.OK, f"{right} of {len(plan.expected)} collections and views are as computed.")
-    )
+    result = f"{right} of {len(plan.expected)} collections and views are as computed."
+    checks.append(Check("verified", Level.OK, result if plan.expected else "The spare must be empty."))
     return Verification(tuple(checks), tuple(repair))
 
 
 def _read_log(plan: Plan, log: Path) -> Iterator[Check]:
     try:
-        said = log.read_text(errors="replace")
+        text = log.read_text(errors="replace")
     except OSError as error:
         raise InputError(f"{clean(str(log))} cannot be read: {error.strerror}.") from None
-    applied, failed = _APPLIED.findall(said), _FAILED.match(said.rstrip("\n").rpartition("\n")[2])
+    applied, failed = _APPLIED.findall(text), _FAILED.match(text.rstrip("\n").rpartition("\n")[2])
     if not applied or int(applied[-1]) != plan.expected_applied:
         found = applied[-1] if applied else "nothing"
         yield Check("applied", Level.BLOCK, f"mongorestore applied {found}; {plan.expected_applied} was computed.")
     else:
         yield Check("applied", Level.OK, f"{plan.expected_applied} operations were applied, as computed.")
     if failed is None or int(failed[1]):
-        yield Check("failed-documents", Level.BLOCK, "mongorestore says that documents failed, or does not say.")
+        yield Check(
+            "failed-documents",
+            Level.BLOCK,
+            "mongorestore reports failed documents, or does not report how many failed.",
+        )
 
 
 async def _collections(spare: Gateway) -> dict[str, CollectionInfo]:
@@ -118,13 +124,13 @@ async def _indexes(spare: Gateway, item: ExpectedNamespace, repair: list[str]) -
         checks.append(
             Check("index-surplus", Level.BLOCK, f"{shown} has an index that was not computed: {clean(text)}.")
         )
-        repair.append(mongosh.must(db, {"dropIndexes": name, "index": found[text]}))
+        repair.append(mongosh.command(db, {"dropIndexes": name, "index": found[text]}))
     missing = sorted(set(item.indexes) - set(found))
     for text in missing:
         checks.append(Check("index-missing", Level.BLOCK, f"{shown} lacks the index {clean(text)}."))
     if missing:
         specs = [json_util.loads(text) for text in missing]
-        repair.append(mongosh.must(db, {"createIndexes": name, "indexes": specs}))
+        repair.append(mongosh.command(db, {"createIndexes": name, "indexes": specs}))
     return checks
 
 
@@ -137,5 +143,5 @@ def _leftovers(plan: Plan, there: dict[str, CollectionInfo], repair: list[str]) 
         db, _, name = ns.partition(".")
         what = "a temporary collection" if TEMPORARY.match(name) else "a collection that was not computed"
         checks.append(Check("leftover", Level.BLOCK, f"{clean_name(ns)} is {what}."))
-        repair.append(mongosh.must(db, {"drop": name}))
+        repair.append(mongosh.command(db, {"drop": name}))
     return checks

@@ -1,67 +1,101 @@
-"""Where a restore keeps its files, and the shell text that writes small ones. No secret is ever among them."""
+"""Where a restore keeps its files, as paths in the plan's folder, and how its text files are broken into lines."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
-from tallyglass.text import shell_quote
+from tallyglass.text import shell_join, shell_quote
 
+SOURCE, SPARE = "source.yml", "spare.yml"
+"""The tools' ``--config`` files. The script adds the password for as long as it runs."""
 
-@dataclass(frozen=True, slots=True)
-class WorkDir:
-    """Paths under the work directory, which is readable by its owner alone."""
+PLAN = "plan.json"
+QUERY = "query.json"
+SLICE_FOLDER = "slice"
+SLICE = f"{SLICE_FOLDER}/local/oplog.rs.bson"
+"""The oplog as mongodump wrote it."""
 
-    path: str
+OPLOG = "oplog/oplog.bson"
+"""The oplog as mongorestore reads it."""
 
-    def at(self, name: str) -> str:
-        """A path inside it."""
-        return f"{self.path}/{name}"
+MANIFEST = "manifest.sha256"
+"""The checksum of :data:`OPLOG`."""
 
-    def config(self, role: str) -> str:
-        """The tools' ``--config`` file of ``source`` or ``spare``: the URI without its password."""
-        return self.at(f"{role}.yml")
+BASE = "base"
+"""The staged copy of the backup."""
 
-    def password(self, role: str) -> str:
-        """Where the script keeps a password while it runs; removed at its end."""
-        return self.at(f"{role}.password")
+MARK = "mark"
+"""The document that marks a spare, as a dump."""
 
-    @property
-    def slice(self) -> str:
-        """The oplog as mongodump wrote it."""
-        return self.at("slice/local/oplog.rs.bson")
+REPAIRS = "repairs"
+BACK = "back"
 
-    @property
-    def oplog(self) -> str:
-        """The oplog as mongorestore reads it."""
-        return self.at("oplog/oplog.bson")
+WIDTH = 120
+"""Longest line of an emitted file, where it can be broken at all."""
 
-    @property
-    def base(self) -> str:
-        """The staged copy of the backup."""
-        return self.at("base")
-
-    @property
-    def log(self) -> str:
-        """What mongorestore said."""
-        return self.at("replay.log")
-
-    @property
-    def plan(self) -> str:
-        """The plan, for the verification."""
-        return self.at("plan.json")
-
-
-def write(path: str, text: str) -> str:
-    """Shell text that writes ``text`` and a line end into a file."""
-    return f"printf '%s\\n' {shell_quote(text)} > {shell_quote(path)}"
+_JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*"|[^",]+|,')
 
 
 def config_text(uri: str) -> str:
-    """One line of YAML, read strictly by the tools: a JSON string is a YAML string."""
-    return f"uri: {json.dumps(uri, ensure_ascii=True)}"
+    """The text of a ``--config`` file: a JSON string is a YAML string."""
+    return f"uri: {json.dumps(uri, ensure_ascii=True)}\n"
 
 
-def chain(*parts: str) -> str:
-    """Several commands on one line; each runs only where the one before it succeeded."""
-    return " && ".join(part for part in parts if part)
+def read_config(text: str) -> tuple[str, str]:
+    """URI and password of a ``--config`` file; the password is empty where it has none. Raises ValueError."""
+    uri = password = ""
+    for line in text.splitlines():
+        name, _, value = line.partition(": ")
+        if name == "uri":
+            uri = json.loads(value)
+        elif name == "password":
+            password = json.loads(value) if value.startswith('"') else value[1:-1].replace("''", "'")
+    if not isinstance(uri, str) or not uri:
+        raise ValueError("no uri")
+    return uri, password
+
+
+def lines(*parts: str) -> str:
+    """A shell program of several commands that stops at the first one that fails."""
+    return "\n".join(("set -eu -o pipefail", "umask 077", *(part for part in parts if part), ""))
+
+
+def fold_command(argv: Sequence[str]) -> str:
+    """A command line that is broken before options alone, so that it still can be pasted."""
+    return fold_shell(shell_join(argv), [shell_quote(word) for word in argv])
+
+
+def fold_shell(shell: str, words: Sequence[str]) -> str:
+    """``shell`` as it is where it is short, else its quoted ``words`` in lines that end in a backslash."""
+    return shell if len(shell) <= WIDTH or not words else " \\\n  ".join(fill(words, WIDTH - 4, " "))
+
+
+def fold_json(text: str) -> str:
+    """JSON, or JavaScript with JSON's strings, broken behind commas outside of strings."""
+    return "\n".join(_fold_line(line) for line in text.splitlines())
+
+
+def _fold_line(line: str) -> str:
+    if len(line) <= WIDTH:
+        return line
+    parts, current = [], ""
+    for piece in _JSON_PART.findall(line):
+        current += piece
+        if piece == ",":
+            parts.append(current)
+            current = ""
+    return "\n  ".join(one.strip() for one in fill([*parts, current], WIDTH - 2, ""))
+
+
+def fill(words: Iterable[str], width: int, between: str) -> Iterator[str]:
+    """Words as lines of at most ``width`` characters, where no word is longer."""
+    line = ""
+    for word in words:
+        if line and len(line) + len(between) + len(word) > width:
+            yield line
+            line = word
+        else:
+            line = f"{line}{between}{word}" if line else word
+    yield line

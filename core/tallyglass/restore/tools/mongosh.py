@@ -1,98 +1,104 @@
-"""Programs for mongosh: database commands that have to succeed, and the connection they run on."""
+"""Programs for mongosh: small files of statements over two files of helpers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from bson import json_util
 
 from tallyglass.mongo.mongosh import call, has_literal, literal
+from tallyglass.restore.tools.files import fold_json
 
 __all__ = [
-    "build_indexes", "call", "create_indexes", "define", "drop_like", "empty_marked", "gone", "has_literal", "literal",
-    "look", "mark_spare", "merge_repairs", "moved", "must", "must_be_absent", "must_be_allowed", "must_not_be_set",
-    "program", "replace_by", "take_name",
+    "HELPERS", "build_indexes", "call", "command", "create_indexes", "drop_if_there", "drop_like", "empty_spare",
+    "has_literal", "helpers", "literal", "merge_repairs", "must", "must_be_absent", "must_match", "on_live", "on_spare",
+    "program", "replace_by", "restore_definitions", "review_repairs", "take_names",
 ]  # fmt: skip
+
+HELPERS = "helpers.js"
+
+
+def on_live() -> str:
+    """What follows runs on the live set."""
+    return "db = await onLive();"
+
+
+def on_spare(live_set: str) -> str:
+    """What follows runs on the spare, which must not be a member of the replica set of this name."""
+    return f"db = await onSpare({literal(live_set)});"
+
+
+def command(db: str, body: Mapping[str, Any]) -> str:
+    """One database command, to paste into mongosh."""
+    return f"db.getSiblingDB({literal(db)}).runCommand({literal(body)});"
 
 
 def must(db: str, body: Mapping[str, Any]) -> str:
-    """One database command that has to succeed: see :func:`program`."""
-    return f"must(db.getSiblingDB({literal(db)}).runCommand({literal(body)}));"
+    """One database command that has to succeed."""
+    return f"must(await {command(db, body)[:-1]});"
 
 
-def gone(db: str, body: Mapping[str, Any]) -> str:
-    """One command that drops something; that it is not there any more is right too: see :func:`program`."""
-    return f"gone({literal(db)}, {literal(body)});"
+def drop_if_there(db: str, body: Mapping[str, Any]) -> str:
+    """One command that drops something, which may be absent already."""
+    return f"await dropIfThere({literal(db)}, {literal(body)});"
 
 
 def must_be_absent(ns: str) -> str:
     """Stop where there is something of this name."""
-    return f"mustBeAbsent({literal(ns)});"
+    return f"await mustBeAbsent({literal(ns)});"
 
 
-def must_not_be_set(name: str) -> str:
-    """Stop where the server is a member of the replica set of this name."""
-    return f"mustNotBeSet({literal(name)});"
-
-
-def must_be_allowed(needs: Sequence[tuple[str, str, Sequence[str]]]) -> str:
-    """Stop where the user may not do all of it: each a database, a collection or "" for all of it, and actions."""
-    return f"mustBeAllowed({literal(needs)});"
-
-
-def mark_spare(mark: str) -> str:
-    """Write on the spare which restore uses it, where :func:`empty_marked` finds it."""
-    return f"markSpare({literal(mark)});"
-
-
-def empty_marked(mark: str, opener: str) -> str:
-    """Drop every database of a spare that bears this mark, unless it holds nothing but the view ``opener``."""
-    return f"emptyMarked({literal(mark)}, {literal(opener)});"
+def empty_spare(mark: str) -> str:
+    """Drop every database of a spare, which must bear this mark."""
+    return f"await emptySpare({literal(mark)});"
 
 
 def build_indexes(beside: str, indexes: Sequence[Mapping[str, Any]]) -> str:
     """Build the indexes of a copy; a TTL index that would remove documents of it at once is built without effect, and
-    said. May be run again."""
-    return f"buildIndexes({literal(beside)}, {literal(list(indexes))});"
+    reported. May be run again."""
+    return f"await buildIndexes({literal(beside)}, {literal(list(indexes))});"
 
 
-def take_name(ns: str, beside: str, count: int | None) -> str:
-    """Rename ``beside``, which must hold ``count`` documents, to ``ns``, which must not be there; may be run again."""
-    return f"takeName({literal(ns)}, {literal(beside)}, {_plain(count)});"
+def take_names(ending: str, counts: Mapping[str, int | None]) -> str:
+    """Rename each collection of ``counts`` from its name with this ending to its name, which must be free.
+    Each must hold that many documents; None where the number was not computed. May be run again."""
+    rows = ", ".join(f"{literal(ns)}: {_plain(count)}" for ns, count in counts.items())
+    return f"await takeNames({literal(ending)}, {{{rows}}});"
 
 
-def look(ns: str, side: str, indexes: Sequence[Mapping[str, Any]]) -> str:
-    """Mark the repairs in ``side`` that would break a rule of ``ns`` or of ``indexes``, which it is to have, and say
+def review_repairs(ns: str, side: str, indexes: Sequence[Mapping[str, Any]]) -> str:
+    """Mark the repairs in ``side`` that would break a rule of ``ns`` or of ``indexes``, which it is to have, and report
     them; nothing live is written. May be run again."""
-    return f"look({literal(ns)}, {literal(side)}, {literal(list(indexes))});"
+    return f"await reviewRepairs({literal(ns)}, {literal(side)}, {literal(list(indexes))});"
 
 
-def merge_repairs(ns: str, side: str) -> str:
+def merge_repairs(ns: str, side: str, indexes: Sequence[Mapping[str, Any]]) -> str:
     """Write the repairs in ``side`` that are not marked into ``ns``. May be run again."""
-    return f"mergeRepairs({literal(ns)}, {literal(side)});"
+    return f"await mergeRepairs({literal(ns)}, {literal(side)}, {literal(list(indexes))});"
 
 
-def define(ns: str, indexes: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> str:
+def restore_definitions(ns: str, indexes: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> str:
     """Build the indexes that a collection lacks, and set the options that ``collMod`` takes."""
-    return f"define({literal(ns)}, {literal(list(indexes))}, {literal(options)});"
+    return f"await restoreDefinitions({literal(ns)}, {literal(list(indexes))}, {literal(options)});"
 
 
 def replace_by(ns: str, beside: str, kept: str, count: int | None, paths: Sequence[str] = ()) -> str:
     """Rename ``ns`` to ``kept`` and ``beside`` to ``ns``; may be run again wherever it was stopped.
 
-    ``paths`` are the numbers of counters in it: each is moved to the greatest that it has at that moment, before and
+    ``paths`` are the numbers of counters in it: each is raised to the greatest that it has at that moment, before and
     after the change of names, so that an id that was handed out since the plan is not handed out again.
     """
-    words = ", ".join(literal(one) for one in (ns, beside, kept))
-    return f"replaceBy({words}, {_plain(count)}, {literal(list(paths))});"
+    names = ", ".join(literal(one) for one in (ns, beside, kept))
+    return f"await replaceBy({names}, {_plain(count)}, {literal(list(paths))});"
 
 
-def moved(update: str, missing: str = "") -> str:
-    """An ``updateOne`` that must find its document, else ``missing`` is said; without it, it need not."""
-    return f"moved({update}, {literal(missing)});" if missing else f"{update};"
+def must_match(update: str, missing: str = "") -> str:
+    """An ``updateOne`` that must find its document; where it does not, the program stops with ``missing``. Without
+    ``missing`` it need not find one."""
+    return f"mustMatch(await {update}, {literal(missing)});" if missing else f"await {update};"
 
 
 def _plain(count: int | None) -> str:
@@ -106,56 +112,70 @@ def create_indexes(db: str, name: str, specs: Sequence[str]) -> str:
 
 
 def drop_like(db: str, pattern: str) -> str:
-    """Drop the collections of ``db`` whose names match a regular expression: see :func:`program`."""
-    return f"dropLike({literal(db)}, {literal(pattern)});"
+    """Drop the collections of ``db`` whose names match a regular expression."""
+    return f"await dropLike({literal(db)}, {literal(pattern)});"
 
 
-_DECLARED = re.compile(r"(?:function|const) (\w+)")
+_DECLARED = re.compile(r"(?:async function|function|const|let) (\w+)")
 
 
 def _blocks(source: str) -> dict[str, str]:
-    """The top-level functions and constants of a program by name, without the comments between them."""
+    """The top-level functions and constants of a program by name, each with the comment before it."""
     blocks: dict[str, str] = {}
-    name = ""
+    comment = name = ""
     for line in source.splitlines():
         declared = _DECLARED.match(line)
-        name = declared[1] if declared else "" if line.startswith("//") else name
-        if name:
-            blocks[name] = f"{blocks[name]}\n{line}" if name in blocks else line
+        if line.startswith("//"):
+            comment += f"{line}\n"
+        elif declared:
+            name = declared[1]
+            blocks[name], comment = f"{comment}{line}\n", ""
+        elif line:
+            blocks[name] += f"{line}\n"
     return blocks
 
 
-_HELPERS = _blocks((files(__package__) / "helpers.js").read_text(encoding="ascii"))
-"""What the statements call; see there."""
+_BLOCKS = {
+    name: text
+    for source in ("helpers.js", "merge.js")
+    for name, text in _blocks((files(__package__) / source).read_text(encoding="ascii")).items()
+}
 
 
-def _helpers_for(statements: Sequence[str]) -> list[str]:
-    """The helpers that the statements use, and those that these use: a program is read before it is run."""
-    needed: set[str] = set()
-    new = _names_in("\n".join(statements))
-    while new:
-        needed |= new
-        new = {name for one in new for name in _names_in(_HELPERS[one])} - needed
-    return [text for name, text in _HELPERS.items() if name in needed]
+_STATE = frozenset({"fs", "shell", "db"})
 
 
 def _names_in(text: str) -> set[str]:
-    return _HELPERS.keys() & set(re.findall(r"\w+", text))
+    return _BLOCKS.keys() & set(re.findall(r"\w+", text))
 
 
-def program(statements: Sequence[str], uri: str, password_file: str = "") -> str:
-    """A whole file for ``mongosh --nodb --file``. The password is read from ``password_file`` where that exists, else
-    asked for; it is never in the text. ``uri`` is one made by :func:`tallyglass.restore.tools.tool_uri.tool_uri`."""
-    return "\n".join([*_connect(uri, password_file), *_helpers_for(statements), *statements, 'print("done");', ""])
+def _called(text: str) -> list[str]:
+    """The helpers that a program calls, in the order of their files."""
+    names = set(re.findall(r"(\w+)\(", text))
+    return [name for name in _BLOCKS if name in names]
 
 
-def _connect(uri: str, password_file: str) -> list[str]:
-    if not password_file:
-        return [f"db = connect({literal(uri)});"]
-    head, _, tail = uri.partition("@")
-    return [
-        'const fs = require("fs");',
-        f"const held = {literal(password_file)};",
-        'const password = fs.existsSync(held) ? fs.readFileSync(held, "utf8").split("\\n")[0] : passwordPrompt();',
-        f"db = connect({literal(head + ':')} + encodeURIComponent(password) + {literal('@' + tail)});",
-    ]
+def helpers(programs: Iterable[str]) -> str:
+    """The module :data:`HELPERS`: what these programs call, and what that uses.
+
+    mongosh runs a module as it is; a program is translated first, which takes a second for each 30 kB.
+    """
+    entries = _called("\n".join(programs))
+    needed: set[str] = set(_STATE)
+    new = set(entries)
+    while new:
+        needed |= new
+        new = {name for one in new for name in _names_in(_BLOCKS[one])} - needed
+    parts = [text for name, text in _BLOCKS.items() if name in needed]
+    given = fold_json(f"  return {{{', '.join(entries)}}};")
+    return "".join([*parts, f"module.exports = (given) => {{\n  shell = given;\n{given}\n}};\n"])
+
+
+def program(given: Iterable[str]) -> str:
+    """A file for ``mongosh --nodb --file``, which is run in the plan's folder. The first statement is :func:`on_live`
+    or :func:`on_spare`."""
+    statements = list(given)
+    names = fold_json(f"const {{{', '.join(_called(''.join(statements)))}}} =")
+    head = f'{names}\n  require("./{HELPERS}")({{connect, print, passwordPrompt, EJSON}});'
+    body = "\n".join(fold_json(statement) for statement in statements)
+    return f"{head}\n(async () => {{\n{body}\n}})();\n"

@@ -25,8 +25,8 @@ class Fate(StrEnum):
 
     KEEP = "keep"
     DROP = "drop"
-    WORD = "word"
-    """Left out, and the operator is told."""
+    WARN = "warn"
+    """Left out, with a warning to the operator."""
     REFUSE = "refuse"
     """No command can be made that means the same."""
 
@@ -67,7 +67,7 @@ FATES: dict[str, tuple[Fate, str]] = {
     "servermonitoringmode": (Fate.DROP, _TOOLS_OWN),
     "serverselectiontimeoutms": (Fate.DROP, _TIMES),
     "sockettimeoutms": (Fate.DROP, _TIMES),
-    "srvallowedhostssuffix": (Fate.WORD, "Only PyMongo knows it."),
+    "srvallowedhostssuffix": (Fate.WARN, "Only PyMongo knows it."),
     "srvmaxhosts": (Fate.KEEP, ""),
     "srvservicename": (Fate.KEEP, ""),
     "ssl": (Fate.KEEP, ""),
@@ -104,7 +104,7 @@ _WITHOUT_PASSWORD = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-OIDC"})
 _KNOWN_PROPERTIES = frozenset({"SERVICE_NAME", "ENVIRONMENT", "TOKEN_RESOURCE"})
 _KNOWN_SAID = "SERVICE_NAME for GSSAPI, ENVIRONMENT and TOKEN_RESOURCE for MONGODB-OIDC"
 _ELSEWHERE = _WITHOUT_PASSWORD | {"MONGODB-AWS", "PLAIN"}
-"""Mechanisms whose users the server does not keep itself: PyMongo takes $external for them where nothing is said."""
+"""Mechanisms whose users the server does not keep itself: PyMongo takes $external for them by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def tool_uri(uri: str, set_name: str = "") -> ToolUri:
         refused = name in ("tlsinsecure", "tlsallowinvalidcertificates", "tlsallowinvalidhostnames", "loadbalanced")
         if fate is Fate.REFUSE and not (refused and not value):
             raise InputError(f"The option {clean(name)} has no equal in the database tools.", why)
-        if fate is Fate.WORD:
+        if fate is Fate.WARN:
             warnings.append(f"{clean(name)} is left out. {why}")
         if fate is Fate.KEEP and isinstance(value, dict):
             value = _properties(value, warnings)
@@ -175,12 +175,12 @@ def _said_of(mechanism: str, environment: bool) -> list[str]:
             "The database tools cannot log in with MONGODB-OIDC through a browser.",
             "They can with ENVIRONMENT in authMechanismProperties; or give them a user that logs in with SCRAM.",
         )
-    said = {
+    warning = {
         "MONGODB-OIDC": "The database tools log in with MONGODB-OIDC from version 100.11.0 on.",
         "MONGODB-AWS": "A session token of AWS is left out: the tools read it from the variable AWS_SESSION_TOKEN.",
         "GSSAPI": "The commands need a Kerberos ticket (kinit) where they run.",
     }.get(mechanism)
-    return [said] if said else []
+    return [warning] if warning else []
 
 
 def _refuse_encrypted_key(path: str) -> None:
@@ -200,19 +200,19 @@ def _parsed(uri: str) -> tuple[dict[str, object], str, tuple[str, ...], bool]:
     srv = uri.startswith("mongodb+srv://")
     try:
         plain = "mongodb://" + uri.removeprefix("mongodb+srv://") if srv else uri
-        said = parse_uri(plain, validate=True, warn=False)
+        parsed = parse_uri(plain, validate=True, warn=False)
     except OSError as error:
         raise InputError(f"A file that the connection string names cannot be read: {error.strerror}.") from None
     except (PyMongoError, ValueError):
         raise InputError("That connection string cannot be read.", "Write it as mongodb://host:port/.") from None
-    options = {str(name).lower(): value for name, value in said["options"].items()}
-    hosts = tuple(_host(host, port, srv) for host, port in said["nodelist"])
+    options = {str(name).lower(): value for name, value in parsed["options"].items()}
+    hosts = tuple(_host(host, port, srv) for host, port in parsed["nodelist"])
     if srv:
         options.setdefault("tls", True)
-    database = said.get("database")
-    if database and said.get("username") and "authsource" not in options:
+    database = parsed.get("database")
+    if database and parsed.get("username") and "authsource" not in options:
         options["authsource"] = database
-    return options, str(said.get("username") or ""), hosts, srv
+    return options, str(parsed.get("username") or ""), hosts, srv
 
 
 def _host(host: str, port: int | None, srv: bool) -> str:

@@ -47,9 +47,9 @@ def version_pair(text: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def parse_tool_version(said: str) -> tuple[int, int, int] | None:
+def parse_tool_version(output: str) -> tuple[int, int, int] | None:
     """The version in what a tool prints for ``--version``, or in a dump's prelude."""
-    found = _VERSION.search(said) or re.match(r"(?:r|v)?(\d+)\.(\d+)\.(\d+)", said)
+    found = _VERSION.search(output) or re.match(r"(?:r|v)?(\d+)\.(\d+)\.(\d+)", output)
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
@@ -61,10 +61,10 @@ def installed() -> Tools:
         if path is None:
             continue
         try:
-            said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+            output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
         except (OSError, subprocess.TimeoutExpired):
             continue
-        version = parse_tool_version(said)
+        version = parse_tool_version(output)
         if version is not None:
             versions[name] = version
     return Tools(versions)

@@ -1,0 +1,156 @@
+"""Measure what a plan costs: processor, time and memory of plan, incidents and verify against walking the raw entries.
+
+Each case runs in a process of its own over the same window of the oplog, which grows from size to size. Walking is the
+lower bound: every entry is read from the server and stepped over. Prints a table, the extrapolation to 24 hours at
+5,000 operations a second, and one line of JSON. Needs mongodump.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bson import Timestamp
+from pymongo import MongoClient, UpdateOne
+
+from tallyglass.demo.server import ReplicaSet, Standalone
+from tallyglass.moment import Ts
+from tallyglass.mongo.client import open_gateway
+from tallyglass.mongo.gateway import OPLOG
+from tallyglass.oplog.decode import walk
+from tallyglass.oplog.incidents.incident import scan
+from tallyglass.restore.model.plan import Level
+from tallyglass.restore.planner import RestoreRequest, plan_restore
+from tallyglass.restore.raw.oplog import stamp
+from tallyglass.restore.spare.verify import verify
+from tallyglass.restore.tools import toolset
+
+SIZES = (500_000, 1_000_000, 2_000_000)
+DAY = 432_000_000
+"""Entries of 24 hours at 5,000 operations a second."""
+
+BASE = 100_000
+CASES = ("raw", "plan", "incidents", "verify")
+
+
+def grow(client: MongoClient[Any], entries: int, since: int) -> None:
+    """Write as many entries: inserts, updates by sessions, and updates and deletes of many."""
+    for k in range(since // 2_000, (since + entries) // 2_000):
+        things = client.bench[f"c{k % 20}"]
+        ids = [f"{k}-{n}" for n in range(1_000)]
+        things.insert_many([{"_id": i, "v": n, "name": "x" * 40} for n, i in enumerate(ids)])
+        things.bulk_write([UpdateOne({"_id": i}, {"$inc": {"v": 1}}) for i in ids[:600]], ordered=False)
+        things.update_many({"_id": {"$in": ids[600:800]}}, {"$set": {"w": 1}})
+        things.delete_many({"_id": {"$in": ids[:200]}})
+
+
+def drop(client: MongoClient[Any]) -> Ts:
+    """The accident: the timestamp of its entry."""
+    client.bench.victim.insert_one({})
+    client.bench.victim.drop()
+    client.bench.settle.with_options(write_concern=None).insert_one({})
+    row = client.local["oplog.rs"].find_one({"o.drop": "victim"}, sort=[("$natural", -1)])
+    assert row is not None
+    return Ts(row["ts"].time, row["ts"].inc)
+
+
+async def run_case(case: str, uri: str, backup: str, spare: str, start: Ts, limit: Ts) -> dict[str, Any]:
+    """Run one case in this process, and say what it cost."""
+    toolset.NEEDED = (100, 0)  # with older tools nothing would be emitted or verified
+    gateway, other = open_gateway(uri), open_gateway(f"mongodb://{spare}/?directConnection=true")
+    request = RestoreRequest(Path(backup), uri, before=limit, spare=spare, work_dir=tempfile.gettempdir())
+    plan = await plan_restore(gateway, request) if case == "verify" else None
+    cpu, wall, found = time.process_time(), time.monotonic(), ""
+    if case == "raw":
+        bounds = {"ts": {"$gte": stamp(start)}}
+        count = 0
+        async for batch in gateway.find_raw(OPLOG, bounds, batch_size=10_000, time_ms=3_600_000):
+            count += sum(1 for _ in walk.split(batch))
+        found = f"{count:,} entries"
+    elif case == "plan":
+        made = await plan_restore(gateway, request)
+        blocking = [check.id for check in made.checks if check.level is Level.BLOCK]
+        found = f"{made.operations or 0:,} entries, blocked by {', '.join(blocking) or 'nothing'}"
+    elif case == "incidents":
+        async for progress in scan(gateway, start):
+            found = f"{progress.scanned:,} entries"
+    elif plan is not None:
+        found = f"{len((await verify(plan, gateway)).checks)} checks of the live data"
+    cost = {"cpu": time.process_time() - cpu, "wall": time.monotonic() - wall, "found": found}
+    await gateway.close()
+    await other.close()
+    return cost | {"peak_mb": peak_mb()}
+
+
+def peak_mb() -> float:
+    """The most memory that this process had: unlike getrusage without that of the process that started it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def measure(case: str, *arguments: str) -> dict[str, Any]:
+    """The same in a process of its own."""
+    command = [sys.executable, "-m", "bench.restore", "--case", case, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    """Measure and print; numbers are sizes in entries."""
+    if arguments[:1] == ["--case"]:
+        case, uri, backup, address, *places = arguments[1:]
+        start, limit = (Ts(*map(int, place.split(":"))) for place in places)
+        print(json.dumps(asyncio.run(run_case(case, uri, backup, address, start, limit))))
+        return
+    if shutil.which("mongodump") is None:
+        print("mongodump is not on PATH: nothing was measured.")
+        return
+    sizes = tuple(map(int, arguments)) or SIZES
+    results: dict[int, dict[str, dict[str, Any]]] = {}
+    with (
+        ReplicaSet(1, cache_gb=1.0, options=["--oplogSize", "8000"]) as source,
+        Standalone() as spare,
+        source.client() as client,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        client.bench.c0.insert_many([{"_id": n, "v": n, "name": "x" * 40} for n in range(BASE)])
+        backup = f"{folder}/backup"
+        subprocess.run(
+            ["mongodump", f"--uri={source.uri}", "--oplog", f"--out={backup}"], check=True, capture_output=True
+        )
+        newest = client.local["oplog.rs"].find_one({}, sort=[("$natural", -1)])
+        assert newest is not None
+        begun: Timestamp = newest["ts"]
+        written = 0
+        for size in sizes:
+            grow(client, size - written, written)
+            written = size
+            point = drop(client)
+            given = (source.uri, backup, spare.members[0].address, f"{begun.time}:{begun.inc}", f"{point.t}:{point.i}")
+            results[size] = {case: measure(case, *given) for case in CASES}
+            raw = results[size]["raw"]["cpu"]
+            for case, row in results[size].items():
+                print(
+                    f"{size:>10,}  {case:<10} {row['cpu']:>7.1f} s processor ({row['cpu'] / raw:4.1f} x raw)  "
+                    f"{row['wall']:>7.1f} s  {row['peak_mb']:>6.0f} MB   {row['found']}",
+                    flush=True,
+                )
+    few, many = (results[size] for size in (min(sizes), max(sizes)))
+    for case in ("raw", "plan", "incidents"):
+        span = max(sizes) - min(sizes)
+        per_entry = (many[case]["cpu"] - few[case]["cpu"]) / span if span else many[case]["cpu"] / max(sizes)
+        print(f"{DAY:,} entries: {case} about {per_entry * DAY / 3600:.1f} h of processor")
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,68 @@
+"""Recognises idle counters: a guess whose value is exactly the largest id of another collection of its database.
+
+One indexed seek for each field. Small values match by coincidence and are not compared.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from tallyglass.counters.numbers import ANY_NUMBER, as_number, numeric_type
+from tallyglass.counters.recognise.config import IdField
+from tallyglass.counters.recognise.discovery import is_lost
+from tallyglass.counters.recognise.shapes import dig
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.mongo.gateway import Gateway, Namespace
+
+LEAST_VALUE = 100
+"""Smaller values equal some largest id by chance."""
+
+_MOST_FIELDS = 4
+_READ_MS = 200
+
+
+async def largest_ids(gateway: Gateway, collections: Iterable[Namespace], seconds: float) -> dict[int, IdField]:
+    """The indexed fields of ``collections`` by their largest number, as many as ``seconds`` allow.
+
+    A number that is the largest of several fields is left out. Raises ReadError if no server answers.
+    """
+    deadline = time.monotonic() + seconds
+    found: dict[int, list[IdField]] = {}
+    for ns in collections:
+        if time.monotonic() > deadline:
+            break
+        try:
+            for field in await _indexed_fields(gateway, ns):
+                largest = await _largest(gateway, IdField(ns, field))
+                if largest is not None and largest >= LEAST_VALUE:
+                    found.setdefault(largest, []).append(IdField(ns, field))
+        except (PrivilegeError, ReadError) as error:
+            if is_lost(error):
+                raise
+    return {number: fields[0] for number, fields in found.items() if len(fields) == 1}
+
+
+async def _indexed_fields(gateway: Gateway, ns: Namespace) -> list[str]:
+    """``_id`` and the other fields that have an index of their own."""
+    fields = ["_id"]
+    for index in await gateway.list_indexes(ns):
+        key = index.get("key")
+        if isinstance(key, Mapping) and len(key) == 1 and "partialFilterExpression" not in index:
+            (field, direction), *_ = key.items()
+            if direction in (1, -1) and field not in fields:
+                fields.append(str(field))
+    return fields[:_MOST_FIELDS]
+
+
+async def _largest(gateway: Gateway, target: IdField) -> int | None:
+    row = await gateway.find_one(
+        target.ns,
+        {target.field: dict(ANY_NUMBER)},
+        projection={target.field: 1},
+        sort=[(target.field, -1)],
+        time_ms=_READ_MS,
+    )
+    raw = dig(row, target.field)
+    number = as_number(raw) if numeric_type(raw) is not None else None
+    return number if isinstance(number, int) else None

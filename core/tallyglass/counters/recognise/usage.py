@@ -1,0 +1,539 @@
+"""Recognises counters by usage: matches the updates of a number with the inserts that follow. Pure.
+
+A sequence differs from every other rising number in one way: its new value appears moments later in an inserted
+document. Small numbers often match by coincidence, so three filters apply: the target must have nearly as many
+distinct values as were issued, the match must be one of the next few inserts there, and a target belongs to one
+counter only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+from tallyglass.counters.numbers import INT32_MAX
+from tallyglass.counters.recognise.config import IdField
+from tallyglass.counters.recognise.finding import UsageFinding
+from tallyglass.counters.snapshot import Grade, NumericType, Semantics
+from tallyglass.mongo.gateway import Namespace
+from tallyglass.text import clean_name
+
+WINDOW_SECONDS = 2.0
+"""An issued id must be inserted within this time to count as a match."""
+
+_CERTAIN_ISSUES, _CERTAIN_SHARE, _CERTAIN_SECONDS = 5, 0.8, 10.0
+_LIKELY_ISSUES, _LIKELY_SHARE = 3, 0.6
+_CONSTANT_STEP = 0.8
+_MOST_RANK = 3
+_SPREAD, _LEAST_SPREAD, _RANGE_SPREAD = 0.8, 0.3, 0.95
+_LEAST_RANGE, _MOST_RANGE = 2, 2_000
+_CERTAIN_RANGES, _LIKELY_RANGES = 3, 2
+_RANGE_SEEN = 0.8
+_OTHER_ISSUES, _OTHER_SHARE = 5, 0.3
+_RESTARTS = 0.1
+_OPEN_ISSUES = 3
+_FALLS_ONCE_IN = 10
+_BLOCKS = (
+    10,
+    16,
+    20,
+    25,
+    32,
+    40,
+    50,
+    64,
+    100,
+    128,
+    200,
+    250,
+    256,
+    500,
+    512,
+    1000,
+    1024,
+    2000,
+    5000,
+    10000,
+    32768,
+    65536,
+)
+_DAY = 86_400
+_LEAST_HI = 2
+
+Moment = tuple[int, int, int]
+"""The position of an operation in the oplog: seconds, ordinal in the second, ordinal in its transaction."""
+
+
+class Update(NamedTuple):
+    """One new value of a number. ``run`` is its period of the oplog; between periods updates are missing."""
+
+    at: Moment
+    wall: float
+    run: int
+    value: int | float
+    text: bool
+    returned: bool
+    """The writer requested the document, as id allocators do."""
+
+
+class Insert(NamedTuple):
+    """One value in a document that was inserted."""
+
+    at: Moment
+    wall: float
+    value: int
+
+
+Key = tuple[Namespace, str]
+"""A collection and a path in its documents."""
+
+
+@dataclass(slots=True)
+class InsertedField:
+    """The values inserted into one field, in order; ``kinds`` counts those below 2^31 by stored type."""
+
+    inserts: list[Insert] = field(default_factory=list)
+    by_value: dict[int, list[Insert]] = field(default_factory=lambda: defaultdict(list))
+    kinds: Counter[NumericType] = field(default_factory=Counter)
+
+    def add(self, insert: Insert, kind: NumericType = NumericType.INT32) -> None:
+        """Add the next insert."""
+        self.inserts.append(insert)
+        self.by_value[insert.value].append(insert)
+        if insert.value <= INT32_MAX:
+            self.kinds[kind] += 1
+
+    @property
+    def has_int64_ids(self) -> bool:
+        """Whether the writer stores small numbers in 64 bits too, so that it does not hold them in 32."""
+        return set(self.kinds) == {NumericType.INT64}
+
+    def spread(self) -> float:
+        """The share of different values."""
+        return len(self.by_value) / len(self.inserts) if self.inserts else 0.0
+
+
+@dataclass(slots=True)
+class Evidence:
+    """Everything read: updates by number and document, inserts by field, and the periods of the inserts."""
+
+    updates: dict[Key, dict[Hashable, list[Update]]] = field(default_factory=dict)
+    targets: dict[Key, InsertedField] = field(default_factory=dict)
+    inserted: dict[Namespace, list[Moment]] = field(default_factory=lambda: defaultdict(list))
+    probes: list[tuple[Moment, Moment]] = field(default_factory=list)
+
+    def covers(self, at: Moment) -> bool:
+        """Whether the inserts after a moment were read."""
+        return any(start <= at and at[0] + 1 <= end[0] for start, end in self.probes)
+
+
+@dataclass(slots=True)
+class _Hit:
+    """Where the values of one counter document were found: matched issues, their ranks and latencies."""
+
+    values: set[int] = field(default_factory=set)
+    ranks: list[int] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)
+    first: int = 0
+    last: int = 0
+
+    def add(self, update: Update, insert: Insert, rank: int) -> None:
+        self.values.add(insert.value)
+        self.ranks.append(rank)
+        self.latencies.append(max(0.0, insert.wall - update.wall))
+        self.first = min(self.first or update.at[0], update.at[0])
+        self.last = max(self.last, update.at[0])
+
+
+@dataclass(slots=True)
+class _Behaviour:
+    """How the values of one number change, over all its documents."""
+
+    issues: int = 0
+    steps: Counter[int] = field(default_factory=Counter)
+    falls: int = 0
+    restarts: int = 0
+    fractions: bool = False
+    text: bool = False
+    epoch: bool = False
+    returned: int = 0
+
+    @property
+    def step(self) -> int:
+        return self.steps.most_common(1)[0][0] if self.steps else 1
+
+    @property
+    def constant(self) -> bool:
+        total = sum(self.steps.values())
+        return bool(total) and self.steps[self.step] / total >= _CONSTANT_STEP
+
+    @property
+    def only_rises(self) -> bool:
+        return not self.fractions and not self.falls_often and self.restarts <= max(1, _RESTARTS * self.issues)
+
+    @property
+    def falls_often(self) -> bool:
+        """Whether the value decreased more often than a single manual correction explains."""
+        return self.falls > 1 or (self.falls == 1 and self.issues < _FALLS_ONCE_IN)
+
+    @property
+    def only_falls(self) -> bool:
+        return not self.fractions and bool(self.steps) and all(step < 0 for step in self.steps) and self.constant
+
+
+def behaviour_of(documents: Mapping[Hashable, Sequence[Update]]) -> _Behaviour:
+    """How a number changes."""
+    found = _Behaviour()
+    changes: list[tuple[int, int, int]] = []
+    for updates in documents.values():
+        before: Update | None = None
+        for update in updates:
+            if isinstance(update.value, float):
+                found.fractions = True
+                continue
+            if before is not None and update.value == before.value:
+                continue
+            found.issues += 1
+            found.text |= update.text
+            found.returned += update.returned
+            found.epoch |= any(abs(update.value / unit - update.at[0]) < _DAY for unit in (1, 1000))
+            if before is not None:
+                change = int(update.value) - int(before.value)
+                if change > 0 and before.run == update.run:
+                    found.steps[change] += 1
+                elif change < 0:
+                    changes.append((change, int(before.value), int(update.value)))
+            before = update
+    if not found.steps and changes and len({change for change, _, _ in changes}) <= 2:
+        # Only decreases of one size: the number descends.
+        found.steps.update(change for change, _, _ in changes)
+        return found
+    for change, high, low in changes:
+        # A restart drops almost the whole count; stock and balances drop a little.
+        if -change >= 0.9 * abs(high) or low <= 1:
+            found.restarts += 1
+        else:
+            found.falls += 1
+    return found
+
+
+def candidates(evidence: Evidence) -> list[Key]:
+    """The numbers that change as a sequence does, the least frequently updated first."""
+    keys: list[tuple[int, Key]] = []
+    for key, documents in evidence.updates.items():
+        moves = behaviour_of(documents)
+        if moves.issues and not moves.epoch and (moves.only_rises or moves.only_falls):
+            keys.append((moves.issues, key))
+    return [key for _, key in sorted(keys, key=lambda row: row[0])]
+
+
+def findings(evidence: Evidence) -> list[UsageFinding]:
+    """One finding for each number that was updated."""
+    found: dict[Key, UsageFinding] = {}
+    owners: dict[IdField, list[tuple[tuple[float, float], Key]]] = defaultdict(list)
+    for key, documents in evidence.updates.items():
+        moves = behaviour_of(documents)
+        if not moves.issues:
+            continue
+        finding, standing = _grade_number(evidence, key, documents, moves)
+        found[key] = finding
+        for target in (finding.target, *(target for _, target in finding.by_document)):
+            if target is not None and finding.grade in (Grade.CERTAIN, Grade.LIKELY):
+                owners[target].append((standing, key))
+    for claims in owners.values():
+        _, owner = min(claims)
+        for _, key in claims:
+            if (
+                key != owner
+                and found[key].grade in (Grade.CERTAIN, Grade.LIKELY)
+                and not _has_other(found[key], owners, key)
+            ):
+                found[key] = _open(found[key], "Another counter matches these ids better.")
+    return list(found.values())
+
+
+def _has_other(
+    finding: UsageFinding, owners: Mapping[IdField, list[tuple[tuple[float, float], Key]]], key: Key
+) -> bool:
+    """Whether a number with several targets owns one of them."""
+    return any(min(owners[target])[1] == key for _, target in finding.by_document if target in owners)
+
+
+def _open(finding: UsageFinding, why: str) -> UsageFinding:
+    return UsageFinding(
+        finding.ns, finding.path, Grade.OPEN, text=finding.text, issues=finding.issues, step=finding.step, evidence=why
+    )
+
+
+def _grade_number(
+    evidence: Evidence, key: Key, documents: Mapping[Hashable, Sequence[Update]], moves: _Behaviour
+) -> tuple[UsageFinding, tuple[float, float]]:
+    ns, path = key
+    step = moves.step
+    if moves.epoch:
+        why = "Its values are timestamps."
+        return UsageFinding(ns, path, Grade.UNLIKELY, issues=moves.issues, evidence=why), (0, 0)
+    if moves.fractions or (moves.falls_often and not moves.only_falls):
+        why = "It has fractions." if moves.fractions else "It rises and falls."
+        return UsageFinding(ns, path, Grade.UNLIKELY, issues=moves.issues, step=step, evidence=why), (0, 0)
+    direct = _direct(evidence, key, documents, moves)
+    if direct:
+        return direct
+    for ranged in (_ranges(evidence, key, documents, moves), _blocks(evidence, key, documents, moves)):
+        if ranged:
+            return ranged
+    why = f"None of {moves.issues:,} observed values was found in a document inserted shortly afterwards."
+    # Without inserts in the same period, a missing match proves nothing.
+    used = any(other.db == ns.db and other != ns for other in evidence.inserted)
+    looked_for = min(moves.issues, _covered(evidence, documents))
+    grade = Grade.OPEN if used and looked_for >= _OPEN_ISSUES else Grade.POSSIBLE
+    return UsageFinding(ns, path, grade, issues=moves.issues, step=step, text=moves.text, evidence=why), (0, 0)
+
+
+def _covered(evidence: Evidence, documents: Mapping[Hashable, Sequence[Update]]) -> int:
+    return sum(evidence.covers(update.at) for updates in documents.values() for update in updates)
+
+
+Hits = dict[tuple[Key, Semantics], _Hit]
+
+
+def _hits_of(evidence: Evidence, ns: Namespace, updates: Sequence[Update], step: int) -> tuple[Hits, int]:
+    """Where the values of one counter document were found, and how many of them could have been."""
+    hits: Hits = defaultdict(_Hit)
+    covered = 0
+    before: Update | None = None
+    for update in updates:
+        value = update.value
+        if before is not None and value == before.value:
+            continue
+        known = before is not None and before.run == update.run
+        earlier = before.value if known and before is not None else value - step
+        before = update
+        if not isinstance(value, int) or not isinstance(earlier, int):
+            continue
+        matched = False
+        for semantics, number in ((Semantics.LAST, value), (Semantics.NEXT, earlier)):
+            for target_key, insert, rank in _found_after(evidence, ns, update, number):
+                hits[target_key, semantics].add(update, insert, rank)
+                matched = True
+        covered += matched or evidence.covers(update.at)
+    return hits, covered
+
+
+def _found_after(evidence: Evidence, ns: Namespace, update: Update, number: int) -> Iterable[tuple[Key, Insert, int]]:
+    """The first insert of a number into each field after an update or in the same transaction, with its rank."""
+    for target_key, target in evidence.targets.items():
+        if target_key[0] == ns:
+            continue
+        inserts = target.by_value.get(number)
+        if not inserts:
+            continue
+        for insert in inserts:
+            if insert.at[:2] < update.at[:2]:
+                continue
+            if insert.at[0] - update.at[0] > WINDOW_SECONDS:
+                break
+            moments = evidence.inserted[target_key[0]]
+            rank = bisect_left(moments, insert.at) - bisect_left(moments, update.at)
+            yield target_key, insert, max(0, rank)
+            break
+
+
+def _direct(
+    evidence: Evidence, key: Key, documents: Mapping[Hashable, Sequence[Update]], moves: _Behaviour
+) -> tuple[UsageFinding, tuple[float, float]] | None:
+    """The values themselves were found: the best target of each document, then the sum over all documents."""
+    ns = key[0]
+    chosen: dict[Hashable, tuple[Key, Semantics, _Hit]] = {}
+    covered: dict[Hashable, int] = {}
+    for document, updates in documents.items():
+        hits, count = _hits_of(evidence, ns, updates, behaviour_of({document: updates}).step)
+        covered[document] = count
+        best = _best(hits)
+        if best is not None:
+            chosen[document] = (*best, hits[best])
+    feeders = Counter(target for target, _, _ in chosen.values())
+    good = {
+        document: hit
+        for document, hit in chosen.items()
+        if _is_spread(evidence.targets[hit[0]], feeders[hit[0]]) and median(hit[2].ranks) <= _MOST_RANK
+    }
+    other = {
+        document
+        for document, count in covered.items()
+        if count >= _OTHER_ISSUES and (document not in good or len(good[document][2].values) < _OTHER_SHARE * count)
+    }
+    kept = {document: hit for document, hit in good.items() if document not in other}
+    matched = sum(len(hit.values) for _, _, hit in kept.values())
+    issued = sum(count for document, count in covered.items() if document not in other)
+    if not issued or not kept:
+        return None
+    seconds = max(hit.last for _, _, hit in kept.values()) - min(hit.first for _, _, hit in kept.values())
+    share = matched / issued
+    constant = all(_has_constant_step(documents[document]) for document in kept)
+    if matched >= _CERTAIN_ISSUES and share >= _CERTAIN_SHARE and seconds >= _CERTAIN_SECONDS and constant:
+        grade = Grade.CERTAIN
+    elif matched >= _LIKELY_ISSUES and share >= _LIKELY_SHARE and constant:
+        grade = Grade.LIKELY
+    else:
+        return None
+    return _finding_of(evidence, key, moves, grade, kept, other, (matched, issued))
+
+
+def _has_constant_step(updates: Sequence[Update]) -> bool:
+    moves = behaviour_of({None: updates})
+    return moves.constant or not moves.steps
+
+
+def _best(hits: Hits) -> tuple[Key, Semantics] | None:
+    """The target with the most matches; among nearly equal ones, that with the lowest rank."""
+    if not hits:
+        return None
+    most = max(len(hit.values) for hit in hits.values())
+    near = [name for name, hit in hits.items() if len(hit.values) >= 0.9 * most]
+    return min(
+        near,
+        key=lambda name: (
+            median(hits[name].ranks),
+            -len(hits[name].values),
+            name[0][1] != "_id",
+            median(hits[name].latencies),
+            name[1] is Semantics.NEXT,
+            str(name[0]),
+        ),
+    )
+
+
+def _is_spread(target: InsertedField, feeders: int) -> bool:
+    """Whether the field has nearly as many distinct values as ids were issued for it."""
+    return target.spread() >= max(_LEAST_SPREAD, _SPREAD / (1 if feeders <= 1 else 2))
+
+
+def _finding_of(
+    evidence: Evidence,
+    key: Key,
+    moves: _Behaviour,
+    grade: Grade,
+    kept: Mapping[Hashable, tuple[Key, Semantics, _Hit]],
+    other: Iterable[Hashable],
+    counts: tuple[int, int],
+) -> tuple[UsageFinding, tuple[float, float]]:
+    ns, path = key
+    matched, issued = counts
+    latency = median(latency for _, _, hit in kept.values() for latency in hit.latencies)
+    targets = Counter(target for target, _, _ in kept.values())
+    (first, _), *more = targets.most_common()
+    semantics = Counter(meaning for _, meaning, _ in kept.values()).most_common(1)[0][0]
+    values = {value for target, _, hit in kept.values() if target == first for value in hit.values}
+    whole = len(kept) == 1 and len(values) >= _CERTAIN_SHARE * len(evidence.targets[first].by_value)
+    where = clean_name(f"{first[0]}.{first[1]}", 120)
+    also = f" and {len(more)} more field{'s' * (len(more) > 1)}" if more else ""
+    text = (
+        f"{matched:,} of {issued:,} values of {clean_name(path, 60)} found in {where}{also}, "
+        f"{_latency(latency)} later; step {moves.step}."
+    )
+    by_document = tuple(
+        (document, IdField(*target)) for document, (target, _, _) in kept.items() if isinstance(document, str)
+    )
+    finding = UsageFinding(
+        ns,
+        path,
+        grade,
+        target=None if more else IdField(*first),
+        whole_target=whole,
+        semantics=semantics,
+        step=moves.step,
+        text=moves.text,
+        issues=moves.issues,
+        evidence=text,
+        by_document=by_document if more else (),
+        others=frozenset(document for document in other if isinstance(document, str)),
+        int64_ids=all(evidence.targets[target].has_int64_ids for target in targets),
+    )
+    return finding, (-moves.returned / max(1, moves.issues), latency)
+
+
+def _latency(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _ranges(
+    evidence: Evidence, key: Key, documents: Mapping[Hashable, Sequence[Update]], moves: _Behaviour
+) -> tuple[UsageFinding, tuple[float, float]] | None:
+    """The counter hands out ranges: most numbers between its old and new value were found in one field."""
+    ns, path = key
+    matched: Counter[tuple[Key, Semantics]] = Counter()
+    ranges = 0
+    latencies: list[float] = []
+    for updates in documents.values():
+        for before, update in pairwise(updates):
+            if before.run != update.run or not isinstance(before.value, int) or not isinstance(update.value, int):
+                continue
+            size = update.value - before.value
+            if not _LEAST_RANGE <= size <= _MOST_RANGE or not evidence.covers(update.at):
+                continue
+            ranges += 1
+            for target_key, target in evidence.targets.items():
+                if target_key[0] == ns or target.spread() < _RANGE_SPREAD:
+                    continue
+                for semantics, low in ((Semantics.LAST, before.value + 1), (Semantics.NEXT, before.value)):
+                    seen = [target.by_value[n][0] for n in range(low, low + size) if n in target.by_value]
+                    if len(seen) >= max(2, _RANGE_SEEN * size) and min(insert.at for insert in seen) >= before.at:
+                        matched[target_key, semantics] += 1
+                        latencies.append(max(0.0, min(insert.wall for insert in seen) - update.wall))
+    if not matched:
+        return None
+    (target_key, semantics), count = matched.most_common(1)[0]
+    if count < _LIKELY_RANGES or count < _LIKELY_SHARE * ranges:
+        return None
+    grade = Grade.CERTAIN if count >= _CERTAIN_RANGES else Grade.LIKELY
+    where = clean_name(f"{target_key[0]}.{target_key[1]}", 120)
+    text = f"{count:,} of {ranges:,} ranges of {clean_name(path, 60)} found in {where}; range {moves.step}."
+    finding = UsageFinding(
+        ns, path, grade, target=IdField(*target_key), semantics=semantics, step=moves.step, text=moves.text,
+        issues=moves.issues, evidence=text, int64_ids=evidence.targets[target_key].has_int64_ids,
+    )  # fmt: skip
+    return finding, (0.0, median(latencies))
+
+
+def _blocks(
+    evidence: Evidence, key: Key, documents: Mapping[Hashable, Sequence[Update]], moves: _Behaviour
+) -> tuple[UsageFinding, tuple[float, float]] | None:
+    """The counter is the "hi" of hi/lo: after it rose to ``hi``, ids of ``hi * block`` and on were inserted."""
+    ns, path = key
+    if moves.step != 1 or not moves.constant or len(documents) > 1:
+        return None
+    (updates,) = documents.values()
+    rises = [update for update in updates if isinstance(update.value, int) and update.value >= _LEAST_HI]
+    covered = [update for update in rises if evidence.covers(update.at)]
+    if len(covered) < _CERTAIN_RANGES:
+        return None
+    for target_key, target in evidence.targets.items():
+        if target_key[0] == ns or target.spread() < _RANGE_SPREAD:
+            continue
+        for block in _BLOCKS:
+            for shift, semantics in ((0, Semantics.LAST), (1, Semantics.NEXT)):
+                starts = sum(_begins_block(target, (int(one.value) - shift) * block, one) for one in covered)
+                if starts >= _CERTAIN_RANGES and starts >= _CERTAIN_SHARE * len(covered):
+                    where = clean_name(f"{target_key[0]}.{target_key[1]}", 120)
+                    text = f"{starts:,} blocks of {block:,} ids found in {where}, one for each value."
+                    finding = UsageFinding(
+                        ns, path, Grade.CERTAIN, target=IdField(*target_key), semantics=semantics, block=block,
+                        issues=moves.issues, evidence=text,
+                    )  # fmt: skip
+                    return finding, (0.0, 0.0)
+    return None
+
+
+def _begins_block(target: InsertedField, start: int, update: Update) -> bool:
+    """Whether the first ids of a block were inserted after the update that reserved it."""
+    for number in (start, start + 1):
+        for insert in target.by_value.get(number, ()):
+            if insert.at >= update.at and insert.at[0] - update.at[0] <= WINDOW_SECONDS:
+                return True
+    return False

@@ -1,0 +1,25 @@
+"""A name for a deployment that is the same in every run, whatever its members are called."""
+
+from __future__ import annotations
+
+import hashlib
+
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.mongo.gateway import Document, Gateway
+
+
+async def identify(gateway: Gateway, hello: Document) -> str:
+    """A name for this deployment that stays the same across runs; empty where there is none that is sure."""
+    try:
+        config = await gateway.command("replSetGetConfig")
+        identity = str(config["config"]["settings"]["replicaSetId"])
+    except (PrivilegeError, ReadError, KeyError, TypeError):
+        identity = ""
+    if not identity and hello.get("setName"):
+        identity = f"{hello['setName']}@{','.join(sorted(map(str, hello.get('hosts', ()))))}"
+    if not identity:
+        try:
+            identity = str((await gateway.command("serverStatus")).get("host", ""))
+        except (PrivilegeError, ReadError):
+            return ""
+    return hashlib.sha256(identity.encode()).hexdigest()[:16] if identity else ""

@@ -1,0 +1,138 @@
+"""The shards of a sharded cluster: those that were named one by one, or those that a mongos lists."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tallyglass.deployment.cluster import Deployment, look_at
+from tallyglass.errors import DeploymentError, PrivilegeError, TallyglassError
+from tallyglass.mongo.cluster_gateway import ClusterGateway
+from tallyglass.mongo.gateway import Document, Gateway, Namespace
+from tallyglass.mongo.mongo_gateway import MongoGateway
+from tallyglass.text import clean, clean_name
+
+CONFIG_SHARDS = Namespace("config", "shards")
+"""Where a mongos lists the shards: ``{_id: "s0", host: "s0/a:27018,b:27018", state: 1, ...}``."""
+
+CLOCK_SECONDS = 5.0
+"""Clocks of shards that differ by more are reported: wall times of different shards do not compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """The shards of a cluster. Every text is safe to show.
+
+    ``gateways`` are those to read, by name; also one that does not answer now, under the name of its replica set.
+    ``left_out`` says of each of the others why it is not read, ``warnings`` what else to know: sentences.
+    """
+
+    gateways: Mapping[str, Gateway]
+    left_out: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One shard as it was given, what it is, and how far its clock is from the one here in seconds."""
+
+    given: str
+    gateway: Gateway
+    found: Deployment | TallyglassError
+    clock: float | None = None
+
+
+async def shards_of(gateway: Gateway) -> Shards | None:
+    """The shards behind a gateway; None where it is one replica set or a standalone.
+
+    Through a mongos they come from ``config.shards`` and are read with the same user. Raises DeploymentError where
+    nothing is left to read, and the first error where no shard answers.
+    """
+    if isinstance(gateway, ClusterGateway):
+        return await _identify(gateway.shards)
+    if not isinstance(gateway, MongoGateway) or (await gateway.command("hello")).get("msg") != "isdbgrid":
+        return None
+    try:
+        rows = [row async for row in gateway.find(CONFIG_SHARDS, {})]
+    except PrivilegeError:
+        raise DeploymentError(
+            "This is a mongos, and its user may not read config.shards.",
+            "Grant clusterMonitor, or name each shard with --shard.",
+        ) from None
+    if not rows:
+        raise DeploymentError("This mongos lists no shards.", "Name each shard with --shard.")
+    return await _identify(dict(_listed(gateway, rows)))
+
+
+def _listed(router: MongoGateway, rows: Iterable[Document]) -> Iterable[tuple[str, Gateway]]:
+    for row in rows:
+        set_name, slash, hosts = str(row.get("host", "")).partition("/")
+        if slash and hosts:
+            yield clean_name(str(row.get("_id", set_name))), router.sibling(hosts, set_name)
+
+
+async def _identify(given: Mapping[str, Gateway]) -> Shards:
+    looks = await asyncio.gather(*(_look(name, gateway) for name, gateway in given.items()))
+    gateways: dict[str, Gateway] = {}
+    known: dict[str, _Look] = {}
+    left_out: list[str] = []
+    for look in looks:
+        if isinstance(look.found, TallyglassError):
+            gateways[look.given] = look.gateway
+            continue
+        name = look.found.shard_name or look.found.set_name or look.given
+        reason = _why_left_out(look.found, name, known)
+        if reason:
+            left_out.append(f"{name} is left out: {reason}")
+        else:
+            gateways[name], known[name] = look.gateway, look
+    errors = [look.found for look in looks if isinstance(look.found, TallyglassError)]
+    if not known and errors:
+        raise errors[0]
+    if not known:
+        raise DeploymentError("None of the shards can be read.", " ".join(left_out))
+    return Shards(gateways, tuple(left_out), tuple(_warnings(known)))
+
+
+async def _look(name: str, gateway: Gateway) -> _Look:
+    try:
+        found = await look_at(gateway)
+        asked = time.time()
+        local_time = (await gateway.command("hello")).get("localTime")
+        here = (asked + time.time()) / 2
+    except TallyglassError as error:
+        return _Look(name, gateway, error)
+    clock = local_time.replace(tzinfo=UTC).timestamp() - here if isinstance(local_time, datetime) else None
+    return _Look(name, gateway, found, clock)
+
+
+def _why_left_out(found: Deployment, name: str, known: Mapping[str, _Look]) -> str:
+    """Why a shard is not read; empty where it is."""
+    reason = found.no_oplog_because()
+    if reason:
+        return reason
+    if found.config_server:
+        return "It is a config server, which holds no data of applications."
+    if name in known:
+        return "Another URI names it already."
+    for other, look in known.items():
+        cluster = look.found.cluster_id if isinstance(look.found, Deployment) else ""
+        if cluster and found.cluster_id and cluster != found.cluster_id:
+            return f"It belongs to another cluster than {other}."
+    return ""
+
+
+def _warnings(known: Mapping[str, _Look]) -> Iterable[str]:
+    versions = sorted({look.found.version for look in known.values() if isinstance(look.found, Deployment)})
+    if len(versions) > 1:
+        yield f"The shards run different versions: {clean(', '.join(versions))}."
+    clocks = sorted((look.clock, name) for name, look in known.items() if look.clock is not None)
+    if clocks and clocks[-1][0] - clocks[0][0] > CLOCK_SECONDS:
+        apart = clocks[-1][0] - clocks[0][0]
+        yield (
+            f"The clocks of {clocks[0][1]} and {clocks[-1][1]} are {apart:.0f} s apart: entries are in order of "
+            "cluster time, and their wall times do not compare."
+        )

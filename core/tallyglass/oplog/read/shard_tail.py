@@ -1,0 +1,201 @@
+"""The tails of several shards as one: their updates merged, their rows in order of cluster time.
+
+A shard that sends nothing delays the rows of the others for a moment only; one that cannot be read is named in
+``trouble`` and does not stop them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+
+from tallyglass.errors import TallyglassError
+from tallyglass.moment import ZERO, Ts
+from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.read.merge import HOLD_SECONDS
+from tallyglass.oplog.read.tail import EVERYTHING, QUIET_SECONDS, ROOM, follow, read
+from tallyglass.oplog.snapshot import NamespaceRate, OplogRow, OplogUpdate, OplogWindow, RowKind
+from tallyglass.tasks import cancel_all
+
+
+@dataclass(slots=True)
+class _Shard:
+    """One shard's newest update, and its rows that were not handed out yet."""
+
+    name: str
+    update: OplogUpdate | None = None
+    waiting: list[tuple[float, OplogRow]] = field(default_factory=list)
+    dropped: int = 0
+    error: TallyglassError | None = None
+
+    def take(self, update: OplogUpdate) -> None:
+        now = time.monotonic()
+        self.update = update
+        self.dropped += update.dropped
+        self.waiting += [(now, replace(row, shard=self.name)) for row in update.rows]
+
+
+async def follow_shards(
+    shards: Mapping[str, Gateway],
+    wanted: OplogFilter = EVERYTHING,
+    *,
+    backlog: int = 500,
+    flush_seconds: float = 0.25,
+    room: int = ROOM,
+    hold: float = HOLD_SECONDS,
+) -> AsyncIterator[OplogUpdate]:
+    """As :func:`~tallyglass.oplog.read.tail.follow`, over several shards by name.
+
+    Sums and rates are those of all shards, ``behind_seconds`` that of the slowest; ``window`` is the shortest. A row of
+    a shard that sent nothing for ``hold`` seconds comes late, after newer ones of others. Raises what ended the last
+    shard where none is left.
+    """
+    parts, changed = [_Shard(name) for name in shards], asyncio.Event()
+    tails = {
+        part.name: follow(shards[part.name], wanted, backlog=backlog, flush_seconds=flush_seconds, room=room)
+        for part in parts
+    }
+    tasks = [asyncio.ensure_future(_pump(tails[part.name], part, changed)) for part in parts]
+    try:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(QUIET_SECONDS):
+                    await changed.wait()
+            changed.clear()
+            for task in tasks:
+                if task.done():
+                    task.result()
+            errors = [part.error for part in parts if part.error]
+            if len(errors) == len(parts):
+                raise errors[-1]
+            if any(part.update for part in parts):
+                yield _merged(parts, hold)
+            await asyncio.sleep(flush_seconds)
+    finally:
+        await cancel_all(tasks)
+
+
+async def _pump(tail: AsyncIterator[OplogUpdate], shard: _Shard, changed: asyncio.Event) -> None:
+    try:
+        async with closing(tail) as updates:
+            async for update in updates:
+                shard.take(update)
+                changed.set()
+    except TallyglassError as error:
+        shard.error = error
+    finally:
+        changed.set()
+
+
+def _merged(shards: list[_Shard], hold: float) -> OplogUpdate:
+    """The updates of all shards as one; its rows are handed out once."""
+    rows = _ready(shards, hold)
+    dropped = sum(shard.dropped for shard in shards)
+    for shard in shards:
+        shard.dropped = 0
+    known = {shard.name: shard.update for shard in shards if shard.update is not None}
+    updates = [*known.values()]
+    lost = [f"{shard.name} is not read: {shard.error}" for shard in shards if shard.error]
+    lost += [f"{name}: {update.trouble}" for name, update in known.items() if update.trouble]
+    majorities = [update.majority for update in updates]
+    return OplogUpdate(
+        at=datetime.now(UTC),
+        rows=rows,
+        seen=sum(update.seen for update in updates),
+        matched=sum(update.matched for update in updates),
+        dropped=dropped,
+        last=max((update.last for update in updates if update.last), default=None),
+        window=_shortest(update.window for update in updates),
+        rates=_summed(update.rates for update in updates),
+        per_second=sum(update.per_second for update in updates),
+        connected_to=", ".join(f"{name} {update.connected_to}".rstrip() for name, update in known.items()),
+        trouble=" ".join(lost),
+        since=min((update.since for update in updates if update.since), default=None),
+        majority=None if None in majorities else min(one for one in majorities if one is not None),
+        rates_5m=_summed(update.rates_5m for update in updates),
+        rates_all=_summed(update.rates_all for update in updates),
+        partial=any(update.partial for update in updates),
+        behind_seconds=max((u.behind_seconds for u in updates if u.behind_seconds is not None), default=None),
+        gaps=sum(update.gaps for update in updates),
+        rollbacks=sum(update.rollbacks for update in updates),
+        answered_seconds=min(update.answered_seconds for update in updates),
+    )
+
+
+def _ready(shards: list[_Shard], hold: float) -> tuple[OplogRow, ...]:
+    """The rows that no other shard can come before any more, and those that have waited long enough, in order."""
+    horizon = min((_reached(shard) for shard in shards if not shard.error), default=ZERO)
+    old = time.monotonic() - hold
+    ready: list[list[OplogRow]] = []
+    for shard in shards:
+        count = sum(1 for at, row in shard.waiting if row.ts <= horizon or at <= old)
+        # Within a shard the order stays, whatever the rows are: a rollback names an earlier moment.
+        ready.append([row for _, row in shard.waiting[:count]])
+        del shard.waiting[:count]
+    return tuple(heapq.merge(*ready, key=lambda row: row.ts))
+
+
+def _reached(shard: _Shard) -> Ts:
+    """Up to where the rows of a shard are all here."""
+    return (shard.update.last or ZERO) if shard.update else ZERO
+
+
+def _shortest(windows: Iterable[OplogWindow | None]) -> OplogWindow | None:
+    known = [window for window in windows if window is not None]
+    return min(known, key=lambda window: window.hours if window.hours is not None else float("inf"), default=None)
+
+
+def _summed(groups: Iterable[tuple[NamespaceRate, ...]]) -> tuple[NamespaceRate, ...]:
+    parts = [one.name for one in fields(NamespaceRate) if one.name != "ns"]
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(parts))
+    for group in groups:
+        for rate in group:
+            for place, part in enumerate(parts):
+                sums[rate.ns][place] += getattr(rate, part)
+    found = [NamespaceRate(ns, *values) for ns, values in sums.items()]
+    return tuple(sorted(found, key=lambda rate: -(rate.inserts + rate.updates + rate.deletes + rate.commands)))
+
+
+async def read_shards(
+    shards: Mapping[str, Gateway], wanted: OplogFilter = EVERYTHING, *, limit: int = 0
+) -> list[OplogRow]:
+    """As :func:`~tallyglass.oplog.read.tail.read`, over several shards, in order of cluster time.
+
+    A note row names a shard that cannot be read. Raises the first error where none can.
+    """
+
+    async def one(name: str, gateway: Gateway) -> list[OplogRow] | TallyglassError:
+        try:
+            async with closing(read(gateway, wanted, limit=limit)) as rows:
+                return [replace(row, shard=name) async for row in rows]
+        except TallyglassError as error:
+            return error
+
+    names = [*shards]
+    answers = await asyncio.gather(*(one(name, shards[name]) for name in names))
+    errors = {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, TallyglassError)}
+    if len(errors) == len(names):
+        raise errors[names[0]]
+    rows = list(heapq.merge(*(answer for answer in answers if isinstance(answer, list)), key=lambda row: row.ts))
+    if limit:
+        entries = 0
+        ordered = rows if wanted.since is not None else rows[::-1]
+        for place, row in enumerate(ordered, 1):
+            entries += row.kind is RowKind.ENTRY
+            if entries == limit:
+                ordered = ordered[:place]
+                break
+        rows = ordered if wanted.since is not None else ordered[::-1]
+    at = rows[0].ts if rows else wanted.since or ZERO
+    notes = [
+        OplogRow(RowKind.NOTE, at, None, None, "", "", f"{name} is not read: {error}", shard=name)
+        for name, error in errors.items()
+    ]
+    return notes + rows

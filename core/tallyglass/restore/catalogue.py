@@ -1,0 +1,141 @@
+"""A folder of many backups: which there are, which of them the oplog can continue, and the newest that fits a point."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tallyglass.deployment.cluster import Deployment, look_at
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.backup.archive import MAGIC
+from tallyglass.restore.backup.backup import DATA_FILES, SIDECAR, Contents, read_backup
+from tallyglass.restore.backup.bson_file import open_plain
+from tallyglass.restore.model.plan import Backup
+from tallyglass.restore.replay.coverage import BACK_OFF_SECONDS, NoStart, choose_start
+from tallyglass.restore.replay.identity import foreign_anchor
+from tallyglass.restore.tools.toolset import version_pair
+from tallyglass.text import clean
+
+_OWN_FILES = ("oplog.bson", "WiredTiger", SIDECAR, "prelude.json", "prelude.json.gz")
+"""What lies at the top of one backup, and not of a folder of several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One backup of a folder. ``backup`` is None where it cannot be read.
+
+    ``why`` says why no restore from it can be proven, and is empty where nothing speaks against it. ``compared`` tells
+    whether it was compared with an oplog: without that, only what the backup says of itself is known.
+    """
+
+    path: Path
+    backup: Backup | None
+    why: str = ""
+    compared: bool = False
+
+    @property
+    def provable(self) -> bool | None:
+        """Whether the oplog continues it; None where that was not compared."""
+        return False if self.why else True if self.compared else None
+
+    @property
+    def end(self) -> Ts | None:
+        """The moment that it is from: its end, or its beginning where it does not say more."""
+        return (self.backup.end or self.backup.start) if self.backup else None
+
+
+def holds_backups(path: Path) -> bool:
+    """Whether ``path`` is a folder of backups, and not a backup itself."""
+    try:
+        if not path.is_dir() or any((path / name).exists() for name in _OWN_FILES):
+            return False
+        return any(_is_backup(child) for child in path.iterdir())
+    except OSError:
+        return False
+
+
+def _is_backup(path: Path) -> bool:
+    if path.is_dir():
+        return any((path / name).exists() for name in _OWN_FILES) or any(
+            _is_dump_file(file) for child in path.iterdir() if child.is_dir() for file in child.iterdir()
+        )
+    return path.is_file() and _is_archive(path)
+
+
+def _is_dump_file(path: Path) -> bool:
+    return path.is_file() and ".bson" in path.suffixes
+
+
+def _is_archive(path: Path) -> bool:
+    try:
+        with open_plain(path) as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (EOFError, gzip.BadGzipFile):
+        return False
+
+
+async def list_backups(folder: Path, gateway: Gateway | None = None) -> AsyncIterator[Listed]:
+    """The backups of a folder by name. With a ``gateway`` each is compared with its oplog.
+
+    Raises InputError for a folder without backups, and the errors of the gateway.
+    """
+    found = await asyncio.to_thread(_children, folder)
+    if not found:
+        raise InputError(f"There is no backup in {clean(str(folder))}.", "Name the folder that holds the backups.")
+    deployment = await look_at(gateway) if gateway is not None else None
+    for path in found:
+        try:
+            contents = await asyncio.to_thread(read_backup, path)
+        except InputError as error:
+            yield Listed(path, None, str(error))
+            continue
+        why = await _why_not(gateway, contents, deployment)
+        yield Listed(path, contents.backup, why, compared=gateway is not None)
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(child.absolute() for child in folder.expanduser().iterdir() if _is_backup(child))
+    except OSError as error:
+        raise InputError(f"{clean(str(folder))} cannot be read: {error.strerror}.") from None
+
+
+async def _why_not(gateway: Gateway | None, contents: Contents, deployment: Deployment | None) -> str:
+    """The first reason why the backup cannot be continued."""
+    backup = contents.backup
+    if contents.problems:
+        return f"It is not whole: {contents.problems[0]}."
+    if backup.form == DATA_FILES:
+        return "Data files are read through a mongod that runs on them: plan with --spare."
+    if backup.start is None:
+        return "It does not say when it was begun. mongodump --oplog records that."
+    if gateway is None or deployment is None:
+        return ""
+    if contents.set_name and contents.set_name != deployment.set_name:
+        return f"It is of the set {contents.set_name}, not of {deployment.set_name}."
+    made_by = version_pair(backup.server_version)
+    if made_by is not None and made_by != version_pair(deployment.version):
+        return f"It was made on MongoDB {backup.server_version}; the source runs {deployment.version}."
+    start = await choose_start(gateway, backup.start, 0 if backup.source == "sidecar" else BACK_OFF_SECONDS)
+    if isinstance(start, NoStart):
+        return f"The oplog does not reach back to it: {start.why}."
+    foreign = await foreign_anchor(gateway, contents.anchors, start.oldest)
+    return f"It is not of this oplog: {foreign}." if foreign else ""
+
+
+def newest_before(listed: Sequence[Listed], limit: Ts) -> Path:
+    """The newest provable backup that was finished before ``limit``. Raises InputError with what speaks against each
+    where there is none."""
+    fitting = [one for one in listed if not one.why and one.end is not None and one.end < limit]
+    if fitting:
+        return max(fitting, key=lambda one: (one.end or limit, one.path)).path
+    newest_first = sorted(listed, key=lambda one: one.end or Ts(0, 0), reverse=True)
+    reasons = [f"{clean(one.path.name, 60)}: {one.why or f'it ended at {one.end}.'}" for one in newest_first[:3]]
+    raise InputError(
+        f"None of the {len(listed)} backups can be continued to {limit}.", "The newest: " + " ".join(reasons)
+    )

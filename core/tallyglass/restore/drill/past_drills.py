@@ -1,0 +1,84 @@
+"""The last drill of each deployment, kept in the user's state folder for the next drill and for the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from platformdirs import user_state_path
+
+from tallyglass.deployment.identity import identify
+from tallyglass.errors import InputError
+from tallyglass.moment import parse_time
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.drill.report import Report, from_json, to_json
+from tallyglass.restore.model.plan import Level
+from tallyglass.text import clean
+from tallyglass.whole_file import write_whole
+
+_MOST_BYTES = 50_000_000
+_PROVED = (Level.OK.value, Level.WARN.value)
+_LOOK_SECONDS = 30.0
+
+
+def state_folder() -> Path:
+    """Where the drills of this user are kept."""
+    return user_state_path("tallyglass", appauthor=False) / "drills"
+
+
+def last(deployment: str, *, proved: bool = False) -> Report | None:
+    """The last drill of a deployment, or with ``proved`` the last that succeeded; None where there is none that can be
+    read."""
+    name = _name(deployment, proved)
+    try:
+        with (state_folder() / name).open(encoding="ascii") as file:
+            return from_json(file.read(_MOST_BYTES))
+    except (OSError, UnicodeDecodeError, InputError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class LastDrill:
+    """The last drill of a deployment in short; safe to show. ``made`` is None where there was none."""
+
+    made: datetime | None = None
+    proved: bool = False
+    title: str = ""
+    rto_seconds: float | None = None
+
+
+async def follow_last(gateway: Gateway) -> AsyncIterator[LastDrill]:
+    """The last drill of the deployment, now and again every half minute."""
+    name = await identify(gateway, await gateway.command("hello"))
+    while True:
+        report = await asyncio.to_thread(last, name) if name else None
+        yield LastDrill() if report is None else _in_short(report)
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _in_short(report: Report) -> LastDrill:
+    name = f"{report.id}: " if report.id else ""
+    return LastDrill(
+        parse_time(report.made), report.level in _PROVED, clean(f"{name}{report.title}", 300), report.rto_seconds
+    )
+
+
+def keep(report: Report) -> None:
+    """Keep a report as the last one of its deployment. Raises InputError where that cannot be done."""
+    if not report.deployment:
+        return
+    folder = state_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InputError(f"{clean(str(folder))} cannot be written: {error.strerror}.") from None
+    write_whole(folder / _name(report.deployment, False), to_json(report))
+    if report.level in _PROVED:
+        write_whole(folder / _name(report.deployment, True), to_json(report))
+
+
+def _name(deployment: str, proved: bool) -> str:
+    return f"{deployment}-{'proved' if proved else 'last'}.json"

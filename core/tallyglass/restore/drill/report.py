@@ -1,0 +1,232 @@
+"""What a drill proved: a frozen report, its form as JSON and Markdown, and how it differs from the last one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from tallyglass.errors import InputError
+from tallyglass.restore.model.plan import Level
+from tallyglass.text import clean
+
+FORMAT = 1
+
+UNKNOWN = "unknown"
+"""The level of a drill that could not be run: nothing is known of the backup."""
+
+CODES = {Level.OK.value: 0, Level.WARN.value: 1, Level.BLOCK.value: 2, UNKNOWN: 3}
+WORDS = {Level.OK.value: "OK", Level.WARN.value: "WARNING", Level.BLOCK.value: "CRITICAL", UNKNOWN: "UNKNOWN"}
+
+_SHRUNK = 0.5
+"""A collection that lost this share of its documents since the last drill is named."""
+
+PHASES = ("plan", "secure", "restore", "verify")
+"""What a real restore takes too, up to the point at which the data can be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrillFinding:
+    """One thing to know: ``id`` is that of a check, or one of the drill's own; ``level`` is ok, warn or block."""
+
+    id: str
+    level: str
+    title: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One drill. Times are ISO 8601 in UTC, positions in the oplog ``"t:i"``, durations seconds; None is unknown.
+
+    ``level`` is ok, warn, block or unknown; ``seconds`` holds the duration of each phase that was run; ``namespaces``
+    the documents of each collection that was verified, None where their number cannot be computed. ``backup_age`` is
+    the time from the backup's end to now: what would be lost without the live oplog. ``point_age`` is the time
+    from the point that was proved to the plan. ``rate_limit``, in bytes a second, makes ``rto_seconds`` longer than
+    that of a real restore. ``differences`` compares with the last drill that succeeded.
+    """
+
+    made: str
+    level: str
+    set_name: str
+    deployment: str
+    backup: str
+    title: str
+    id: str = ""
+    form: str = ""
+    host: str = ""
+    server_version: str = ""
+    backup_start: str = ""
+    backup_end: str = ""
+    backup_bytes: int = 0
+    point: str = ""
+    point_time: str = ""
+    point_age: float | None = None
+    backup_age: float | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    rto_seconds: float | None = None
+    rate_limit: float | None = None
+    operations: int | None = None
+    operations_per_second: float | None = None
+    documents: int | None = None
+    namespaces: Mapping[str, int | None] = field(default_factory=dict)
+    tools: Mapping[str, str] = field(default_factory=dict)
+    findings: tuple[DrillFinding, ...] = ()
+    differences: tuple[DrillFinding, ...] = ()
+    previous: str = ""
+    checksum: str = ""
+    format: int = FORMAT
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        return CODES[self.level]
+
+    @property
+    def line(self) -> str:
+        """One line for monitoring, with performance data where there are figures."""
+        figures = {
+            "rto": (self.rto_seconds, "s"),
+            "point_age": (self.point_age, "s"),
+            "backup_age": (self.backup_age, "s"),
+            "operations": (self.operations, ""),
+            "documents": (self.documents, ""),
+        }
+        said = [f"{name}={value:g}{unit}" for name, (value, unit) in figures.items() if value is not None]
+        name = f"[{self.id}] " if self.id else ""
+        text = clean(f"{name}{self.title}", 400).replace("|", "/")
+        return f"DRILL {WORDS[self.level]} - {text}" + (f" | {' '.join(said)}" if said else "")
+
+
+def sealed(report: Report) -> Report:
+    """The same with its checksum: SHA-256 over the JSON without the field ``checksum``, keys sorted."""
+    return replace(report, checksum=_checksum(report))
+
+
+def _checksum(report: Report) -> str:
+    said = {name: value for name, value in asdict(report).items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+def to_json(report: Report) -> str:
+    """One JSON document in ASCII."""
+    return json.dumps(asdict(report), ensure_ascii=True, indent=2)
+
+
+def from_json(text: str) -> Report:
+    """The report that :func:`to_json` wrote. Raises InputError for anything else, and where the checksum is wrong."""
+    try:
+        said: dict[str, Any] = json.loads(text)
+        lists = {name: tuple(DrillFinding(**one) for one in said[name]) for name in ("findings", "differences")}
+        report = Report(**(said | lists))
+        right = report.format == FORMAT and report.level in CODES and report.checksum == _checksum(report)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        right = False
+    if not right:
+        raise InputError("That file is not a whole report of a drill.")
+    return report
+
+
+def compare(before: Report | None, namespaces: Mapping[str, int | None]) -> tuple[DrillFinding, ...]:
+    """What was verified last time and is not there now, or lost half of its documents: a backup may be rotten though
+    it restores."""
+    if before is None:
+        return ()
+    found = []
+    for ns, held in sorted(before.namespaces.items()):
+        shown = clean(ns)
+        if ns not in namespaces:
+            found.append(
+                DrillFinding(
+                    "collection-gone",
+                    Level.WARN.value,
+                    f"{shown} was in the last drill and is not in this one.",
+                    "If it was not dropped on purpose, the backup may leave it out.",
+                )
+            )
+            continue
+        now = namespaces[ns]
+        if held and now is not None and now <= held * _SHRUNK:
+            found.append(
+                DrillFinding(
+                    "documents-halved",
+                    Level.WARN.value,
+                    f"{shown} holds {now} documents; in the last drill it held {held}.",
+                    "If they were not deleted on purpose, look at the backup.",
+                )
+            )
+    return tuple(found)
+
+
+def markdown(report: Report) -> str:
+    """The report for people and for the files."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"# Restore drill of {_cell(report.set_name or 'a deployment')}: {WORDS[report.level]}"
+    yield ""
+    yield _cell(report.title)
+    yield ""
+    yield from _table(("", ""), _facts(report))
+    if report.seconds:
+        yield "## Duration"
+        yield ""
+        yield from _table(("phase", "seconds"), [(name, f"{value:.1f}") for name, value in report.seconds.items()])
+    for title, findings in (
+        ("Differences from the last drill", report.differences),
+        ("Checks", report.findings),
+    ):
+        if findings:
+            yield f"## {title}"
+            yield ""
+            rows = [(one.level, one.id, f"{one.title} {one.advice}".rstrip()) for one in findings]
+            yield from _table(("", "check", ""), rows)
+    if report.namespaces:
+        yield "## Verified collections and views"
+        yield ""
+        counts = [(ns, "not counted" if held is None else str(held)) for ns, held in sorted(report.namespaces.items())]
+        yield from _table(("namespace", "documents"), counts)
+    yield f"Checksum of the JSON report (SHA-256): `{report.checksum}`"
+
+
+def _facts(report: Report) -> list[tuple[str, str]]:
+    rate, rto = report.operations_per_second, report.rto_seconds
+    facts = [
+        ("made", report.made),
+        ("on", report.host),
+        ("set", f"{report.set_name}, MongoDB {report.server_version}" if report.server_version else report.set_name),
+        ("backup", f"{report.backup} ({report.form}, {report.backup_bytes:,} bytes)" if report.form else report.backup),
+        ("backup begun, ended", f"{report.backup_start}, {report.backup_end or 'unknown'}" * bool(report.form)),
+        ("proved up to just before", f"{report.point} ({report.point_time})" if report.point else ""),
+        ("age of that point", _seconds(report.point_age)),
+        ("lost without the live oplog", _seconds(report.backup_age)),
+        ("time to restore (measured)", _seconds(rto)),
+        ("rate limit", "" if report.rate_limit is None else f"{report.rate_limit:,.0f} bytes a second"),
+        ("operations replayed", "" if report.operations is None else str(report.operations)),
+        ("operations a second", "" if rate is None else f"{rate:.0f}"),
+        ("documents verified", "" if report.documents is None else str(report.documents)),
+        ("tools", ", ".join(f"{name} {version}" for name, version in report.tools.items())),
+        ("last drill", report.previous),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f} s"
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield f"| {' | '.join(map(_cell, row))} |"
+    yield ""
+
+
+def _cell(text: str) -> str:
+    """Text without anything that acts in a table of Markdown, or in HTML."""
+    shown = clean(text, 500).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+    return shown.replace("`", "\\`").replace("*", "\\*").replace("_", "\\_").replace("[", "\\[")

@@ -1,0 +1,141 @@
+"""Where a drill keeps its files: one run at a time, and nothing of a run stays behind.
+
+A guard process removes the folder and ends what runs in it when the drill's own process is gone, however it went. Where
+the guard was killed too, or the machine lost power, the next drill does it: the lock, which the kernel releases with
+its process, names the folder of its run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tallyglass.errors import InputError, TallyglassError
+from tallyglass.text import clean
+
+PREFIX = "drill-"
+MARK = "TALLYGLASS_DRILL"
+"""The environment variable that names the run's folder to every process that it starts."""
+
+_PROGRAMS = "(^|/)(bash|mongo[a-z]+|bsondump|python[0-9.]*|node|tallyglass|tee|gzip)$"
+"""What a run starts, where environments cannot be read: found by its name, and by the folder in its arguments."""
+
+_GUARD = """
+cat >/dev/null
+users() {
+  if [ -e /proc/self/environ ]; then
+    for p in /proc/[0-9]*; do grep -qzx "$3=$1" "$p/environ" 2>/dev/null && echo "${p#/proc/}"; done
+  else
+    ps -ww -U "$(id -u)" -o pid=,args= |
+      folder="$1/" programs="$2" awk 'index($0, ENVIRON["folder"]) && $2 ~ ENVIRON["programs"] {print $1}'
+  fi
+}
+n=0
+while [ $n -lt 100 ]; do
+  left=$(users "$@")
+  [ -n "$left" ] || break
+  kill -9 $left 2>/dev/null
+  n=$((n+1)); sleep 0.1
+done
+rm -rf "$1"
+"""
+_END_SECONDS = 30.0
+
+
+class DrillRunning(TallyglassError):
+    """Another drill runs on this machine."""
+
+
+@contextlib.contextmanager
+def sole_run(state: Path, root: Path) -> Iterator[Path]:
+    """A new folder under ``root`` for one run, which is removed at the end with every process that uses it.
+
+    The lock in ``state`` names the folder of the last run: what a killed one left is removed before. Raises
+    DrillRunning, and InputError where one of the folders cannot be written.
+    """
+    try:
+        for place in (state, root):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.fdopen(os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+")
+    except OSError as error:
+        raise InputError(f"{clean(str(error.filename))} cannot be written: {error.strerror}.") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DrillRunning("Another drill is running on this machine.", "Wait until it has ended.") from None
+        last = lock.read()
+        if Path(last).name.startswith(PREFIX):
+            remove(Path(last))
+        folder = root / f"{PREFIX}{secrets.token_hex(8)}"
+        # Noted before it is made: a run may be killed at any moment.
+        lock.seek(0)
+        lock.truncate()
+        lock.write(str(folder))
+        lock.flush()
+        folder.mkdir(mode=0o700)
+        with _guard(folder):
+            try:
+                yield folder
+            finally:
+                remove(folder)
+
+
+@contextlib.contextmanager
+def _guard(folder: Path) -> Iterator[None]:
+    """A process that outlives this one and removes the run as soon as its pipe closes."""
+    with subprocess.Popen(
+        ["sh", "-c", _GUARD, "tallyglass-guard", str(folder), _PROGRAMS, MARK],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    ):  # fmt: skip
+        yield
+
+
+def remove(folder: Path) -> None:
+    """End every process that a run started, and remove its files. Raises TallyglassError where one does not end."""
+    deadline = time.monotonic() + _END_SECONDS
+    while users := users_of(folder):
+        if time.monotonic() > deadline:
+            raise TallyglassError(f"The processes {users} of a drill do not end.", f"End them, and remove {folder}.")
+        for pid in users:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def users_of(folder: Path) -> list[int]:
+    """The processes that a run in ``folder`` started, directly or not."""
+    proc = Path("/proc/self/environ")
+    found = _by_environment(folder) if proc.exists() else _by_arguments(folder)
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def _by_environment(folder: Path) -> list[int]:
+    mark = f"{MARK}={folder}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # Of another user, or over by now.
+        with contextlib.suppress(OSError):
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return found
+
+
+def _by_arguments(folder: Path) -> list[int]:
+    listed = subprocess.run(["ps", "-ww", "-U", str(os.getuid()), "-o", "pid=,args="], capture_output=True, check=False)
+    found = []
+    for line in listed.stdout.decode(errors="replace").splitlines():
+        pid, _, command = line.strip().partition(" ")
+        if f"{folder}/" in command and re.search(_PROGRAMS, command.split(maxsplit=1)[0]):
+            found.append(int(pid))
+    return found

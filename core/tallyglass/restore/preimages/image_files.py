@@ -1,0 +1,90 @@
+"""Pre-images as a dump folder, and the documents in it by their ids."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+from bson.raw_bson import RawBSONDocument
+
+from tallyglass.errors import InputError
+from tallyglass.mongo.gateway import Document, Gateway, Namespace
+from tallyglass.oplog.decode import walk
+from tallyglass.restore.backup.bson_file import documents, id_key
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.raw.entries import element_key
+from tallyglass.text import clean
+
+FOLDER = "images"
+"""The dump folder in that of the plan: one numbered file per namespace of the return, in its order."""
+
+_DATABASE = "tallyglass"
+
+
+def image_file(folder: Path, number: int) -> Path:
+    """The file with the images of the namespace with this number in the plan's return, from 1."""
+    return folder / _DATABASE / f"{number}.bson"
+
+
+class ImageFiles:
+    """The documents of a dump folder, found by ``_id``. Use :func:`as_copy` to read them in place of a spare's.
+
+    The ids are kept in a file, so that memory does not grow with their number; :meth:`close` removes it.
+    """
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        """Read the files once. Raises InputError where one is missing, and BrokenFile where one is not whole."""
+        self._scratch = tempfile.TemporaryDirectory(prefix="tallyglass-")
+        self._rows = sqlite3.connect(Path(self._scratch.name) / "ids.sqlite", isolation_level=None)
+        self._paths: dict[str, Path] = {}
+        try:
+            self._rows.execute("PRAGMA journal_mode = OFF")
+            self._rows.execute("PRAGMA synchronous = OFF")
+            self._rows.execute("CREATE TABLE place (ns TEXT, id BLOB, at INTEGER, size INTEGER, PRIMARY KEY (ns, id))")
+            for number, row in enumerate(plan.returns, start=1):
+                self._index(row.ns, image_file(folder, number))
+        except BaseException:
+            self.close()
+            raise
+
+    def _index(self, ns: str, path: Path) -> None:
+        if not path.is_file():
+            raise InputError(f"{clean(str(path))} is missing.", "Run the step that saves the pre-images first.")
+        self._paths[ns] = path
+        at = 0
+        self._rows.execute("BEGIN")
+        for raw in documents(path):
+            self._rows.execute("INSERT OR IGNORE INTO place VALUES (?, ?, ?, ?)", (ns, id_key(raw), at, len(raw)))
+            at += len(raw)
+        self._rows.execute("COMMIT")
+
+    async def find_raw(self, ns: Namespace, query: Document, **_: Any) -> AsyncIterator[bytes]:
+        """The documents of ``{_id: {$in: [...]}}``, the one query that an undo asks."""
+        assert isinstance(query, RawBSONDocument)
+        name = str(ns)
+        with self._paths[name].open("rb") as file:
+            for key in _ids_of(query):
+                place = self._rows.execute("SELECT at, size FROM place WHERE ns = ? AND id = ?", (name, key)).fetchone()
+                if place is not None:
+                    file.seek(place[0])
+                    yield file.read(place[1])
+
+    def close(self) -> None:
+        """Remove the file of ids."""
+        self._rows.close()
+        self._scratch.cleanup()
+
+
+def _ids_of(query: RawBSONDocument) -> list[bytes]:
+    raw = bytes(query.raw)
+    condition = next(walk.elements(raw))
+    (choice,) = walk.elements(raw, condition.start, condition.end)
+    return [element_key(raw, one) for one in walk.elements(raw, choice.start, choice.end)]
+
+
+def as_copy(files: ImageFiles) -> Gateway:
+    """The files in place of the spare that an undo reads documents from."""
+    return cast(Gateway, files)

@@ -1,0 +1,190 @@
+"""Which pre-images an undo needs: for each document that the accident hit, that of its first operation since the point.
+
+That image is the document as it was at the point. The server keeps an image under the UUID of the collection, the
+``ts`` of the entry that logged the operation, and the place in that entry's ``applyOps``; so the oplog names each
+image exactly, also those of transactions.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from bson import Binary, MaxKey, Timestamp
+from bson.binary import UUID_SUBTYPE
+from bson.raw_bson import RawBSONDocument
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.oplog.decode import walk
+from tallyglass.restore.impact.accident import Attribution
+from tallyglass.restore.impact.history import earlier_parts
+from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.raw.entries import Entry, Txn
+from tallyglass.restore.raw.oplog import read_all, stamp
+from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
+
+PRE_IMAGES = Namespace("config", "system.preimages")
+
+_AT_ONCE = 1_000
+"""Images that are asked for in one query."""
+
+_SCAN_MS = 600_000
+
+
+class ImageKey(NamedTuple):
+    """Where the server keeps an image: the collection's UUID, the entry that logged the operation, and its place in
+    the entry's ``applyOps``, 0 for an entry of its own."""
+
+    collection: bytes
+    ts: Ts
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The image of one document: its ``_id`` as a type byte and the value's bytes, and the document as BSON, None
+    where the server does not hold it."""
+
+    id: bytes
+    key: ImageKey
+    document: bytes | None
+
+
+@dataclass(slots=True)
+class ImageSelection:
+    """What has to be read for one collection, in a file that is removed with :meth:`close`.
+
+    ``by_accident`` and ``by_others`` count the operations since the point.
+    """
+
+    ns: str
+    folder: tempfile.TemporaryDirectory[str]
+    rows: sqlite3.Connection
+    by_accident: int = 0
+    by_others: int = 0
+
+    def close(self) -> None:
+        """Remove the file."""
+        self.rows.close()
+        self.folder.cleanup()
+
+    @property
+    def count(self) -> int:
+        """How many images are needed. A document that was inserted after the point needs none."""
+        found: int = self.rows.execute(f"SELECT COUNT(*) {_NEEDED}").fetchone()[0]
+        return found
+
+    def needed(self) -> Iterator[list[tuple[bytes, ImageKey]]]:
+        """The ids and keys, in the order of the keys, in groups of one query each."""
+        cursor = self.rows.execute(f"SELECT id, ui, t, i, place {_NEEDED} ORDER BY ui, t, i, place")
+        group: list[tuple[bytes, ImageKey]] = []
+        for id_, ui, t, i, place in cursor:
+            key = ImageKey(ui, Ts(t, i), place)
+            if group and (len(group) == _AT_ONCE or group[0][1].collection != ui):
+                yield group
+                group = []
+            group.append((id_, key))
+        if group:
+            yield group
+
+
+_NEEDED = "FROM first WHERE hit AND op != 'i'"
+
+
+async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> ImageSelection:
+    """Read the oplog from ``limit`` on. Raises the errors of the gateway."""
+    folder = tempfile.TemporaryDirectory(prefix="tallyglass-")
+    rows = sqlite3.connect(Path(folder.name) / "images.sqlite", isolation_level=None)
+    selection = ImageSelection(ns, folder, rows)
+    try:
+        for statement in (
+            "PRAGMA journal_mode = OFF",
+            "PRAGMA synchronous = OFF",
+            "CREATE TABLE first (id BLOB PRIMARY KEY, ui BLOB, t INTEGER, i INTEGER, place INTEGER, op TEXT,"
+            " hit INTEGER DEFAULT 0) WITHOUT ROWID",
+            "BEGIN",
+        ):
+            rows.execute(statement)
+        attribution = Attribution(accident)
+        async for operation, logged, place, whole in located_operations(source, ns, limit):
+            key = operation.id_key
+            rows.execute(
+                "INSERT OR IGNORE INTO first (id, ui, t, i, place, op) VALUES (?, ?, ?, ?, ?, ?)",
+                (key, operation.ui, logged.t, logged.i, place, operation.op),
+            )
+            if _may_be_the_accident(attribution, operation, whole):
+                rows.execute("UPDATE first SET hit = 1 WHERE id = ?", (key,))
+                selection.by_accident += 1
+            else:
+                selection.by_others += 1
+        rows.execute("COMMIT")
+    except BaseException:
+        selection.close()
+        raise
+    return selection
+
+
+def _may_be_the_accident(attribution: Attribution, operation: Entry, whole: Entry) -> bool:
+    """Whose an update is, is decided later by what all of them change: so all that may be are taken."""
+    if operation.op == "u" and attribution.accident.updates:
+        return attribution.spans(whole.ts) and attribution.same_sender(whole)
+    return attribution.owns(operation, whole)
+
+
+async def located_operations(source: Gateway, ns: str, start: Ts) -> AsyncIterator[tuple[Entry, Ts, int, Entry]]:
+    """The writes to one collection in the order in which they take effect: each with the ``ts`` of the entry that
+    logged it, its place there, and the entry with which it takes effect."""
+    db = ns.partition(".")[0]
+    query = {"ts": {"$gte": stamp(start)}, "ns": {"$in": [ns, f"{db}.$cmd", "admin.$cmd"]}}
+    transactions, known = TransactionBuffer(), set[Txn]()
+    async for entry in read_all(source, query):
+        txn = entry.txn
+        if txn is not None and txn not in known:
+            known.add(txn)
+            transactions.begin(txn, await earlier_parts(source, entry))
+        for part in transactions.complete(entry):
+            inside = part.inner if part.command == "applyOps" else (part,)
+            for place, operation in enumerate(inside):
+                if operation.ns == ns and operation.op in ("i", "u", "d"):
+                    yield operation, part.ts, place, entry
+
+
+async def read_images(source: Gateway, selection: ImageSelection) -> AsyncIterator[Image]:
+    """Each image that is needed. Raises the errors of the gateway, PrivilegeError without ``find`` on it.
+
+    The range of keys bounds what the server looks at; a list of whole keys alone would make it look at all images.
+    """
+    for group in selection.needed():
+        first, last = group[0][1], group[-1][1]
+        collection = Binary(first.collection, UUID_SUBTYPE)
+        stamps = [Timestamp(t, i) for t, i in dict.fromkeys((key.ts.t, key.ts.i) for _, key in group)]
+        query = {
+            "_id": {
+                "$gte": {"nsUUID": collection, "ts": stamp(first.ts)},
+                "$lte": {"nsUUID": collection, "ts": stamp(last.ts), "applyOpsIndex": MaxKey()},
+            },
+            "_id.ts": {"$in": stamps},
+        }
+        wanted = {key: id_ for id_, key in group}
+        async for batch in source.find_raw(PRE_IMAGES, query, sort=[("_id", 1)], time_ms=_SCAN_MS):
+            for at, end in walk.split(batch):
+                found = RawBSONDocument(batch[at:end])
+                key = _key_of(found)
+                id_ = wanted.pop(key, None)
+                if id_ is not None:
+                    yield Image(id_, key, bytes(found["preImage"].raw))
+        for key, id_ in wanted.items():
+            yield Image(id_, key, None)
+
+
+def _key_of(found: RawBSONDocument) -> ImageKey:
+    key = found["_id"]
+    ts = key["ts"]
+    uuid = key["nsUUID"]
+    return ImageKey(getattr(uuid, "bytes", bytes(uuid) if isinstance(uuid, bytes) else b""), Ts(ts.time, ts.inc),
+                    int(key["applyOpsIndex"]))  # fmt: skip

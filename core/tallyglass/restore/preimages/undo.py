@@ -1,0 +1,298 @@
+"""Plan the undo of an incident from pre-images: prove that every one is held, and only then make commands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tallyglass import __version__
+from tallyglass.deployment.cluster import Deployment, look_at
+from tallyglass.errors import InputError, PrivilegeError
+from tallyglass.moment import Ts, iso
+from tallyglass.mongo.gateway import CollectionInfo, Gateway
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.backup.backup import LEFT_OUT, Contents
+from tallyglass.restore.checks.outcome import block, ok, warn
+from tallyglass.restore.impact.history import earlier_parts
+from tallyglass.restore.impact.incident_scope import written
+from tallyglass.restore.impact.infer import find_accident
+from tallyglass.restore.impact.outcome import id_json
+from tallyglass.restore.impact.returns import LONGEST_NAMESPACE, free_name
+from tallyglass.restore.model.plan import (
+    Accident,
+    Backup,
+    Check,
+    ExpectedNamespace,
+    Level,
+    Plan,
+    Return,
+    Slice,
+    Strategy,
+    worst,
+)
+from tallyglass.restore.planner import default_work_dir
+from tallyglass.restore.preimages.image_files import FOLDER
+from tallyglass.restore.preimages.select import ImageSelection, read_images, select
+from tallyglass.restore.preimages.settings import ROLE, Retention, how_to_enable, keeps_images, retention
+from tallyglass.restore.preimages.steps import undo_steps
+from tallyglass.restore.raw.oplog import edge, read_all, stamp
+from tallyglass.restore.replay import coverage
+from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
+from tallyglass.restore.runbook.spec import Damage, RunbookSpec
+from tallyglass.restore.tools import toolset
+from tallyglass.restore.tools.tool_uri import ToolUri, tool_uri
+from tallyglass.restore.tools.toolset import needed_for, version_pair
+from tallyglass.text import clean_name
+
+FORM = "pre-images"
+"""What stands for the form of the backup in a plan from pre-images."""
+
+SINCE = (6, 0)
+_SHOWN = 5
+_SOON_HOURS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class UndoRequest:
+    """Which incident to undo. ``source_uri`` is the operator's own URI; ``work_dir`` is where the commands keep their
+    files, a new folder in the home directory if empty."""
+
+    incident: Incident
+    source_uri: str
+    work_dir: str = ""
+
+
+@dataclass(slots=True)
+class _Proof:
+    """What is known of one collection: how many images are needed, which of them are not held, and their bytes."""
+
+    ns: str
+    info: CollectionInfo
+    needed: int
+    by_accident: int
+    by_others: int
+    first: Ts | None = None
+    missing: list[bytes] = field(default_factory=list)
+    missing_count: int = 0
+    bytes: int = 0
+
+
+async def plan_undo(gateway: Gateway, request: UndoRequest) -> Plan:
+    """Prove that each document that the incident hit can be read as it was, then emit the commands; a blocked plan has
+    none.
+
+    Reads the oplog from the point on and every image, so it may take minutes. Raises the errors of the gateway.
+    """
+    incident = request.incident
+    deployment = await look_at(gateway)
+    plan = Plan(
+        point=incident.limit, start=None, limit=incident.limit,
+        backup=Backup(Path("config.system.preimages"), FORM, False, None, None, FORM),
+        set_name=deployment.set_name, spare="", made=datetime.now(UTC).replace(microsecond=0),
+        incident=f"{incident.title}, {iso(incident.first.time)}",
+        server_version=deployment.version, made_by=__version__,
+        tools_needed=".".join(map(str, needed_for(deployment.version))),
+        work_dir=request.work_dir or default_work_dir(incident.limit),
+    )  # fmt: skip
+    checks = list(_possible(deployment, incident))
+    checks += await asyncio.to_thread(lambda: list(_tools(deployment.version)))
+    source = None
+    try:
+        source = tool_uri(request.source_uri, deployment.set_name)
+    except InputError as error:
+        checks.append(block("uri", str(error)))
+    if source is None or worst(checks) is Level.BLOCK:
+        return replace(plan, checks=tuple(checks))
+    plan = replace(
+        plan, source_user=clean_name(source.user), passwords=("source",) if source.asks else ()
+    )  # fmt: skip
+    try:
+        return await _prove(gateway, plan, checks, source, incident)
+    except PrivilegeError as error:
+        advice = f"In mongosh: {ROLE}"
+        return replace(plan, checks=(*checks, block("images-privilege", error.title, advice)))
+
+
+def _possible(deployment: Deployment, incident: Incident) -> Iterator[Check]:
+    version = version_pair(deployment.version)
+    if deployment.sharded or not deployment.has_oplog:
+        yield block("images-sharded", "Pre-images are read from one replica set alone.", "Restore each shard.")
+    if version is not None and version < SINCE:
+        yield block("images-version", f"MongoDB {deployment.version} keeps no pre-images; 6.0 and later do.")
+    if not written(incident) and incident.kind not in ("transaction", "ttl"):
+        yield block(
+            "images-kind",
+            f"{incident.title}: no pre-images are kept of what a command removes or replaces.",
+            "Restore from a backup and the oplog.",
+        )
+    if incident.kind == "ttl":
+        yield warn(
+            "images-ttl",
+            "A TTL index deleted these documents and would delete them again.",
+            "Drop it, or raise its expireAfterSeconds with collMod first: what would expire is left out otherwise.",
+        )
+
+
+def _tools(server_version: str) -> Iterator[Check]:
+    oldest, needed = toolset.installed().oldest, needed_for(server_version)
+    word = ".".join(map(str, needed))
+    if oldest is None:
+        yield ok("tool-version", f"mongorestore {word} or newer is needed; the script checks.")
+    elif oldest[:2] < needed:
+        have = ".".join(map(str, oldest))
+        yield block("tool-version", f"The tools here are too old: {have}.", f"Install {word} or newer.")
+
+
+async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: ToolUri, incident: Incident) -> Plan:
+    oldest, majority = await edge(gateway, 1), await coverage.majority(gateway)
+    if oldest is None or oldest.ts > plan.limit:
+        first = oldest.ts if oldest else "unknown"
+        checks.append(block("coverage", f"The oplog no longer reaches back to {plan.limit}: it begins at {first}."))
+    if majority is None or plan.limit > majority:
+        checks.append(block("not-majority", f"{plan.limit} is not on a majority of the members yet.", "Plan again."))
+    if worst(checks) is Level.BLOCK:
+        return replace(plan, checks=tuple(checks))
+    live = await _live_collections(gateway, incident)
+    accident = await _accident(gateway, incident, plan.limit, live)
+    names = [accident.ns] if accident.ns else await _of_transaction(gateway, accident)
+    checks += _collections(names, live, incident)
+    kept = await retention(gateway)
+    proofs: list[_Proof] = []
+    with ExitStack() as selections:
+        for ns in names:
+            if ns in live:
+                selection = selections.enter_context(closing(await select(gateway, accident, ns, plan.limit)))
+                proofs.append(await _read(gateway, selection, live[ns]))
+    checks += _gaps(proofs, kept)
+    checks += _expiring(proofs, kept)
+    returns = tuple(_return(proof, plan.limit, live) for proof in proofs)
+    plan = replace(
+        plan,
+        accident=accident,
+        returns=returns,
+        backup=replace(plan.backup, bytes=sum(proof.bytes for proof in proofs)),
+        operations=sum(proof.by_accident for proof in proofs),
+        expected=tuple(ExpectedNamespace(proof.ns, "collection", proof.needed) for proof in proofs),
+        checks=tuple(checks),
+    )
+    if plan.level is Level.BLOCK:
+        return plan
+    spec = RunbookSpec(
+        mark=plan.mark, source=source, spare=source, contents=Contents(plan.backup), start=plan.limit,
+        limit=plan.limit, slice=Slice(0, plan.limit, plan.limit, 0), applied=0, returns=returns,
+        damage={proof.ns: Damage(proof.by_accident, proof.by_others) for proof in proofs},
+        set_name=plan.set_name, copy=f"--images={FOLDER}",
+    )  # fmt: skip
+    steps = undo_steps(spec, plan)
+    return replace(plan, commands=steps.commands, files=steps.files)
+
+
+async def _live_collections(gateway: Gateway, incident: Incident) -> dict[str, CollectionInfo]:
+    """The collections that the incident may be about; its own namespace is cleaned for display."""
+    found: dict[str, CollectionInfo] = {}
+    for db in await gateway.list_databases():
+        if db in LEFT_OUT or (incident.kind != "transaction" and not incident.ns.startswith(f"{clean_name(db)}.")):
+            continue
+        found |= {str(info.ns): info for info in await gateway.list_collections(db) if info.kind == "collection"}
+    return found
+
+
+async def _accident(gateway: Gateway, incident: Incident, limit: Ts, live: dict[str, CollectionInfo]) -> Accident:
+    if incident.kind == "ttl":
+        ns = next((name for name in live if clean_name(name) == incident.ns), "")
+        return Accident("deletes", ns, incident.first, incident.last)
+    return await find_accident(gateway, incident, limit, incident.last, None, live)
+
+
+async def _of_transaction(gateway: Gateway, accident: Accident) -> list[str]:
+    """The namespaces that a transaction wrote."""
+    if accident.kind != "transaction":
+        return []
+    buffer, names = TransactionBuffer(), dict[str, None]()
+    async for entry in read_all(gateway, {"ts": stamp(accident.first)}):
+        if entry.txn is not None:
+            buffer.begin(entry.txn, await earlier_parts(gateway, entry))
+        for part in buffer.complete(entry):
+            names |= {one.ns: None for one in part.inner if one.op in ("i", "u", "d")}
+    return list(names)
+
+
+def _collections(names: list[str], live: dict[str, CollectionInfo], incident: Incident) -> Iterator[Check]:
+    gone = [clean_name(name) for name in names if name not in live] if names else [incident.ns]
+    for shown in gone:
+        yield block(
+            "images-collection",
+            f"{shown} is not there any more.",
+            "A drop leaves no pre-images of its documents: restore from a backup and the oplog.",
+        )
+    for name in names:
+        if "$" in name or len(name.encode()) > LONGEST_NAMESPACE - 40:
+            yield block("images-name", f"{clean_name(name)}: its name cannot be lengthened for a copy.")
+
+
+async def _read(gateway: Gateway, selection: ImageSelection, info: CollectionInfo) -> _Proof:
+    """Read every image once: what the server holds by now is all that counts."""
+    proof = _Proof(selection.ns, info, selection.count, selection.by_accident, selection.by_others)
+    async for image in read_images(gateway, selection):
+        proof.first = min(proof.first or image.key.ts, image.key.ts)
+        if image.document is None:
+            proof.missing_count += 1
+            if len(proof.missing) < _SHOWN:
+                proof.missing.append(image.id)
+        else:
+            proof.bytes += len(image.document)
+    return proof
+
+
+def _gaps(proofs: list[_Proof], kept: Retention) -> Iterator[Check]:
+    for proof in proofs:
+        shown = clean_name(proof.ns)
+        if not proof.by_accident:
+            yield block("images-none", f"The oplog holds no operation of this incident on {shown}.", "Plan again.")
+        elif proof.missing_count:
+            ids = ", ".join(id_json(one) for one in proof.missing)
+            more = " and others" if proof.missing_count > len(proof.missing) else ""
+            yield block(
+                "images-gap",
+                f"{shown}: {proof.missing_count:,} of {proof.needed:,} pre-images are not held: _id {ids}{more}.",
+                f"{_why(proof, kept)} Restore these from a backup and the oplog (--backup PATH).",
+            )
+        else:
+            yield ok("images-held", f"{shown}: all {proof.needed:,} pre-images are held, {proof.bytes:,} bytes.")
+
+
+def _why(proof: _Proof, kept: Retention) -> str:
+    if keeps_images(proof.info) is False:
+        ns = proof.info.ns
+        return f"The collection keeps none; for the next time: {how_to_enable(ns.db, ns.collection)}."
+    if kept.seconds is not None:
+        return f"They expire after {kept.seconds:,} s, or were not kept then."
+    return "The collection did not keep them then, or they expired."
+
+
+def _expiring(proofs: list[_Proof], kept: Retention) -> Iterator[Check]:
+    firsts = [proof.first for proof in proofs if proof.first is not None]
+    if not firsts:
+        return
+    if not kept.known:
+        yield warn(
+            "images-expiring",
+            "How long pre-images are kept could not be read: they may expire at any time.",
+            "Run the phase secure at once. getClusterParameter on the cluster would tell.",
+        )
+    elif kept.seconds is not None:
+        hours = (min(firsts).t + kept.seconds - datetime.now(UTC).timestamp()) / 3_600
+        title = f"In about {max(hours, 0):.1f} h the first of these pre-images expires."
+        if hours < _SOON_HOURS:
+            yield warn("images-expiring", title, "Run the phase secure at once.")
+        else:
+            yield ok("images-expiring", title)
+
+
+def _return(proof: _Proof, limit: Ts, live: dict[str, CollectionInfo]) -> Return:
+    name = free_name(f"{proof.ns}_pitr_{limit.time:%Y%m%dT%H%M%S}", frozenset(live))
+    return Return(proof.ns, Strategy.MERGE, name, proof.by_others)

@@ -1,0 +1,186 @@
+"""The state of single documents after a pass over the oplog: in memory, and beyond a bound in a temporary file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+
+IN_MEMORY = 150_000
+"""Ids of one pass that are held in memory; then they go to the file. Some 30 MB."""
+
+EXISTS, UPDATE_ONLY, EXISTED, INSERTED = 1, 2, 4, 8
+"""Bits of a state: the document exists after its last operation; its operations began with an update, and it was not
+inserted since; it existed before its first operation; it was inserted, as far as the memory shows."""
+
+_CHUNK = 10_000
+_PLACE_BYTES = 8
+
+# A document that the file knows already: existence is the newer one, the beginning is the older one.
+_ADD = """
+INSERT INTO state VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+  bits = (excluded.bits & 1) | (CASE WHEN excluded.bits & 8 THEN 0 ELSE bits & 2 END) | (bits & 4),
+  places = CASE WHEN excluded.bits & 8 THEN NULL
+           ELSE CAST(coalesce(places, x'') || coalesce(excluded.places, x'') AS BLOB) END
+"""
+
+
+class IdStore:
+    """The states of all collections of one pass. Ends with :meth:`close`, or with the object."""
+
+    def __init__(self, in_memory: int | None = None) -> None:
+        self._most = IN_MEMORY if in_memory is None else in_memory
+        self._held = 0
+        self._all: list[IdStates] = []
+        self.rows: sqlite3.Connection | None = None
+        """The file; None while all is in memory."""
+
+    def new(self) -> IdStates:
+        """The states of one more collection."""
+        states = IdStates(self, len(self._all))
+        self._all.append(states)
+        return states
+
+    def note_new(self) -> None:
+        """One more id is held in memory."""
+        self._held += 1
+        if self._held > self._most:
+            self.spill()
+
+    def spill(self) -> None:
+        """Move what is in memory to the file."""
+        if self.rows is None:
+            # SQLite removes a database without a name when it is closed. The backup is read in another thread.
+            self.rows = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            self.rows.execute("PRAGMA journal_mode = OFF")
+            self.rows.execute("PRAGMA cache_size = -16000")
+            self.rows.execute(
+                "CREATE TABLE state (collection INTEGER, id BLOB, bits INTEGER, places BLOB, "
+                "PRIMARY KEY (collection, id)) WITHOUT ROWID"
+            )
+        self.rows.execute("BEGIN")
+        for states in self._all:
+            states.move_to(self.rows)
+        self.rows.execute("COMMIT")
+        self._held = 0
+
+    def end(self) -> None:
+        """All operations were noted: from here on the states are read."""
+        if self.rows is not None:
+            self.spill()
+
+    def close(self) -> None:
+        """Remove the file. Counting is over."""
+        if self.rows is not None:
+            self.rows.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class IdStates:
+    """The states of one collection's documents: :meth:`touch` them in order; read them after :meth:`IdStore.end`."""
+
+    __slots__ = ("_number", "_places", "_seen", "_store", "held")
+
+    def __init__(self, store: IdStore, number: int) -> None:
+        self._store = store
+        self._number = number
+        self.held: dict[bytes, int] = {}
+        self._places: dict[bytes, bytearray] = {}
+        self._seen: list[bytes] = []
+
+    def touch(self, key: bytes, op: str, place: int | None = None) -> None:
+        """Note an insert, update or delete. ``place`` is kept of updates of a document that was not inserted before."""
+        state = self.held.get(key)
+        if state is None:
+            if op == "i":
+                self.held[key] = EXISTS | INSERTED
+            elif op == "d":
+                self.held[key] = EXISTED
+            else:
+                self.held[key] = EXISTS | UPDATE_ONLY | EXISTED
+                if place is not None:
+                    self._places[key] = bytearray(place.to_bytes(_PLACE_BYTES, "big"))
+            self._store.note_new()
+        elif op == "i":
+            self.held[key] = (state | EXISTS | INSERTED) & ~UPDATE_ONLY
+            self._places.pop(key, None)
+        elif op == "d":
+            self.held[key] = state & ~EXISTS
+        else:
+            self.held[key] = state | EXISTS
+            if place is not None and state & EXISTS and state & UPDATE_ONLY:
+                self._places.setdefault(key, bytearray()).extend(place.to_bytes(_PLACE_BYTES, "big"))
+
+    def move_to(self, rows: sqlite3.Connection) -> None:
+        """Move all states to the file, sorted: neighbours are in the same pages."""
+        places = self._places
+        rows.executemany(
+            _ADD, ((self._number, key, state, places.get(key)) for key, state in sorted(self.held.items()))
+        )
+        self.held = {}
+        self._places = {}
+
+    def lookup(self) -> Callable[[bytes], int | None]:
+        """The state of one document by its id; None where nothing was noted."""
+        return self.held.get if self._store.rows is None else self.get
+
+    def get(self, key: bytes) -> int | None:
+        """The state of one document; None where nothing was noted."""
+        if self._store.rows is None:
+            return self.held.get(key)
+        found = self._store.rows.execute(
+            "SELECT bits FROM state WHERE collection = ? AND id = ?", (self._number, key)
+        ).fetchone()
+        return None if found is None else int(found[0])
+
+    def see(self, key: bytes) -> None:
+        """The document is in the backup: an update of it is no sign that the backup lacks it."""
+        if self._store.rows is None:
+            self.held[key] &= ~UPDATE_ONLY
+            return
+        self._seen.append(key)
+        if len(self._seen) == _CHUNK:
+            self._write_seen()
+
+    def existing(self) -> int:
+        """How many of the documents exist after their last operation."""
+        if self._store.rows is None:
+            return sum(state & EXISTS for state in self.held.values())
+        query = "SELECT count(*) FROM state WHERE collection = ? AND bits & 1"
+        return int(self._store.rows.execute(query, (self._number,)).fetchone()[0])
+
+    def items(self) -> Iterator[tuple[bytes, int]]:
+        """Id and state of every document."""
+        if self._store.rows is None:
+            yield from self.held.items()
+            return
+        yield from self._store.rows.execute("SELECT id, bits FROM state WHERE collection = ?", (self._number,))
+
+    def update_only(self) -> Iterator[tuple[bool, list[int]]]:
+        """The documents that were updated and neither inserted nor seen: whether each exists, and the places."""
+        if self._store.rows is None:
+            for key, state in self.held.items():
+                if state & UPDATE_ONLY:
+                    yield bool(state & EXISTS), _numbers(self._places.get(key))
+            return
+        self._write_seen()
+        query = "SELECT bits, places FROM state WHERE collection = ? AND bits & 2"
+        for bits, places in self._store.rows.execute(query, (self._number,)):
+            yield bool(bits & EXISTS), _numbers(places)
+
+    def _write_seen(self) -> None:
+        if self._store.rows is not None and self._seen:
+            query = "UPDATE state SET bits = bits & ~2 WHERE collection = ? AND id = ?"
+            self._store.rows.execute("BEGIN")
+            self._store.rows.executemany(query, [(self._number, key) for key in sorted(self._seen)])
+            self._store.rows.execute("COMMIT")
+            self._seen = []
+
+
+def _numbers(places: bytes | bytearray | None) -> list[int]:
+    return (
+        [int.from_bytes(places[at : at + _PLACE_BYTES], "big") for at in range(0, len(places), _PLACE_BYTES)]
+        if places
+        else []
+    )

@@ -1,0 +1,9 @@
+"""How fast the tools work, for estimates: measured on two processors, and lower than that on busy hosts."""
+
+from __future__ import annotations
+
+OPS_A_SECOND, OPS_A_SECOND_IN_SET = 5_000, 1_100
+"""Replay on a standalone and on a replica set of one: one command per operation."""
+
+BYTES_A_SECOND = 30e6
+"""What mongodump and mongorestore read or write on one host."""

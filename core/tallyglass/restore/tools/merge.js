@@ -1,0 +1,171 @@
+// A repair, in a collection next to the live one: {_id, r: wanted, f: [{k, l, r}] fields that differ, l: live, x: why left out}
+async function liveInfo(ns) {
+  const [name, rest] = split(ns);
+  const info = (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0];
+  if (info === undefined) {
+    throw new Error(quoted(ns) + " is not there any more: plan again. Nothing was written.");
+  }
+  return info;
+}
+function plainCollation(collation) {
+  const plain = {...(collation || {locale: "simple"})};
+  delete plain.version;
+  return plain;
+}
+async function aggregate(ns, pipeline, collation) {
+  const [name, side] = split(ns);
+  const options = {cursor: {}, allowDiskUse: true, bypassDocumentValidation: true, collation: collation};
+  return (await run(name, {aggregate: side, pipeline: pipeline, ...options})).cursor.firstBatch;
+}
+const OPEN = {$match: {x: {$exists: false}}};
+// Leaves out the documents that the stages find; they see each as it is wanted, and say why in x.
+async function leaveOut(side, stages, collation) {
+  const mark = {$merge: {into: split(side)[1], whenMatched: "merge", whenNotMatched: "discard"}};
+  await aggregate(side, [OPEN, {$replaceWith: "$r"}, ...stages, mark], collation);
+}
+async function leaveOutConflicts(ns, side, index) {
+  const name = (field) => ({$ifNull: ["$" + field, null]});
+  const fields = Object.keys(index.key);
+  const joins = parseInt(await db.version()) >= 5;
+  const compared = joins ? fields.slice(1) : fields;
+  const given = {id: "$_id"};
+  compared.forEach((field, at) => { given["k" + at] = name(field); });
+  const same = compared.map((field, at) => ({$eq: [name(field), "$$k" + at]}));
+  const lookup = {from: split(ns)[1], let: given, as: "by", pipeline: [{$match: condition(index)},
+    {$match: {$expr: {$and: [{$ne: ["$_id", "$$id"]}, ...same]}}}, {$limit: 1}, {$project: {_id: 1}}]};
+  const join = joins ? {localField: fields[0], foreignField: fields[0]} : {};
+  const collation = plainCollation(index.collation);
+  await leaveOut(side, [{$match: condition(index)}, {$lookup: {...lookup, ...join}}, {$match: {by: {$ne: []}}},
+    {$project: {x: {index: {$literal: index.name}, by: {$arrayElemAt: ["$by._id", 0]}}}}], collation);
+  const key = {};
+  fields.forEach((field, at) => { key["k" + at] = name(field); });
+  await leaveOut(side, [{$match: condition(index)}, {$sort: {_id: 1}}, {$group: {_id: key, ids: {$push: "$_id"}}},
+    {$match: {"ids.1": {$exists: true}}},
+    {$project: {_id: 0, id: {$slice: ["$ids", 1, {$size: "$ids"}]}, by: {$arrayElemAt: ["$ids", 0]}}}, {$unwind: "$id"},
+    {$project: {_id: "$id", x: {index: {$literal: index.name}, by: "$by"}}}], collation);
+}
+// An _id that the live collation takes for another one would replace that document.
+async function leaveOutAlikeIds(ns, side, collation) {
+  if (collation.locale === "simple") {
+    return;
+  }
+  const into = {into: split(side)[1], whenMatched: "merge", whenNotMatched: "discard"};
+  await aggregate(side, [OPEN, {$lookup: {from: split(ns)[1], localField: "_id", foreignField: "_id", as: "by"}},
+    {$project: {c: "$by._id"}}, {$merge: into}], collation);
+  await aggregate(side, [OPEN, {$match: {"c.0": {$exists: true}, $expr: {$not: {$in: ["$_id", "$c"]}}}},
+    {$project: {x: {index: "_id_", by: {$arrayElemAt: ["$c", 0]}}}}, {$merge: into}], {locale: "simple"});
+}
+async function leaveOutExpired(side, index) {
+  const field = Object.keys(index.key)[0];
+  const before = new Date(Date.now() - Number(index.expireAfterSeconds) * 1000);
+  await leaveOut(side, [{$match: {$and: [condition(index), {[field]: {$lte: before, $type: "date"}}]}},
+    {$project: {x: {expired: {$literal: index.name}}}}], {locale: "simple"});
+}
+async function report(ns, what, rows) {
+  if (rows.length > 0) {
+    const ids = rows.slice(0, 5).map((row) => quoted(shell.EJSON.stringify(row._id, {relaxed: false})));
+    await shell.print(quoted(ns) + ": " + rows.length + " documents " + what + ", such as _id " + ids.join(", "));
+  }
+}
+// Before anything live is written: what would break a rule of the live collection is left out, and reported.
+async function reviewRepairs(ns, side, indexes) {
+  const info = await liveInfo(ns);
+  if (!await isThere(side)) {
+    await shell.print(quoted(ns) + ": nothing to write");
+    return;
+  }
+  const live = await collection(ns).getIndexes();
+  const lost = indexes.filter((one) => !live.some((other) => other.name === one.name));
+  const all = [...live, ...lost].filter((one) => one.name !== "_id_");
+  const copy = collection(side);
+  // $merge takes no such _id: one document of that kind would stop all of them.
+  await copy.updateMany({_id: {$type: ["null", "undefined"]}}, {$set: {x: {unfit: true}}});
+  await leaveOutAlikeIds(ns, side, plainCollation(info.options.collation));
+  for (const one of all) {
+    if (one.unique) { await leaveOutConflicts(ns, side, one); }
+    if (one.expireAfterSeconds !== undefined) { await leaveOutExpired(side, one); }
+  }
+  const found = await (await copy.aggregate([{$match: {x: {$exists: true}}}, {$project: {x: 1}}])).toArray();
+  for (const one of all) {
+    await report(ns, "are left out: index " + quoted(one.name) + " holds their value for another document",
+      found.filter((row) => row.x.index === one.name));
+    await report(ns, "are left out: TTL index " + quoted(one.name) + " would remove them within a minute",
+      found.filter((row) => row.x.expired === one.name));
+  }
+  await report(ns, "are left out: $merge does not take this _id", found.filter((row) => row.x.unfit));
+  await report(ns, "are left out: the collation takes their _id for another one",
+    found.filter((row) => row.x.index === "_id_"));
+  if (info.options.validator) {
+    await report(ns, "do not satisfy the validator and are written all the same (bypassDocumentValidation)",
+      await (await copy.aggregate([OPEN, {$replaceWith: "$r"}, {$match: {$nor: [info.options.validator]}},
+        {$project: {_id: 1}}])).toArray());
+  }
+  for (const one of lost) {
+    await shell.print(quoted(ns) + ": the index " + quoted(one.name)
+      + " was lost with the collection; it is built again");
+  }
+  const inserted = await copy.countDocuments({x: {$exists: false}, f: {$exists: false}});
+  const changed = await copy.countDocuments({x: {$exists: false}, f: {$exists: true}});
+  await shell.print(quoted(ns) + ": " + inserted + " documents to insert, " + changed + " to set back, "
+    + found.length + " left out");
+}
+// A field is set where it still has the value that the accident left: what others wrote since stays.
+const FIX = {$first: {$filter: {input: "$$new.f", as: "f",
+  cond: {$and: [{$eq: ["$$f.k", "$$now.k"]}, {$eq: ["$$f.l", "$$now.v"]}]}}}};
+const SET = {$map: {input: {$objectToArray: "$$ROOT"}, as: "now", in: {$let: {vars: {fix: FIX},
+  in: {$cond: [{$eq: [{$type: "$$fix"}, "missing"]}, "$$now", {k: "$$now.k", v: "$$fix.r"}]}}}}};
+const ADD = {$map: {input: {$filter: {input: "$$new.f", as: "f", cond: {$and: [{$eq: [{$type: "$$f.l"}, "missing"]},
+  {$not: {$in: ["$$f.k", {$map: {input: {$objectToArray: "$$ROOT"}, as: "now", in: "$$now.k"}}]}}]}}},
+  as: "f", in: {k: "$$f.k", v: "$$f.r"}}};
+const KEPT = {$filter: {input: {$concatArrays: [SET, ADD]}, as: "one", cond: {$ne: [{$type: "$$one.v"}, "missing"]}}};
+const REPAIR = [{$replaceWith: {$cond: [{$eq: ["$$ROOT", "$$new.l"]}, "$$new.r", {$arrayToObject: KEPT}]}}];
+async function writeRepairs(ns, side) {
+  const collation = plainCollation((await liveInfo(ns)).options.collation);
+  const into = split(ns)[1];
+  // Descending: a key that was just deleted is looked up by walking over all deleted neighbours up to a live one.
+  const insert = (matched) => aggregate(side, [OPEN, {$match: {f: {$exists: false}}}, {$sort: {_id: -1}},
+    {$replaceWith: "$r"}, {$merge: {into: into, whenMatched: matched, whenNotMatched: "insert"}}], collation);
+  try {
+    await insert("fail");
+  } catch (error) {
+    if (error.code !== 11000) { throw error; }
+    // Not keepExisting: it sorts the fields, and takes a dot in a name for a path.
+    await insert([{$replaceWith: "$$ROOT"}]);
+  }
+  await aggregate(side, [OPEN, {$match: {f: {$exists: true}}},
+    {$merge: {into: into, whenMatched: REPAIR, whenNotMatched: "discard"}}], collation);
+}
+// The repairs are dropped once all of them are written; those that are left out stay, with the reason.
+async function mergeRepairs(ns, side, indexes) {
+  await reviewRepairs(ns, side, indexes);
+  if (!await isThere(side)) {
+    return;
+  }
+  try {
+    await writeRepairs(ns, side);
+  } catch (error) {
+    if (error.code !== 11000) { throw error; }
+    // A conflict came up since the review.
+    await reviewRepairs(ns, side, indexes);
+    await writeRepairs(ns, side);
+  }
+  if (await collection(side).countDocuments({x: {$exists: true}}) === 0) {
+    await collection(side).drop();
+  }
+}
+// The definitions of a collection that was made again without them.
+async function restoreDefinitions(ns, indexes, options) {
+  const [name, rest] = split(ns);
+  const home = db.getSiblingDB(name);
+  const live = (await collection(ns).getIndexes()).map((one) => one.name);
+  for (const one of indexes.filter((index) => !live.includes(index.name))) {
+    const result = await home.runCommand({createIndexes: rest, indexes: [one]});
+    if (!result.ok) {
+      await shell.print(quoted(ns) + ": the index " + quoted(one.name) + " cannot be built: "
+        + quoted(String(result.errmsg)));
+    }
+  }
+  if (Object.keys(options).length > 0) {
+    await run(name, {collMod: rest, ...options});
+  }
+}

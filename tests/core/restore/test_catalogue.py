@@ -1,0 +1,76 @@
+"""A folder of backups: what counts as one, and which is taken for a point."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bson import Timestamp, encode
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.restore.backup.archive import MAGIC
+from tallyglass.restore.catalogue import Listed, holds_backups, list_backups, newest_before
+from tallyglass.restore.model.plan import Backup
+
+
+def dump(path: Path, start: int, end: int) -> Path:
+    (path / "shop").mkdir(parents=True)
+    (path / "shop" / "a.bson").write_bytes(encode({"_id": 1}))
+    (path / "shop" / "a.metadata.json").write_text('{"indexes": [], "type": "collection", "collectionName": "a"}')
+    entries = [{"ts": Timestamp(t, 1), "op": "n", "ns": "", "o": {}} for t in (start, end)]
+    (path / "oplog.bson").write_bytes(b"".join(map(encode, entries)))
+    return path
+
+
+def listed(name: str, end: int, why: str = "") -> Listed:
+    backup = Backup(Path(name), "directory", False, Ts(end - 1, 1), Ts(end, 1), "oplog")
+    return Listed(Path(name), backup, why, compared=True)
+
+
+def test_a_backup_is_told_from_a_folder_of_backups(tmp_path: Path) -> None:
+    one = dump(tmp_path / "all" / "monday", 5, 6)
+    plain = tmp_path / "plain"
+    (plain / "shop").mkdir(parents=True)
+    (plain / "shop" / "a.bson").write_bytes(b"")
+    assert holds_backups(tmp_path / "all")
+    assert not holds_backups(one)
+    assert not holds_backups(plain)
+    assert not holds_backups(tmp_path / "none")
+    (tmp_path / "archives").mkdir()
+    (tmp_path / "archives" / "notes.txt").write_text("x")
+    assert not holds_backups(tmp_path / "archives")
+    (tmp_path / "archives" / "a.gz").write_bytes(gzip.compress(MAGIC + b"rest"))
+    assert holds_backups(tmp_path / "archives")
+
+
+async def test_each_is_listed_with_its_span_and_what_is_wrong(tmp_path: Path) -> None:
+    dump(tmp_path / "monday", 5, 6)
+    broken = dump(tmp_path / "tuesday", 7, 8)
+    (broken / "shop" / "a.metadata.json").unlink()
+    (tmp_path / "wednesday").write_bytes(MAGIC + b"\x01")
+    (tmp_path / "readme.txt").write_text("x")
+    found = {one.path.name: one async for one in list_backups(tmp_path)}
+    assert list(found) == ["monday", "tuesday", "wednesday"]
+    monday = found["monday"]
+    assert monday.backup is not None
+    assert (monday.backup.start, monday.backup.end, monday.provable) == (Ts(5, 1), Ts(6, 1), None)
+    assert (found["tuesday"].provable, found["wednesday"].provable) == (False, False)
+    assert "no metadata" in found["tuesday"].why
+    with pytest.raises(InputError):
+        [one async for one in list_backups(tmp_path / "monday" / "shop")]
+
+
+def test_the_newest_that_was_finished_before_the_point_is_taken() -> None:
+    found = [listed("old", 10), listed("new", 20), listed("later", 30), listed("broken", 25, "It is not whole.")]
+    assert newest_before(found, Ts(26, 1)) == Path("new")
+    assert newest_before(found, Ts(30, 1)) == Path("new"), "a backup holds what was written until its end"
+    assert newest_before(found, Ts(30, 2)) == Path("later")
+    with pytest.raises(InputError, match="None of the 4 backups") as error:
+        newest_before(found, Ts(5, 1))
+    assert "broken: It is not whole." in error.value.advice
+    unknown = replace(found[0], backup=None, why="")
+    with pytest.raises(InputError):
+        newest_before([unknown], Ts(30, 1))

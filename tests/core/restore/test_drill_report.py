@@ -1,0 +1,86 @@
+"""What a drill says: its line, its report, and what is different from the last one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.restore.drill import past_drills
+from tallyglass.restore.drill.drill import _comparable
+from tallyglass.restore.drill.metrics import families
+from tallyglass.restore.drill.report import DrillFinding, Report, compare, from_json, markdown, sealed, to_json
+
+
+def report(level: str = "ok", **more: object) -> Report:
+    made = Report("2026-11-22T08:55:07Z", level, "rs0", "d1", "/b", "It was restored.", namespaces={"shop.a": 10})
+    return sealed(replace(made, **more))  # type: ignore[arg-type]
+
+
+def test_a_report_is_read_back_whole_and_any_change_is_noticed() -> None:
+    made = report(findings=(DrillFinding("disk", "ok", "Room."),), seconds={"plan": 1.25}, rto_seconds=3.5)
+    assert from_json(to_json(made)) == made
+    for changed in (to_json(made).replace('"shop.a": 10', '"shop.a": 11'), to_json(made)[:-1], "[]", "{}"):
+        with pytest.raises(InputError):
+            from_json(changed)
+
+
+def test_what_is_gone_or_halved_since_the_last_drill_is_named() -> None:
+    before = report(namespaces={"a.gone": 5, "a.half": 10, "a.more": 10, "a.uncounted": 7, "a.empty": 0})
+    now = {"a.half": 5, "a.more": 6, "a.uncounted": None, "a.empty": 0, "a.new": 1}
+    assert [(one.id, one.title.split()[0]) for one in compare(before, now)] == [
+        ("collection-gone", "a.gone"),
+        ("documents-halved", "a.half"),
+    ]
+    assert compare(None, now) == ()
+
+
+def test_a_drill_to_an_earlier_point_is_not_compared_with_a_later_one() -> None:
+    before = report(point="100:5")
+    assert _comparable(before, Ts(100, 5)) is before
+    assert _comparable(before, Ts(100, 4)) is None
+    assert _comparable(report(), Ts(100, 5)) is None
+
+
+@pytest.mark.parametrize(("level", "code", "word"), [("ok", 0, "OK"), ("warn", 1, "WARNING"), ("block", 2, "CRITICAL"),
+                                                     ("unknown", 3, "UNKNOWN")])  # fmt: skip
+def test_the_line_and_the_exit_code_are_those_of_a_monitoring_plugin(level: str, code: int, word: str) -> None:
+    made = report(level, id="deadline", title="Too | late.", rto_seconds=61.5)
+    assert made.code == code
+    assert made.line == f"DRILL {word} - [deadline] Too / late. | rto=61.5s"
+
+
+def test_names_of_the_data_do_nothing_in_the_markdown() -> None:
+    hostile = "shop.<img src=x>|*b*\x1b[31m[link](http://x)"
+    text = markdown(report(namespaces={hostile: None}))
+    row = next(line for line in text.splitlines() if "img" in line)
+    assert "\x1b" not in text
+    assert "<img" not in row
+    assert "\\[link" in row
+    assert row.count("|") - row.count("\\|") == 3
+    assert report().checksum in markdown(report())
+
+
+def test_the_last_drill_and_the_last_that_succeeded_are_kept_apart() -> None:
+    assert past_drills.last("d1") is None
+    good, bad = report(), report("block", id="coverage")
+    past_drills.keep(good)
+    past_drills.keep(bad)
+    past_drills.keep(report(deployment="d2", level="unknown"))
+    assert past_drills.last("d1") == bad
+    assert past_drills.last("d1", proved=True) == good
+    assert past_drills.last("d2", proved=True) is None
+    (past_drills.state_folder() / "d1-last.json").write_text("broken")
+    assert past_drills.last("d1") is None
+
+
+def test_metrics_leave_out_what_is_not_known() -> None:
+    names = {one.name: one.rows for one in families(report("block"), report())}
+    assert names["tallyglass_restore_drill_status"] == ((("rs0",), 2.0),)
+    assert "tallyglass_restore_drill_last_success_timestamp_seconds" in names
+    assert "tallyglass_restore_drill_rto_seconds" not in names
+    assert "tallyglass_restore_drill_last_success_timestamp_seconds" not in {
+        one.name for one in families(report("block"), None)
+    }

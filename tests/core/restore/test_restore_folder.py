@@ -1,0 +1,183 @@
+"""A plan's folder: small, whole or not there, and never run after somebody changed it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_restore_script import LIMIT, begin, plan, rehearse, spec, step, with_work
+
+from tallyglass.errors import InputError
+from tallyglass.restore.model.plan import Check, ExpectedNamespace, Level, Loss, Plan, PlanFile, Return, Strategy
+from tallyglass.restore.runbook.commands import commands
+from tallyglass.restore.runbook.folder import folder_files, write_folder
+from tallyglass.restore.runbook.runbook import script
+
+COUNT = 200
+INDEX = '{"key": {"_id": 1}, "name": "_id_"}'
+
+
+def large(merged: int = 0) -> Plan:
+    """A plan for a database of 200 collections that was dropped. The application made some of them again: these are
+    merged, the others come back whole."""
+    names = [f"shop.collection_{n:03}" for n in range(COUNT)]
+    expected = tuple(ExpectedNamespace(ns, "collection", 12_345 + n, (INDEX,)) for n, ns in enumerate(names))
+    returns = tuple(
+        Return(ns, Strategy.MERGE if n < merged else Strategy.WHOLE, f"{ns}_pitr_20261122T084100", recreated=n < merged)
+        for n, ns in enumerate(names)
+    )
+    documents = {item.ns: item.documents for item in expected}
+    steps = commands(replace(spec(), expected=expected, returns=returns, documents=documents))
+    made = plan(*steps.commands)
+    return replace(
+        made, files=steps.files, expected=expected, returns=returns, work_dir="/home/dba/tallyglass-20261122",
+        backup=replace(made.backup, namespaces=tuple(names)),
+        checks=tuple(Check("return", Level.WARN, f"{ns}: What is live stays as it is.") for ns in names),
+        loss=tuple(Loss(ns, n, 2 * n, 3 * n) for n, ns in enumerate(names)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("merged", "most"), [(0, 60_000), (5, 80_000)])
+def test_a_restore_of_200_collections_is_short_and_has_short_lines(merged: int, most: int) -> None:
+    made = large(merged)
+    files = folder_files(made) | {"the script": script(made)}
+    longest = {name: max(map(len, text.splitlines())) for name, text in files.items()}
+    assert max(longest.values()) < 200, longest
+    sizes = {name: len(text.encode()) for name, text in files.items() if name != "the script"}
+    assert sum(sizes.values()) < most, sizes
+    assert len(made.commands) < 20
+
+
+def test_collections_that_come_back_alike_share_their_steps() -> None:
+    made = large()
+    lines = [step.shell for step in made.commands]
+    assert "mongodump --config=spare.yml --db=shop --out=back/1" in lines
+    (back,) = [step.argv for step in made.commands if "--dir=back/1" in step.argv]
+    assert {"--nsFrom=shop.*", "--nsTo=shop.*_pitr_20261122T084100"} <= set(back)
+    (write,) = [file.text for file in made.files if file.name == "write-live.js"]
+    assert write.count("takeNames(") == 1
+    mixed = [step.shell for step in large(2).commands if step.argv[0] == "mongodump"]
+    left_out = "--excludeCollection=collection_000 --excludeCollection=collection_001"
+    assert f"mongodump --config=spare.yml --db=shop {left_out} --out=back/1" in mixed
+    part = replace(spec(), expected=made.expected, returns=made.returns[:2])
+    dumps = next(file.text for file in commands(part).files if file.name == "dump-1.sh")
+    assert dumps.count("--collection=collection_00") == 2, "one by one where others of the database do not come back"
+
+
+def test_a_folder_is_for_its_owner_alone_and_written_once(tmp_path: Path) -> None:
+    made = with_work(tmp_path, step("true"))
+    folder = write_folder(made, tmp_path / "plan")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) & 0o077 for file in folder.iterdir()} == {0}
+    before = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
+    assert write_folder(made, folder) == folder
+    assert {file.name: file.stat().st_mtime_ns for file in folder.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["plan"], "no draft is left"
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    made = with_work(tmp_path, step("true"))
+    folder = tmp_path / "plan"
+    folder.mkdir()
+    write_folder(made, folder)
+    for change, said in (
+        (lambda: (folder / "lib.sh").write_text("echo"), "lib.sh in .* was changed since it was written"),
+        (lambda: (folder / "checksums").write_text("x"), f"holds another plan: to just before {LIMIT}"),
+        (lambda: (folder / "plan.json").write_text('{"format": 1, "limit": "1:1"}'), "a plan of another version"),
+        (lambda: (folder / "plan.json").unlink(), "is not the folder of a plan"),
+    ):
+        change()
+        held = {file.name: file.read_bytes() for file in folder.iterdir()}
+        with pytest.raises(InputError, match=said) as error:
+            write_folder(made, folder)
+        assert "\n" not in str(error.value)
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == held
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(InputError, match="is not the folder of a plan"):
+        write_folder(made, file)
+
+
+def test_a_folder_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = with_work(tmp_path, step("true"))
+    with pytest.raises(InputError, match="cannot be written: No such file or directory"):
+        write_folder(made, tmp_path / "absent" / "plan")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(InputError, match="cannot be written: No space left on device"):
+        write_folder(made, tmp_path / "plan")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["steps.txt", "helper.js", "source.yml", "lib.sh"])
+def test_nothing_is_run_from_a_folder_that_was_edited(tmp_path: Path, name: str) -> None:
+    made = replace(
+        with_work(tmp_path, step(f"touch {tmp_path}/ran")),
+        files=(PlanFile("helper.js", "1;\n"), PlanFile("source.yml", 'uri: "x"\n')),
+    )
+    folder = write_folder(made, tmp_path / "work")
+    with (folder / name).open("a") as file:
+        file.write(f"touch {tmp_path}/ran\n")
+    done = rehearse(tmp_path, made, "--yes")
+    assert (done.returncode, f"[edited] Not as it was written: {name}." in done.stderr) == (1, True)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_script_calls_only_the_version_that_made_the_plan(tmp_path: Path) -> None:
+    made = replace(with_work(tmp_path, step(f"touch {tmp_path}/ran")), made_by="0.0.2")
+    done = rehearse(tmp_path, made, "--yes")
+    assert (done.returncode, "made by tallyglass 0.0.2, and here is: tallyglass 0.0.1" in done.stderr) == (1, True)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_script_unpacks_its_folder_whole_or_not_at_all(tmp_path: Path) -> None:
+    made = with_work(tmp_path, step("true"))
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "mine").touch()
+    other = rehearse(tmp_path, made, "--yes")
+    assert (other.returncode, "[other-plan]" in other.stderr) == (1, True)
+    (tmp_path / "work" / "mine").unlink()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "tools").mkdir(exist_ok=True)
+    (tmp_path / "tools" / "chmod").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "tools" / "chmod").chmod(0o755)
+    full = rehearse(tmp_path, made, "--yes")
+    assert (full.returncode, "[folder]" in full.stderr, full.stderr.count("\n")) == (1, True, 1)
+    assert list((tmp_path / "work").iterdir()) == []
+    assert not list(tmp_path.glob("work.new*"))
+    (tmp_path / "tools" / "chmod").unlink()
+    assert rehearse(tmp_path, made, "--yes").returncode == 0
+    assert set(folder_files(made)) <= {file.name for file in (tmp_path / "work").iterdir()}
+
+
+def test_a_stop_reaches_the_step_that_runs(tmp_path: Path) -> None:
+    made = with_work(tmp_path, step(f"touch {tmp_path}/begun; sleep 600"))
+    running = begin(tmp_path, made, "--yes")
+    while not (tmp_path / "begun").exists():
+        assert running.poll() is None
+    running.terminate()
+    assert running.wait(timeout=60) == 143
+    running.communicate(timeout=60)
+    assert not (tmp_path / "work" / "lock").exists()
+
+
+def test_zsh_and_bash_run_a_folded_line_alike(tmp_path: Path) -> None:
+    made = large()
+    steps = (write_folder(made, tmp_path / "plan") / "README.md").read_text()
+    block = steps.partition("```sh\n")[2].partition("```")[0]
+    tools = "".join(f"{name}() {{ printf '%s\\n' \"$@\"; }}\n" for name in ("mongodump", "bash"))
+    shells = [name for name in ("bash", "zsh") if shutil.which(name)]
+    said = {
+        subprocess.run([name, "-c", tools + block], capture_output=True, check=True, cwd=os.sep).stdout
+        for name in shells
+    }
+    assert len(said) == 1
+    assert said.pop().splitlines()[:2] == [b"--config=source.yml", b"--db=local"]

@@ -1,0 +1,80 @@
+"""What the return needs on the live set is checked before it begins: privileges, and names that must be free."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from test_restore_script import plan, step
+
+from tallyglass.errors import InputError, PrivilegeError
+from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
+from tallyglass.restore.impact.return_needs import check_return, missing_privileges
+from tallyglass.restore.model.plan import Return, Strategy
+
+WANTED = (("s", "", ("insert",)), ("s", "c", ("find",)))
+
+
+def auth_info(*held: tuple[dict[str, Any], list[str]]) -> dict[str, Any]:
+    return {
+        "authenticatedUsers": [{}],
+        "authenticatedUserPrivileges": [{"resource": resource, "actions": actions} for resource, actions in held],
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "actions", "lacking"),
+    [
+        ({"anyResource": True}, ["anyAction"], []),
+        ({"db": "s", "collection": ""}, ["insert", "find"], []),
+        ({"db": "", "collection": ""}, ["insert", "find"], []),
+        ({"db": "s", "collection": "c"}, ["insert"], ["insert on s", "find on s.c"]),
+        ({"db": "s", "collection": "c"}, ["find"], ["insert on s"]),
+        ({"db": "t", "collection": ""}, ["insert", "find"], ["insert on s", "find on s.c"]),
+        ({"cluster": True}, ["insert", "find"], ["insert on s", "find on s.c"]),
+    ],
+)
+def test_each_missing_action_is_named(resource: dict[str, Any], actions: list[str], lacking: list[str]) -> None:
+    assert missing_privileges(auth_info((resource, actions)), WANTED) == lacking
+
+
+def test_a_privilege_on_all_databases_does_not_cover_local_and_system_collections() -> None:
+    info = auth_info(({"db": "", "collection": ""}, ["find"]))
+    assert missing_privileges(info, (("local", "oplog.rs", ("find",)),)) == ["find on local.oplog.rs"]
+    assert missing_privileges(info, (("s", "system.views", ("find",)),)) == ["find on s.system.views"]
+
+
+def test_without_access_control_nothing_is_missing() -> None:
+    assert missing_privileges({"authenticatedUsers": []}, WANTED) == []
+
+
+class Live:
+    """A live set with one user and one collection."""
+
+    def __init__(self, info: dict[str, Any]) -> None:
+        self.info = info
+
+    async def command(self, name: str, **_: Any) -> dict[str, Any]:
+        assert name == "connectionStatus"
+        return {"authInfo": self.info}
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        return [CollectionInfo(Namespace(db, "weather"), "timeseries", {})]
+
+
+async def check(info: dict[str, Any], *rows: Return) -> None:
+    await check_return(cast(Gateway, Live(info)), replace(plan(step("true")), returns=rows))
+
+
+async def test_a_user_who_may_not_write_is_stopped_before_anything_is_written() -> None:
+    reads = auth_info(({"db": "s", "collection": ""}, ["find", "listCollections"]))
+    with pytest.raises(PrivilegeError, match=r"Missing privileges for the return: .*insert.* on s.c_pitr"):
+        await check(reads, Return("s.c", Strategy.WHOLE, "s.c_pitr"))
+    await check({"authenticatedUsers": []}, Return("s.c", Strategy.WHOLE, "s.c_pitr"))
+
+
+async def test_a_collection_that_comes_back_under_its_own_name_must_be_absent() -> None:
+    with pytest.raises(InputError, match=r"s\.weather was made since the plan"):
+        await check({}, Return("s.weather", Strategy.WHOLE))
+    await check({}, Return("s.other", Strategy.WHOLE))

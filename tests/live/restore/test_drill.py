@@ -1,0 +1,202 @@
+"""The drill with real tools: it proves a backup, only reads the live set, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from bson import Timestamp
+from click.testing import CliRunner, Result
+from restore_scene import Scene
+
+from tallyglass.demo.find_mongod import find_mongod
+from tallyglass.moment import Ts
+from tallyglass.restore.drill import past_drills
+from tallyglass.restore.drill.report import from_json
+from tallyglass.restore.drill.run_folder import PREFIX
+from tallyglass_tui.cli.main import main
+
+pytestmark = [pytest.mark.live, pytest.mark.tools]
+
+
+@pytest.fixture
+def profiled(scene: Scene) -> Iterator[Scene]:
+    """Every operation on the user's databases is recorded by the server."""
+    shop = scene.client["shop"]
+    shop.command("profile", 2)
+    yield scene
+    shop.command("profile", 0)
+
+
+def drill(scene: Scene, backup: Path, *words: str) -> Result:
+    """Run the command here; the tools that are here are new enough by the fixture ``tool_path``."""
+    return CliRunner(catch_exceptions=False).invoke(
+        main, ["restore", "drill", scene.source.uri, "--backup", str(backup), "--nice", "0", *words]
+    )
+
+
+def fill(scene: Scene, count: int = 200) -> None:
+    shop = scene.client["shop"]
+    shop.orders.insert_many([{"_id": n, "v": n} for n in range(count)])
+    shop.orders.create_index("v")
+
+
+def written_since(scene: Scene, ts: Ts) -> list[tuple[str, str]]:
+    """What the oplog gained, without the server's own notes."""
+    rows = scene.client.local["oplog.rs"].find({"ts": {"$gt": Timestamp(ts.t, ts.i)}})
+    return [(row["op"], row["ns"]) for row in rows if row["op"] != "n"]
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Files of drills, and processes that use them."""
+    args = subprocess.run(["ps", "-ww", "-eo", "args="], capture_output=True, text=True, check=True).stdout
+    return [str(one) for one in folder.glob(f"{PREFIX}*")] + [
+        line for line in args.splitlines() if f"{folder}/{PREFIX}" in line
+    ]
+
+
+def test_a_drill_proves_the_newest_backup_and_only_reads_the_live_set(profiled: Scene, tmp_path: Path) -> None:
+    scene = profiled
+    fill(scene)
+    scene.backup("--oplog", name="daily/monday")
+    scene.client["shop"].orders.insert_many([{"_id": n, "v": n} for n in range(200, 250)])
+    scene.settle()
+    newest = scene.backup("--oplog", "--gzip", name="daily/tuesday")
+    (tmp_path / "daily" / "wednesday" / "shop").mkdir(parents=True)
+    (tmp_path / "daily" / "wednesday" / "shop" / "orders.bson").write_bytes(b"cut off")
+    scene.client["shop"].orders.delete_one({"_id": 7})
+    scene.settle()
+    since, begun = scene.now(), datetime.now(UTC)
+    files = {path: path.stat().st_mtime_ns for path in newest.rglob("*")}
+    report, metrics = tmp_path / "report.json", tmp_path / "drill.prom"
+    result = drill(scene, tmp_path / "daily", "--report", str(report), "--metrics", str(metrics))
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("DRILL OK - tally was restored to just before ")
+    made = from_json(report.read_text())
+    assert made.backup == str(newest)
+    assert made.namespaces["shop.orders"] == 249
+    assert set(made.seconds) == {"plan", "secure", "restore", "verify", "clean"}
+    assert made.operations
+    assert made.rto_seconds
+    assert 'tallyglass_restore_drill_status{set="tally"} 0.0' in metrics.read_text()
+    assert past_drills.last(made.deployment) == made
+    assert left_behind(past_drills.state_folder()) == []
+    assert {path: path.stat().st_mtime_ns for path in newest.rglob("*")} == files, "the backup is as it was"
+    assert written_since(scene, since) == []
+    scene.client["shop"].orders.find_one({})
+    recorded = {row["op"] for row in scene.client["shop"]["system.profile"].find({"ts": {"$gte": begun}})}
+    assert "query" in recorded, "the server recorded what was sent"
+    assert not recorded & {"insert", "update", "remove"}
+    words = ["restore", "plan", scene.source.uri, "--backup", str(tmp_path / "daily"), "--before", str(since)]
+    assert f"using the backup {newest}" in CliRunner().invoke(main, words).stderr
+    listed = CliRunner().invoke(main, ["restore", "backups", str(tmp_path / "daily"), scene.source.uri, "--json"])
+    assert [(Path(one["path"]).name, one["provable"]) for one in json.loads(listed.stdout)] == [
+        ("monday", True), ("tuesday", True), ("wednesday", False),
+    ]  # fmt: skip
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("phase", ["plan", "secure", "restore", "verify"])
+def test_a_drill_killed_in_any_phase_leaves_nothing(scene: Scene, tmp_path: Path, phase: str) -> None:
+    fill(scene, 20_000)
+    backup = scene.backup("--oplog")
+    scene.client["shop"].orders.update_many({}, {"$inc": {"n": 1}})
+    scene.settle()
+    since, state = scene.now(), tmp_path / "state"
+    program = "from tallyglass.restore.tools import toolset; toolset.NEEDED = (100, 0); "
+    program += "from tallyglass_tui.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "restore", "drill", scene.source.uri]
+    command += ["--backup", str(backup)]
+    env = dict(scene.environment) | {"XDG_STATE_HOME": str(state)}
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while f"drill: {phase}" not in (line := process.stderr.readline()):
+            assert line, "it ended before that phase"
+        time.sleep(0.3)  # inside the phase, not at its first instruction
+        process.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while left_behind(state / "tallyglass" / "drills"):
+        assert time.monotonic() < deadline, left_behind(state / "tallyglass" / "drills")
+        time.sleep(0.1)
+    assert written_since(scene, since) == []
+    again = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+@pytest.mark.soak
+def test_refusals_end_with_the_code_and_the_id_of_the_check(scene: Scene, tmp_path: Path) -> None:
+    fill(scene)
+    backup = scene.backup("--oplog")
+    scene.settle()
+    late = drill(scene, backup, "--deadline", "1s")
+    assert (late.exit_code, "[deadline]" in late.stdout) == (2, True)
+    broken = scene.backup("--oplog", name="broken")
+    (broken / "shop" / "orders.bson").write_bytes((broken / "shop" / "orders.bson").read_bytes()[:-3])
+    cut = drill(scene, broken, "--json")
+    assert (cut.exit_code, json.loads(cut.stdout)["id"]) == (2, "backup-broken")
+    early = drill(scene, backup, "--to", "1000:1")
+    assert (early.exit_code, "[backup-after-point]" in early.stdout) == (2, True)
+    none = drill(scene, tmp_path / "nothing")
+    assert (none.exit_code, "[backup-unreadable]" in none.stdout) == (2, True)
+    gone = CliRunner().invoke(main, ["restore", "drill", "mongodb://127.0.0.1:1/", "--backup", str(backup)])
+    assert (gone.exit_code, gone.stdout.startswith("DRILL UNKNOWN")) == (3, True)
+    assert left_behind(past_drills.state_folder()) == []
+
+
+@pytest.mark.soak
+def test_a_missing_program_is_named_with_how_to_get_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(scene)
+    backup = scene.backup("--oplog")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    result = drill(scene, backup)
+    assert result.exit_code == 3
+    assert "[components]" in result.stdout
+    assert "install the Database Tools" in result.stdout
+    assert "mongosh is missing" in result.stdout
+
+
+@pytest.mark.soak
+def test_the_measured_time_to_restore_is_that_of_a_real_restore(scene: Scene, tmp_path: Path) -> None:
+    """Within 30 %: the drill against the script of a plan of the same point, up to the verification."""
+    shop = scene.client["shop"]
+    for first in range(0, 100_000, 20_000):
+        shop.orders.insert_many([{"_id": n, "v": n, "text": "x" * 200} for n in range(first, first + 20_000)])
+    backup = scene.backup("--oplog")
+    for number in range(10_000):
+        shop.orders.update_one({"_id": number}, {"$inc": {"v": 1}})
+    scene.settle()
+    limit = scene.now()
+    report = tmp_path / "report.json"
+    result = drill(scene, backup, "--to", str(limit), "--report", str(report))
+    assert result.exit_code in (0, 1), result.output
+    predicted = from_json(report.read_text()).rto_seconds
+    begun = time.monotonic()
+    words = ["restore", "plan", scene.source.uri, "--backup", str(backup), "--before", str(limit)]
+    words += ["--work-dir", str(tmp_path / "real"), "--script", str(tmp_path / "real.sh")]
+    assert CliRunner().invoke(main, words).exit_code in (0, 1)
+    env = dict(scene.environment) | {"PATH": f"{scene.environment['PATH']}:{_mongod_folder(tmp_path)}"}
+    try:
+        done = subprocess.run(
+            ["bash", str(tmp_path / "real.sh"), "--yes", "--until", "verify"],
+            env=env, capture_output=True, text=True, timeout=600, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        real = time.monotonic() - begun
+        assert done.returncode == 0, done.stderr
+    finally:
+        subprocess.run(["bash", "spare.sh", "stop"], cwd=tmp_path / "real", env=env, check=False)
+    print(f"predicted {predicted} s, real {real:.1f} s")
+    assert predicted == pytest.approx(real, rel=0.3)
+
+
+def _mongod_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "mongod"
+    folder.mkdir()
+    (folder / "mongod").symlink_to(find_mongod())
+    return folder

@@ -1,0 +1,159 @@
+"""The oplog names each pre-image exactly: of single writes, of transactions of several entries, of what expired."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from bson import Timestamp, decode
+from click.testing import CliRunner
+from pymongo import MongoClient, ReturnDocument
+
+from tallyglass.demo.server import ReplicaSet
+from tallyglass.moment import Ts
+from tallyglass.mongo.client import open_gateway
+from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.preimages.select import PRE_IMAGES, Image, read_images, select
+from tallyglass.restore.preimages.settings import keeps_images, oldest_image, retention
+from tallyglass_tui.cli.main import main
+
+pytestmark = [pytest.mark.live, pytest.mark.since(6, 0)]
+
+
+@pytest.fixture
+def client(live_set: ReplicaSet) -> Iterator[MongoClient[Any]]:
+    with live_set.client() as client:
+        client.drop_database("images")
+        client["images"].create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
+        client["images"].orders.insert_many([{"_id": n, "v": n, "text": "as it was"} for n in range(60)])
+        yield client
+        client.drop_database("images")
+
+
+def now(client: MongoClient[Any]) -> Ts:
+    row = client.local["oplog.rs"].find_one({}, sort=[("$natural", -1)])
+    assert row is not None
+    return Ts(row["ts"].time, row["ts"].inc)
+
+
+async def images(live_set: ReplicaSet, accident: Accident, limit: Ts) -> tuple[list[Image], int]:
+    """The images of an accident, and how many operations were the accident's."""
+    gateway = open_gateway(live_set.uri)
+    try:
+        with closing(await select(gateway, accident, "images.orders", limit)) as selection:
+            found = [one async for one in read_images(gateway, selection)]
+            assert len(found) == selection.count
+            return found, selection.by_accident
+    finally:
+        await gateway.close()
+
+
+def documents(found: list[Image]) -> list[dict[str, Any]]:
+    assert all(one.document is not None for one in found)
+    return sorted((decode(one.document or b"") for one in found), key=lambda row: row["_id"])
+
+
+async def test_each_hit_document_is_read_as_it_was_at_the_point(live_set: ReplicaSet, client: MongoClient[Any]) -> None:
+    orders = client["images"].orders
+    limit = now(client).next
+    orders.update_one({"_id": 1}, {"$set": {"v": "by others, before"}})
+    orders.insert_one({"_id": 1000, "v": "inserted after the point"})
+    first = now(client).next
+    orders.delete_many({"_id": {"$lt": 10}})
+    orders.delete_many({"_id": 1000})
+    last = now(client)
+    orders.delete_one({"_id": 50})  # by others, with a session
+    orders.insert_one({"_id": 2, "v": "again"})
+    orders.update_one({"_id": 2}, {"$set": {"v": "and again"}})
+    found, hit = await images(live_set, Accident("deletes", "images.orders", first, last), limit)
+    assert documents(found) == [{"_id": n, "v": n, "text": "as it was"} for n in range(10)]
+    assert hit == 11
+
+
+async def test_updates_and_replacements(live_set: ReplicaSet, client: MongoClient[Any]) -> None:
+    orders = client["images"].orders
+    limit = now(client).next
+    orders.update_many({"_id": {"$lt": 20}}, {"$set": {"v": "bad"}, "$unset": {"text": ""}})
+    orders.update_many({"_id": {"$lt": 5}}, [{"$replaceWith": {"_id": "$_id"}}])
+    last = now(client)
+    accident = Accident("updates", "images.orders", limit, last, updates=True)
+    found, hit = await images(live_set, accident, limit)
+    assert documents(found) == [{"_id": n, "v": n, "text": "as it was"} for n in range(20)]
+    assert hit == 25
+
+
+async def test_a_transaction_of_several_entries_and_collections(live_set: ReplicaSet, client: MongoClient[Any]) -> None:
+    shop = client["images"]
+    shop.other.insert_many([{"_id": n} for n in range(60)])
+    limit = now(client).next
+    with client.start_session() as session, session.start_transaction():
+        for n in range(25):
+            shop.other.delete_one({"_id": n}, session=session)
+            shop.orders.update_one({"_id": n}, {"$set": {"v": "bad"}}, session=session)
+            if n % 2:
+                shop.orders.delete_one({"_id": n}, session=session)
+    commit = now(client)
+    parts = list(
+        client.local["oplog.rs"].find({"ts": {"$gte": Timestamp(limit.t, limit.i)}, "o.applyOps": {"$ne": None}})
+    )
+    assert len(parts) > 2, "it takes several entries"
+    found, _ = await images(live_set, Accident("transaction", "", commit, commit), limit)
+    assert documents(found) == [{"_id": n, "v": n, "text": "as it was"} for n in range(25)]
+
+
+async def test_what_is_not_held_is_named(live_set: ReplicaSet, client: MongoClient[Any]) -> None:
+    orders = client["images"].orders
+    client["images"].command("collMod", "orders", changeStreamPreAndPostImages={"enabled": False})
+    limit = now(client).next
+    orders.delete_many({"_id": {"$lt": 3}})
+    client["images"].command("collMod", "orders", changeStreamPreAndPostImages={"enabled": True})
+    orders.delete_many({"_id": {"$gte": 3, "$lt": 5}})
+    found, _ = await images(live_set, Accident("deletes", "images.orders", limit, now(client)), limit)
+    assert [one.id[1:5] for one in found if one.document is None] == [n.to_bytes(4, "little") for n in range(3)]
+    assert [row["_id"] for row in documents([one for one in found if one.document])] == [3, 4]
+
+
+async def test_settings_are_those_of_the_server(live_set: ReplicaSet, client: MongoClient[Any]) -> None:
+    shop = client["images"]
+    shop.create_collection("off")
+    gateway = open_gateway(live_set.uri)
+    try:
+        infos = {info.ns.collection: info for info in await gateway.list_collections("images")}
+        assert (keeps_images(infos["orders"]), keeps_images(infos["off"])) == (True, False)
+        assert (await retention(gateway)).off
+        client.admin.command(
+            {"setClusterParameter": {"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": 3600}}}}
+        )
+        try:
+            assert (await retention(gateway)).seconds == 3600
+        finally:
+            client.admin.command(
+                {"setClusterParameter": {"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": "off"}}}}
+            )
+        assert await oldest_image(gateway, infos["orders"].uuid) is None
+        deleted = shop.orders.find_one_and_update({"_id": 1}, {"$set": {"v": 0}}, return_document=ReturnDocument.BEFORE)
+        assert deleted["v"] == 1
+        assert await oldest_image(gateway, infos["orders"].uuid) is not None
+        assert client[PRE_IMAGES.db][PRE_IMAGES.collection].count_documents({}) > 0
+    finally:
+        await gateway.close()
+
+
+async def test_doctor_lists_what_keeps_images_and_how_to_switch_them_on(
+    live_set: ReplicaSet, client: MongoClient[Any]
+) -> None:
+    client["images"].create_collection("it's off")
+    said = await asyncio.to_thread(CliRunner().invoke, main, ["doctor", live_set.uri, "--pre-images"])
+    assert said.exit_code == 0, said.output
+    lines = said.stdout.splitlines()
+    assert lines[0].split("  ")[-1].strip() == "images.orders"
+    assert "as long as the oplog" in lines[1]
+    command = next(line for line in lines if "runCommand" in line)
+    assert "images" in command
+    assert "it's off" in lines[2]
+    facts = await asyncio.to_thread(CliRunner().invoke, main, ["doctor", live_set.uri, "--pre-images", "--json"])
+    assert json.loads(facts.stdout)["keeping"] == ["images.orders"]

@@ -1,0 +1,268 @@
+"""Undo an incident from pre-images with real tools: no backup, no spare, the emitted script as it stands."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from restore_scene import Scene, blocks, ids
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.client import open_gateway
+from tallyglass.oplog.incidents.incident import scan
+from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
+from tallyglass_tui.cli.main import main
+
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
+
+_COUNT = 400
+
+
+@pytest.fixture
+def kept(scene: Scene) -> Scene:
+    """A collection that keeps pre-images."""
+    shop = scene.client["shop"]
+    shop.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
+    fill(scene, _COUNT)
+    return scene
+
+
+def fill(scene: Scene, count: int) -> None:
+    rows: list[dict[str, Any]] = [{"_id": n, "v": n, "own": {"a": n, "b": "text"}, "n": 0} for n in range(count)]
+    for first in range(0, count, 10_000):
+        scene.client["shop"].orders.insert_many(rows[first : first + 10_000])
+
+
+def done_since(scene: Scene, since: Ts, op: str, ns: str = "shop.orders") -> Incident:
+    """What was done to a collection by entries without a session. Made by hand: the scan takes the same delete at equal
+    intervals, as these tests repeat it, for a job."""
+    scene.settle()
+    mine = {"ns": ns, "op": op, "lsid": {"$exists": False}}
+    first, last = scene.first_entry(mine, since), scene.newest_of(mine)
+    kind = {"d": "deleteMany", "u": "updateMany"}[op]
+    return Incident(1, kind, f"{kind} on {ns}", ns, Harm.LOSS, first, last, None, None, 1, None)
+
+
+async def undo(scene: Scene, incident: Incident) -> Plan:
+    """Plan the undo."""
+    gateway = open_gateway(scene.source.uri)
+    try:
+        return await plan_undo(gateway, UndoRequest(incident, scene.source.uri, str(scene.folder / "work")))
+    finally:
+        await gateway.close()
+
+
+def contents(scene: Scene) -> dict[Any, dict[str, Any]]:
+    return {row["_id"]: row for row in scene.client["shop"].orders.find()}
+
+
+class Writer:
+    """Others who write while the accident happens and while it is undone: each keeps its own ledger."""
+
+    def __init__(self, scene: Scene, first: int = 1_000_000) -> None:
+        self._scene, self._first, self._stop = scene, first, threading.Event()
+        self.deposits: dict[int, int] = {}
+        self.inserted: list[int] = []
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with self._scene.source.client() as client:
+            orders, number = client["shop"].orders, 0
+            while not self._stop.wait(0.002):
+                number += 1
+                id_ = (number * 7) % _COUNT
+                if orders.update_one({"_id": id_}, {"$inc": {"n": 1}}).modified_count:
+                    self.deposits[id_] = self.deposits.get(id_, 0) + 1
+                orders.insert_one({"_id": self._first + number, "v": "theirs"})
+                self.inserted.append(self._first + number)
+
+
+async def test_deleted_documents_come_back_amid_other_writers(kept: Scene) -> None:
+    orders = kept.client["shop"].orders
+    since = kept.now()
+    with Writer(kept) as writer:
+        orders.delete_many({"_id": {"$lt": 300}})
+        plan = await undo(kept, done_since(kept, since, "d"))
+        assert plan.level is Level.OK, [check for check in plan.checks if check.level is not Level.OK]
+        said = kept.must_run(plan)
+    after = contents(kept)
+    assert [n for n in range(_COUNT) if n not in after] == []
+    assert {n: after[n]["n"] for n in range(_COUNT)} == {n: writer.deposits.get(n, 0) for n in range(_COUNT)}
+    assert all(after[n]["own"] == {"a": n, "b": "text"} for n in range(_COUNT))
+    assert all(after[n]["v"] == "theirs" for n in writer.inserted)
+    assert "NOT COMPLETE" not in said
+    assert not [name for name in kept.client["shop"].list_collection_names() if name != "orders"]
+
+
+@pytest.mark.soak
+async def test_updates_are_undone_field_by_field(kept: Scene) -> None:
+    orders = kept.client["shop"].orders
+    with Writer(kept) as writer:
+        since = kept.now()
+        mine = {"_id": {"$gte": 100}, "v": {"$ne": "theirs"}}
+        orders.update_many(mine, {"$set": {"own.a": "BAD"}, "$unset": {"v": ""}})
+        plan = await undo(kept, done_since(kept, since, "u"))
+        assert plan.level is Level.OK, [check for check in plan.checks if check.level is not Level.OK]
+        kept.must_run(plan)
+    after = contents(kept)
+    for n in range(_COUNT):
+        assert after[n] == {"_id": n, "v": n, "own": {"a": n, "b": "text"}, "n": writer.deposits.get(n, 0)}
+
+
+@pytest.mark.soak
+async def test_a_transaction_over_several_collections(kept: Scene) -> None:
+    shop = kept.client["shop"]
+    shop.create_collection("parts", changeStreamPreAndPostImages={"enabled": True})
+    shop.parts.insert_many([{"_id": n, "v": n} for n in range(50)])
+    with kept.client.start_session() as session, session.start_transaction():
+        for n in range(30):
+            shop.parts.delete_one({"_id": n}, session=session)
+            shop.orders.update_one({"_id": n}, {"$set": {"v": "bad"}}, session=session)
+    kept.settle()
+    gateway = open_gateway(kept.source.uri)
+    try:
+        found: dict[tuple[Any, int], Any] = {}
+        async for progress in scan(gateway):
+            found = {(one.first, one.number): one for one in progress.incidents if one.kind == "transaction"}
+        incident = found[max(found)]
+        plan = await plan_undo(gateway, UndoRequest(incident, kept.source.uri, str(kept.folder / "work")))
+    finally:
+        await gateway.close()
+    assert plan.level is not Level.BLOCK, blocks(plan)
+    kept.must_run(plan)
+    assert [row["v"] for row in shop.parts.find().sort("_id")] == list(range(50))
+    assert {n: row["v"] for n, row in contents(kept).items()} == {n: n for n in range(_COUNT)}
+
+
+async def test_what_cannot_be_undone_from_images_is_refused(kept: Scene) -> None:
+    shop = kept.client["shop"]
+    shop.plain.insert_many([{"_id": n} for n in range(200)])
+    since = kept.now()
+    shop.plain.delete_many({})
+    plan = await undo(kept, done_since(kept, since, "d", "shop.plain"))
+    assert ids(plan) == {"images-gap"}
+    assert "200 of 200 pre-images are not held" in blocks(plan)[0]
+    assert "collMod" in next(check.advice for check in plan.checks if check.id == "images-gap")
+    assert plan.commands == ()
+    shop.orders.drop()
+    kept.settle()
+    drop = await kept.incident("drop", "shop.orders")
+    assert ids(await undo(kept, drop)) == {"images-kind"}
+
+
+@pytest.mark.soak
+async def test_images_that_expire_after_the_plan_stop_the_script(kept: Scene) -> None:
+    since = kept.now()
+    kept.client["shop"].orders.delete_many({"_id": {"$lt": 200}})
+    plan = await undo(kept, done_since(kept, since, "d"))
+    assert plan.level is not Level.BLOCK
+    before = contents(kept)
+    kept.client.config["system.preimages"].delete_many({})
+    done = kept.run(plan)
+    assert done.returncode != 0
+    assert "is not held any more" in done.stderr
+    assert contents(kept) == before
+
+
+def kill_at(scene: Scene, plan: Plan, step: int) -> None:
+    """Kill the script as soon as it says that a step begins."""
+    with subprocess.Popen(
+        [str(scene.save(plan)), "--yes"],
+        env=scene.environment, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        while f"[{step}/" not in (line := process.stderr.readline()):
+            assert line, "it ended before that step"
+        process.send_signal(signal.SIGKILL)
+
+
+def resume(scene: Scene, plan: Plan) -> subprocess.CompletedProcess[str]:
+    """Run it again as its own words say: when the step of the killed run has ended, and without that run's lock."""
+    deadline = time.monotonic() + 60
+    while True:
+        done = scene.run(plan)
+        if "[stale-lock]" in done.stderr:
+            shutil.rmtree(Path(plan.work_dir) / "lock")
+        elif "[still-running]" not in done.stderr:
+            return done
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("step", range(1, 9))
+async def test_killed_at_any_step_it_resumes(kept: Scene, step: int) -> None:
+    orders = kept.client["shop"].orders
+    since = kept.now()
+    orders.delete_many({"_id": {"$lt": 300}})
+    plan = await undo(kept, done_since(kept, since, "d"))
+    if step > len(plan.commands):
+        pytest.skip("it has fewer steps")
+    kill_at(kept, plan, step)
+    done = resume(kept, plan)
+    assert done.returncode == 0, done.stderr
+    assert {n: row["v"] for n, row in contents(kept).items()} == {n: n for n in range(_COUNT)}
+
+
+@pytest.mark.soak
+async def test_many_documents_beside_the_same_from_backup_and_oplog(scene: Scene) -> None:
+    """100,000 deleted documents of a collection under write load, both ways; prints the seconds of each."""
+    count = 100_000
+    shop = scene.client["shop"]
+    shop.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
+    fill(scene, count)
+    backup = scene.backup("--oplog")
+    seconds = {}
+    for first, way in ((1_000_000, "pre-images"), (2_000_000, "backup and oplog")):
+        since = scene.now()
+        with Writer(scene, first) as writer:
+            shop.orders.delete_many({"_id": {"$lt": count}})
+            scene.settle()
+            begun = time.monotonic()
+            if way == "pre-images":
+                plan = await undo(scene, done_since(scene, since, "d"))
+            else:
+                incident = done_since(scene, since, "d")
+                plan = await scene.plan(backup, incident.limit, incident=incident, work_dir=str(scene.folder / "work2"))
+            scene.must_run(plan)
+            seconds[way] = time.monotonic() - begun
+        after = contents(scene)
+        assert [n for n in range(count) if n not in after] == []
+        assert all(after[n]["own"] == {"a": n, "b": "text"} for n in range(count))
+        assert all(n in after for n in writer.inserted)
+    print({way: round(value, 1) for way, value in seconds.items()})
+
+
+def test_the_command_falls_back_to_the_backup(scene: Scene) -> None:
+    shop = scene.client["shop"]
+    shop.fallback.insert_many([{"_id": n} for n in range(300)])
+    backup = scene.backup("--oplog")
+    shop.fallback.delete_many({})
+    scene.settle()
+    incidents = CliRunner().invoke(main, ["incidents", scene.source.uri, "--json"])
+    number = max(one["number"] for one in json.loads(incidents.stdout) if one["ns"] == "shop.fallback")
+    words = ["restore", "plan", scene.source.uri, "--incident", str(number), "--from", "pre-images"]
+    alone = CliRunner().invoke(main, words)
+    assert (alone.exit_code, "images-gap" in alone.stderr or "are not held" in alone.stderr) == (2, True)
+    both = CliRunner().invoke(main, [*words, "--backup", str(backup)])
+    assert both.exit_code in (0, 1), both.stderr
+    assert "planning from the backup" in both.stderr
+    assert "mongorestore" in both.stdout

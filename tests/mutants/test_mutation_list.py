@@ -1,0 +1,16 @@
+"""The list of mutations fits the code. Otherwise only the long run would find an outdated entry."""
+
+from __future__ import annotations
+
+from tests.mutants.__main__ import ROOT, read_list
+
+
+def test_every_mutation_fits_the_code() -> None:
+    unfit = []
+    for mutation in read_list():
+        file = ROOT / mutation.file
+        count = file.read_text(encoding="utf-8").count(mutation.old) if file.is_file() else None
+        missing = [test for test in mutation.tests if not (ROOT / test.partition("::")[0]).exists()]
+        if count != 1 or mutation.old == mutation.new or missing:
+            unfit.append(f"{mutation}: {'no such file' if count is None else f'found {count} times'} {missing or ''}")
+    assert not unfit, "\n".join(unfit)

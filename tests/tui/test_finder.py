@@ -1,0 +1,98 @@
+"""The palette finds counters, collections, incidents, times, ObjectIds and profiles, and says what each will do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from test_restore_page import SCAN
+from test_tui_counters import counter, snapshot
+from textual.widgets import Input, OptionList
+
+from tallyglass.objectid import decode
+from tallyglass_tui.counters.page import CountersPage
+from tallyglass_tui.objectids.page import ObjectIdsPage
+from tallyglass_tui.oplog.page import OplogPage
+from tallyglass_tui.restore.page import RestorePage
+from tallyglass_tui.shell import run
+from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.context import Context
+
+HEX = "656b5e7d0f3c2a1b9d8e7f60"
+HOSTILE = "[/x] \\u{1b}[2J [@click=app.quit]"
+
+
+async def find(screen: Any, query: str, expected: str) -> str:
+    """Type into the palette until a hit shows ``expected``; the screen then."""
+    await screen.press("colon")
+    screen.app.screen.query_one(Input).value = query
+    for _ in range(200):
+        await screen.pilot.pause(0.01)
+        options = screen.app.screen.query_one(OptionList)
+        if expected in screen.text and options.option_count:
+            return str(screen.text)
+    raise AssertionError(screen.text)
+
+
+@pytest.mark.parametrize(
+    ("query", "title", "does", "page"),
+    [
+        ("orders7", "Counter shop.counters orders7", "Open it; time left: 400d..600d", CountersPage),
+        ("collection counters", "Collection shop.counters", "Follow its entries", OplogPage),
+        ("incident deletemany", "Incident deleteMany", "plan a restore", RestorePage),
+        ("2026-11-20T18:06:14Z", "Oplog at 2026-11-20 18:06:14Z = ", "Show the entries", OplogPage),
+        (HEX, f"ObjectId {HEX}", f"Created {decode(HEX).time:%Y-%m-%d %H:%M:%SZ}", ObjectIdsPage),
+    ],
+)
+async def test_each_kind_is_found_and_opened(screen_at: Any, query: str, title: str, does: str, page: type) -> None:
+    async with screen_at((120, 40)) as screen:
+        await screen.press("4")
+        await screen.put("incidents", SCAN)
+        await screen.press("1")
+        hostile = counter(3, ns=f"shop.{HOSTILE}", id=HOSTILE)
+        await screen.put("counters", snapshot(counter(1), counter(7), hostile))
+        screen.feeds.answer = []
+        text = await find(screen, query, title)
+        assert does in text
+        await screen.press("enter")
+        await screen.pilot.pause()
+        assert isinstance(screen.app.screen, page)
+        if page is CountersPage:
+            assert screen.app.page._opened == "k7"
+
+
+async def test_hostile_names_are_found_as_text(screen_at: Any) -> None:
+    async with screen_at((120, 40)) as screen:
+        await screen.put("counters", snapshot(counter(1), counter(3, ns=f"shop.{HOSTILE}", id=HOSTILE)))
+        assert HOSTILE in await find(screen, "counter click", "app.quit")
+
+
+async def test_a_profile_is_switched_to(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        screen.app.profiles = ("prod", "staging")
+        await find(screen, "ctx stag", "ctx staging")
+        await screen.press("enter")
+        await screen.pilot.pause()
+        assert screen.app.next_profile == "staging"
+
+
+def test_the_dashboard_goes_on_with_the_profile_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, str]] = []
+    choices = iter(["prod", "broken", None])
+    monkeypatch.setattr(run, "tune_interpreter", lambda: None)
+    monkeypatch.setattr(run, "Feeds", lambda _: SimpleNamespace(close=lambda: None, fatal=None))
+
+    def play(app: Dashboard, **_: object) -> None:
+        ran.append((app.context.label, app._notice))
+        app.next_profile = next(choices)
+
+    def open_profile(name: str) -> Context:
+        if name == "broken":
+            raise run.TallyglassError("Profile 'broken' has no uri.")
+        return replace(Context(run.Target.parse("mongodb://db2/")), label=name)
+
+    monkeypatch.setattr(Dashboard, "run", play)
+    run.run_dashboard(run.Target.parse("mongodb://db1/"), [], label="first", open_profile=open_profile)
+    assert ran == [("first", ""), ("prod", ""), ("prod", "Profile 'broken' has no uri.")]

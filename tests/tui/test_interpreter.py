@@ -1,0 +1,53 @@
+"""What the dashboard's process does about its garbage collector, and nobody else."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY
+from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell import run
+from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.context import Context
+from tallyglass_tui.terminal.interpreter import GarbageCollection
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """The collector as other tests expect it, afterwards."""
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+@pytest.mark.usefixtures("collector")
+def test_the_collector_rests_while_many_objects_are_built_and_leaves_them_alone_afterwards() -> None:
+    assert gc.isenabled()
+    frozen = gc.get_freeze_count()
+    with GarbageCollection().building():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > frozen
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_collector_that_was_disabled_stays_so() -> None:
+    gc.disable()
+    with GarbageCollection().building():
+        pass
+    assert not gc.isenabled()
+
+
+def test_only_the_process_of_the_dashboard_has_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts: list[Context] = []
+    monkeypatch.setattr(run, "tune_interpreter", lambda: None)
+    monkeypatch.setattr(run, "Feeds", lambda _: SimpleNamespace(close=lambda: None, fatal=None))
+    monkeypatch.setattr(Dashboard, "run", lambda app, **_: contexts.append(app.context))
+    target = run.Target.parse("mongodb://db1/")
+    run.run_dashboard(target, PAGES)
+    assert isinstance(contexts[0].garbage, GarbageCollection)
+    assert Context(target).garbage is NO_GARBAGE_POLICY

@@ -1,0 +1,74 @@
+"""``tallyglass restore images``: save the pre-images that an undo needs, as a dump folder."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tallyglass.errors import InputError, ReadError
+from tallyglass.text import clean_name
+from tallyglass_tui.cli.error_boundary import print_message
+from tallyglass_tui.cli.headless import ask, print_text
+from tallyglass_tui.cli.options import ConnectionOptions
+from tallyglass_tui.cli.restore_return import private_file
+from tallyglass_tui.cli.restore_verify import PATIENT, read_plan, server
+
+if TYPE_CHECKING:
+    from tallyglass.mongo.gateway import Gateway
+    from tallyglass.restore.model.plan import Accident, Plan, Return
+
+_PROGRESS_EVERY = 20_000
+
+
+@click.command(hidden=True)
+@click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
+@click.option("--source", metavar="URI", required=True, help="The live set; or a .yml that names it.")
+@click.option("--source-password-file", metavar="FILE", default="", help="The live set's password.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="The dump folder.")
+def images(plan_file: Path, source: str, source_password_file: str, out: Path) -> None:
+    """Save the pre-images of the plan's incident. Fails where one that the plan proved is not held any more.
+
+    Nothing is written to the server.
+    """
+    plan = read_plan(plan_file)
+    accident = plan.accident
+    if accident is None:
+        raise InputError("That plan does not say what is to be undone.", "Plan with --from pre-images.")
+
+    async def work(gateway: Gateway) -> list[tuple[str, int]]:
+        return [
+            (row.ns, await _save(gateway, plan, accident, row, number, out))
+            for number, row in enumerate(plan.returns, start=1)
+        ]
+
+    target = server(source, ConnectionOptions(password_file=source_password_file))
+    for ns, count in ask(target, work, None, **PATIENT):
+        print_text(f"{clean_name(ns)}: {count} pre-images saved")
+
+
+async def _save(gateway: Gateway, plan: Plan, accident: Accident, row: Return, number: int, out: Path) -> int:
+    from tallyglass.restore.preimages.image_files import image_file
+    from tallyglass.restore.preimages.select import read_images, select
+
+    count, shown = 0, clean_name(row.ns)
+    expected = next((item.documents for item in plan.expected if item.ns == row.ns), None)
+    path = image_file(out, number)
+    draft = path.with_suffix(".new")
+    with closing(await select(gateway, accident, row.ns, plan.limit)) as selection, private_file(draft) as file:
+        async for image in read_images(gateway, selection):
+            if image.document is None:
+                raise ReadError(
+                    f"{shown}: a pre-image that the plan proved is not held any more.",
+                    "Restore from a backup and the oplog.",
+                )
+            file.write(image.document)
+            count += 1
+            if count % _PROGRESS_EVERY == 0:
+                print_message(f"{shown}: {count} of {expected} pre-images")
+    if count != expected:
+        raise ReadError(f"{shown}: {count} pre-images were found; the plan proved {expected}.", "Plan again.")
+    draft.replace(path)
+    return count

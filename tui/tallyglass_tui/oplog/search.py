@@ -1,0 +1,61 @@
+"""Search among the rows of the tail: matches are highlighted, and the cursor moves from one to another."""
+
+from __future__ import annotations
+
+import re
+
+from tallyglass.oplog.snapshot import OplogRow
+from tallyglass_tui.oplog.views import OplogViews
+
+
+class RowSearch:
+    """The text that is looked for, without regard to case; empty for none."""
+
+    def __init__(self, page: OplogViews) -> None:
+        self._page = page
+        self.text = ""
+
+    def type(self, text: str) -> None:
+        """Highlight what is typed so far."""
+        self._page.tail.highlight(re.compile(re.escape(text), re.IGNORECASE) if text else None)
+
+    def take(self, text: str) -> None:
+        """Look for a text: to the newest match at or above the cursor, else the first below. Empty ends the search."""
+        self.text = text
+        self.type(text)
+        if text and not (self._go(range(self._page.tail.cursor, -1, -1)) or self._go(self._below)):
+            self._page.say("No match among these rows; & filters the whole oplog.")
+
+    def leave(self) -> None:
+        """Highlight what was looked for before."""
+        self.type(self.text)
+
+    def next(self) -> None:
+        """To the next match below."""
+        if not self.text:
+            self._page.say("Nothing is searched for; / searches.")
+        elif not self._go(self._below):
+            self._page.say("No more matches below; N goes up.")
+
+    def previous(self) -> None:
+        """To the next match above."""
+        if not self.text:
+            self._page.say("Nothing is searched for; / searches.")
+        elif not self._go(range(self._page.tail.cursor - 1, -1, -1)):
+            self._page.say("No more matches above; n goes down.")
+
+    @property
+    def _below(self) -> range:
+        tail = self._page.tail
+        return range(tail.cursor + 1, tail.count)
+
+    def _go(self, places: range) -> bool:
+        tail, text = self._page.tail, self.text.casefold()
+        found = next((place for place in places if _holds(tail.rows[place], text)), None)
+        if found is not None:
+            tail.stop_at(found)
+        return found is not None
+
+
+def _holds(row: OplogRow, text: str) -> bool:
+    return any(text in part.casefold() for part in (row.ns, row.id, row.what, row.shard))

@@ -1,0 +1,20 @@
+"""Writing a plan's folder, with what to tell the user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tallyglass.errors import InputError
+from tallyglass.restore.model.plan import Plan
+from tallyglass.text import clean
+
+
+def write_new(plan: Plan, path: Path) -> str:
+    """Write the folder of a plan; what is there already is left alone. What to tell the user."""
+    from tallyglass.restore.runbook.folder import write_folder
+
+    try:
+        written = write_folder(plan, path)
+    except InputError as error:
+        return f"Nothing was written. {error.title} {error.advice}".rstrip()
+    return f"Written: {clean(str(written), 200)}. Read README.md there, then run bash restore.sh"

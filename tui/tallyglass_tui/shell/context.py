@@ -1,0 +1,28 @@
+"""What the dashboard was started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tallyglass.connection.target import Target
+from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
+
+if TYPE_CHECKING:
+    from tallyglass.counters.follow.watch import WatchSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the dashboard was started with.
+
+    ``label`` is the name of a profile, such as PROD; ``watch`` says how counters are watched; ``garbage`` is what the
+    process may do about its garbage collector meanwhile: nothing where the app is only a part of it.
+    """
+
+    target: Target
+    backup: Path | None = None
+    label: str = ""
+    watch: WatchSettings | None = None
+    garbage: GarbagePolicy = NO_GARBAGE_POLICY

@@ -1,0 +1,70 @@
+"""How often the screen takes news from the feeds: often here, seldom over a slow link, never when paused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LOCAL_SECONDS = 0.25
+SSH_SECONDS = 1.0
+SLOW_SECONDS = 2.0
+UNFOCUSED_SECONDS = 5.0
+
+LAG_SECONDS = 0.3
+"""A tick that comes this much late is a sign that the terminal or the machine cannot keep up."""
+_LATE_TICKS = 3
+_CALM_TICKS = 10
+
+
+def over_ssh(environ: Mapping[str, str]) -> bool:
+    """Whether this process was started from an SSH session."""
+    return bool(environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"))
+
+
+@dataclass(slots=True)
+class RefreshRate:
+    """The rate of flushes, from what is known of the link. ``interval`` is None while paused.
+
+    :meth:`lag` is told how late each tick came: three late ones in a row slow it down, ten calm ones
+    bring it back.
+    """
+
+    ssh: bool = False
+    focused: bool = True
+    paused: bool = False
+    slow: bool = False
+    _late: int = 0
+    _calm: int = 0
+
+    @property
+    def interval(self) -> float | None:
+        """Seconds between flushes; None for not at all."""
+        if self.paused:
+            return None
+        if not self.focused:
+            return UNFOCUSED_SECONDS
+        if self.slow:
+            return SLOW_SECONDS
+        return SSH_SECONDS if self.ssh else LOCAL_SECONDS
+
+    @property
+    def badge(self) -> str:
+        """The rate in words, for the status line."""
+        if self.paused:
+            return "PAUSED"
+        if not self.focused:
+            return "0.2 Hz unfocused"
+        if self.slow:
+            return "0.5 Hz slow link"
+        return "1 Hz ssh" if self.ssh else "4 Hz"
+
+    def lag(self, seconds: float) -> None:
+        """Record how late a tick came."""
+        if seconds > LAG_SECONDS:
+            self._late, self._calm = self._late + 1, 0
+        else:
+            self._late, self._calm = 0, self._calm + 1
+        if self._late >= _LATE_TICKS:
+            self.slow = True
+        elif self._calm >= _CALM_TICKS:
+            self.slow = False

@@ -1,0 +1,55 @@
+"""Interpreter settings that keep keys responsive while the feeds work: thread switching and garbage collection."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_SWITCH_SECONDS = 0.001
+"""How long the feed thread may hold the interpreter while a key waits."""
+_GC_THRESHOLDS = (5_000, 20, 100_000)
+_COLLECT_SECONDS = 60.0
+
+
+def tune_interpreter() -> None:
+    """Apply the settings. A full collection visits every row in memory (30 ms and more), so
+    :class:`GarbageCollection` decides when one runs."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
+class GarbageCollection:
+    """Runs full collections when the app has time, at most once a minute.
+
+    Also the :class:`~tallyglass.counters.follow.garbage.GarbagePolicy` of the dashboard's process.
+    """
+
+    def __init__(self) -> None:
+        self._collected = time.monotonic()
+
+    def collect_if_due(self) -> None:
+        """Collect if the last collection was a minute ago."""
+        if time.monotonic() - self._collected > _COLLECT_SECONDS:
+            gc.collect()
+            self._collected = time.monotonic()
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """Disable the collector while tens of thousands of long-lived objects are built: it would visit all of them
+        again and again."""
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if was_enabled:
+                self.built()
+                gc.enable()
+
+    def built(self) -> None:
+        """Freeze all present objects: the collector does not visit them again."""
+        gc.freeze()

@@ -1,0 +1,27 @@
+"""Completion of file paths, as Tab does in a shell."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_MOST_NAMES = 10_000
+
+
+def complete_path(text: str) -> str:
+    """``text`` with its last name completed as far as it is unambiguous; a folder gets a ``/`` at its end.
+
+    A leading ``~`` stays. Unreadable folders, and names that match nothing, leave the text as it is.
+    """
+    head, _, start = text.rpartition("/")
+    folder = Path(f"{head}/" if "/" in text else ".").expanduser()
+    try:
+        names = [entry.name for _, entry in zip(range(_MOST_NAMES), os.scandir(folder), strict=False)]
+        found = [name for name in names if name.startswith(start) and (start or not name.startswith("."))]
+        if not found:
+            return text
+        common = os.path.commonprefix(found)  # noqa: RUF071 - by character
+        is_folder = len(found) == 1 and (folder / common).is_dir()
+    except OSError:
+        return text
+    return f"{text[: len(text) - len(start)]}{common}{'/' * is_folder}"
