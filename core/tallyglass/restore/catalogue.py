@@ -94,7 +94,7 @@ async def list_backups(folder: Path, gateway: Gateway | None = None) -> AsyncIte
         except InputError as error:
             yield Listed(path, None, str(error))
             continue
-        why = await _why_not(gateway, contents, deployment)
+        why = await why_not(gateway, contents, deployment)
         yield Listed(path, contents.backup, why, compared=gateway is not None)
 
 
@@ -105,8 +105,8 @@ def _children(folder: Path) -> list[Path]:
         raise InputError(f"{clean(str(folder))} cannot be read: {error.strerror}.") from None
 
 
-async def _why_not(gateway: Gateway | None, contents: Contents, deployment: Deployment | None) -> str:
-    """The first reason why the backup cannot be continued."""
+async def why_not(gateway: Gateway | None, contents: Contents, deployment: Deployment | None) -> str:
+    """The first reason why the oplog cannot continue a backup; empty where nothing speaks against it."""
     backup = contents.backup
     if contents.problems:
         return f"It is not whole: {contents.problems[0]}."

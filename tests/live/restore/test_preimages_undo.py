@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bson import decode
 from click.testing import CliRunner
 from restore_scene import Scene, blocks, ids
 
@@ -19,7 +20,9 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.backup.bson_file import documents
 from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.preimages.image_files import image_file
 from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
 from tallyglass_tui.cli.main import main
 
@@ -53,11 +56,12 @@ def done_since(scene: Scene, since: Ts, op: str, ns: str = "shop.orders") -> Inc
     return Incident(1, kind, f"{kind} on {ns}", ns, Harm.LOSS, first, last, None, None, 1, None)
 
 
-async def undo(scene: Scene, incident: Incident) -> Plan:
-    """Plan the undo."""
+async def undo(scene: Scene, incident: Incident, backup: Path | None = None) -> Plan:
+    """Plan the undo; what has no image may come from a backup."""
     gateway = open_gateway(scene.source.uri)
     try:
-        return await plan_undo(gateway, UndoRequest(incident, scene.source.uri, str(scene.folder / "work")))
+        work = str(scene.folder / "work")
+        return await plan_undo(gateway, UndoRequest(incident, scene.source.uri, work, backup))
     finally:
         await gateway.close()
 
@@ -251,6 +255,33 @@ async def test_many_documents_beside_the_same_from_backup_and_oplog(scene: Scene
     print({way: round(value, 1) for way, value in seconds.items()})
 
 
+@pytest.mark.parametrize("archive", [False, pytest.param(True, marks=pytest.mark.soak)])
+async def test_documents_without_an_image_come_from_the_backup(kept: Scene, archive: bool) -> None:
+    shop = kept.client["shop"]
+    backup = kept.backup("--oplog", archive=archive)
+    shop.orders.update_many({"_id": {"$lt": 60}}, {"$set": {"own.b": "after the backup"}})
+    shop.orders.insert_one({"_id": 399_999, "v": "inserted after the backup"})
+    wanted = contents(kept)
+    since = kept.now()
+    shop.command("collMod", "orders", changeStreamPreAndPostImages={"enabled": False})
+    shop.orders.delete_many({"$or": [{"_id": {"$lt": 100}}, {"_id": 399_999}]})
+    shop.command("collMod", "orders", changeStreamPreAndPostImages={"enabled": True})
+    shop.orders.delete_many({"_id": {"$lt": 300}})
+    incident = done_since(kept, since, "d")
+    assert ids(await undo(kept, incident)) == {"images-gap"}
+    plan = await undo(kept, incident, backup)
+    held = next(check for check in plan.checks if check.id == "images-from-backup")
+    assert "200 pre-images are held; the other 101 documents come from the backup" in held.title
+    assert not plan.spare
+    if archive:
+        kept.must_run(plan)
+        assert contents(kept) == wanted
+        return
+    kept.must_run(plan, "--until", "secure")
+    saved = map(decode, documents(image_file(kept.folder / "work" / "images", 1)))
+    assert {row["_id"]: row for row in saved} == {n: row for n, row in wanted.items() if n < 300 or n == 399_999}
+
+
 def test_the_command_falls_back_to_the_backup(scene: Scene) -> None:
     shop = scene.client["shop"]
     shop.fallback.insert_many([{"_id": n} for n in range(300)])
@@ -259,10 +290,16 @@ def test_the_command_falls_back_to_the_backup(scene: Scene) -> None:
     scene.settle()
     incidents = CliRunner().invoke(main, ["incidents", scene.source.uri, "--json"])
     number = max(one["number"] for one in json.loads(incidents.stdout) if one["ns"] == "shop.fallback")
-    words = ["restore", "plan", scene.source.uri, "--incident", str(number), "--from", "pre-images"]
+    words = ["restore", "plan", scene.source.uri, "--incident", str(number)]
     alone = CliRunner().invoke(main, words)
-    assert (alone.exit_code, "images-gap" in alone.stderr or "are not held" in alone.stderr) == (2, True)
-    both = CliRunner().invoke(main, [*words, "--backup", str(backup)])
+    assert (alone.exit_code, "are not held" in alone.stderr) == (2, True)
+    assert "pre-images: not possible. shop.fallback keeps none." in alone.stderr
+    assert "backup and oplog: not known yet. No backup is named." in alone.stderr
+    offered = CliRunner().invoke(main, [*words, "--backup", str(backup)])
+    first, second = [line for line in offered.stderr.splitlines() if "possible. " in line][:2]
+    assert "backup and oplog: possible." in first
+    assert "pre-images: not possible." in second
+    both = CliRunner().invoke(main, [*words, "--from", "pre-images", "--backup", str(backup)])
     assert both.exit_code in (0, 1), both.stderr
     assert "planning from the backup" in both.stderr
     assert "mongorestore" in both.stdout

@@ -17,8 +17,11 @@ from tallyglass_tui.cli.restore_return import private_file
 from tallyglass_tui.cli.restore_verify import PATIENT, read_plan, server
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.restore.model.plan import Accident, Plan, Return
+    from tallyglass.restore.preimages.select import ImageSelection
 
 _PROGRESS_EVERY = 20_000
 
@@ -46,12 +49,33 @@ def images(plan_file: Path, source: str, source_password_file: str, out: Path) -
 
     target = server(source, ConnectionOptions(password_file=source_password_file))
     for ns, count in ask(target, work, None, **PATIENT):
-        print_text(f"{clean_name(ns)}: {count} pre-images saved")
+        print_text(f"{clean_name(ns)}: {count} documents saved")
+
+
+async def _rest(gateway: Gateway, plan: Plan, ns: str, selection: ImageSelection) -> AsyncIterator[bytes]:
+    """The documents without an image, from the plan's backup."""
+    from tallyglass.restore.preimages.from_backup import carry_forward, usable_backup
+
+    if next(selection.missing(), None) is None:
+        return
+    info = next((one for one in await gateway.list_collections(ns.partition(".")[0]) if str(one.ns) == ns), None)
+    if info is None:
+        raise ReadError(f"{clean_name(ns)} is not there any more.", "Plan again.")
+    given = plan.backup.start if plan.backup.source == "given" else None
+    backup = await usable_backup(gateway, plan.backup.path, plan.limit, given)
+    async for _, document in carry_forward(gateway, backup, info, selection.missing(), plan.limit):
+        if document is None:
+            raise ReadError(
+                f"{clean_name(ns)}: a document has neither a pre-image nor a proof in the backup any more.",
+                "Restore from a backup and the oplog.",
+            )
+        yield document
 
 
 async def _save(gateway: Gateway, plan: Plan, accident: Accident, row: Return, number: int, out: Path) -> int:
     from tallyglass.restore.preimages.image_files import image_file
     from tallyglass.restore.preimages.select import read_images, select
+    from tallyglass.restore.preimages.undo import WITH_BACKUP
 
     count, shown = 0, clean_name(row.ns)
     expected = next((item.documents for item in plan.expected if item.ns == row.ns), None)
@@ -60,14 +84,20 @@ async def _save(gateway: Gateway, plan: Plan, accident: Accident, row: Return, n
     with closing(await select(gateway, accident, row.ns, plan.limit)) as selection, private_file(draft) as file:
         async for image in read_images(gateway, selection):
             if image.document is None:
-                raise ReadError(
-                    f"{shown}: a pre-image that the plan proved is not held any more.",
-                    "Restore from a backup and the oplog.",
-                )
+                if plan.backup.form != WITH_BACKUP:
+                    raise ReadError(
+                        f"{shown}: a pre-image that the plan proved is not held any more.",
+                        "Restore from a backup and the oplog.",
+                    )
+                selection.note_missing(image.id)
+                continue
             file.write(image.document)
             count += 1
             if count % _PROGRESS_EVERY == 0:
                 print_message(f"{shown}: {count} of {expected} pre-images")
+        async for document in _rest(gateway, plan, row.ns, selection):
+            file.write(document)
+            count += 1
     if count != expected:
         raise ReadError(f"{shown}: {count} pre-images were found; the plan proved {expected}.", "Plan again.")
     draft.replace(path)

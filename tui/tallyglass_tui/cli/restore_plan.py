@@ -46,7 +46,8 @@ WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
     "from_",
     type=click.Choice(["backup", "pre-images"]),
     default=None,
-    help="With --incident: undo it from the pre-images of its collection, or from a backup. Default: backup.",
+    help="With --incident: undo it from the pre-images of its collection, or from a backup. Default: the backup, and "
+    "pre-images where none is named.",
 )
 @click.option("--since", metavar="T", help="With --incident: the --since that its number was shown for.")
 @click.option("--spare", metavar="HOST:PORT", help="The empty scratch server to restore onto; a URI is taken too.")
@@ -90,9 +91,10 @@ def plan(
     limit, start = time_of("--before", before), time_of("--since", since)
     begun = time_of("--backup-start", backup_start)
     place, spare_uri = _spare(spare)
-    images = from_ == "pre-images"
-    if images and (number is None or only or spare):
+    if from_ == "pre-images" and (number is None or only or spare):
         raise InputError("--from pre-images undoes an incident.", "Give --incident N, without --only and --spare.")
+    unnamed = from_ is None and number is not None and not (only or spare) and _named_backup(given, backup) is None
+    images = unnamed or from_ == "pre-images"
     backup_path = None if images and not backup else _backup(given, backup)
     if out and work_dir:
         raise InputError("--work-dir does not go with --out.", "The commands keep their files in the folder of --out.")
@@ -106,11 +108,14 @@ def plan(
 
     async def make(gateway: Gateway) -> Plan:
         from tallyglass.restore.planner import RestoreRequest, plan_restore
+        from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
         from tallyglass.restore.quick_answer import quick_answer
 
         incident = await _incident(gateway, number, start, seconds) if number is not None else None
+        if incident is not None and from_ is None:
+            await _tell_ways(gateway, incident, backup_path, target.uri)
         if images and incident is not None:
-            undo = await _from_images(gateway, incident, target.uri, folder)
+            undo = await plan_undo(gateway, UndoRequest(incident, target.uri, folder, backup_path, begun))
             if undo.level != "block" or backup_path is None:
                 return undo
             tell_doubts(undo.checks)
@@ -137,10 +142,16 @@ def plan(
     return CODES[made.level]
 
 
-async def _from_images(gateway: Gateway, incident: Incident, uri: str, folder: str) -> Plan:
-    from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
+async def _tell_ways(gateway: Gateway, incident: Incident, backup: Path | None, uri: str) -> None:
+    """How the incident can be undone, best first, on stderr."""
+    from tallyglass.restore.planner import RestoreRequest
+    from tallyglass.restore.preimages.ways import possible_ways
 
-    return await plan_undo(gateway, UndoRequest(incident, uri, folder))
+    request = None
+    if backup is not None:
+        request = RestoreRequest(await _newest_backup(gateway, backup, incident.limit), uri, incident=incident)
+    for way in await possible_ways(gateway, incident, request):
+        print_message(clean(way.line, 600))
 
 
 def _hand_over(made: Plan, wants_json: bool, out: Path | None, script: Path | None) -> None:
@@ -235,10 +246,16 @@ def _as_extended_json(given: str) -> list[str]:
     return [*text, json.dumps({"$oid": given})] if re.fullmatch("[0-9a-fA-F]{24}", given) else text
 
 
-def _backup(given: ConnectionOptions, named: Path | None) -> Path:
+def _named_backup(given: ConnectionOptions, named: Path | None) -> Path | None:
+    """The backup of the command line, or of the profile."""
     if named is None:
         profile = profile_of(given)
         named = profile.backup if profile else None
+    return named
+
+
+def _backup(given: ConnectionOptions, named: Path | None) -> Path:
+    named = _named_backup(given, named)
     if named is None:
         raise InputError("No backup is named.", "Give --backup PATH: a mongodump directory, an archive, or data files.")
     path = named.expanduser().absolute()

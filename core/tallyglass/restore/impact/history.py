@@ -241,11 +241,12 @@ def _attribute_updates(history: History, attribution: Attribution) -> None:
             return
 
 
-async def operations(source: Gateway, ns: str, start: Ts) -> AsyncIterator[tuple[Entry, Entry]]:
+async def operations(source: Gateway, ns: str, start: Ts, end: Ts | None = None) -> AsyncIterator[tuple[Entry, Entry]]:
     """The operations on one collection, and the commands of its database, each with the entry at which it takes
-    effect, from ``start`` on. A transaction that was begun before is there whole."""
+    effect, from ``start`` on, up to but not including ``end``. A transaction that was begun before is there whole."""
     db = ns.partition(".")[0]
-    query: dict[str, object] = {"ts": {"$gte": stamp(start)}, "ns": {"$in": [ns, f"{db}.$cmd", "admin.$cmd"]}}
+    bounds = {"$gte": stamp(start)} | ({"$lt": stamp(end)} if end else {})
+    query: dict[str, object] = {"ts": bounds, "ns": {"$in": [ns, f"{db}.$cmd", "admin.$cmd"]}}
     transactions = TransactionBuffer()
     known: set[object] = set()
     async for entry in read_all(source, query):

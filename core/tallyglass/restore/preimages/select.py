@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from bson import Binary, MaxKey, Timestamp
+from bson import Binary, Int64, MaxKey, Timestamp
 from bson.binary import UUID_SUBTYPE
 from bson.raw_bson import RawBSONDocument
 
@@ -79,6 +79,15 @@ class ImageSelection:
         found: int = self.rows.execute(f"SELECT COUNT(*) {_NEEDED}").fetchone()[0]
         return found
 
+    def note_missing(self, id_: bytes) -> None:
+        """The image of this document is not held."""
+        self.rows.execute("INSERT OR IGNORE INTO missing VALUES (?)", (id_,))
+
+    def missing(self) -> Iterator[bytes]:
+        """The ids of the documents whose image is not held, as far as they were noted."""
+        for (id_,) in self.rows.execute("SELECT id FROM missing ORDER BY id"):
+            yield id_
+
     def needed(self) -> Iterator[list[tuple[bytes, ImageKey]]]:
         """The ids and keys, in the order of the keys, in groups of one query each."""
         cursor = self.rows.execute(f"SELECT id, ui, t, i, place {_NEEDED} ORDER BY ui, t, i, place")
@@ -107,6 +116,7 @@ async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> Ima
             "PRAGMA synchronous = OFF",
             "CREATE TABLE first (id BLOB PRIMARY KEY, ui BLOB, t INTEGER, i INTEGER, place INTEGER, op TEXT,"
             " hit INTEGER DEFAULT 0) WITHOUT ROWID",
+            "CREATE TABLE missing (id BLOB PRIMARY KEY) WITHOUT ROWID",
             "BEGIN",
         ):
             rows.execute(statement)
@@ -180,6 +190,16 @@ async def read_images(source: Gateway, selection: ImageSelection) -> AsyncIterat
                     yield Image(id_, key, bytes(found["preImage"].raw))
         for key, id_ in wanted.items():
             yield Image(id_, key, None)
+
+
+async def read_image(gateway: Gateway, key: ImageKey) -> bytes | None:
+    """One image as BSON; None where it is not held. Raises the errors of the gateway, PrivilegeError without ``find``
+    on it."""
+    id_ = {"nsUUID": Binary(key.collection, UUID_SUBTYPE), "ts": stamp(key.ts), "applyOpsIndex": Int64(key.place)}
+    async for batch in gateway.find_raw(PRE_IMAGES, {"_id": {"$gte": id_, "$lte": id_}}, limit=1):
+        for at, end in walk.split(batch):
+            return bytes(RawBSONDocument(batch[at:end])["preImage"].raw)
+    return None
 
 
 def _key_of(found: RawBSONDocument) -> ImageKey:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +35,7 @@ from tallyglass.restore.model.plan import (
     worst,
 )
 from tallyglass.restore.planner import default_work_dir
+from tallyglass.restore.preimages.from_backup import UsableBackup, carry_forward, usable_backup
 from tallyglass.restore.preimages.image_files import FOLDER
 from tallyglass.restore.preimages.select import ImageSelection, read_images, select
 from tallyglass.restore.preimages.settings import ROLE, Retention, how_to_enable, keeps_images, retention
@@ -50,6 +51,8 @@ from tallyglass.text import clean_name
 
 FORM = "pre-images"
 """What stands for the form of the backup in a plan from pre-images."""
+WITH_BACKUP = "pre-images, the missing ones from this backup"
+"""The same where documents without an image come from a backup."""
 
 SINCE = (6, 0)
 _SHOWN = 5
@@ -59,16 +62,20 @@ _SOON_HOURS = 24
 @dataclass(frozen=True, slots=True)
 class UndoRequest:
     """Which incident to undo. ``source_uri`` is the operator's own URI; ``work_dir`` is where the commands keep their
-    files, a new folder in the home directory if empty."""
+    files, a new folder in the home directory if empty. ``backup``, or a folder of backups, is where documents without
+    an image come from; ``backup_start`` an oplog position known to lie before it."""
 
     incident: Incident
     source_uri: str
     work_dir: str = ""
+    backup: Path | None = None
+    backup_start: Ts | None = None
 
 
 @dataclass(slots=True)
 class _Proof:
-    """What is known of one collection: how many images are needed, which of them are not held, and their bytes."""
+    """What is known of one collection: how many images are needed, which of them are not held, and their bytes.
+    ``from_backup`` counts the documents that come from a backup instead; ``refused`` says why others do not."""
 
     ns: str
     info: CollectionInfo
@@ -79,6 +86,8 @@ class _Proof:
     missing: list[bytes] = field(default_factory=list)
     missing_count: int = 0
     bytes: int = 0
+    from_backup: int = 0
+    refused: str = ""
 
 
 async def plan_undo(gateway: Gateway, request: UndoRequest) -> Plan:
@@ -98,7 +107,7 @@ async def plan_undo(gateway: Gateway, request: UndoRequest) -> Plan:
         tools_needed=".".join(map(str, needed_for(deployment.version))),
         work_dir=request.work_dir or default_work_dir(incident.limit),
     )  # fmt: skip
-    checks = list(_possible(deployment, incident))
+    checks = list(images_possible(deployment, incident))
     checks += await asyncio.to_thread(lambda: list(_tools(deployment.version)))
     source = None
     try:
@@ -111,13 +120,14 @@ async def plan_undo(gateway: Gateway, request: UndoRequest) -> Plan:
         plan, source_user=clean_name(source.user), passwords=("source",) if source.asks else ()
     )  # fmt: skip
     try:
-        return await _prove(gateway, plan, checks, source, incident)
+        return await _prove(gateway, plan, checks, source, request)
     except PrivilegeError as error:
         advice = f"In mongosh: {ROLE}"
         return replace(plan, checks=(*checks, block("images-privilege", error.title, advice)))
 
 
-def _possible(deployment: Deployment, incident: Incident) -> Iterator[Check]:
+def images_possible(deployment: Deployment, incident: Incident) -> Iterator[Check]:
+    """What can be said of an undo from pre-images before anything of the incident is read."""
     version = version_pair(deployment.version)
     if deployment.sharded or not deployment.has_oplog:
         yield block("images-sharded", "Pre-images are read from one replica set alone.", "Restore each shard.")
@@ -147,7 +157,8 @@ def _tools(server_version: str) -> Iterator[Check]:
         yield block("tool-version", f"The tools here are too old: {have}.", f"Install {word} or newer.")
 
 
-async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: ToolUri, incident: Incident) -> Plan:
+async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: ToolUri, request: UndoRequest) -> Plan:
+    incident = request.incident
     oldest, majority = await edge(gateway, 1), await coverage.majority(gateway)
     if oldest is None or oldest.ts > plan.limit:
         first = oldest.ts if oldest else "unknown"
@@ -156,17 +167,18 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
         checks.append(block("not-majority", f"{plan.limit} is not on a majority of the members yet.", "Plan again."))
     if worst(checks) is Level.BLOCK:
         return replace(plan, checks=tuple(checks))
-    live = await _live_collections(gateway, incident)
+    live = await live_collections(gateway, incident)
     accident = await _accident(gateway, incident, plan.limit, live)
     names = [accident.ns] if accident.ns else await _of_transaction(gateway, accident)
     checks += _collections(names, live, incident)
     kept = await retention(gateway)
     proofs: list[_Proof] = []
-    with ExitStack() as selections:
-        for ns in names:
-            if ns in live:
-                selection = selections.enter_context(closing(await select(gateway, accident, ns, plan.limit)))
+    backup = _LazyBackup(gateway, request, plan.limit)
+    for ns in names:
+        if ns in live:
+            with closing(await select(gateway, accident, ns, plan.limit)) as selection:
                 proofs.append(await _read(gateway, selection, live[ns]))
+                await _fill(gateway, selection, proofs[-1], backup, plan.limit)
     checks += _gaps(proofs, kept)
     checks += _expiring(proofs, kept)
     returns = tuple(_return(proof, plan.limit, live) for proof in proofs)
@@ -174,7 +186,10 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
         plan,
         accident=accident,
         returns=returns,
-        backup=replace(plan.backup, bytes=sum(proof.bytes for proof in proofs)),
+        backup=replace(
+            backup.as_source if any(proof.from_backup for proof in proofs) else plan.backup,
+            bytes=sum(proof.bytes for proof in proofs),
+        ),
         operations=sum(proof.by_accident for proof in proofs),
         expected=tuple(ExpectedNamespace(proof.ns, "collection", proof.needed) for proof in proofs),
         checks=tuple(checks),
@@ -191,7 +206,7 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
     return replace(plan, commands=steps.commands, files=steps.files)
 
 
-async def _live_collections(gateway: Gateway, incident: Incident) -> dict[str, CollectionInfo]:
+async def live_collections(gateway: Gateway, incident: Incident) -> dict[str, CollectionInfo]:
     """The collections that the incident may be about; its own namespace is cleaned for display."""
     found: dict[str, CollectionInfo] = {}
     for db in await gateway.list_databases():
@@ -240,12 +255,59 @@ async def _read(gateway: Gateway, selection: ImageSelection, info: CollectionInf
     async for image in read_images(gateway, selection):
         proof.first = min(proof.first or image.key.ts, image.key.ts)
         if image.document is None:
+            selection.note_missing(image.id)
             proof.missing_count += 1
             if len(proof.missing) < _SHOWN:
                 proof.missing.append(image.id)
         else:
             proof.bytes += len(image.document)
     return proof
+
+
+class _LazyBackup:
+    """The backup of a request, which is looked at only where an image is missing."""
+
+    def __init__(self, gateway: Gateway, request: UndoRequest, limit: Ts) -> None:
+        self._gateway, self._request, self._limit = gateway, request, limit
+        self.found: UsableBackup | None = None
+
+    async def use(self) -> UsableBackup:
+        """The backup. Raises InputError with what speaks against it."""
+        request = self._request
+        if request.backup is None:
+            raise InputError("No backup was named.")
+        if self.found is None:
+            self.found = await usable_backup(self._gateway, request.backup, self._limit, request.backup_start)
+        return self.found
+
+    @property
+    def as_source(self) -> Backup:
+        """It, as it stands in a plan from pre-images."""
+        assert self.found is not None
+        return replace(self.found.contents.backup, form=WITH_BACKUP, gzip=False)
+
+
+async def _fill(gateway: Gateway, selection: ImageSelection, proof: _Proof, backup: _LazyBackup, limit: Ts) -> None:
+    """Look for the documents without an image in the backup. Where no image at all is held, a restore is the way."""
+    if not 0 < proof.missing_count < proof.needed:
+        return
+    try:
+        found = carry_forward(gateway, await backup.use(), proof.info, selection.missing(), limit)
+        missing: list[bytes] = []
+        lacking = 0
+        async for id_, document in found:
+            if document is None:
+                lacking += 1
+                missing += [id_] if len(missing) < _SHOWN else []
+            else:
+                proof.from_backup += 1
+                proof.bytes += len(document)
+    except InputError as error:
+        proof.refused, proof.from_backup = str(error), 0
+        return
+    proof.missing, proof.missing_count = missing, lacking
+    if lacking:
+        proof.refused = f"The backup does not prove how {lacking:,} of them were at the point."
 
 
 def _gaps(proofs: list[_Proof], kept: Retention) -> Iterator[Check]:
@@ -259,7 +321,13 @@ def _gaps(proofs: list[_Proof], kept: Retention) -> Iterator[Check]:
             yield block(
                 "images-gap",
                 f"{shown}: {proof.missing_count:,} of {proof.needed:,} pre-images are not held: _id {ids}{more}.",
-                f"{_why(proof, kept)} Restore these from a backup and the oplog (--backup PATH).",
+                f"{_why(proof, kept)} {proof.refused} Restore from a backup and the oplog (--backup PATH).",
+            )
+        elif proof.from_backup:
+            yield ok(
+                "images-from-backup",
+                f"{shown}: {proof.needed - proof.from_backup:,} pre-images are held; the other {proof.from_backup:,} "
+                "documents come from the backup, carried forward through the oplog.",
             )
         else:
             yield ok("images-held", f"{shown}: all {proof.needed:,} pre-images are held, {proof.bytes:,} bytes.")
