@@ -18,6 +18,7 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model import plan as model
+from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.text import clean
 from tallyglass_tui.restore.draft import Draft, Planned, Room
 from tallyglass_tui.restore.head import head_lines
@@ -213,13 +214,37 @@ async def test_the_last_drill_stands_there_with_its_age_and_red_where_it_failed_
             assert piece[1] == f"text--{style}"
 
 
-async def test_without_a_backup_it_asks_for_one_first(screen_at: Any) -> None:
+async def test_a_backup_is_asked_for_where_nothing_else_undoes_it(screen_at: Any) -> None:
     async with page(screen_at, backup="") as screen:
         await screen.press("enter")
-        assert "restore plan" not in screen.feeds.named
+        assert "how this can be undone" in screen.text
+        ways = (Way(FROM_BACKUP, None, "No backup is named."), Way(FROM_IMAGES, False, "It keeps none.", "Next time."))
+        text = await plan(screen, Planned(None, "No way.", ways=ways, way=FROM_BACKUP, needs_backup=True))
+        assert text.index("?     backup and oplog: No backup is named.") < text.index("no    pre-images: It keeps")
         await fill(screen, "/other")
         assert draft(screen).backup == "/other"
         assert draft(screen).planning
+        await screen.press("f")
+        assert draft(screen).way == FROM_BACKUP
+
+
+async def test_the_other_way_is_one_key_away(screen_at: Any) -> None:
+    ways = (Way(FROM_IMAGES, True, "Its first pre-image is held."), Way(FROM_BACKUP, True, "Restores the backup."))
+    images = replace(PLAN, start=None, backup=replace(PLAN.backup, form="pre-images"))
+    async with page(screen_at) as screen:
+        await screen.press("enter")
+        text = await plan(screen, Planned(images, ways=ways, way=FROM_IMAGES))
+        assert "from     pre-images, no backup and no spare  f: backup and oplog" in text
+        assert "yes   pre-images, taken: Its first pre-image is held." in text
+        await screen.press("f")
+        assert draft(screen) == Draft(LOST.point, LOST, "/backup", planning=True, way=FROM_BACKUP)
+        text = await plan(screen, Planned(PLAN, ways=ways, way=FROM_BACKUP))
+        assert "backup   /backup  onto 127.0.0.1:27117  f: pre-images" in text
+        impossible = Way(FROM_IMAGES, False, "It keeps none.")
+        await plan(screen, Planned(PLAN, ways=(ways[1], impossible), way=FROM_BACKUP))
+        await screen.press("f")
+        assert "pre-images: not possible. It keeps none." in screen.text
+        assert not draft(screen).planning
 
 
 async def test_a_plan_that_fails_says_why(screen_at: Any) -> None:

@@ -10,6 +10,8 @@ from typing import Protocol
 from tallyglass.moment import FORMS, Ts, parse_since
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.way import FROM_BACKUP
+from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, Planned
 from tallyglass_tui.restore.feed import plan_once
@@ -89,7 +91,7 @@ class Choices:
         """Take what was typed. Raises InputError for a point that is no time."""
         if what == "backup" and text:
             self.draft = replace(self.draft, backup=text)
-            self.plan()
+            self.plan(self.draft.way)
         elif what == "spare":
             self.draft = replace(self.draft, spare=text)
             self.plan()
@@ -99,30 +101,41 @@ class Choices:
             self.choose(parse_since(text), None)
 
     def choose(self, limit: Ts, incident: Incident | None) -> None:
-        """Choose the point, and plan; without a backup ask for one first."""
+        """Choose the point, and plan. Without a backup ask for one first; for an incident only if it needs one."""
         before = self.draft
         self.draft = Draft(limit, incident, before.backup, before.spare)
-        if before.backup:
+        if before.backup or incident:
             self.plan()
         else:
             self._page.show_draft()
             self._ask("backup", "")
 
-    def plan(self) -> None:
-        """Plan with what is there now."""
+    def take_other_way(self) -> None:
+        """Plan in the other way to undo the incident; say why not, where it is not possible."""
+        other = self.draft.other_way
+        if other is None:
+            self._page.say("Pick an incident first: then the ways to undo it are known.")
+        elif other.possible is False:
+            self._page.say(clean(other.line, 300))
+        else:
+            self.plan(other.name)
+
+    def plan(self, way: str = "") -> None:
+        """Plan with what is there now, in this way or the best that is possible."""
         draft = self.draft
         if draft.limit is None:
             self._page.say("Pick an incident first, or t types the point.")
-        elif not draft.backup:
+        elif not draft.backup and (draft.incident is None or way == FROM_BACKUP):
             self._ask("backup", "")
         else:
             self.draft = Draft(
-                draft.limit, draft.incident, draft.backup, draft.spare, planning=True, since=datetime.now(UTC)
+                draft.limit, draft.incident, draft.backup, draft.spare, planning=True, since=datetime.now(UTC), way=way
             )
+            asked = self.draft
             shell = self._page.shell
             uri = shell.context.target.uri
             feed = shell.feeds.follow(
-                "restore plan", lambda gateway: plan_once(gateway, draft, uri), silence=PLAN_SILENCE, once=True
+                "restore plan", lambda gateway: plan_once(gateway, asked, uri), silence=PLAN_SILENCE, once=True
             )
             self._page.follow_plan(feed)
         self._page.show_draft()

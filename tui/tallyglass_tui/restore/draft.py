@@ -9,15 +9,19 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.way import Way
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, or why there is none."""
+    """A plan, or why there is none. ``ways`` are those to undo the incident, best first; ``way`` is the plan's."""
 
     plan: Plan | None
     title: str = ""
     advice: str = ""
+    ways: tuple[Way, ...] = ()
+    way: str = ""
+    needs_backup: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,8 @@ class Room:
 class Draft:
     """What was chosen so far, and what came of it.
 
-    ``failure`` says why there is no plan, ``since`` when planning began.
+    ``failure`` says why there is no plan, ``since`` when planning began. ``way`` is the way of the plan, or the one
+    that was asked for; empty for the best that is possible. ``ways`` are known once there is a plan of an incident.
     """
 
     limit: Ts | None = None
@@ -44,13 +49,20 @@ class Draft:
     planning: bool = False
     since: datetime | None = field(default=None, compare=False)
     room: Room | None = None
+    way: str = ""
+    ways: tuple[Way, ...] = field(default=(), compare=False)
+
+    @property
+    def other_way(self) -> Way | None:
+        """The best way that is not taken; None where nothing is known of another one."""
+        return next((way for way in self.ways if way.name != self.way), None)
 
     @property
     def count(self) -> dict[str, int | None]:
         """How many items each part has; None where that is not known yet."""
         plan = self.plan
         return {
-            "checks": len(merged_checks(plan.checks)) if plan else None,
+            "checks": len(merged_checks(plan.checks)) + len(self.ways) if plan else None,
             "loss": len(plan.loss) if plan else None,
             "counters": len(plan.reissue) if plan else None,
             "commands": len(plan.commands) if plan else None,

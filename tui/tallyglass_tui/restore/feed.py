@@ -13,28 +13,65 @@ from typing import TYPE_CHECKING
 from tallyglass.errors import TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass_tui.restore.draft import Draft, Planned, Room
 
 if TYPE_CHECKING:
     from tallyglass.restore.drill.past_drills import LastDrill
-    from tallyglass.restore.planner import RestoreRequest
+    from tallyglass.restore.gather import RestoreRequest
 
 _ROOM_SECONDS = 5.0
 
 
 async def plan_once(gateway: Gateway, draft: Draft, source_uri: str) -> AsyncIterator[Planned]:
-    """One plan. It may take minutes: it reads the window of the oplog and the backup."""
+    """One plan. It may take minutes: it reads the window of the oplog, and the images or the backup.
+
+    An incident is undone in the way that was asked for, else in the best one that is possible.
+    """
+    ways: tuple[Way, ...] = ()
+    try:
+        if draft.incident is None:
+            yield Planned(await _from_backup(gateway, draft, source_uri), way=FROM_BACKUP)
+            return
+        ways = await _ways(gateway, draft, draft.incident, source_uri)
+        best = ways[0].name if ways[0].possible else FROM_BACKUP
+        way = draft.way or best
+        if way == FROM_IMAGES:
+            plan = await _from_images(gateway, draft, draft.incident, source_uri)
+            if draft.way or not draft.backup or plan.level is not Level.BLOCK:
+                yield Planned(plan, ways=ways, way=way)
+                return
+        if not draft.backup:
+            yield Planned(None, ways[-1].line, ways=ways, way=FROM_BACKUP, needs_backup=True)
+            return
+        yield Planned(await _from_backup(gateway, draft, source_uri), ways=ways, way=FROM_BACKUP)
+    except TallyglassError as error:
+        yield Planned(None, error.title, error.advice, ways)
+
+
+async def _ways(gateway: Gateway, draft: Draft, incident: Incident, source_uri: str) -> tuple[Way, ...]:
+    from tallyglass.restore.preimages.ways import possible_ways
+
+    return await possible_ways(gateway, incident, _request(draft, source_uri) if draft.backup else None)
+
+
+async def _from_images(gateway: Gateway, draft: Draft, incident: Incident, source_uri: str) -> Plan:
+    from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
+
+    backup = _request(draft, source_uri).backup if draft.backup else None
+    return await plan_undo(gateway, UndoRequest(incident, source_uri, backup=backup))
+
+
+async def _from_backup(gateway: Gateway, draft: Draft, source_uri: str) -> Plan:
     from tallyglass.restore.planner import plan_restore
 
-    request = _request(draft, source_uri)
-    try:
-        yield Planned(await plan_restore(gateway, request))
-    except TallyglassError as error:
-        yield Planned(None, error.title, error.advice)
+    return await plan_restore(gateway, _request(draft, source_uri))
 
 
 def _request(draft: Draft, source_uri: str) -> RestoreRequest:
-    from tallyglass.restore.planner import RestoreRequest
+    from tallyglass.restore.gather import RestoreRequest
 
     return RestoreRequest(
         Path(draft.backup).expanduser().absolute(),

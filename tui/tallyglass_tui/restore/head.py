@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.way import FROM_IMAGES
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft
@@ -58,11 +59,26 @@ def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
 
 
 def _backup_line(draft: Draft) -> list[Piece]:
+    if draft.way == FROM_IMAGES and draft.plan:
+        return [(" from     ", "text--muted"), _source(draft.plan), _other(draft)]
     if not draft.backup:
         return [(" backup   ", "text--muted"), ("none named yet: b names one", "text--warn")]
     spare = draft.plan.spare if draft.plan else draft.spare
     pieces: list[Piece] = [(" backup   ", "text--muted"), (clean(draft.backup, 60), "")]
-    return [*pieces, ("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else pieces
+    pieces += [("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else []
+    return [*pieces, _other(draft)]
+
+
+def _source(plan: Plan) -> Piece:
+    """Where the documents of an undo come from."""
+    if plan.backup.form == "pre-images":
+        return "pre-images, no backup and no spare", "text--good"
+    return f"pre-images, and {clean(str(plan.backup.path), 60)} for the missing ones", "text--good"
+
+
+def _other(draft: Draft) -> Piece:
+    other = draft.other_way
+    return ("", "") if other is None or other.possible is False else (f"  f: {other.name}", "text--muted")
 
 
 def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) -> list[Piece]:
@@ -70,7 +86,8 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
     if draft.planning:
         waited = (datetime.now(UTC) - draft.since).total_seconds() if draft.since else 0.0
         so_long = f"for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else "..."
-        return [label, (f"reading the oplog and the backup {so_long}", "")]
+        read = "the oplog and the backup" if draft.backup else "how this can be undone"
+        return [label, (f"reading {read} {so_long}", "")]
     if draft.failure:
         return [label, (fit(draft.failure, width), "text--bad")]
     if draft.plan is None:

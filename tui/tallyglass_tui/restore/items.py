@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.model.plan import Check, Command, Effect, Level, Loss, Plan, Reissue, Return
+from tallyglass.restore.model.way import Way
 from tallyglass.restore.runbook.step_text import duration
 from tallyglass.restore.tools.files import fill
 from tallyglass.text import clean, clean_name, shell_quote
@@ -31,9 +32,11 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
     """The items of a part of the plan, and what to say where there are none."""
     plan = draft.plan
     if plan is None:
+        if part == "checks" and draft.ways:
+            return way_items(draft), ""
         return [], draft.failure or ("Planning ..." if draft.planning else "No plan yet: Enter on an incident.")
     if part == "checks":
-        return check_items(plan.checks), ""
+        return way_items(draft) + check_items(plan.checks), ""
     if part == "loss":
         return loss_items(plan), "Nothing happened after the point."
     if part == "counters":
@@ -66,6 +69,32 @@ def _incident(one: Incident, now: datetime) -> Callable[[int], Lines]:
         head = f"{when:%m-%d %H:%M:%S}Z {ago:>9} {documents:>10}  "
         room = max(10, width - len(mark) - len(head) - 1)
         return [[(f"{mark} ", style), (head, ""), (fit(clean(f"{one.title}{going}"), room), "")]]
+
+    return lines
+
+
+_POSSIBLE = {True: ("yes", "text--good"), None: ("?", "text--warn"), False: ("no", "text--muted")}
+
+
+def way_items(draft: Draft) -> list[Item]:
+    """The ways to undo the incident, best first."""
+    return [Item(f"way {way.name}", _way(way, draft), way.line) for way in draft.ways]
+
+
+def _way(way: Way, draft: Draft) -> Callable[[int], Lines]:
+    word, style = _POSSIBLE[way.possible]
+    name = way.name
+    if way.name != draft.way:
+        name += ", f takes it" if way.possible is not False else ""
+    elif draft.plan:
+        name += ", taken"
+    texts = ((f"{name}: {way.why}", ""), (way.advice, "text--muted"))
+
+    def lines(width: int) -> Lines:
+        room = max(10, width - len(_INDENT))
+        wrapped = [(line, look) for text, look in texts if text for line in wrap_words(clean(text, 900), room)]
+        heads = [(fit(word, len(_INDENT)), style), *[(_INDENT, "")] * (len(wrapped) - 1)]
+        return [[head, piece] for head, piece in zip(heads, wrapped, strict=True)]
 
     return lines
 

@@ -40,6 +40,7 @@ class RestorePage(Page):
         Binding("tab,right,l", "section(1)", "Next part", key_display="Tab", id="restore.next", tooltip="Next part"),
         Binding("shift+tab,left,h", "section(-1)", "Part before", show=False, id="restore.previous"),
         Binding("b", "ask('backup')", "Backup", id="restore.backup", tooltip="Name the backup to restore from"),
+        Binding("f", "way", "Way", show=False, id="restore.way", tooltip="Plan in the other way to undo the incident"),
         Binding("t", "ask('point')", "Point", show=False, id="restore.point", tooltip="Type the moment to return to"),
         Binding("d", "ask('spare')", "Spare", show=False, id="restore.spare", tooltip="Name the server to rebuild on"),
         Binding("w", "write", "Write", id="restore.write", tooltip="Write the plan as a folder that only you can read"),
@@ -97,7 +98,9 @@ class RestorePage(Page):
         """Show a plan, or why there is none."""
         plan = planned.plan
         failure = clean(f"{planned.title} {planned.advice}".strip(), 600)
-        self._choices.draft = replace(self._draft, plan=plan, failure=failure, planning=False, room=None)
+        self._choices.draft = replace(
+            self._draft, plan=plan, failure=failure, planning=False, room=None, way=planned.way, ways=planned.ways
+        )
         if self._part == PARTS[0]:
             self._part = PARTS[1]
         if plan and plan.start:
@@ -107,6 +110,8 @@ class RestorePage(Page):
             )
         self.show_draft()
         self.query_one(PickList).action_go(0)
+        if planned.needs_backup:
+            self._choices.ask("backup")
 
     def show_room(self, room: Room) -> None:
         """Show how long the start stays in the oplog."""
@@ -135,6 +140,8 @@ class RestorePage(Page):
             "Pick an incident with Enter, or come here with r from an entry of the oplog. The point is exclusive: "
             "the entry at it, and everything after it, is undone. A plan proves that backup and oplog reach it, "
             "whole; where one check blocks, there are no commands.",
+            "An incident is undone from pre-images where its collection keeps them: in seconds, without a backup and "
+            "without a spare. f plans in the other way; the checks begin with what is possible, best first.",
             "Tallyglass runs none of the commands and writes nothing to any server. w writes the plan as a folder that "
             "only you can read: restore.sh in it asks before each step and checks after it. Each line can be pasted in "
             "that folder instead; y copies the one under the cursor, Y all of its phase.",
@@ -183,6 +190,10 @@ class RestorePage(Page):
         """Copy all lines of the phase that the cursor is in; of the first one on another part."""
         selected = self.query_one(PickList).selected
         self._choices.copy_phase(int(selected.key) if selected and self._part == "commands" else 1)
+
+    def action_way(self) -> None:
+        """Plan in the other way to undo the incident."""
+        self._choices.take_other_way()
 
     def action_plan(self) -> None:
         """Plan with what is there now."""

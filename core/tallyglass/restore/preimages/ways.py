@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
@@ -11,32 +9,13 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.gather import RestoreRequest
 from tallyglass.restore.impact.incident_scope import why_not_undone, written
 from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.restore.preimages.select import ImageKey, read_image
 from tallyglass.restore.preimages.settings import ROLE, how_to_enable, keeps_images, retention
 from tallyglass.restore.preimages.undo import images_possible, live_collections
 from tallyglass.restore.quick_answer import quick_answer
 from tallyglass.restore.raw.oplog import edge, stamp
 from tallyglass.text import clean_name
-
-FROM_IMAGES = "pre-images"
-FROM_BACKUP = "backup and oplog"
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One way to undo an incident; safe to show. ``possible`` is None where only a plan can tell. ``why`` says what it
-    rests on, or what speaks against it; ``advice`` what would help."""
-
-    name: str
-    possible: bool | None
-    why: str
-    advice: str = ""
-
-    @property
-    def line(self) -> str:
-        """In one line."""
-        word = {True: "possible", False: "not possible", None: "not known yet"}[self.possible]
-        return f"{self.name}: {word}. {self.why} {self.advice}".rstrip()
 
 
 async def possible_ways(gateway: Gateway, incident: Incident, request: RestoreRequest | None) -> tuple[Way, ...]:
