@@ -13,7 +13,7 @@ import sys
 import time
 from array import array
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,10 @@ class Rig:
 
     def inserted(self) -> int:
         """Inserts recorded so far, by the class with the fewest."""
-        return min(sum(path.stat().st_size for path in self._books(space)) // 8 for space in rig_worker.INSERTS)
+        return min(
+            sum(path.stat().st_size for path in self._books(space)) // rig_worker.width(space)
+            for space in (*rig_worker.INSERTS, *rig_worker.KEYS)
+        )
 
     def await_ids(self, more: int, seconds: float = 120) -> None:
         """Wait until the processes have recorded so many more ids."""
@@ -181,13 +184,15 @@ class Rig:
         assert codes == [0] * len(codes), codes
         audit = Audit(faults=self.faults, kills=self.kills)
         self.servers.await_primary()
-        with self.servers.client() as client:
+        with self.servers.client(uuidRepresentation="standard") as client:
             db = client[rig_worker.DB]
             stored = db.counters.find_one({"_id": rig_worker.KEY})["COUNT"]  # type: ignore[index]
             pool = {row["_id"]: row["COUNT"] for row in db.pool.find()}
             scopes = list(db.scopes.find())
             for space in rig_worker.INSERTS:
                 self._compare(space, [row["number"] for row in db[space].find({}, {"number": 1})], audit)
+            for space in rig_worker.KEYS:
+                self._compare(space, [rig_worker.number(row["_id"]) for row in db[space].find()], audit)
         scoped = sum(row["periods"][rig_worker.PERIOD] for row in scopes)
         taken = stored + scoped + sum(pool[LAYOUT.key(n)] - LAYOUT.start(n) for n in range(LAYOUT.documents))
         for space, size in (("counter", stored), ("pool", LAYOUT.documents * LAYOUT.span), ("scoped", scoped + 1)):
@@ -216,12 +221,15 @@ class Rig:
         if space == "gapless":
             audit.gaps = max(stored, default=0) - len(set(stored))
 
-    def _recorded(self, space: str) -> Iterator[array[int]]:
+    def _recorded(self, space: str) -> Iterator[Sequence[int]]:
+        width = rig_worker.width(space)
         for path in self._books(space):
-            ids = array("q")
             data = path.read_bytes()
-            ids.frombytes(data[: len(data) // 8 * 8])
-            yield ids
+            whole = data[: len(data) // width * width]
+            if space in rig_worker.KEYS:
+                yield [int.from_bytes(whole[at : at + width]) for at in range(0, len(whole), width)]
+            else:
+                yield array("q", whole)
 
     def _books(self, *spaces: str) -> list[Path]:
         return [path for space in spaces for path in self.folder.glob(f"{space}.*")]

@@ -1,8 +1,9 @@
 """One allocating process of the fault rig: threads and tasks take ids and record each one, until stdin ends.
 
 Usage: rig_worker.py URI FOLDER ranges|inserts. ``ranges`` takes ids from counters, directly and from memory;
-``inserts`` inserts documents with each of the classes that do. Ids go as 8-byte integers to ``FOLDER/<space>.<pid>``,
-burned ranges as lines ``space n`` to ``FOLDER/burned.<pid>``.
+``inserts`` inserts documents with each of the classes that do, and with keys that are made in the process. Ids go as
+integers of ``width(space)`` bytes to ``FOLDER/<space>.<pid>``, burned ranges as lines ``space n`` to
+``FOLDER/burned.<pid>``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pymongo import AsyncMongoClient, MongoClient
+from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from tallyglass.allocate import (
     ARTICLE,
@@ -44,6 +46,8 @@ from tallyglass.allocate import (
     NumberSpace,
     ProxiedInsert,
     RandomIds,
+    new_object_id,
+    new_uuid,
 )
 
 DB, KEY, STEP, CHUNK, MOST = "rig", "ids", 1000, 100, 50
@@ -52,14 +56,27 @@ RANGES = ("counter", "pool", "scoped")
 """Spaces whose ids come from counters, in ranges."""
 INSERTS = ("gapless", "random", "max_plus_one", "proxied")
 """Spaces whose ids are in the field ``number`` of the collection of that name."""
+KEYS: dict[str, Callable[[], Any]] = {"object_ids": new_object_id, "uuids": new_uuid}
+"""Spaces whose ids are made without a server and are the ``_id`` of the collection of that name."""
 PAUSE = 0.01
 OPTIONS: dict[str, Any] = {
     "heartbeatFrequencyMS": 500,
     "connectTimeoutMS": 1500,
+    "uuidRepresentation": "standard",
     "serverSelectionTimeoutMS": 20_000,
     "appName": "rig",
 }
 PASSING = (AllocationTimeout, AllocationUnknown, CollisionLimit)
+
+
+def width(space: str) -> int:
+    """Bytes of a recorded id."""
+    return 16 if space in KEYS else 8
+
+
+def number(key: Any) -> int:
+    """A key that was made without a server, as an integer."""
+    return int.from_bytes(getattr(key, "binary", None) or key.bytes)
 
 
 class Book:
@@ -67,13 +84,16 @@ class Book:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._files = {space: self._open(space) for space in (*RANGES, *INSERTS, "burned")}
+        self._files = {space: self._open(space) for space in (*RANGES, *INSERTS, *KEYS, "burned")}
 
     def _open(self, name: str) -> int:
         return os.open(self._folder / f"{name}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def ids(self, space: str, ids: Iterable[int]) -> None:
         os.write(self._files[space], array("q", ids).tobytes())
+
+    def key(self, space: str, key: Any) -> None:
+        os.write(self._files[space], number(key).to_bytes(width(space)))
 
     def hook(self, space: str) -> Any:
         def note(event: Event) -> None:
@@ -169,7 +189,17 @@ def insert(uri: str, book: Book, stop: threading.Event, how: dict[str, Any]) -> 
             except PASSING:
                 continue
 
-    run_threads(*(partial(repeat, *pair) for pair in numbers_of.items()))
+    def repeat_key(space: str, make: Callable[[], Any]) -> None:
+        while not stop.wait(PAUSE):
+            try:
+                book.key(space, db[space].insert_one({"_id": make()}).inserted_id)
+            except DuplicateKeyError:
+                raise
+            except PyMongoError:
+                continue
+
+    by_class = (partial(repeat, *pair) for pair in numbers_of.items())
+    run_threads(*by_class, *(partial(repeat_key, *pair) for pair in KEYS.items()))
     numbers.close()
     client.close()
 
@@ -200,7 +230,18 @@ async def insert_async(uri: str, book: Book, stop: threading.Event, how: dict[st
             except PASSING:
                 continue
 
+    async def repeat_key(space: str, make: Callable[[], Any]) -> None:
+        while not stop.is_set():
+            await asyncio.sleep(PAUSE)
+            try:
+                book.key(space, (await db[space].insert_one({"_id": make()})).inserted_id)
+            except DuplicateKeyError:
+                raise
+            except PyMongoError:
+                continue
+
     await asyncio.gather(
+        *(repeat_key(*pair) for pair in KEYS.items()),
         repeat("gapless", AsyncGaplessInsert(db.gapless_counters, db.gapless, **limits).insert),
         repeat("random", AsyncRandomIds(db.random, "number", NumberSpace.digits(12), **limits).insert),
         repeat("max_plus_one", AsyncMaxPlusOne(db.max_plus_one, "number", **limits).insert),
