@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from tallyglass.errors import PrivilegeError, ReadError, TallyglassError
@@ -26,11 +28,16 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SetMember:
-    """One member of the set: ``state`` as the server names it, empty where it does not say."""
+    """One member of the set: ``state`` as the server names it, empty where it does not say.
+
+    ``lag_seconds`` is how far it is behind the primary, or behind the newest member where there is no primary; None for
+    a member without data and where the server does not say. On an idle set it is up to ten seconds by itself.
+    """
 
     address: str
     state: str
     me: bool = False
+    lag_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +181,26 @@ async def _members(gateway: Gateway, hello: Document) -> tuple[SetMember, ...]:
             SetMember(clean_name(str(host)), "PRIMARY" if host == primary else "", host == hello.get("me"))
             for host in [*hello.get("hosts", ()), *hello.get("passives", ()), *hello.get("arbiters", ())]
         )
+    rows = [row for row in status.get("members", ()) if isinstance(row, Mapping)]
+    newest = _applied_by(rows, "PRIMARY") or _applied_by(rows)
     return tuple(
-        SetMember(clean_name(str(row.get("name", ""))), clean(str(row.get("stateStr", ""))), bool(row.get("self")))
-        for row in status.get("members", ())
+        SetMember(
+            clean_name(str(row.get("name", ""))),
+            clean(str(row.get("stateStr", ""))),
+            bool(row.get("self")),
+            max(0.0, (newest - own).total_seconds()) if newest and (own := _applied(row)) else None,
+        )
+        for row in rows
     )
+
+
+def _applied(row: Document) -> datetime | None:
+    """The time of the newest entry that a member has; a member that is down is said to be at the epoch."""
+    at = row.get("optimeDate")
+    if not isinstance(at, datetime) or at.year <= 1970:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _applied_by(rows: Sequence[Document], state: str = "") -> datetime | None:
+    return max((at for row in rows if not state or row.get("stateStr") == state if (at := _applied(row))), default=None)

@@ -18,10 +18,12 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from tallyglass.deployment.cluster import Deployment, look_at
+from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass_tui import format as fmt
-from tallyglass_tui.shell.context import Context
+from tallyglass_tui.shell.bars import NavLine
+from tallyglass_tui.shell.context import Context, OpenProfile
 from tallyglass_tui.shell.crash import crash_report
 from tallyglass_tui.shell.feed import Feed, Feeds
 from tallyglass_tui.shell.key_order import KeyOrder
@@ -83,6 +85,7 @@ class Dashboard(TerminalApp):
         environ: Mapping[str, str] | None = None,
         keymap: Mapping[str, str] | None = None,
         profiles: Sequence[str] = (),
+        open_profile: OpenProfile | None = None,
         notice: str = "",
     ) -> None:
         environ = os.environ if environ is None else environ
@@ -90,6 +93,7 @@ class Dashboard(TerminalApp):
         self._keys = KeyOrder(self, super().on_event)
         self._keymap_file = dict(keymap or {})
         self.profiles = profiles
+        self._open_profile = open_profile
         self.next_profile: str | None = None
         """The profile to continue with after this app has ended; None to end."""
         self._notice = notice
@@ -187,8 +191,16 @@ class Dashboard(TerminalApp):
         self.copy_to_clipboard(text)
         self.say(f"Copied {what}: {fmt.plural(len(text), 'character')}.")
 
+    def profile_context(self, name: str) -> Context:
+        """What a profile names, as far as that is known without asking. Raises TallyglassError."""
+        if name == self.context.label:
+            return self.context
+        if self._open_profile is None:
+            raise InputError("Profiles cannot be opened here.")
+        return self._open_profile(name, ask=False)
+
     def switch_profile(self, name: str) -> None:
-        """Continue with another profile, on the same page."""
+        """Continue with another profile."""
         self.next_profile = name
         self.exit()
 
@@ -290,7 +302,15 @@ class Dashboard(TerminalApp):
 
     def status(self, age: float | None) -> tuple[Piece, ...]:
         """What stands at the right of the line of pages, for a page whose data is ``age`` seconds old."""
-        return status_pieces(self.context.label, self.deployment, age, self.rate, self.size.width)
+        page = self.page
+        room = page.query_one(NavLine).room if page else self.size.width
+        return status_pieces(self.context.label, self.deployment, age, self.rate, room, lost=self._is_lost)
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether the deployment does not answer now: what was known of its members no longer holds."""
+        feed = self._deployments
+        return feed is not None and (feed.trouble is not None or (feed.silent_seconds or 0.0) > _LOOK_DEADLINE)
 
     def crash_text(self, error: BaseException | None) -> str:
         """A trace that holds no values, and advice."""

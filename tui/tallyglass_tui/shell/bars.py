@@ -18,6 +18,13 @@ _PINNED = ("page.back", "app.help", "app.quit")
 """Keys that always have their place on the line."""
 _MOST_LINES = 3
 _BANNER_LINES = 2
+_NAMED_PAGES = 4
+_WIDE = 120
+"""Columns from which all pages have their name on the line; below, the header needs the room."""
+
+
+def _tab(key: str, title: str) -> str:
+    return f" {key} {title} "
 
 
 class NavLine(LineView):
@@ -43,11 +50,22 @@ class NavLine(LineView):
         self._right = tuple(right)
         self.show_changes()
 
+    @property
+    def room(self) -> int:
+        """Cells at the right of the pages."""
+        return self.app.size.width - sum(cell_len(_tab(key, title)) for key, title in self._tabs)
+
+    @property
+    def _tabs(self) -> Sequence[tuple[str, str]]:
+        """All pages where there is room for them; the last ones only by their key, unless they are shown."""
+        named = [*self._pages[:_NAMED_PAGES], *(page for page in self._pages[_NAMED_PAGES:] if page[1] == self._here)]
+        return self._pages if self.app.size.width >= _WIDE else named
+
     async def on_click(self, event: Click) -> None:
         """A click on the name of a page opens it."""
         x = 0
-        for key, title in self._pages:
-            x += cell_len(f" {key} {title} ")
+        for key, title in self._tabs:
+            x += cell_len(_tab(key, title))
             if event.x < x:
                 await self.app.run_action(f"page('{title.lower()}')")
                 return
@@ -55,8 +73,8 @@ class NavLine(LineView):
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
         """The one line."""
         used = 0
-        for key, title in self._pages:
-            text = f" {key} {title} "
+        for key, title in self._tabs:
+            text = _tab(key, title)
             used += cell_len(text)
             yield text, "nav--here" if title == self._here else ""
         room = width - used

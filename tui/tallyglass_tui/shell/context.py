@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tallyglass.connection.target import Target
 from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
@@ -26,3 +26,11 @@ class Context:
     label: str = ""
     watch: WatchSettings | None = None
     garbage: GarbagePolicy = NO_GARBAGE_POLICY
+
+
+class OpenProfile(Protocol):
+    """Makes the context of a profile. Without ``ask`` no password is asked for. Raises TallyglassError."""
+
+    def __call__(self, name: str, *, ask: bool = True) -> Context:
+        """The context of the profile with this name."""
+        ...

@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tallyglass_tui.shell import status_line
 from tallyglass_tui.shell.page_spec import PageSpec
 
 _CLIPBOARD = (
@@ -81,7 +82,7 @@ class HelpScreen(ModalScreen[None]):
         parts += [Content(f"  {spec.key}  {spec.title:<9}  {spec.answers}: {spec.how}") for spec in self._pages]
         parts += [Content(""), Content.styled(f"Keys on {self._title}", "bold")]
         parts += [Content(f"  {keys:<14} {text}") for keys, text in self._keys()]
-        for note in (*self._notes, _CLIPBOARD, _SELECTING, _COLOURS):
+        for note in (*self._notes, status_line.HELP, _CLIPBOARD, _SELECTING, _COLOURS):
             parts += [Content(""), Content(note)]
         return Content("\n").join(parts)
 

@@ -1,38 +1,129 @@
-"""What stands at the right of the line of pages: the deployment, the age of what is shown, the rate. Pure."""
+"""What stands at the right of the line of pages: the deployment and its members, the time, the rate. Pure."""
 
 from __future__ import annotations
 
-from tallyglass.deployment.cluster import Deployment, Kind
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from rich.cells import cell_len
+
+from tallyglass.deployment.cluster import Deployment, Kind, SetMember
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.refresh_rate import RefreshRate
 from tallyglass_tui.widgets.line_view import Piece
 
+HELP = (
+    "At the top right: the set with its version, then one letter for each member: P primary, S secondary, A arbiter, "
+    "R starting, recovering or rolling back, D down, ? unknown; * follows the member that is read, +12s is the largest "
+    "lag, shown from 11 s on. Then the time in UTC, and how often the screen is refreshed."
+)
 _STALE_SECONDS = 5.0
+_LEAST_LAG = 11.0
+"""An idle primary writes every ten seconds: up to then a secondary is not behind."""
+_MOST_LETTERS = 7
+_LETTERS = {
+    "PRIMARY": "P",
+    "SECONDARY": "S",
+    "ARBITER": "A",
+    "RECOVERING": "R",
+    "ROLLBACK": "R",
+    "STARTUP": "R",
+    "STARTUP2": "R",
+    "DOWN": "D",
+    "(not reachable/healthy)": "D",
+}
 
 
 def status_pieces(
-    label: str, deployment: Deployment | None, age: float | None, rate: RefreshRate, width: int
+    label: str,
+    deployment: Deployment | None,
+    age: float | None,
+    rate: RefreshRate,
+    room: int,
+    *,
+    now: datetime | None = None,
+    lost: bool = False,
 ) -> tuple[Piece, ...]:
-    """The pieces. ``label`` names the profile; ``age``, in seconds, is shown once it is unusual; ``width`` in cells."""
-    pieces: list[Piece] = []
-    if label:
-        pieces += [(f" {clean(label, 20)} ", "nav--here"), (" ", "")]
-    if deployment:
-        pieces.append((_deployment_line(deployment, width), ""))
+    """The pieces, as many words as ``room`` cells allow.
+
+    ``label`` names the profile; ``age``, in seconds, is shown once it is unusual. ``lost`` means that the deployment
+    does not answer now: how its members are is then unknown.
+    """
+    fixed: list[Piece] = [(f" {clean(label, 20)} ", "nav--here"), (" ", "")] if label else []
+    late: list[Piece] = []
     if age is not None and age > max(_STALE_SECONDS, 2 * (rate.interval or 0)):
-        pieces.append((f" · {fmt.duration(age)} old", "nav--alert"))
-    style = "nav--alert" if rate.paused or rate.slow else "nav--muted"
-    pieces.append((f" · {rate.badge} ", style))
-    return tuple(pieces)
+        late.append((f" · {fmt.duration(age)} old", "nav--alert"))
+    badge = (f" · {rate.badge} ", "nav--alert" if rate.paused or rate.slow else "nav--muted")
+    clock = (f" · {now or datetime.now(UTC):%H:%M}Z", "nav--muted")
+    forms = [*_forms(deployment, lost, named=bool(label))] if deployment else [[]]
+    found: tuple[Piece, ...] = ()
+    for tail in ([*late, clock, badge], [*late, badge]):
+        for words in forms:
+            found = (*fixed, *words, *tail)
+            if sum(cell_len(text) for text, _ in found) <= room:
+                return found
+    return found
+    return found
 
 
-def _deployment_line(deployment: Deployment, width: int) -> str:
-    """The deployment in as many words as the width allows."""
+def member_letters(members: Sequence[SetMember], *, lost: bool = False) -> str:
+    """The members in a few letters, such as ``P*SS +12s``."""
+    letters = ["?" if lost else _LETTERS.get(member.state, "?") for member in members]
+    if len(letters) > _MOST_LETTERS:
+        text = " ".join(f"{number}{letter}" for letter, number in sorted(Counter(letters).items()))
+    else:
+        text = "".join(letter + "*" * (member.me and not lost) for letter, member in zip(letters, members, strict=True))
+    lag = 0.0 if lost else largest_lag(members)
+    return f"{text} +{fmt.brief(lag)}" if lag >= _LEAST_LAG else text
+
+
+def largest_lag(members: Sequence[SetMember]) -> float:
+    """The largest known lag, in seconds."""
+    return max((member.lag_seconds or 0.0 for member in members), default=0.0)
+
+
+def is_unwell(deployment: Deployment, *, lost: bool = False) -> bool:
+    """Whether a member is down or behind, the set has no primary, or nothing is known of it."""
+    letters = {_LETTERS.get(member.state, "?") for member in deployment.members}
+    return (
+        lost or bool(letters & {"D", "R"}) or (bool(letters) and "P" not in letters)
+        or largest_lag(deployment.members) >= _LEAST_LAG
+    )  # fmt: skip
+
+
+def _forms(deployment: Deployment, lost: bool, *, named: bool) -> Iterator[list[Piece]]:
+    """The deployment, in fewer and fewer words."""
+    members, unwell = deployment.members, is_unwell(deployment, lost=lost)
+    letters: list[Piece] = []
+    if members:
+        letters = [(member_letters(members, lost=lost), "nav--alert" if unwell else "")]
+    elif lost:
+        letters = [("?", "nav--alert")]
     name = f"{deployment.kind} {deployment.set_name}" if deployment.set_name else str(deployment.kind)
-    if width < 100:
-        short = f"rs {deployment.set_name[:12]}" if deployment.kind is Kind.REPLICA_SET else str(deployment.kind)
-        return f"{short} {deployment.version}"
-    primary = f" · primary {deployment.primary}" if deployment.primary else ""
-    members = f" · {fmt.plural(len(deployment.members), 'member')}" if deployment.members and width >= 140 else ""
-    return f"{name} · {deployment.version}{members}{primary if width >= 120 else ''}"
+    whole = f"{name} · {deployment.version}"
+    if lost:
+        yield [(f"{whole} · ", ""), ("members unknown", "nav--alert")]
+    elif members:
+        yield [(f"{whole} · ", ""), (", ".join(map(_in_words, members)), "nav--alert" if unwell else "")]
+        if deployment.primary:
+            yield [(f"{whole} · ", ""), *letters, (f" · primary {deployment.primary}", "")]
+    short = f"rs {deployment.set_name[:12]}" if deployment.kind is Kind.REPLICA_SET else str(deployment.kind)
+    gap: list[Piece] = [(" ", "")] if letters else []
+    yield [(whole, ""), *([(" · ", ""), *letters] if letters else [])]
+    yield [(f"{short} {deployment.version}", ""), *gap, *letters]
+    yield [(short, ""), *gap, *letters]
+    if letters and (named or unwell):
+        yield letters
+    if not unwell:
+        yield [(short, "")]
+    yield letters
+
+
+def _in_words(member: SetMember) -> str:
+    letter = _LETTERS.get(member.state)
+    state = {"D": "down", None: "unknown"}.get(letter, member.state.lower())
+    lag = member.lag_seconds or 0.0
+    behind = f" +{fmt.brief(lag)}" if lag >= _LEAST_LAG else ""
+    return f"{state} {member.address}{behind}{' (read)' if member.me else ''}"

@@ -1,0 +1,64 @@
+"""The header says what is known of the members in the room there is, and nothing of them during an outage."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from rich.cells import cell_len
+
+from tallyglass.deployment.cluster import Deployment, Kind, SetMember
+from tallyglass_tui.shell.refresh_rate import RefreshRate
+from tallyglass_tui.shell.status_line import is_unwell, member_letters, status_pieces
+
+NOW = datetime(2026, 11, 22, 3, 7, 59, tzinfo=UTC)
+MEMBERS = (
+    SetMember("db1:27017", "PRIMARY", lag_seconds=0.0),
+    SetMember("db2:27017", "SECONDARY", me=True, lag_seconds=12.0),
+    SetMember("db3:27017", "(not reachable/healthy)"),
+)
+RS0 = Deployment(Kind.REPLICA_SET, "6.0.5", "rs0", primary="db1:27017", me="db2:27017", members=MEMBERS)
+
+
+def header(room: int, label: str = "", age: float | None = None, *, lost: bool = False) -> str:
+    pieces = status_pieces(label, RS0, age, RefreshRate(), room, now=NOW, lost=lost)
+    return "".join(text for text, _ in pieces)
+
+
+@pytest.mark.parametrize(
+    ("room", "label", "expected"),
+    [
+        (120, "", "replica set rs0 · 6.0.5 · primary db1:27017, secondary db2:27017 +12s (read), down db3:27017"),
+        (75, "", "replica set rs0 · 6.0.5 · PS*D +12s · primary db1:27017 · 03:07Z · 4 Hz "),
+        (36, "", "rs rs0 PS*D +12s · 03:07Z · 4 Hz "),
+        (35, "PROD", " PROD  PS*D +12s · 03:07Z · 4 Hz "),
+        (25, "PROD", " PROD  PS*D +12s · 4 Hz "),
+        (18, "", "PS*D +12s · 4 Hz "),
+    ],
+)
+def test_the_members_fit_whatever_the_room(room: int, label: str, expected: str) -> None:
+    text = header(room, label)
+    assert text.startswith(expected)
+    assert cell_len(text) <= room
+
+
+def test_nothing_is_said_of_the_members_while_nobody_answers() -> None:
+    for room in (120, 75, 35, 20):
+        text = header(room, lost=True)
+        assert "P" not in text
+        assert "lag" not in text
+        assert "?" in text or "members unknown" in text
+    assert "nav--alert" in {style for _, style in status_pieces("", RS0, None, RefreshRate(), 35, lost=True)}
+
+
+def test_what_is_unwell_stands_out() -> None:
+    well = Deployment(Kind.REPLICA_SET, "6.0.5", "rs0", members=(MEMBERS[0], SetMember("db2:1", "SECONDARY")))
+    assert not is_unwell(well)
+    assert is_unwell(well, lost=True)
+    assert is_unwell(RS0)
+    assert is_unwell(Deployment(Kind.REPLICA_SET, "6.0.5", "rs0", members=MEMBERS[1:2])), "no primary"
+
+
+def test_many_members_are_counted() -> None:
+    many = (*MEMBERS[:1] * 3, *MEMBERS[2:] * 6)
+    assert member_letters(many) == "6D 3P"
