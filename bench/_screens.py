@@ -143,8 +143,7 @@ def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "") -> int
     from tallyglass_tui.pages import PAGES
     from tallyglass_tui.shell.app import Dashboard
     from tallyglass_tui.shell.context import Context
-    from tallyglass_tui.shell.feed import Feeds
-    from tallyglass_tui.shell.run import open_target
+    from tallyglass_tui.shell.feed import Feeds, open_target
     from tallyglass_tui.terminal.driver import BastionDriver
     from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
 

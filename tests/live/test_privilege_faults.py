@@ -19,8 +19,7 @@ from tallyglass.deployment.privileges import jobs, merged, where
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import Context
-from tallyglass_tui.shell.feed import Feeds
-from tallyglass_tui.shell.run import open_target
+from tallyglass_tui.shell.feed import Feeds, open_target
 
 pytestmark = pytest.mark.live
 

@@ -13,13 +13,14 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from tallyglass.connection.profiles import Profile
 from tallyglass.connection.secret import Secret
 from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError
 from tallyglass.moment import Ts
 from tallyglass_tui.cli import error_boundary
 from tallyglass_tui.cli.main import COMMANDS, main
-from tallyglass_tui.cli.options import ConnectionOptions, target_of, time_of
+from tallyglass_tui.cli.options import ConnectionOptions, chosen_profile, target_of, target_of_profile, time_of
 
 CANARY = "kAnArY7front"
 OID = "656b5e7d0f3c2a1b9d8e7f60"
@@ -112,6 +113,19 @@ def test_which_server_is_meant(
     warning = capsys.readouterr().err
     assert "(ps)" in warning
     assert CANARY not in warning
+
+
+def test_a_profile_never_gets_what_belongs_to_another_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TALLYGLASS_DRIVER", raising=False)
+    (tmp_path / "password").write_text(CANARY)
+    before = ConnectionOptions(shards=("mongodb://s/",), password_file=str(tmp_path / "password"), profile="p")
+    with click.Context(click.Command("x"), obj=before):
+        assert chosen_profile(ConnectionOptions()) is None, "so its name is not shown beside another server"
+        target = target_of_profile(Profile("staging", "mongodb://u:other@staging/"))
+        assert (target.uri, dict(target.secrets)["password"].reveal()) == ("mongodb://u@staging/", "other")
+        for profile in (Profile("a", "mongodb://u@h/"), Profile("b", "mongodb://u@h/", password_file=Path("-"))):
+            with pytest.raises(ConnectError, match="needs a password"):
+                target_of_profile(profile, ask=False)
 
 
 def test_the_password_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

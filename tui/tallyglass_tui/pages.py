@@ -46,4 +46,13 @@ PAGES: tuple[PageSpec, ...] = (
         "tallyglass_tui.restore.page",
         "RestorePage",
     ),
+    PageSpec(
+        "5",
+        "profiles",
+        "Profiles",
+        "which deployment needs somebody",
+        "Enter switches",
+        "tallyglass_tui.profiles.page",
+        "ProfilesPage",
+    ),
 )

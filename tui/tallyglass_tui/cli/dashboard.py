@@ -12,15 +12,19 @@ import click
 
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass_tui.cli.counters import config_option, history_option, watch_settings
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of
+from tallyglass_tui.cli.options import (
+    ConnectionOptions,
+    chosen_profile,
+    connection_options,
+    target_of,
+    target_of_profile,
+)
 from tallyglass_tui.pages import PAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tallyglass.connection.target import Target
     from tallyglass.counters.follow.watch import WatchSettings
-    from tallyglass_tui.shell.context import Context
+    from tallyglass_tui.shell.context import Context, OpenProfile
 
 _INSTEAD = "The other commands need no terminal: tallyglass counters, oplog, incidents, doctor (--json for scripts)."
 
@@ -45,18 +49,18 @@ def command(
     missing = why_no_terminal()
     if missing:
         raise InputError(missing, _INSTEAD)
-    profile = profile_of(given)
+    profile = chosen_profile(given)
     if backup is None and profile:
         backup = profile.backup
     watch = watch_settings(given, config, history=not no_history)
 
-    def open_profile(name: str) -> Context:
+    def open_profile(name: str, *, ask: bool = True) -> Context:
+        from tallyglass.connection.profiles import load_profile
         from tallyglass_tui.shell.context import Context
 
-        chosen = ConnectionOptions(profile=name)
-        found = profile_of(chosen)
-        settings = watch_settings(chosen, config, history=not no_history)
-        return Context(target_of(chosen), found.backup if found else None, name, settings)
+        found = load_profile(name)
+        settings = watch_settings(ConnectionOptions(profile=name), config, history=not no_history)
+        return Context(target_of_profile(found, ask=ask), found.backup, name, settings)
 
     return open_dashboard(
         target, backup, label=profile.name if profile else "", watch=watch, mouse=mouse, open_profile=open_profile
@@ -70,7 +74,7 @@ def open_dashboard(
     label: str = "",
     watch: WatchSettings | None = None,
     mouse: bool = False,
-    open_profile: Callable[[str], Context] | None = None,
+    open_profile: OpenProfile | None = None,
 ) -> int:
     """Import and run the dashboard; returns its exit code."""
     try:

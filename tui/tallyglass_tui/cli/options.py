@@ -92,33 +92,63 @@ def profile_of(given: ConnectionOptions) -> Profile | None:
     return load_profile(name)
 
 
+def chosen_profile(given: ConnectionOptions) -> Profile | None:
+    """The profile whose deployment is read; None where the command line names the deployment itself."""
+    given = _with_global_options(given)
+    return None if given.uri or given.shards else profile_of(given)
+
+
 def target_of(given: ConnectionOptions) -> Target:
     """The deployment to connect to. Asks for the password if one is needed.
 
     Raises InputError if none is given, ConnectError if a password is needed and there is no terminal.
     """
-    from tallyglass.connection.target import Driver, Target
-
     given = _with_global_options(given)
     if given.uri and given.shards:
         raise InputError("Give either URI or --shard, not both.", "Name every shard with a separate --shard.")
-    profile = None if given.uri or given.shards else profile_of(given)
+    profile = chosen_profile(given)
+    uris: tuple[str, ...]
     if profile:
         uris = profile.shards or (profile.uri,)
     else:
         uris = given.shards or tuple(filter(None, (given.uri or os.environ.get(URI_VARIABLE, ""),)))
     if not uris:
         raise InputError(*_NO_SERVER)
-    driver = given.driver or os.environ.get(DRIVER_VARIABLE, "") or (profile.driver if profile else "") or "pymongo"
-    if driver not in list(Driver):
-        raise InputError(f"'{clean(driver, 40)}' is not a driver.", "Use pymongo or motor.")
-    targets = [Target.parse(uri, Driver(driver)) for uri in uris]
+    password_file = given.password_file or (str(profile.password_file or "") if profile else "")
+    targets = _parsed(uris, given.driver or os.environ.get(DRIVER_VARIABLE, "") or (profile.driver if profile else ""))
     if (given.uri or given.shards) and any(target.secrets for target in targets):
         warn(
             "every user of this machine can see a password on the command line (ps). "
             f"Leave it out to be prompted, or use --password-file, ${URI_VARIABLE} or a profile."
         )
-    password_file = given.password_file or (str(profile.password_file or "") if profile else "")
+    return _complete(targets, password_file)
+
+
+def target_of_profile(profile: Profile, *, ask: bool = True) -> Target:
+    """The deployment of a profile, whatever else the command line names: its password goes to no other server.
+
+    Without ``ask`` a password is not prompted for, nor read from stdin: ConnectError says so.
+    """
+    password_file = str(profile.password_file or "")
+    targets = _parsed(profile.shards or (profile.uri,), os.environ.get(DRIVER_VARIABLE, "") or profile.driver)
+    if not ask and (password_file == "-" or (not password_file and any(one.needs_password for one in targets))):
+        user = next((one.user for one in targets if one.user), "")
+        raise ConnectError(f"User {clean_name(user)} needs a password.", "Switch to this profile to be asked for it.")
+    return _complete(targets, password_file)
+
+
+def _parsed(uris: Sequence[str], driver: str) -> list[Target]:
+    from tallyglass.connection.target import Driver, Target
+
+    driver = driver or Driver.PYMONGO
+    if driver not in list(Driver):
+        raise InputError(f"'{clean(driver, 40)}' is not a driver.", "Use pymongo or motor.")
+    return [Target.parse(uri, Driver(driver)) for uri in uris]
+
+
+def _complete(targets: Sequence[Target], password_file: str) -> Target:
+    from tallyglass.connection.target import Target
+
     targets = _with_passwords(targets, password_file)
     if any(target.secrets for target in targets):
         _write_no_core_file()

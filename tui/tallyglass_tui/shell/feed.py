@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar, cast
 
+from tallyglass.connection.target import Target
 from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.text import clean
@@ -111,6 +112,14 @@ class Feed(Generic[T]):
         self.stopped = True
         if self._future:
             self._future.cancel()
+
+
+def open_target(target: Target, **options: Any) -> Gateway:
+    """The gateway to a target. The driver comes with it: call it in the background thread. ``options`` go to the
+    client. Raises ConnectError."""
+    from tallyglass.mongo.client import open_deployment
+
+    return open_deployment(target, **options)
 
 
 class Feeds:

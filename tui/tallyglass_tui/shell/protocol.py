@@ -40,6 +40,10 @@ class Shell(Protocol):
         """Switch to another page and hand it ``message``; Esc comes back."""
         ...
 
+    def profile_context(self, name: str) -> Context:
+        """What a profile names, as far as that is known without asking. Raises TallyglassError."""
+        ...
+
     def switch_profile(self, name: str) -> None:
         """Leave this deployment for the one of another profile."""
         ...

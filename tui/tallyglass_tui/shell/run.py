@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from tallyglass.connection.profiles import profile_names
 from tallyglass.connection.target import Target
 from tallyglass.errors import TallyglassError
-from tallyglass.mongo.gateway import Gateway
 from tallyglass_tui.shell.app import Dashboard
-from tallyglass_tui.shell.context import Context
-from tallyglass_tui.shell.feed import Feeds
+from tallyglass_tui.shell.context import Context, OpenProfile
+from tallyglass_tui.shell.feed import Feeds, open_target
 from tallyglass_tui.shell.keymap import load_keymap
 from tallyglass_tui.shell.page_spec import PageSpec
 from tallyglass_tui.terminal.driver import BastionDriver
@@ -31,7 +30,7 @@ def run_dashboard(
     label: str = "",
     watch: WatchSettings | None = None,
     mouse: bool = False,
-    open_profile: Callable[[str], Context] | None = None,
+    open_profile: OpenProfile | None = None,
 ) -> int:
     """Show the dashboard on the terminal until the user leaves it; the exit status.
 
@@ -44,8 +43,20 @@ def run_dashboard(
     keymap = load_keymap(pages)
     tune_interpreter()
     while True:
-        profiles = profile_names() if open_profile else ()
-        app = Dashboard(context, _feeds(context), pages, keymap=keymap, profiles=profiles, notice=notice)
+        profiles: Sequence[str] = ()
+        try:
+            profiles = profile_names() if open_profile else ()
+        except TallyglassError as error:
+            notice = notice or str(error)
+        app = Dashboard(
+            context,
+            _feeds(context),
+            pages,
+            keymap=keymap,
+            profiles=profiles,
+            open_profile=open_profile,
+            notice=notice,
+        )
         app.driver_class = BastionDriver
         try:
             app.run(mouse=mouse)
@@ -65,10 +76,3 @@ def run_dashboard(
 
 def _feeds(context: Context) -> Feeds:
     return Feeds(lambda: open_target(context.target))
-
-
-def open_target(target: Target) -> Gateway:
-    """The gateway to a target; the driver comes with it, so it is imported in the background thread."""
-    from tallyglass.mongo.client import open_deployment
-
-    return open_deployment(target)

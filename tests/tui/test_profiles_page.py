@@ -1,0 +1,102 @@
+"""The overview of profiles: what each row says, what a dead one does to the others, and how to switch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from test_tui_counters import counter
+
+from tallyglass.connection.target import Target
+from tallyglass.deployment.cluster import Deployment, Kind, SetMember
+from tallyglass.errors import ConnectError
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import OplogWindow
+from tallyglass.restore.drill.past_drills import LastDrill
+from tallyglass_tui.profiles.overview import ProfileState
+from tallyglass_tui.shell.context import Context
+
+NOW = datetime.now(UTC)
+RS = Deployment(
+    Kind.REPLICA_SET,
+    "6.0.5",
+    "rs1",
+    members=(SetMember("a:1", "PRIMARY", me=True), SetMember("b:1", "SECONDARY", lag_seconds=40.0)),
+)
+WELL = ProfileState(
+    "prod",
+    "mongodb://db1/",
+    NOW,
+    deployment=RS,
+    window=OplogWindow(Ts(1_000_000, 0), Ts(1_000_000 + 50 * 3600, 0)),
+    drill=LastDrill(NOW - timedelta(days=30), True, "restored"),
+    counter=counter(7),
+    counters=3,
+    level=2,
+    searching=False,
+)
+DEAD = ProfileState("east", "mongodb://db9/", None, "No server listens on db9:27017.", NOW)
+
+
+async def open_page(screen: Any) -> None:
+    """Show the page, with two profiles of which the second needs a password."""
+
+    def open_profile(name: str, *, ask: bool = True) -> Context:
+        assert not ask, "the screen is in use: nothing can be asked for"
+        if name == "east":
+            raise ConnectError("User monitor needs a password.")
+        return Context(Target.parse("mongodb://db1/"), label=name)
+
+    screen.app.profiles, screen.app._open_profile = ("prod", "east"), open_profile
+    await screen.press("5")
+
+
+async def test_every_profile_has_its_row_and_a_dead_one_is_named(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_page(screen)
+        assert "Reading all profiles" in screen.text
+        await screen.put("profiles", (WELL, DEAD))
+        prod, east = (next(line for line in screen.lines if line[3:].startswith(name)) for name in ("prod", "east"))
+        assert prod.startswith("!!")
+        for shown in ("P*S +40s", "orders7", "400d..600d", "2 d 2 h", "30d ok"):
+            assert shown in prod
+        assert "No server l" in east
+        assert "cannot be read: east" in screen.text
+        assert "b:1 secondary 40s behind" in screen.text
+        await screen.press("down")
+        assert "No server listens on db9:27017." in screen.text
+
+
+async def test_on_the_smallest_screen_the_answers_stay(screen_at: Any) -> None:
+    async with screen_at((60, 15)) as screen:
+        await open_page(screen)
+        await screen.put("profiles", (WELL, DEAD))
+        header = next(line for line in screen.lines if "profile  " in line)
+        for title in ("members", "time left", "oplog"):
+            assert title in header
+        assert "400d..600d" in screen.text
+
+
+async def test_enter_switches_and_leaving_ends_the_reads(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_page(screen)
+        feed = screen.feeds.named["profiles"]
+        await screen.put("profiles", (WELL, DEAD))
+        await screen.press("question_mark", "escape")
+        assert not feed.stopped, "the help only covers the page"
+        await screen.press("1")
+        assert feed.stopped
+        await screen.press("5")
+        again = screen.feeds.named["profiles"]
+        assert again is not feed
+        await screen.put("profiles", (WELL, DEAD))
+        await screen.press("down", "enter")
+        assert screen.app.next_profile == "east"
+
+
+async def test_without_profiles_it_says_how_to_make_one(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.press("5")
+        assert "profiles.toml" in screen.text
+        assert "[prod]" in screen.text
+        assert "profiles" not in screen.feeds.named

@@ -1,0 +1,214 @@
+"""All profiles at a glance, read side by side: a slow or dead one holds up no other.
+
+Each profile has a client of its own: at most two connections to a member, and one that watches it. They are opened when
+the overview begins and closed when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tallyglass.counters.snapshot import CountersSnapshot, CounterView
+from tallyglass.counters.verdict import CRITICAL, WARNING, Thresholds, grade
+from tallyglass.deployment.cluster import Deployment, look_at
+from tallyglass.errors import ConnectError, PrivilegeError, ReadError, TallyglassError
+from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.tasks import cancel_all
+from tallyglass_tui.shell.context import Context
+from tallyglass_tui.shell.feed import open_target
+
+if TYPE_CHECKING:
+    from tallyglass.counters.follow.watch import Watcher
+    from tallyglass.oplog.snapshot import OplogWindow
+    from tallyglass.restore.drill.past_drills import LastDrill
+
+CLIENT: dict[str, Any] = {"maxPoolSize": 2, "serverMonitoringMode": "poll", "heartbeatFrequencyMS": 10_000}
+PAUSE_SECONDS = 30.0
+"""Between two looks at a profile."""
+NO_END = math.inf
+"""Seconds that :func:`watch_profiles` may yield nothing: every read in it has a deadline of its own."""
+_SEARCHING_SECONDS = 3.0
+"""Between two looks while counters are still searched for."""
+_DEADLINE_SECONDS = 45.0
+_FIRST_SEARCH, _LATER_SEARCH = 3.0, 0.5
+_AT_ONCE = 3
+"""Searches for counters at a time: they cost processor here. Only a profile that answers takes a turn."""
+_CLOSE_SECONDS = 0.4
+_GRADED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileState:
+    """One profile in the overview, safe to show. What is None is not known, or not yet.
+
+    ``problem`` is why nothing can be said of it now, since ``since``; what was known before is then gone. ``counter``
+    is the most urgent of ``counters`` counters, ``level`` its verdict (0 ok, 1 warning, 2 critical). ``lacking`` says
+    what this user may not read.
+    """
+
+    name: str
+    where: str = ""
+    at: datetime | None = None
+    problem: str = ""
+    since: datetime | None = None
+    deployment: Deployment | None = None
+    window: OplogWindow | None = None
+    drill: LastDrill | None = None
+    counter: CounterView | None = None
+    counters: int | None = None
+    level: int = 0
+    searching: bool = True
+    lacking: tuple[str, ...] = ()
+
+
+Overview = tuple[ProfileState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedProfile:
+    """A profile to read: its context, or why there is none."""
+
+    name: str
+    context: Context | None
+    problem: str = ""
+
+
+async def watch_profiles(profiles: Sequence[NamedProfile]) -> AsyncIterator[Overview]:
+    """The state of all profiles, whenever one of them changes. Ends never."""
+    states = {one.name: ProfileState(one.name, problem=one.problem) for one in profiles}
+    changed = asyncio.Event()
+    changed.set()
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    def put(state: ProfileState) -> None:
+        states[state.name] = state
+        changed.set()
+
+    tasks = [asyncio.create_task(_follow(one.name, one.context, put, turns)) for one in profiles if one.context]
+    for task in tasks:
+        task.add_done_callback(lambda _: changed.set())
+    try:
+        while True:
+            await changed.wait()
+            changed.clear()
+            for task in tasks:
+                if task.done():
+                    task.result()
+            yield tuple(states.values())
+    finally:
+        await cancel_all(tasks)
+
+
+async def _follow(name: str, context: Context, put: Callable[[ProfileState], None], turns: asyncio.Semaphore) -> None:
+    """Look at one profile again and again."""
+    from tallyglass.counters.follow.watch import Watcher, WatchSettings
+
+    state = ProfileState(name, where=str(context.target))
+    try:
+        gateway = open_target(context.target, **CLIENT)
+    except ConnectError as error:
+        put(replace(state, problem=str(error), since=datetime.now(UTC)))
+        return
+    watcher = Watcher(gateway, context.watch or WatchSettings())
+    look = _ProfileReads(gateway, watcher, put, turns)
+    try:
+        while True:
+            try:
+                async with asyncio.timeout(_DEADLINE_SECONDS):
+                    state = await look.at(state)
+            except TallyglassError as error:
+                state = _lost(state, str(error))
+            except TimeoutError:
+                state = _lost(state, f"No answer within {_DEADLINE_SECONDS:.0f} s.")
+            put(state)
+            busy = state.searching and not state.problem
+            await asyncio.sleep(_SEARCHING_SECONDS if busy else PAUSE_SECONDS)
+    finally:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await watcher.close()
+                await gateway.close()
+
+
+def _lost(state: ProfileState, problem: str) -> ProfileState:
+    since = state.since if state.problem and state.since else datetime.now(UTC)
+    return ProfileState(state.name, state.where, state.at, problem=problem, since=since)
+
+
+@dataclass(slots=True)
+class _ProfileReads:
+    """The reads of one profile; each part is put on the screen as soon as it is known."""
+
+    gateway: Gateway
+    watcher: Watcher
+    put: Callable[[ProfileState], None]
+    turns: asyncio.Semaphore
+
+    async def at(self, state: ProfileState) -> ProfileState:
+        """The state now. Raises ConnectError or ReadError where nothing answers."""
+        deployment = await look_at(self.gateway)
+        state = replace(state, deployment=deployment, at=datetime.now(UTC), problem="", since=None, lacking=())
+        self.put(state)
+        try:
+            state = replace(state, window=await _shortest_window(self.gateway, deployment))
+        except PrivilegeError as error:
+            state = replace(state, window=None, lacking=(*state.lacking, str(error)))
+        except TallyglassError as error:
+            _raise_if_lost(error)
+            state = replace(state, window=None, lacking=(*state.lacking, f"Oplog: {error}"))
+        state = replace(state, drill=await _last_drill(self.gateway))
+        self.put(state)
+        async with self.turns:
+            snapshot = await self.watcher.refresh(_FIRST_SEARCH if state.searching else _LATER_SEARCH)
+        return _with_counters(state, snapshot)
+
+
+async def _shortest_window(gateway: Gateway, deployment: Deployment) -> OplogWindow | None:
+    """The window of the oplog; of a sharded cluster that of the shard that reaches back least."""
+    from tallyglass.deployment.shards import shards_of
+    from tallyglass.oplog.read.window import window
+
+    shards = await shards_of(gateway)
+    if shards is None:
+        return await window(gateway, recent=True) if deployment.has_oplog else None
+    found = await asyncio.gather(*(window(shard, recent=True) for shard in shards.gateways.values()))
+    return min(found, key=hours_left, default=None)
+
+
+def hours_left(window: OplogWindow) -> float:
+    """How many hours back the oplog reaches, or will reach at the recent rate; endless where that is unknown."""
+    known = [hours for hours in (window.reach_hours, window.hours) if hours is not None]
+    return known[0] if known else math.inf
+
+
+async def _last_drill(gateway: Gateway) -> LastDrill | None:
+    from tallyglass.restore.drill.past_drills import follow_last
+
+    async with closing(follow_last(gateway)) as drills:
+        return await anext(drills)
+
+
+def _with_counters(state: ProfileState, snapshot: CountersSnapshot) -> ProfileState:
+    counters = [counter for counter in snapshot.counters if counter.may_alarm]
+    graded = [(grade(counter, Thresholds(), snapshot.at)[0], counter) for counter in counters[:_GRADED]]
+    level, worst = max(graded, key=lambda row: row[0] if row[0] <= CRITICAL else WARNING, default=(0, None))
+    unread = [f"Counters: {one.title}" for one in snapshot.troubles if not one.partial][:1]
+    return replace(
+        state,
+        counter=worst,
+        counters=len(counters) if counters or not (unread or snapshot.discovering) else None,
+        level=level if level <= CRITICAL else WARNING,
+        searching=snapshot.discovering,
+        lacking=(*state.lacking, *unread),
+    )
+
+
+def _raise_if_lost(error: TallyglassError) -> None:
+    if isinstance(error, ConnectError) or (isinstance(error, ReadError) and error.code is None):
+        raise error

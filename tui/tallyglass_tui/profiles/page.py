@@ -1,0 +1,135 @@
+"""Profiles: every deployment of the user side by side, and the way to switch to one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from textual import on
+from textual.app import ComposeResult
+from textual.events import ScreenSuspend
+
+from tallyglass.connection.profiles import default_path
+from tallyglass.errors import TallyglassError
+from tallyglass.text import clean
+from tallyglass_tui.profiles import rows
+from tallyglass_tui.profiles.overview import NO_END, PAUSE_SECONDS, NamedProfile, Overview, ProfileState, watch_profiles
+from tallyglass_tui.shell.feed import Feed
+from tallyglass_tui.shell.page import Page
+from tallyglass_tui.widgets.cells import whole_pieces
+from tallyglass_tui.widgets.line_view import Piece
+from tallyglass_tui.widgets.live_table import Column, LiveTable
+from tallyglass_tui.widgets.row_list import RowList
+from tallyglass_tui.widgets.text_line import TextLines
+
+
+class ProfilesPage(Page):
+    """A table of the profiles, the facts of one, and Enter to go on with it."""
+
+    TITLE = "Profiles"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._feed: Feed[Overview] | None = None
+        self._states: Overview | None = None
+
+    def compose_body(self) -> ComposeResult:
+        """The answer, the table, and the facts."""
+        yield TextLines(id="summary")
+        yield LiveTable(rows.COLUMNS, id="profiles")
+        yield TextLines(id="facts")
+
+    def start(self) -> None:
+        """What is read begins when the page is shown; see :meth:`on_screen_resume`."""
+        self.query_one("#facts").styles.height = rows.FACTS
+        self._show()
+        self.give_keys(self.query_one(LiveTable))
+
+    def on_screen_resume(self) -> None:
+        """Open the connections."""
+        if self.shell.profiles and (self._feed is None or self._feed.stopped):
+            self._states = None
+            named = [self._named(name) for name in self.shell.profiles]
+            feed = self.feeds.follow("profiles", lambda _: watch_profiles(named), silence=NO_END)
+            self._feed = self.subscribe(feed, self._take)
+        super().on_screen_resume()
+
+    def on_screen_suspend(self, _: ScreenSuspend) -> None:
+        """Close the connections where another page is shown; the help and the palette only cover this one."""
+        if self._feed and self.app.current_mode != "profiles":
+            self._feed.stop()
+
+    def _named(self, name: str) -> NamedProfile:
+        try:
+            return NamedProfile(name, self.shell.profile_context(name))
+        except TallyglassError as error:
+            return NamedProfile(name, None, str(error))
+
+    def _take(self, states: Overview) -> None:
+        self._states = states
+        self._show()
+
+    @property
+    def data_age(self) -> float | None:
+        """Nothing: each row is read at its own time, and says so when it cannot be."""
+        return None
+
+    def help_notes(self) -> Sequence[str]:
+        """What the columns mean."""
+        return (
+            "Profiles are the sections of profiles.toml. While this page is shown each is read every "
+            f"{PAUSE_SECONDS:.0f} s through at most three connections to a member; leaving the page closes them.",
+            "Members: one letter each, as at the top right. Time left is that of the worst counter. Oplog: how far "
+            "back it reaches, or will reach at the recent rate if that is less. Drill: the age of the last restore "
+            "drill that this user made here, and how it ended. !! needs somebody now, ! soon.",
+        )
+
+    def to_copy(self) -> tuple[str, str] | None:
+        """The row in words."""
+        state = self._selected
+        return ("the profile", rows.in_words(state, datetime.now(UTC))) if state else None
+
+    @on(RowList.Chosen)
+    def _chosen(self, message: RowList.Chosen) -> None:
+        name = str(message.chosen)
+        if name == self.shell.context.label:
+            self.say("This profile is the one that the other pages show.")
+        else:
+            self.shell.switch_profile(name)
+
+    @on(RowList.Moved)
+    def _moved(self) -> None:
+        self._show_facts(datetime.now(UTC))
+
+    @property
+    def _selected(self) -> ProfileState | None:
+        cursor = self.query_one(LiveTable).cursor
+        return self._states[cursor] if self._states and cursor < len(self._states) else None
+
+    def _show(self) -> None:
+        states, now = self._states, datetime.now(UTC)
+
+        def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
+            return rows.cell(states[index], now, column, width) if states else ()
+
+        keys = [state.name for state in states] if states else []
+        self.query_one(LiveTable).show(keys, cell, self._empty_text())
+        summary = rows.summary(states, now) if self.shell.profiles else [(" No profiles yet", "text--muted")]
+        self.query_one("#summary", TextLines).show(whole_pieces(summary, self.size.width))
+        self._show_facts(now)
+
+    def _show_facts(self, now: datetime) -> None:
+        self.query_one("#facts", TextLines).show(*rows.facts(self._selected, now, self.size.width))
+
+    def _empty_text(self) -> tuple[str, ...]:
+        if self.shell.profiles:
+            return ()
+        return (
+            f"A profile is a section of {clean(str(default_path()))}:",
+            "",
+            "    [prod]",
+            '    uri = "mongodb://monitor@db1.example.com/?replicaSet=rs0"',
+            '    password_file = "~/.secrets/prod"',
+            "",
+            "With some of them, this page shows all side by side, and Enter switches to one.",
+        )

@@ -1,0 +1,187 @@
+"""The rows of the overview, and the lines about one profile. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from tallyglass.text import clean, clean_name
+from tallyglass_tui import format as fmt
+from tallyglass_tui.profiles.overview import Overview, ProfileState, hours_left
+from tallyglass_tui.shell.status_line import is_unwell, member_letters
+from tallyglass_tui.widgets.cells import fit, fit_middle, wrap_words
+from tallyglass_tui.widgets.line_view import Piece
+from tallyglass_tui.widgets.live_table import Column
+
+COLUMNS = (
+    Column("mark", "", 2),
+    Column("name", "profile", 12, flex=2),
+    Column("members", "members", 9, rank=1),
+    Column("counter", "worst counter", 14, flex=3, rank=3),
+    Column("left", "time left", 13, right=True),
+    Column("oplog", "oplog", 7, right=True),
+    Column("drill", "drill", 9, right=True, rank=2),
+)
+FACTS = 6
+_SHORT_OPLOG_HOURS = 24.0
+_DRILL_EVERY = timedelta(weeks=1)
+_STYLES = ("", "table--warn", "table--bad")
+
+
+def severity(state: ProfileState, now: datetime) -> int:
+    """0 well or not known yet, 1 look at it, 2 act."""
+    if state.problem:
+        return 2
+    unwell = state.deployment is not None and is_unwell(state.deployment)
+    failed = state.drill is not None and state.drill.made is not None and not state.drill.proved
+    return max(state.level, 1 if unwell or failed or _is_short(state) or _is_old(state, now) else 0)
+
+
+def cell(state: ProfileState, now: datetime, column: Column, width: int) -> Sequence[Piece]:
+    """One cell. A profile that does not answer says so across the columns, which know nothing then."""
+    text, style = _cell(state, now, column.key, width)
+    return ((fit(text, width, right=column.right), style),)
+
+
+def _cell(state: ProfileState, now: datetime, key: str, width: int) -> tuple[str, str]:
+    if key == "mark":
+        level = severity(state, now)
+        return ("", " !", "!!")[level], _STYLES[level]
+    if key == "name":
+        return f"{clean_name(state.name, 60)}", "table--bad" if state.problem else ""
+    if state.problem:
+        return (clean(state.problem, 200), "table--bad") if key == "counter" else (fmt.UNKNOWN, "table--muted")
+    return _known_cell(state, now, key, width)
+
+
+def _known_cell(state: ProfileState, now: datetime, key: str, width: int) -> tuple[str, str]:
+    deployment = state.deployment
+    if deployment is None:
+        return ("...", "table--muted")
+    if key == "members":
+        letters = member_letters(deployment.members) if deployment.members else str(deployment.kind)
+        return letters, "table--warn" if is_unwell(deployment) else ""
+    if key == "oplog":
+        return _oplog(state), "table--warn" if _is_short(state) else ""
+    if key == "drill":
+        return _drill(state, now)
+    counter = state.counter
+    if counter is None:
+        searching = "searching" if state.searching else "none" if state.counters == 0 else fmt.UNKNOWN
+        return (searching if key == "counter" else "", "table--muted")
+    if key == "left":
+        return fmt.time_left(counter.forecast, now), _STYLES[state.level]
+    return fit_middle(f"{counter.ns} {counter.id}".rstrip(), width), _STYLES[state.level]
+
+
+def summary(states: Overview | None, now: datetime) -> list[Piece]:
+    """The answer in one line: which profile needs somebody."""
+    if states is None:
+        return [(" Reading all profiles ...", "text--muted")]
+    dead = [state.name for state in states if state.problem]
+    bad = [state.name for state in states if not state.problem and severity(state, now) == 2]
+    soon = [state.name for state in states if severity(state, now) == 1]
+    reading = sum(not state.problem and (state.deployment is None or state.searching) for state in states)
+    pieces: list[Piece] = [(f" {fmt.plural(len(states), 'profile')}", "")]
+    for names, what, style in (
+        (dead, "cannot be read", "text--bad"),
+        (bad, "urgent", "text--bad"),
+        (soon, "look at", "text--warn"),
+    ):
+        if names:
+            pieces.append((f" · {what}: {', '.join(clean_name(name, 20) for name in names)}", style))
+    if reading:
+        pieces.append((f" · {reading} still being read", "text--muted"))
+    elif not (dead or bad or soon):
+        pieces.append((" · all well", "text--good"))
+    return pieces
+
+
+def facts(state: ProfileState | None, now: datetime, width: int) -> list[list[Piece]]:
+    """At most :data:`FACTS` lines about the profile under the cursor."""
+    if state is None:
+        return []
+    lines: list[list[Piece]] = [
+        [(f" {clean_name(state.name, 40)}", "text--title"), (f"  {state.where}", "text--muted")]
+    ]
+    room = max(20, width - 11)
+    if state.problem:
+        since = f"Since {fmt.clock(state.since)}. " if state.since else ""
+        last = f" It last answered at {fmt.moment(state.at)}." if state.at else ""
+        for text in wrap_words(f"{since}{clean(state.problem, 400)}{last}", room)[: FACTS - 1]:
+            lines.append([(" " * 10, ""), (text, "text--bad")])
+        return lines
+    found = state.deployment
+    if found:
+        members = ", ".join(
+            f"{member.address} {member.state.lower() or 'unknown'}"
+            + (f" {fmt.brief(member.lag_seconds)} behind" if member.lag_seconds and member.lag_seconds >= 1 else "")
+            for member in found.members
+        )
+        name = f"{found.kind} {found.set_name}".rstrip()
+        lines.append(_fact("server", f"{name} {found.version}{': ' if members else ''}{members}", room))
+    if state.counter:
+        left = fmt.time_left(state.counter.forecast, now)
+        of = f"of {fmt.plural(state.counters or 0, 'counter')}"
+        text = f"{state.counter.ns} {state.counter.id}, {fmt.share(state.counter.used)} used, time left {left}; {of}"
+        lines.append(_fact("counter", text, room, _STYLES[state.level].replace("table", "text")))
+    if state.window:
+        text = f"reaches {_hours(state.window.hours)} back"
+        if state.window.forecast_hours is not None:
+            text += f", {_hours(state.window.forecast_hours)} once it is full at the recent rate"
+        lines.append(_fact("oplog", text, room, "text--warn" if _is_short(state) else ""))
+    elif found:
+        lines.append(_fact("oplog", found.no_oplog_because() or "not readable", room))
+    if state.drill:
+        made = state.drill.made
+        text = f"{fmt.ago(made, now)}: {state.drill.title}" if made else "none from this machine and user"
+        lines.append(_fact("drill", text, room))
+    if state.lacking:
+        lines.append(_fact("unknown", clean(state.lacking[0], 300), room, "text--warn"))
+    return lines[:FACTS]
+
+
+def in_words(state: ProfileState, now: datetime) -> str:
+    """One line for the clipboard."""
+    if state.problem:
+        return f"{state.name}: {state.problem}"
+    keys = [column for column in COLUMNS if column.key not in ("mark", "name")]
+    return f"{state.name}: " + ", ".join(
+        f"{one.title} {_cell(state, now, one.key, 120)[0] or fmt.UNKNOWN}" for one in keys
+    )
+
+
+def _fact(label: str, text: str, room: int, style: str = "") -> list[Piece]:
+    return [(f" {label:<9}", "text--muted"), (fit(text, room).rstrip(), style)]
+
+
+def _oplog(state: ProfileState) -> str:
+    if state.window is None:
+        has_none = state.deployment is not None and not state.deployment.has_oplog and not state.lacking
+        return "none" if has_none and not state.searching else fmt.UNKNOWN
+    hours = hours_left(state.window)
+    return _hours(hours) if hours < float("inf") else fmt.UNKNOWN
+
+
+def _hours(hours: float | None) -> str:
+    return fmt.duration(hours * 3600) if hours is not None else fmt.UNKNOWN
+
+
+def _is_short(state: ProfileState) -> bool:
+    return state.window is not None and hours_left(state.window) < _SHORT_OPLOG_HOURS
+
+
+def _is_old(state: ProfileState, now: datetime) -> bool:
+    return state.drill is not None and state.drill.made is not None and now - state.drill.made > _DRILL_EVERY
+
+
+def _drill(state: ProfileState, now: datetime) -> tuple[str, str]:
+    drill = state.drill
+    if drill is None:
+        return fmt.UNKNOWN, "table--muted"
+    if drill.made is None:
+        return "none", "table--muted"
+    age = fmt.brief((now - drill.made).total_seconds())
+    if not drill.proved:
+        return f"{age} bad", "table--bad"
+    return f"{age} ok", "table--warn" if _is_old(state, now) else ""
