@@ -30,6 +30,7 @@ from tallyglass.oplog.snapshot import (
     OplogWindow,
     RowKind,
 )
+from tallyglass.restore.preimages.before_after import BeforeAfterText
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog.incident_filter import IncidentFilter
 from tallyglass_tui.restore.page import RestorePage
@@ -142,6 +143,26 @@ async def test_one_entry_in_full_copied_and_saved(screen_at: Any, tmp_path: Path
         await screen.pilot.pause()
         assert "Saved 3 entries" in screen.text
         assert saved_ids(tmp_path) == [{"$numberInt": str(n)} for n in (35, 36, 37)]
+
+
+async def test_an_entry_is_shown_with_what_was_read_of_its_document(screen_at: Any) -> None:
+    async with screen_at((100, 30)) as screen:
+        await screen.press("3")
+        await screen.put("oplog", update(entry(1, "u"), entry(2, "d")))
+        screen.feeds.answer = BeforeAfterText(("before, from its pre-image:", "{...}"), ("kept as long as the oplog",))
+        await screen.press("up", "enter")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        places = [screen.text.index(one) for one in ("--oplogLimit", "before, from", '"op": ', "kept as long as")]
+        assert places == sorted(places)
+        screen.feeds.answer = DeploymentError("No \x1b[2J answer.")
+        await screen.press("escape", "up", "enter")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        assert "before: unknown. No \\u{1b}[2J answer." in screen.text
+        opened = screen.app.page.opened
+        opened.add(entry(9), ("of another entry",), ())
+        assert "of another entry" not in opened.text
 
 
 def saved_ids(folder: Path) -> list[object]:

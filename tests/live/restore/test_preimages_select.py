@@ -6,10 +6,13 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from bson import Timestamp, decode
+from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
 from click.testing import CliRunner
 from pymongo import MongoClient, ReturnDocument
 
@@ -17,6 +20,7 @@ from tallyglass.demo.server import ReplicaSet
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.preimages.before_after import BeforeAfterText, before_and_after
 from tallyglass.restore.preimages.select import PRE_IMAGES, Image, read_images, select
 from tallyglass.restore.preimages.settings import keeps_images, oldest_image, retention
 from tallyglass_tui.cli.main import main
@@ -146,14 +150,70 @@ async def test_settings_are_those_of_the_server(live_set: ReplicaSet, client: Mo
 async def test_doctor_lists_what_keeps_images_and_how_to_switch_them_on(
     live_set: ReplicaSet, client: MongoClient[Any]
 ) -> None:
-    client["images"].create_collection("it's off")
+    off = client["images"].create_collection("it's off")
+    off.insert_many([{"_id": n, "text": "x" * 80} for n in range(100)])
+    off.update_many({}, {"$set": {"v": 1}})
+    client["images"].orders.delete_one({"_id": 1})
     said = await asyncio.to_thread(CliRunner().invoke, main, ["doctor", live_set.uri, "--pre-images"])
     assert said.exit_code == 0, said.output
     lines = said.stdout.splitlines()
     assert lines[0].split("  ")[-1].strip() == "images.orders"
     assert "as long as the oplog" in lines[1]
+    assert f"{datetime.now(UTC):%Y-%m-%d}" in lines[2]
+    assert "of images.orders" in lines[2]
+    assert "it's off" in lines[3]
     command = next(line for line in lines if "runCommand" in line)
-    assert "images" in command
-    assert "it's off" in lines[2]
-    facts = await asyncio.to_thread(CliRunner().invoke, main, ["doctor", live_set.uri, "--pre-images", "--json"])
-    assert json.loads(facts.stdout)["keeping"] == ["images.orders"]
+    assert "changeStreamPreAndPostImages" in command
+    result = await asyncio.to_thread(CliRunner().invoke, main, ["doctor", live_set.uri, "--pre-images", "--json"])
+    facts = json.loads(result.stdout)
+    assert facts["keeping"] == ["images.orders"]
+    if facts["sampled_seconds"]:  # a server that just began has no rate yet
+        (cost,) = (one for one in facts["costs"] if one["ns"] == "images.it's off")
+        assert cost["changes_per_hour"] == pytest.approx(100 * 3_600 / facts["sampled_seconds"])
+        assert 80 * cost["changes_per_hour"] < cost["bytes_per_hour"] < 150 * cost["changes_per_hour"]
+
+
+async def explained(live_set: ReplicaSet, client: MongoClient[Any], query: dict[str, Any]) -> BeforeAfterText:
+    """What is said of the newest entry that matches."""
+    raw = client.local.get_collection("oplog.rs", codec_options=CodecOptions(document_class=RawBSONDocument))
+    entry = raw.find_one(query, sort=[("$natural", -1)])
+    assert entry is not None
+    gateway = open_gateway(live_set.uri)
+    try:
+        return await before_and_after(gateway, bytes(entry.raw))
+    finally:
+        await gateway.close()
+
+
+async def test_an_entry_is_shown_with_its_document_before_and_after(
+    live_set: ReplicaSet, client: MongoClient[Any]
+) -> None:
+    orders = client["images"].orders
+    orders.update_one({"_id": 7}, {"$set": {"v": "\x1b[2J", "in": {"a.b": [1]}}, "$unset": {"text": ""}})
+    text = await explained(live_set, client, {"ns": "images.orders", "op": "u"})
+    assert text.found == (
+        "before -> after, _id 7, from its pre-image:",
+        '  v: 7 -> "\\u001b[2J"',
+        '  text: "as it was" -> (missing)',
+        '  in: (missing) -> {"a.b": [1]}',
+    )
+    assert "images.orders keeps pre-images as long as the oplog, the oldest held is from 20" in text.notes[0]
+    orders.delete_one({"_id": 8})
+    text = await explained(live_set, client, {"ns": "images.orders", "op": "d"})
+    assert text.found[0] == "before, _id 8, from its pre-image:"
+    assert '  "text": "as it was"' in text.found
+    with client.start_session() as session, session.start_transaction():
+        orders.insert_one({"_id": 500}, session=session)
+        orders.delete_one({"_id": 9}, session=session)
+        orders.update_one({"_id": 10}, {"$set": {"v": 11}}, session=session)
+    text = await explained(live_set, client, {"o.applyOps.ns": "images.orders"})
+    assert text.found[0] == "before, _id 9, from its pre-image:"
+    assert text.found[-1] == "  v: 10 -> 11"
+    plain = client["images"].plain
+    plain.insert_one({"_id": 1})
+    assert await explained(live_set, client, {"ns": "images.plain"}) == BeforeAfterText()
+    plain.delete_one({"_id": 1})
+    text = await explained(live_set, client, {"ns": "images.plain", "op": "d"})
+    assert not text.found
+    assert text.notes[0].startswith("before: unknown. images.plain keeps no pre-images.")
+    assert "collMod" in text.notes[1]

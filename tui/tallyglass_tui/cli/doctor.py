@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallyglass.errors import InputError
+from tallyglass.moment import iso
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from tallyglass.doctor import Diagnosis, JobFinding
-    from tallyglass.restore.preimages.settings import Survey
+    from tallyglass.restore.preimages.survey import Survey
 
 _WORDS = {"allowed": "yes", "partly": "partly", "denied": "no"}
 
@@ -52,32 +54,70 @@ _SHOWN = 12
 
 def _pre_images(given: ConnectionOptions, wants_json: bool, seconds: float) -> int:
     """Which collections keep pre-images, for how long, what that costs, and how to switch them on."""
-    from tallyglass.restore.preimages.settings import survey
+    from tallyglass.restore.preimages.survey import survey
 
     found = ask(given, survey, seconds)
     if wants_json:
-        facts = {"keeping": found.keeping, "without": found.without, "unknown": found.unknown, "kept": str(found.kept)}
-        print_text(as_json(facts, indent=2))
+        print_text(as_json(_pre_image_facts(found), indent=2))
     else:
         print_text("\n".join(_pre_image_lines(found)))
     return 0
 
 
+def _pre_image_facts(found: Survey) -> dict[str, Any]:
+    return {
+        "keeping": found.keeping,
+        "without": found.without,
+        "unknown": found.unknown,
+        "kept": str(found.kept),
+        "oldest": {ns: iso(oldest) if oldest else None for ns, oldest in found.oldest.items()},
+        "sampled_seconds": found.sampled_seconds,
+        "costs": [
+            {"ns": cost.ns, "changes_per_hour": cost.changes_per_hour, "bytes_per_hour": cost.bytes_per_hour}
+            for cost in found.costs
+        ],
+    }
+
+
 def _pre_image_lines(found: Survey) -> list[str]:
-    from tallyglass.restore.preimages.settings import COST, how_to_enable
+    from tallyglass.restore.preimages.settings import COST, ROLE, how_to_enable
 
     rows = [
         ("keep pre-images", _names(found.keeping)),
         ("kept for", str(found.kept) if found.keeping else "-"),
+        *(
+            ("oldest held", f"{_when(found.oldest[ns])} of {clean(ns, 80)}")
+            for ns in found.keeping[:_SHOWN]
+            if ns in found.oldest
+        ),
         ("keep none", _names(found.without)),
     ]
     if found.unknown:
         rows.append(("unknown", f"{found.unknown} collections, whose options this user may not read"))
     lines = [table(rows)]
+    if found.keeping and not found.oldest:
+        lines += ["", "This user may not read the images. In mongosh:", f"  {ROLE}"]
     if found.without:
-        db, _, name = found.without[0].partition(".")
-        lines += ["", COST, "To switch them on, as a user with dbAdmin in mongosh:", f"  {how_to_enable(db, name)}"]
+        ns = found.costs[0].ns if found.costs else found.without[0]
+        db, _, name = ns.partition(".")
+        lines += ["", COST, *_costs(found), "To switch them on, as a user with dbAdmin in mongosh:"]
+        lines.append(f"  {how_to_enable(db, name)}")
     return lines
+
+
+def _when(oldest: datetime | None) -> str:
+    return iso(oldest) if oldest else "none"
+
+
+def _costs(found: Survey) -> list[str]:
+    """What the images of each collection would take, those that change most first."""
+    if found.sampled_seconds is None:
+        return ["How many bytes that would be is not known: the newest entries of the oplog give no rate."]
+    lines = [f"At the rate of the last {found.sampled_seconds} s that the newest entries of the oplog cover:"]
+    for cost in found.costs[:_SHOWN]:
+        size = "of unknown size" if cost.bytes_per_hour is None else f"{cost.bytes_per_hour / 2**20:,.1f} MiB an hour"
+        lines.append(f"  {clean(cost.ns, 80)}: {cost.changes_per_hour:,.0f} images, {size}")
+    return lines if found.costs else [*lines, "  no updates and no deletes of these collections"]
 
 
 def _names(names: Sequence[str]) -> str:

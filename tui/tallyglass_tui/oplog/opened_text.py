@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tallyglass.moment import Ts
@@ -25,6 +26,15 @@ class OpenedText(TextPane):
         self.entry, self.incident = row, None
         lines = entry_lines(row, detail(row.raw) if row.raw else "", datetime.now(UTC), majority)
         self.show(lines, prose=ENTRY_HEADING)
+
+    def add(self, row: OplogRow, found: Sequence[str], notes: Sequence[str]) -> None:
+        """Show what was read of an entry, if it is still the one that is open: what changed above the entry itself, the
+        notes below it."""
+        if self.entry is row:
+            shown = self.text.split("\n")
+            above = ["", *found] if found else []
+            below = ["", *notes] if notes else []
+            self.show([*shown[:ENTRY_HEADING], *above, *shown[ENTRY_HEADING:], *below], prose=ENTRY_HEADING)
 
     def show_incident(self, incident: Incident) -> None:
         """Show an incident."""

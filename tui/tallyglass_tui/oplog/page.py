@@ -19,6 +19,7 @@ from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.oplog import reads as oplog_reads
+from tallyglass_tui.oplog.before_after import BeforeAfter
 from tallyglass_tui.oplog.incident_filter import INCIDENT_FILTER_HELP, IncidentFilter
 from tallyglass_tui.oplog.incident_list import IncidentList
 from tallyglass_tui.oplog.jumps import Jumps
@@ -78,6 +79,7 @@ class OplogPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self._jumps = Jumps(self)
+        self._before_after = BeforeAfter(self)
         self._selection = Selection(self)
         self._search = RowSearch(self)
         self._views = ["tail"]
@@ -156,6 +158,7 @@ class OplogPage(Page):
         if isinstance(message.chosen, OplogRow):
             self.opened.show_entry(message.chosen, self._last.majority if self._last else None)
             self._go("text")
+            self._before_after.read(message.chosen)
 
     # --- filter, jumps ----------------------------------------------------------------------------------------
 

@@ -192,14 +192,22 @@ async def read_images(source: Gateway, selection: ImageSelection) -> AsyncIterat
             yield Image(id_, key, None)
 
 
-async def read_image(gateway: Gateway, key: ImageKey) -> bytes | None:
-    """One image as BSON; None where it is not held. Raises the errors of the gateway, PrivilegeError without ``find``
-    on it."""
-    id_ = {"nsUUID": Binary(key.collection, UUID_SUBTYPE), "ts": stamp(key.ts), "applyOpsIndex": Int64(key.place)}
-    async for batch in gateway.find_raw(PRE_IMAGES, {"_id": {"$gte": id_, "$lte": id_}}, limit=1):
+async def images_between(gateway: Gateway, first: ImageKey, last: ImageKey) -> AsyncIterator[tuple[ImageKey, bytes]]:
+    """The images of one collection from one key to another, both included. Raises the errors of the gateway,
+    PrivilegeError without ``find`` on them."""
+    bounds = {"$gte": _id_of(first), "$lte": _id_of(last)}
+    async for batch in gateway.find_raw(PRE_IMAGES, {"_id": bounds}):
         for at, end in walk.split(batch):
-            return bytes(RawBSONDocument(batch[at:end])["preImage"].raw)
-    return None
+            found = RawBSONDocument(batch[at:end])
+            yield _key_of(found), bytes(found["preImage"].raw)
+
+
+def _id_of(key: ImageKey) -> dict[str, object]:
+    return {
+        "nsUUID": Binary(key.collection, UUID_SUBTYPE),
+        "ts": stamp(key.ts),
+        "applyOpsIndex": Int64(key.place),
+    }
 
 
 def _key_of(found: RawBSONDocument) -> ImageKey:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from bson import MaxKey
@@ -12,8 +13,10 @@ from bson.binary import UUID_SUBTYPE, Binary
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.mongo.mongosh import literal
-from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.preimages.select import PRE_IMAGES
+
+SINCE = (6, 0)
+"""The first version that keeps images."""
 
 COST = "Each update and delete then stores the whole document as it was: about 37 % fewer mass writes per second."
 """Measured with documents of 520 bytes on MongoDB 6.0; single journalled writes showed no difference."""
@@ -38,6 +41,11 @@ class Retention:
     def known(self) -> bool:
         """Whether the server said."""
         return self.off or self.seconds is not None
+
+    @property
+    def words(self) -> str:
+        """Behind "kept"."""
+        return f"for {self}" if self.seconds is not None else str(self) if self.off else "for an unknown time"
 
     def __str__(self) -> str:
         if self.off:
@@ -79,31 +87,10 @@ def how_to_enable(db: str, collection: str) -> str:
     return f"db.getSiblingDB({literal(db)}).runCommand({literal(body)})"
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """Which collections keep images. ``unknown`` counts those whose options may not be read. Names as stored."""
-
-    keeping: tuple[str, ...]
-    without: tuple[str, ...]
-    unknown: int
-    kept: Retention
-
-
-async def survey(gateway: Gateway) -> Survey:
-    """Look at all collections that this user may list. Raises the errors of the gateway."""
-    found: dict[bool | None, list[str]] = {True: [], False: [], None: []}
-    for db in await gateway.list_databases():
-        if db not in LEFT_OUT:
-            for info in await gateway.list_collections(db):
-                if info.kind == "collection" and not info.ns.collection.startswith("system."):
-                    found[keeps_images(info)].append(str(info.ns))
-    kept = await retention(gateway) if found[True] else Retention()
-    return Survey(tuple(sorted(found[True])), tuple(sorted(found[False])), len(found[None]), kept)
-
-
-async def oldest_image(gateway: Gateway, collection: bytes) -> Any:
+async def oldest_image(gateway: Gateway, collection: bytes) -> datetime | None:
     """When the oldest image of a collection was stored; None where none is held. Raises the gateway's errors."""
     uuid = Binary(collection, UUID_SUBTYPE)
     query = {"_id": {"$gte": {"nsUUID": uuid}, "$lt": {"nsUUID": uuid, "ts": MaxKey()}}}
     found = await gateway.find_one(PRE_IMAGES, query, projection={"operationTime": 1}, sort=[("_id", 1)])
-    return None if found is None else found.get("operationTime")
+    stored = None if found is None else found.get("operationTime")
+    return stored if isinstance(stored, datetime) else None

@@ -38,7 +38,7 @@ from tallyglass.restore.planner import default_work_dir
 from tallyglass.restore.preimages.from_backup import UsableBackup, carry_forward, usable_backup
 from tallyglass.restore.preimages.image_files import FOLDER
 from tallyglass.restore.preimages.select import ImageSelection, read_images, select
-from tallyglass.restore.preimages.settings import ROLE, Retention, how_to_enable, keeps_images, retention
+from tallyglass.restore.preimages.settings import ROLE, SINCE, Retention, how_to_enable, keeps_images, retention
 from tallyglass.restore.preimages.steps import undo_steps
 from tallyglass.restore.raw.oplog import edge, read_all, stamp
 from tallyglass.restore.replay import coverage
@@ -54,7 +54,6 @@ FORM = "pre-images"
 WITH_BACKUP = "pre-images, the missing ones from this backup"
 """The same where documents without an image come from a backup."""
 
-SINCE = (6, 0)
 _SHOWN = 5
 _SOON_HOURS = 24
 

@@ -10,7 +10,7 @@ from tallyglass.restore.gather import RestoreRequest
 from tallyglass.restore.impact.incident_scope import why_not_undone, written
 from tallyglass.restore.model.plan import Level
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
-from tallyglass.restore.preimages.select import ImageKey, read_image
+from tallyglass.restore.preimages.select import ImageKey, images_between
 from tallyglass.restore.preimages.settings import ROLE, how_to_enable, keeps_images, retention
 from tallyglass.restore.preimages.undo import images_possible, live_collections
 from tallyglass.restore.quick_answer import quick_answer
@@ -46,13 +46,13 @@ async def _first_image(gateway: Gateway, incident: Incident, info: CollectionInf
     if entry is None:
         return Way(FROM_IMAGES, None, "The oplog has no single entry of it: the plan reads its transactions.")
     try:
-        held = await read_image(gateway, ImageKey(entry.ui, entry.ts, 0)) is not None
+        key = ImageKey(entry.ui, entry.ts, 0)
+        held = [one async for one, _ in images_between(gateway, key, key)]
     except PrivilegeError as error:
         return Way(FROM_IMAGES, None, error.title, f"In mongosh: {ROLE}")
     if held:
-        kept = await retention(gateway)
-        long = f"kept {kept}" if kept.off else f"kept for {kept}" if kept.known else "for how long is unknown"
-        return Way(FROM_IMAGES, True, f"Its first pre-image is held ({long}): seconds, no backup, no spare.")
+        long = (await retention(gateway)).words
+        return Way(FROM_IMAGES, True, f"Its first pre-image is held (kept {long}): seconds, no backup, no spare.")
     if keeps_images(info) is False:
         advice = f"For the next time: {how_to_enable(info.ns.db, info.ns.collection)}"
         return Way(FROM_IMAGES, False, f"{incident.ns} keeps none.", advice)

@@ -1,0 +1,148 @@
+"""A document before and after one oplog entry, where its pre-image is held; else why that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from tallyglass.deployment.cluster import look_at
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.decode import render, walk
+from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.restore.preimages.select import ImageKey, images_between
+from tallyglass.restore.preimages.settings import (
+    COST,
+    ROLE,
+    SINCE,
+    how_to_enable,
+    keeps_images,
+    oldest_image,
+    retention,
+)
+from tallyglass.restore.raw.entries import Entry, read
+from tallyglass.restore.raw.patch import Path, Unfit, Value, apply_update, build, differing, get
+from tallyglass.restore.tools.toolset import version_pair
+from tallyglass.text import clean_name
+
+_OPERATIONS = 20
+"""Operations of one transaction that are shown."""
+_CHANGES = 200
+_VALUE = 200
+"""Characters of one value."""
+_DOCUMENT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAfterText:
+    """Lines, safe to show and bounded: ``found`` is what changed, ``notes`` what is not known and why, and how long
+    images are kept."""
+
+    found: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+async def before_and_after(gateway: Gateway, raw: bytes) -> BeforeAfterText:
+    """What an update or delete did to its document, or a transaction to the first of its documents; empty for other
+    entries. Raises the errors of the gateway."""
+    try:
+        entry = read(raw)
+        operations = list(islice(_operations(entry), _OPERATIONS))
+    except Malformed:
+        return BeforeAfterText()
+    if not operations:
+        return BeforeAfterText()
+    first = operations[0][1]
+    mine = {ImageKey(first.ui, entry.ts, place): one for place, one in operations if one.ui == first.ui}
+    try:
+        held = {key: image async for key, image in images_between(gateway, min(mine), max(mine))}
+    except PrivilegeError as error:
+        return BeforeAfterText(notes=(f"before: unknown. {error.title} In mongosh: {ROLE}",))
+    found = [line for key, one in mine.items() if key in held for line in _difference(one, held[key])]
+    notes = [line async for line in _kept(gateway, first, held=bool(held))]
+    if entry.command == "applyOps":
+        lacking = sum(key not in held for key in mine)
+        notes.append(f"Of this entry, {len(mine)} operations on {clean_name(first.ns)} were looked at; X lists all.")
+        notes += [f"before: unknown for {lacking} of them."] if held and lacking else []
+    return BeforeAfterText(tuple(found), tuple(notes))
+
+
+def _operations(entry: Entry) -> Iterator[tuple[int, Entry]]:
+    """The updates and deletes, each with its place in the entry."""
+    inside = entry.inner if entry.command == "applyOps" else (entry,)
+    for place, operation in enumerate(inside):
+        if operation.op in ("u", "d") and operation.ui:
+            yield place, operation
+
+
+def _id_text(operation: Entry) -> str:
+    found = operation.head.document_id
+    return render.id_text(operation.head.raw, found) if found else "unknown"
+
+
+def _difference(operation: Entry, before: bytes) -> Iterator[str]:
+    """The fields that an update changed; the whole document that a delete removed."""
+    of = f"_id {_id_text(operation)}, from its pre-image:"
+    try:
+        if operation.op == "d":
+            yield f"before, {of}"
+            yield from render.block(before, limit=_DOCUMENT).split("\n")
+            return
+        after = apply_update(before, operation.o_raw)
+        paths = list(islice(differing(before, after), _CHANGES + 1))
+        yield f"before -> after, {of}" if paths else f"the same before and after, {of}"
+        for path in paths[:_CHANGES]:
+            yield f"  {_path_text(path)}: {_text(get(before, path))} -> {_text(get(after, path))}"
+        if len(paths) > _CHANGES:
+            yield "  ..."
+    except (Unfit, Malformed):
+        yield f"after: unknown, the update does not fit. before, {of}"
+        yield from render.block(before, limit=_DOCUMENT).split("\n")
+
+
+def _path_text(path: Path) -> str:
+    """The names, in quotes where one holds a dot: shop."a.b"."""
+    names = (name.decode("utf-8", "replace") for name in path)
+    return ".".join(render.quoted(name, _VALUE) if "." in name or not name else clean_name(name) for name in names)
+
+
+def _text(value: Value | None) -> str:
+    if value is None:
+        return "(missing)"
+    raw = build({b"v": value})
+    element = next(walk.elements(raw))
+    if element.type in (walk.DOCUMENT, walk.ARRAY):
+        return render.one_line(raw, element, _VALUE)
+    return render.scalar(raw, element, _VALUE)
+
+
+async def _kept(gateway: Gateway, operation: Entry, *, held: bool) -> AsyncIterator[str]:
+    """How long the collection keeps its images; where there is none, why not and how to switch them on."""
+    shown = clean_name(operation.ns)
+    if held:
+        oldest = await oldest_image(gateway, operation.ui)
+        since = f", the oldest held is from {oldest:%Y-%m-%d %H:%M:%SZ}" if oldest else ""
+        yield f"{shown} keeps pre-images {(await retention(gateway)).words}{since}."
+        return
+    version = (await look_at(gateway)).version
+    pair = version_pair(version)
+    if pair is not None and pair < SINCE:
+        yield f"before: unknown. MongoDB {version} keeps no pre-images; 6.0 and later do."
+        return
+    try:
+        found = await gateway.list_collections(operation.db)
+    except (PrivilegeError, ReadError) as error:
+        yield f"before: unknown, its pre-image is not held. {error.title}"
+        return
+    info = next((one for one in found if one.uuid == operation.ui), None)
+    if info is None:
+        yield f"before: unknown. No pre-image is held, and the collection that was {shown} is not there any more."
+    elif keeps_images(info) is False:
+        yield f"before: unknown. {shown} keeps no pre-images. To switch them on, as dbAdmin in mongosh:"
+        yield f"  {how_to_enable(info.ns.db, info.ns.collection)}"
+        yield f"  {COST}"
+    elif keeps_images(info):
+        yield f"before: unknown. {shown} keeps pre-images {(await retention(gateway)).words}; this one is not held."
+    else:
+        yield f"before: unknown. No pre-image is held; whether {shown} keeps any may not be read."
