@@ -1,7 +1,7 @@
 """What ``tallyglass check`` costs on 120,000 counters: processor time and peak memory of the whole process.
 
 Two layouts: few collections of many counters, which are shown as groups, and many collections of a hundred, which are
-followed one by one. Beside it, in the same run, a program that only reads the same documents with PyMongo.
+followed one by one. For comparison, in the same run, a program that only reads the same documents with PyMongo.
 """
 
 from __future__ import annotations

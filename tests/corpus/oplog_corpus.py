@@ -389,8 +389,8 @@ def _statements(build: Build) -> None:
     statement(build, "deleteMany with pauses", "quiet.slow", 2_000, pauses=(400, 6_000.0))
     statement(build, "updateMany of 600", "quiet.prices", 600, "u")
     statement(build, "updateMany by a pipeline", "quiet.stock", 900, "u", whole=True)
-    statement(build, "deleteMany beside an application's own deletes", "shop.orders", 700)
-    statement(build, "updateMany beside an application's own", "shop.users", 500, "u")
+    statement(build, "deleteMany among an application's own deletes", "shop.orders", 700)
+    statement(build, "updateMany among an application's own", "shop.users", 500, "u")
 
 
 def _busy(build: Build) -> None:

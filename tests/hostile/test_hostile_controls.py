@@ -69,7 +69,7 @@ def test_unguarded_paste_is_unsafe(hostile: Hostile, tmp_path: Path) -> None:
     with unguarded_dashboard(hostile.uri, tmp_path, UNGUARDED_PASTE) as terminal:
         wait_sent(terminal, ">999y")
         terminal.press("/")
-        wait_sent(terminal, "!word for not")
+        wait_sent(terminal, "!word excludes")
         assert not offences(bytes(terminal.raw))
         assert_offends(terminal, SPOOF)
         terminal.press(ESC)

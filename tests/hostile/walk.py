@@ -34,7 +34,7 @@ STOPS = (
     Stop("counter", (ENTER,), "ceiling "),
     Stop("pool", (ESC, "/a pool", ENTER, ENTER), "used (1 of 4)"),
     Stop("counters again", (ESC, ESC), ">999y"),
-    Stop("counters, filter", ("/",), "!word for not", data=False),
+    Stop("counters, filter", ("/",), "!word excludes", data=False),
     Stop("counters, pasted filter", (PASTED.format(SPOOF), ENTER), " with '"),
     Stop("objectids", ("2",), "first id", data=False),
     Stop("objectids, pasted", (PASTED.format(f"{SPOOF}\n{HEX_ID} {SPOOF}\n")), HEX_ID, data=False),
@@ -54,7 +54,7 @@ STOPS = (
     Stop("loss", (TAB,), "comes back"),
     Stop("reissue", (TAB,), "No counter would", data=False),
     Stop("commands", (TAB,), "Save the oplog first", data=False),
-    Stop("commands, next rows", ("j" * 10,), "Put it into the live set"),
+    Stop("commands, next rows", ("j" * 10,), "Load it into the live set"),
     Stop("backup", ("b",), "Esc"),
 )
 

@@ -190,7 +190,7 @@ def test_user_without_privileges_is_one_sentence(name: str, guarded_set: Guarded
         (["restore", "plan", *BACKUP, "--spare=mongodb://x y/"], "contains a space"),
         (["restore", "plan", "--backup=/nowhere/at/all", "--before=1795197974:14"], "/nowhere/at/all"),
         (["restore", "verify", "/nowhere/plan.json", "--spare=mongodb://h/"], "plan.json"),
-        (["restore"], "plan, prepare or verify"),
+        (["restore"], "plan, prepare, verify"),
     ],
 )
 def test_malformed_arguments_are_one_sentence(words: list[str], expected: str, replica_set: ReplicaSet) -> None:

@@ -53,12 +53,12 @@ def test_notices_a_changed_server_version(open_on: Open, tmp_path: Path) -> None
 
         proxy.rewritten = list(zip(version_fields(WAS), version_fields(NOW), strict=True))
         proxy.reset()
-        terminal.wait(lambda text: f" · {NOW} · " in text and f"the server is {NOW} now: r plans anew" in text)
+        terminal.wait(lambda text: f" · {NOW} · " in text and f"the server is {NOW} now: r plans again" in text)
         terminal.press("r")
         terminal.wait(lambda text: "blocked by " in text and f"the source runs {NOW}." in text)
 
         proxy.rewritten = []
         proxy.reset()
-        terminal.wait(lambda text: f" · {WAS} · " in text and f"the server is {WAS} now: r plans anew" in text)
+        terminal.wait(lambda text: f" · {WAS} · " in text and f"the server is {WAS} now: r plans again" in text)
         terminal.press("r")
         terminal.wait(lambda text: "plan     ready" in text and NOW not in text)

@@ -70,7 +70,7 @@ def test_it_ends_though_its_cancellation_is_lost(feeds: Feeds) -> None:
     assert ended.wait(30)
 
 
-def test_it_starts_anew_after_errors_silence_and_the_end(feeds: Feeds) -> None:
+def test_it_restarts_after_errors_silence_and_the_end(feeds: Feeds) -> None:
     begun: list[int] = []
 
     async def shaky(_: Any) -> AsyncIterator[int]:

@@ -108,7 +108,7 @@ async def test_an_outage_claims_nothing_about_what_was_written(screen_at: Any) -
         await screen.press("3")
         lost = update(trouble="db1:27017 has not answered for 40 s.", since=NOW, answered_seconds=40.0)
         await screen.put("oplog", lost)
-        assert "What was written meanwhile is not known" in screen.text
+        assert "what was written meanwhile is unknown" in screen.text
         assert "40 s old" in screen.text
         await screen.put("oplog", update())
         assert "not known" not in screen.text
@@ -186,7 +186,7 @@ async def test_a_filter_goes_to_core_and_a_refused_filter_stays_open(screen_at: 
         screen.app.page.set_filter(long)
         host = "cluster0-shard-00-02.ab1cd.mongodb.net:27017"
         await screen.put("oplog", update(seen=500_000_000, per_second=12_300, connected_to=host))
-        assert f"0 matched '{long}' · Esc drops it" in screen.text
+        assert f"0 matched '{long}' · Esc clears it" in screen.text
         assert "from cluster0-" in screen.text
         assert "net:27017" in screen.text, "both ends of a long name stay"
         assert "Nothing that matches" in screen.text
@@ -273,7 +273,7 @@ async def test_a_filter_on_the_incidents_filters_the_list(screen_at: Any) -> Non
         assert "drop a.b" not in screen.text
         assert screen.app.page.incidents.selected is INCIDENT
         await screen.press("slash", "ctrl+u", *"id:4", "enter")
-        assert "That filter is for entries" in screen.text
+        assert "That filter works only on entries" in screen.text
         await screen.press("escape")
         assert "1 match" in screen.text, "the one before is back"
         assert screen.feeds.named["oplog"] is feed
@@ -349,7 +349,7 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
         assert screen.app.current_mode == "restore"
 
 
-async def test_known_incidents_stay_while_the_oplog_is_read_anew(monkeypatch: Any) -> None:
+async def test_known_incidents_stay_while_the_oplog_is_read_again(monkeypatch: Any) -> None:
     whole = IncidentScan((INCIDENT,), 9, None, done=True)
     begun, lost = replace(whole, incidents=(), done=False), replace(whole, incidents=(), done=False, trouble="Lost.")
 
@@ -359,7 +359,7 @@ async def test_known_incidents_stay_while_the_oplog_is_read_anew(monkeypatch: An
 
     monkeypatch.setattr(incident, "watch", watch)
     told = [(len(scan.incidents), scan.trouble) async for scan in incidents(None)]  # type: ignore[arg-type]
-    assert told == [(0, ""), (1, ""), (1, "Lost."), (1, "The oplog is read anew."), (0, "")]
+    assert told == [(0, ""), (1, ""), (1, "Lost."), (1, "The oplog is read again."), (0, "")]
 
 
 async def test_a_jump_shows_the_past_and_the_end_returns(screen_at: Any) -> None:

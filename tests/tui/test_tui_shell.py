@@ -39,7 +39,7 @@ async def test_help_and_palette_name_the_live_keys(screen_at: Any) -> None:
         await screen.press("question_mark")
         assert "what runs out first, and when" in screen.text
         assert "Sort by the next column" in screen.text
-        assert "A page on" in screen.text
+        assert "Page down" in screen.text
         await screen.press("escape", "3", "question_mark")
         assert "To the next destructive operation" in screen.text
         assert "Sort by the next column" not in screen.text

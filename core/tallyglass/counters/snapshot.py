@@ -60,7 +60,7 @@ class Flag(StrEnum):
 FLAG_HELP = {
     Flag.DOUBLE: "Stored as a double: at 2^53 it stalls and hands the same id to everyone, without an error.",
     Flag.RESET: "The value went back to its start: ids are being handed out again.",
-    Flag.REWOUND: "The value went back: data was restored or rolled back, or the value was set by hand.",
+    Flag.REWOUND: "The value went back: data was restored or rolled back, or the value was set manually.",
     Flag.STALLED: "At its numeric limit: an increment no longer changes it.",
     Flag.BEHIND: "Behind the largest id in its collection: the next insert collides.",
     Flag.FIRST_FULL: "At least one document of the pool is full.",

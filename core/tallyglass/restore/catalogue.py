@@ -109,15 +109,15 @@ async def why_not(gateway: Gateway | None, contents: Contents, deployment: Deplo
     """The first reason why the oplog cannot continue a backup; empty where nothing speaks against it."""
     backup = contents.backup
     if contents.problems:
-        return f"It is not whole: {contents.problems[0]}."
+        return f"It is incomplete: {contents.problems[0]}."
     if backup.form == DATA_FILES:
         return "Data files are read through a mongod that runs on them: plan with --spare."
     if backup.start is None:
-        return "It does not say when it was begun. mongodump --oplog records that."
+        return "It does not record when it began. mongodump --oplog records that."
     if gateway is None or deployment is None:
         return ""
     if contents.set_name and contents.set_name != deployment.set_name:
-        return f"It is of the set {contents.set_name}, not of {deployment.set_name}."
+        return f"It is from the set {contents.set_name}, not from {deployment.set_name}."
     made_by = version_pair(backup.server_version)
     if made_by is not None and made_by != version_pair(deployment.version):
         return f"It was made on MongoDB {backup.server_version}; the source runs {deployment.version}."
@@ -125,7 +125,7 @@ async def why_not(gateway: Gateway | None, contents: Contents, deployment: Deplo
     if isinstance(start, NoStart):
         return f"The oplog does not reach back to it: {start.why}."
     foreign = await foreign_anchor(gateway, contents.anchors, start.oldest)
-    return f"It is not of this oplog: {foreign}." if foreign else ""
+    return f"It is not from this oplog: {foreign}." if foreign else ""
 
 
 def newest_before(listed: Sequence[Listed], limit: Ts) -> Path:

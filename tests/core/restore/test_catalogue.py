@@ -64,13 +64,13 @@ async def test_each_is_listed_with_its_span_and_what_is_wrong(tmp_path: Path) ->
 
 
 def test_the_newest_that_was_finished_before_the_point_is_taken() -> None:
-    found = [listed("old", 10), listed("new", 20), listed("later", 30), listed("broken", 25, "It is not whole.")]
+    found = [listed("old", 10), listed("new", 20), listed("later", 30), listed("broken", 25, "It is incomplete.")]
     assert newest_before(found, Ts(26, 1)) == Path("new")
     assert newest_before(found, Ts(30, 1)) == Path("new"), "a backup holds what was written until its end"
     assert newest_before(found, Ts(30, 2)) == Path("later")
     with pytest.raises(InputError, match="None of the 4 backups") as error:
         newest_before(found, Ts(5, 1))
-    assert "broken: It is not whole." in error.value.advice
+    assert "broken: It is incomplete." in error.value.advice
     unknown = replace(found[0], backup=None, why="")
     with pytest.raises(InputError):
         newest_before([unknown], Ts(30, 1))

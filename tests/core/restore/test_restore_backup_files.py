@@ -150,7 +150,7 @@ def test_an_archive_began_and_ended_with_its_oplog(tmp_path: Path, compress: Any
 @pytest.mark.parametrize("lost", [1, 5, 40, len(WHOLE[-1]) + 3])
 def test_an_archive_that_is_cut_off_is_a_problem(tmp_path: Path, lost: int) -> None:
     found = read_archive(tmp_path, packed(*WHOLE)[:-lost])
-    assert "not whole" in " ".join(found.problems)
+    assert "incomplete" in " ".join(found.problems)
     assert found.backup.start is None
 
 

@@ -54,7 +54,7 @@ def test_an_oplog_that_is_none_is_a_lack_of_the_backup(tmp_path: Path, raw: byte
     (tmp_path / "oplog.bson").write_bytes(raw)
     found = read_backup(tmp_path)
     assert found.backup.start is None
-    assert any("oplog.bson is no oplog" in problem for problem in found.problems)
+    assert any("oplog.bson is not an oplog" in problem for problem in found.problems)
 
 
 def test_what_may_not_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:

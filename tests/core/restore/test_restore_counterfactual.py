@@ -138,7 +138,7 @@ def test_the_commonest_shape_is_the_accidents() -> None:
     assert found is not None
     assert found.fits(changed(diff(d={"name": False}))), "a document that had the status already"
     assert not found.fits(changed(diff(u={"status": "mine"}))), "another value"
-    assert not found.fits(changed(diff(u={"status": "BAD", "x": 1}))), "another path beside it"
+    assert not found.fits(changed(diff(u={"status": "BAD", "x": 1}))), "another path changed too"
     assert not found.computed
 
 

@@ -127,14 +127,17 @@ def test_nothing_is_run_from_a_folder_that_was_edited(tmp_path: Path, name: str)
     with (folder / name).open("a") as file:
         file.write(f"touch {tmp_path}/ran\n")
     done = rehearse(tmp_path, made, "--yes")
-    assert (done.returncode, f"[edited] Not as it was written: {name}." in done.stderr) == (1, True)
+    assert (done.returncode, f"[edited] Changed since it was written: {name}." in done.stderr) == (1, True)
     assert not (tmp_path / "ran").exists()
 
 
 def test_the_script_calls_only_the_version_that_made_the_plan(tmp_path: Path) -> None:
     made = replace(with_work(tmp_path, step(f"touch {tmp_path}/ran")), made_by="0.0.2")
     done = rehearse(tmp_path, made, "--yes")
-    assert (done.returncode, "made by tallyglass 0.0.2, and here is: tallyglass 0.0.1" in done.stderr) == (1, True)
+    assert (done.returncode, "made by tallyglass 0.0.2; the version here is: tallyglass 0.0.1" in done.stderr) == (
+        1,
+        True,
+    )
     assert not (tmp_path / "ran").exists()
 
 

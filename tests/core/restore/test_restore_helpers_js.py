@@ -63,7 +63,7 @@ def sent(done: Run) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("there", "word"),
     [
-        ({"s.c": 3}, '"s.c_pitr" is not there'),
+        ({"s.c": 3}, '"s.c_pitr" is missing'),
         ({"s.c": 3, "s.c_pitr": 1}, "holds 1 documents, not the 2 computed"),
         ({"s.c": 3, "s.c_pitr": 3}, "holds 3 documents, not the 2 computed"),
     ],
@@ -111,7 +111,7 @@ def test_a_collection_becomes_live_whole_or_not_at_all(tmp_path: Path) -> None:
         assert "Nothing was written." in run(tmp_path, named, there=there).stderr
     absent = mongosh.must_be_absent("s.c")
     assert sent(run(tmp_path, absent, there={})) == []
-    assert "was made since the plan" in run(tmp_path, absent).stderr
+    assert "was created since the plan" in run(tmp_path, absent).stderr
 
 
 def test_no_collection_is_renamed_unless_all_can_be(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_counter_goes_to_the_greatest_of_restored_issued_and_live(
     assert (row.live if row else None) == least
 
 
-def test_a_counter_without_a_name_is_not_made_anew() -> None:
+def test_a_counter_without_a_name_is_not_created_again() -> None:
     unknown: list[str] = []
     assert _row(Seen("s.counters", ObjectId(), "seq", issued=7), unknown) is None
     assert "start it above 7" in unknown[0]

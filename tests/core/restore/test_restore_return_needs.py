@@ -75,6 +75,6 @@ async def test_a_user_who_may_not_write_is_stopped_before_anything_is_written() 
 
 
 async def test_a_collection_that_comes_back_under_its_own_name_must_be_absent() -> None:
-    with pytest.raises(InputError, match=r"s\.weather was made since the plan"):
+    with pytest.raises(InputError, match=r"s\.weather was created since the plan"):
         await check({}, Return("s.weather", Strategy.WHOLE))
     await check({}, Return("s.other", Strategy.WHOLE))

@@ -203,7 +203,7 @@ def test_only_what_is_needed_is_asked_for(tmp_path: Path) -> None:
     steps = with_work(tmp_path, step("true"), step("true", phase=Phase.RESTORE))
     made = replace(steps, spare_user="u", passwords=("spare",), files=(PlanFile("spare.yml", 'uri: "x"\n'),))
     assert rehearse(tmp_path, made, "--yes", "--until=secure").returncode == 0
-    assert "[password] No terminal" in rehearse(tmp_path, made, "--yes", "--until=restore").stderr
+    assert "[password] There is no terminal" in rehearse(tmp_path, made, "--yes", "--until=restore").stderr
     (tmp_path / "empty").touch()
     assert "is empty" in rehearse(tmp_path, made, "--yes", f"--spare-password-file={tmp_path}/empty").stderr
 

@@ -41,7 +41,7 @@ def test_every_option_of_pymongo_has_a_row() -> None:
          "mongodb://u@h:1/?authMechanism=MONGODB-X509&authSource=%24external&replicaSet=s"),
     ],
 )  # fmt: skip
-def test_made_anew(given: str, set_name: str, wanted: str) -> None:
+def test_uri_for_the_tools(given: str, set_name: str, wanted: str) -> None:
     made = tool_uri(given, set_name)
     assert made.text == wanted
     if not wanted.startswith("mongodb+srv"):

@@ -1,4 +1,4 @@
-"""Counters on a server that refuses or is gone: a trouble beside those that can be read, never a failure."""
+"""Counters on a server that refuses or is gone: the others are shown with a note, and it is no failure."""
 
 from __future__ import annotations
 

@@ -62,13 +62,13 @@ async def _sections(gateway: Gateway, demo: Demo) -> AsyncIterator[str]:
     worst = next(incident for incident in reversed(found) if incident.kind == _MISTAKE)
     yield _title("1 Counters: what runs out first, and when", "tallyglass counters")
     yield _first(await _counters(gateway))
-    yield _title("2 ObjectIds: when an id was made, and which ids a moment has", "tallyglass oid")
+    yield _title("2 ObjectIds: when an id was made, and which ids belong to a time", "tallyglass oid")
     yield await _object_id(gateway)
     yield _title("3 Oplog: who changed or deleted what, and when", "tallyglass oplog; tallyglass incidents")
     yield await _oplog(gateway)
     yield _first(incidents.as_table([incident for incident in reversed(found) if not incident.routine]))
     yield _title(
-        "4 Restore: how to get back to the moment before it; nothing of this was run",
+        "4 Restore: the plan to return to the moment before it; none of it was run",
         f"tallyglass restore plan --backup PATH --before {worst.limit}",
     )
     yield await _restore(gateway, demo, worst)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @connection_options(shards=True)
-@click.option("--since", metavar="T", help=f"From here ({FORMS}); without it the whole oplog.")
+@click.option("--since", metavar="T", help=f"From this time ({FORMS}); default: the whole oplog.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @timeout_option
 def command(given: ConnectionOptions, since: str | None, wants_json: bool, seconds: float) -> None:
@@ -38,7 +38,7 @@ def command(given: ConnectionOptions, since: str | None, wants_json: bool, secon
     elif found:
         print_text(as_table(found))
     else:
-        warn(f"nothing of that kind is among the {scan.scanned} entries that were read.")
+        warn(f"no incidents among the {scan.scanned} entries read.")
 
 
 async def scan_all(gateway: Gateway, since: Ts | None, seconds: float) -> IncidentScan:

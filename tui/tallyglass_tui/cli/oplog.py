@@ -36,15 +36,17 @@ TEXT, RELAXED, CANONICAL = "text", "relaxed", "canonical"
 
 @click.command()
 @connection_options(shards=True)
-@click.option("--since", metavar="T", help=f"From here, inclusive ({FORMS}).")
-@click.option("--until", metavar="T", help="To here, exclusive.")
-@click.option("--ns", "namespaces", multiple=True, metavar="GLOB", help="Such as shop.*; !shop.tmp leaves out.")
+@click.option("--since", metavar="T", help=f"From this time, inclusive ({FORMS}).")
+@click.option("--until", metavar="T", help="To this time, exclusive.")
+@click.option(
+    "--ns", "namespaces", multiple=True, metavar="GLOB", help="Namespaces, such as shop.*; !shop.tmp excludes one."
+)
 @click.option("--op", "letters", default="", metavar="iudc", help="Operations: insert, update, delete, command.")
 @click.option("--id", "document", default="", metavar="ID", help="The history of one document.")
-@click.option("--text", default="", metavar="TEXT", help="Entries that hold TEXT, or match /TEXT/.")
+@click.option("--text", default="", metavar="TEXT", help="Entries that contain TEXT, or match /TEXT/.")
 @click.option("--limit", type=click.IntRange(min=0), default=0, metavar="N", help="Stop after N entries; 0: never.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what happens now, until Ctrl-C.")
-@click.option("--json", "wants_json", is_flag=True, help="One entry a line, whole, as MongoDB Extended JSON.")
+@click.option("--follow", "-f", is_flag=True, help="Follow new entries until Ctrl-C.")
+@click.option("--json", "wants_json", is_flag=True, help="One whole entry per line, as MongoDB Extended JSON.")
 @click.option("--canonical", is_flag=True, help="The same, keeping the type of every number and date.")
 @timeout_option
 def command(
@@ -80,7 +82,7 @@ def command(
     if wanted.since is not None and wanted.until is not None and wanted.since >= wanted.until:
         raise InputError("That range of time is empty: --until is not after --since.")
     if follow and wanted.until is not None:
-        raise InputError("--until does not go with --follow.", "Leave one of them out.")
+        raise InputError("--until and --follow cannot be combined.", "Leave one of them out.")
     if "" in namespaces:
         raise InputError("--ns is empty.", "Name a namespace, such as shop.orders or shop.*.")
     wanted.check()
@@ -158,7 +160,7 @@ class Printer:
             async for item in held:
                 lines: list[str] = []
                 if isinstance(item, ShardLost):
-                    self._say(f"{item.shard} is read no more: {item.reason}")
+                    self._say(f"{item.shard} is no longer read: {item.reason}")
                 elif isinstance(item, ShardEvent):
                     self._shard = item.shard
                     lines = self._lines(item.item)
@@ -208,7 +210,7 @@ class Printer:
                 self._say("entries flow again.")
                 self._trouble = ""
             case Incomplete(seconds):
-                self._say(f"older entries may match: looking for them was ended after {seconds:.0f} s.")
+                self._say(f"older entries may match: the search for them stopped after {seconds:.0f} s.")
         return []
 
     def _entries(self, raws: Sequence[bytes]) -> list[str]:
@@ -285,7 +287,7 @@ def _operations(letters: str) -> frozenset[str]:
     unknown = set(letters) - set("iudcn")
     if unknown:
         raise InputError(
-            f"--op takes letters, and not '{''.join(sorted(unknown))[:20]}'.",
+            f"--op does not accept '{''.join(sorted(unknown))[:20]}'.",
             "i is an insert, u an update, d a delete, c a command, n a no-op.",
         )
     return frozenset(letters)

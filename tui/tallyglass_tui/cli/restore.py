@@ -18,7 +18,7 @@ from tallyglass_tui.cli.restore_verify import verify
 def command(ctx: click.Context) -> None:
     """Go back to just before a mistake: plan it, prepare for the next one, verify the result."""
     if ctx.invoked_subcommand is None:
-        raise click.UsageError("What about a restore: plan, prepare or verify?", ctx=ctx)
+        raise click.UsageError("Name a subcommand: plan, prepare, verify, backups or drill.", ctx=ctx)
 
 
 command.add_command(plan)

@@ -55,22 +55,32 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     except InputError as error:
         raise click.BadParameter(str(error), ctx, parameter) from None
     if not Path("/proc/self/io").exists():
-        raise click.BadParameter("A rate can be kept on Linux alone.", ctx, parameter)
+        raise click.BadParameter("A rate limit works on Linux only.", ctx, parameter)
     return rate
 
 
 @click.command(cls=DrillPlugin, short_help="Rehearse a restore on a server of its own, and measure it.")
 @connection_options()
 @click.option("--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup, or a folder of backups.")
-@click.option("--to", metavar="T", help="The point, such as now-1h; the newest that can be proven if left out.")
-@click.option("--backup-start", metavar="T:I", help="An oplog position from before the backup began, if it has none.")
+@click.option("--to", metavar="T", help="The point, such as now-1h; default: the newest that can be proven.")
+@click.option(
+    "--backup-start", metavar="T:I", help="An oplog position from before the backup began, if the backup records none."
+)
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the report: .json or Markdown.")
 @click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write metrics for Prometheus.")
 @click.option("--json", "wants_json", is_flag=True, help="The report as one JSON document on stdout.")
-@click.option("--deadline", callback=_duration, default="4h", show_default=True, help="Stop after so long, exit 2.")
+@click.option(
+    "--deadline", callback=_duration, default="4h", show_default=True, help="Stop after this time, with exit status 2."
+)
 @click.option("--limit-rate", "rate", callback=_rate, metavar="RATE", help="Bytes a second at most, such as 20M.")
-@click.option("--nice", type=click.IntRange(0, 19), default=10, show_default=True, help="Priority of all it starts.")
-@click.option("--work-dir", type=click.Path(path_type=Path), metavar="PATH", help="Where the spare's data go.")
+@click.option(
+    "--nice",
+    type=click.IntRange(0, 19),
+    default=10,
+    show_default=True,
+    help="Priority of the processes that it starts.",
+)
+@click.option("--work-dir", type=click.Path(path_type=Path), metavar="PATH", help="The folder for the spare's data.")
 @click.option("--emit", type=click.Choice(["systemd", "cron"]), help="Print a schedule for this command; run nothing.")
 def drill(
     given: ConnectionOptions, backup: Path | None, to: str | None, backup_start: str | None, report: Path | None,
@@ -160,7 +170,7 @@ class InterruptedDrill(click.exceptions.Exit):
     """The drill was ended by SIGTERM; what it had made is removed."""
 
     def __init__(self) -> None:
-        print_text("DRILL UNKNOWN - [stopped] The drill was stopped before its end; nothing is left of it.")
+        print_text("DRILL UNKNOWN - [stopped] The drill was stopped before its end, and its files were removed.")
         super().__init__(UNKNOWN)
 
 

@@ -28,7 +28,7 @@ _PROGRESS_EVERY = 20_000
 
 @click.command(hidden=True)
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
-@click.option("--source", metavar="URI", required=True, help="The live set; or a .yml that names it.")
+@click.option("--source", metavar="URI", required=True, help="The live set: a URI, or a .yml file with one.")
 @click.option("--source-password-file", metavar="FILE", default="", help="The live set's password.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="The dump folder.")
 def images(plan_file: Path, source: str, source_password_file: str, out: Path) -> None:
@@ -39,7 +39,7 @@ def images(plan_file: Path, source: str, source_password_file: str, out: Path) -
     plan = read_plan(plan_file)
     accident = plan.accident
     if accident is None:
-        raise InputError("That plan does not say what is to be undone.", "Plan with --from pre-images.")
+        raise InputError("That plan does not say what to undo.", "Plan with --from pre-images.")
 
     async def work(gateway: Gateway) -> list[tuple[str, int]]:
         return [
@@ -86,7 +86,7 @@ async def _save(gateway: Gateway, plan: Plan, accident: Accident, row: Return, n
             if image.document is None:
                 if plan.backup.form != WITH_BACKUP:
                     raise ReadError(
-                        f"{shown}: a pre-image that the plan proved is not held any more.",
+                        f"{shown}: a pre-image that the plan proved no longer exists.",
                         "Restore from a backup and the oplog.",
                     )
                 selection.note_missing(image.id)

@@ -50,13 +50,18 @@ WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
     "pre-images where none is named.",
 )
 @click.option("--since", metavar="T", help="With --incident: the --since that its number was shown for.")
-@click.option("--spare", metavar="HOST:PORT", help="The empty scratch server to restore onto; a URI is taken too.")
-@click.option("--backup-start", metavar="T:I", help="An oplog position from before the backup began, if it has none.")
-@click.option("--only", metavar="NS", help="Only this collection, under another name: what is live is not touched.")
-@click.option("--as", "target_ns", metavar="NS2", help="With --only: that name; else the collection's with the point.")
+@click.option("--spare", metavar="HOST:PORT", help="The empty scratch server to restore onto; may also be a URI.")
 @click.option(
-    "--id", "ids", multiple=True, metavar="ID", help="With --only: this document; may be given several times."
+    "--backup-start", metavar="T:I", help="An oplog position from before the backup began, if the backup records none."
 )
+@click.option("--only", metavar="NS", help="Only this collection, under another name; the live one is not touched.")
+@click.option(
+    "--as",
+    "target_ns",
+    metavar="NS2",
+    help="With --only: the other name; default: the collection's name and the point.",
+)
+@click.option("--id", "ids", multiple=True, metavar="ID", help="With --only: this document; may be repeated.")
 @click.option("--work-dir", metavar="PATH", default="", help="Where the commands keep their files.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the plan as a folder: run it there.")
@@ -87,7 +92,7 @@ def plan(
     if (before is None) == (number is None):
         raise InputError("The point is not clear.", "Give either --before T:I or --incident N.")
     if only is None and (target_ns or ids):
-        raise InputError("--as and --id belong to --only NS.", "Name the collection with --only.")
+        raise InputError("--as and --id need --only NS.", "Name the collection with --only.")
     limit, start = time_of("--before", before), time_of("--since", since)
     begun = time_of("--backup-start", backup_start)
     place, spare_uri = _spare(spare)
@@ -97,7 +102,9 @@ def plan(
     images = unnamed or from_ == "pre-images"
     backup_path = None if images and not backup else _backup(given, backup)
     if out and work_dir:
-        raise InputError("--work-dir does not go with --out.", "The commands keep their files in the folder of --out.")
+        raise InputError(
+            "--work-dir and --out cannot be combined.", "The commands keep their files in the folder of --out."
+        )
     if out:
         from tallyglass.restore.runbook.folder import check_free
 
@@ -230,7 +237,7 @@ def _choice(only: str | None, target: str | None, ids: tuple[str, ...], point: T
         if not all(ns.partition(".")[::2]) or "$" in ns or len(ns.encode()) > _LONGEST_NAMESPACE:
             raise InputError(f"'{clean(ns, 80)}' is not a collection.", "Write it as DATABASE.COLLECTION.")
     if only == target:
-        raise InputError("--as names the collection itself.", "Give another name: what is live is not touched.")
+        raise InputError("--as names the collection itself.", "Give another name: the live collection is not touched.")
     return Choice(only, target, tuple(extended for one in ids for extended in _as_extended_json(one)))
 
 
@@ -365,4 +372,4 @@ def _write_script(path: Path, made: Plan) -> None:
     except OSError as error:
         raise InputError(f"The script {clean(str(path))} cannot be written: {error.strerror}.") from None
     point = f"just before {made.limit} ({iso(made.limit.time)})"
-    print_message(f"the script that goes back to {point} is {path}; it asks before each step. Read it, then run it.")
+    print_message(f"{path} restores to {point}; it asks before each step. Read it, then run it.")

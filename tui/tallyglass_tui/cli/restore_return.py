@@ -37,9 +37,12 @@ def _servers(function: Command) -> Command:
             "--images", type=click.Path(path_type=Path), metavar="DIR", help="Saved pre-images, in place of a spare."
         ),
         click.option(
-            "--spare", metavar="URI", default="", help="The server that was restored onto; or a .yml that names it."
+            "--spare",
+            metavar="URI",
+            default="",
+            help="The server that was restored onto: a URI, or a .yml file with one.",
         ),
-        click.option("--source", metavar="URI", required=True, help="The live set; or a .yml that names it."),
+        click.option("--source", metavar="URI", required=True, help="The live set: a URI, or a .yml file with one."),
         click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path)),
     ):
         function = option(function)
@@ -76,13 +79,13 @@ def _ask_both(
 
 def _copy(spare: str, images: Path | None) -> str | Path:
     if bool(spare) == bool(images):
-        raise InputError("Where the copy is, is not clear.", "Give either --spare URI or --images DIR.")
+        raise InputError("The source of the documents is not clear.", "Give either --spare URI or --images DIR.")
     return images or spare
 
 
 @click.command("check-return", hidden=True)
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
-@click.option("--source", metavar="URI", required=True, help="The live set; or a .yml that names it.")
+@click.option("--source", metavar="URI", required=True, help="The live set: a URI, or a .yml file with one.")
 @click.option("--source-password-file", metavar="FILE", default="", help="The live set's password.")
 def check_return(plan_file: Path, source: str, source_password_file: str) -> None:
     """Check that the return may do on the live set what it has to, before it begins. Nothing is written."""

@@ -26,10 +26,12 @@ PATIENT: dict[str, Any] = {"socketTimeoutMS": 3_700_000}
 @click.command(short_help="Compare what was restored with the plan.")
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
 @click.option(
-    "--spare", metavar="URI", required=True, help="The server that was restored onto; or a .yml that names it."
+    "--spare", metavar="URI", required=True, help="The server that was restored onto: a URI, or a .yml file with one."
 )
-@click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="What mongorestore wrote.")
-@click.option("--empty", is_flag=True, help="Only look whether the spare is empty and fit, before anything is written.")
+@click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="The log of mongorestore.")
+@click.option(
+    "--empty", is_flag=True, help="Only check that the spare is empty and fits the plan, before anything is written."
+)
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @connection_options(uri=False, profile=False)
 def verify(

@@ -45,7 +45,7 @@ class CounterText(LineView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "scroll_by(1)", "Down", show=False, id="counter.down", tooltip="Scroll down"),
         Binding("up,k", "scroll_by(-1)", "Up", show=False, id="counter.up", tooltip="Scroll up"),
-        Binding("z", "zoom", "Zoom", id="counter.zoom", tooltip="Draw all of it, or what is near now"),
+        Binding("z", "zoom", "Zoom", id="counter.zoom", tooltip="Show the whole history, or the part near now"),
     ]
 
     def __init__(self, plain: bool) -> None:

@@ -37,8 +37,8 @@ _AT_ONCE = 1_000
 """How many counters are filtered and sorted synchronously: it takes some milliseconds."""
 _LOOKED_AT = 1_000
 """How many counters, most urgent first, the summary considers."""
-_FILTER_PROMPT = "Filter: words that must all be in name, library or flags; !word for not."
-_NONE_YET = "Looking for counters: one document a sequence, in any database that this user may read."
+_FILTER_PROMPT = "Filter: words that name, library or flags contain; !word excludes one."
+_NONE_YET = "Looking for counters in the databases that this user may read."
 _NONE = (
     "No counter was found in the collections that this user may read.",
     "A counter is a document whose number hands out ids, such as {_id: 'orders', seq: 41}. One that is not "

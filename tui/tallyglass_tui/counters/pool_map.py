@@ -31,9 +31,9 @@ class PoolMapWidget(LineView, can_focus=True):
     COMPONENT_CLASSES = {"map--full", "map--hot", "map--warm", "map--cool", "map--here"}  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "step(1)", "Right", show=False, id="map.right", tooltip="Next document"),
-        Binding("left,h", "step(-1)", "Left", show=False, id="map.left", tooltip="Document before"),
-        Binding("down,j", "line(1)", "Down", show=False, id="map.down", tooltip="A line down"),
-        Binding("up,k", "line(-1)", "Up", show=False, id="map.up", tooltip="A line up"),
+        Binding("left,h", "step(-1)", "Left", show=False, id="map.left", tooltip="Previous document"),
+        Binding("down,j", "line(1)", "Down", show=False, id="map.down", tooltip="Next line"),
+        Binding("up,k", "line(-1)", "Up", show=False, id="map.up", tooltip="Previous line"),
         Binding("home,g", "to(0)", "First", show=False, id="map.first", tooltip="First document"),
         Binding("end,G", "to(-1)", "Last", show=False, id="map.last", tooltip="Last document"),
         Binding("f", "fullest", "Fullest", show=False, id="map.fullest", tooltip="To the fullest document"),

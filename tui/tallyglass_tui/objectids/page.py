@@ -58,8 +58,15 @@ class ObjectIdsPage(Page):
         Binding("i", "type_ids", "Type ids", id="objectids.type", tooltip="Type or paste ids"),
         Binding("m", "type_moment", "Moment", id="objectids.moment", tooltip="Type a moment, or two with .. between"),
         Binding("o", "oplog", "Oplog", id="objectids.oplog", tooltip="See the oplog when this id was made"),
-        Binding("c", "clear", "Clear", show=False, id="objectids.clear", tooltip="Forget the ids"),
-        Binding("tab", "other", "Other list", show=False, id="objectids.other", tooltip="From ids to moment and back"),
+        Binding("c", "clear", "Clear", show=False, id="objectids.clear", tooltip="Clear the ids"),
+        Binding(
+            "tab",
+            "other",
+            "Other list",
+            show=False,
+            id="objectids.other",
+            tooltip="Switch between the ids and the moment",
+        ),
     ]
 
     def __init__(self) -> None:
@@ -133,7 +140,7 @@ class ObjectIdsPage(Page):
         if self._selected:
             self.shell.open_oplog(self._selected.time)
         else:
-            self.say("No id is here yet.")
+            self.say("No ids yet.")
 
     def action_clear(self) -> None:
         """Forget the ids."""
@@ -216,7 +223,7 @@ class ObjectIdsPage(Page):
 
     def _summary(self) -> list[Piece]:
         if not self._ids:
-            return [(" What an ObjectId says, and which ids a moment has", "text--muted")]
+            return [(" What an ObjectId says, and which ids belong to a time", "text--muted")]
         times = [parts.time for parts in self._ids]
         processes = len({parts.random_hex for parts in self._ids})
         pieces: list[Piece] = [(f" {fmt.plural(len(self._ids), 'ObjectId')}", "")]

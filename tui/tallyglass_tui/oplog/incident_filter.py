@@ -24,7 +24,9 @@ class IncidentFilter:
         """Read what a person types. Raises InputError for a word that says nothing about incidents."""
         wanted = OplogFilter.parse(text)
         if wanted.id or wanted.transaction or wanted.noops or wanted.destructive:
-            raise InputError("That filter is for entries.", f"Incidents know {INCIDENT_FILTER_HELP}.")
+            raise InputError(
+                "That filter works only on entries.", f"The filter of incidents takes {INCIDENT_FILTER_HELP}."
+            )
         return cls(text.strip(), wanted)
 
     def shows(self, incident: Incident) -> bool:

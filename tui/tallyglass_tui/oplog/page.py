@@ -50,17 +50,15 @@ class OplogPage(Page):
 
     TITLE = "Oplog"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "i", "incidents", "Incidents", id="oplog.incidents", tooltip="What people did: drops, mass deletes ..."
-        ),
+        Binding("i", "incidents", "Incidents", id="oplog.incidents", tooltip="Incidents: drops, mass deletes ..."),
         Binding("r", "restore", "Restore", id="oplog.restore", tooltip="Plan a restore to just before this"),
-        Binding("t", "time", "Time", id="oplog.time", tooltip="Go to a moment"),
+        Binding("t", "time", "Time", id="oplog.time", tooltip="Go to a time"),
         Binding(
             "slash", "search", "Search", key_display="/", id="oplog.search", tooltip="Look for a text in these rows"
         ),
         Binding("ampersand", "filter", "Filter", key_display="&", id="oplog.filter", tooltip="Show only what matches"),
         Binding("n", "next", "Next match", show=False, id="oplog.next", tooltip="To the next match below"),
-        Binding("N", "previous", "Match before", show=False, id="oplog.previous", tooltip="To the next match above"),
+        Binding("N", "previous", "Previous match", show=False, id="oplog.previous", tooltip="To the next match above"),
         Binding(
             "exclamation_mark",
             "destructive",
@@ -73,7 +71,7 @@ class OplogPage(Page):
         Binding("I", "next_incident", "Next incident", show=False, id="oplog.incident", tooltip="To the next incident"),
         Binding("x", "document", "History", show=False, id="oplog.document", tooltip="This document's history"),
         Binding("X", "transaction", "Transaction", show=False, id="oplog.transaction", tooltip="This transaction"),
-        Binding("w", "save", "Write", show=False, id="oplog.save", tooltip="Save what is selected as JSON lines"),
+        Binding("w", "save", "Write", show=False, id="oplog.save", tooltip="Save the selection as JSON lines"),
     ]
 
     def __init__(self) -> None:
@@ -138,11 +136,11 @@ class OplogPage(Page):
     def _waiting_line(self) -> str:
         if self._wanted_text:
             return (
-                f"Nothing that matches '{self._wanted_text[:60]}' yet. It is applied as entries arrive; Esc drops it."
+                f"Nothing that matches '{self._wanted_text[:60]}' yet. It is applied as entries arrive; Esc clears it."
             )
         if self._last and self._last.trouble:
-            return "No entry has arrived since this was opened. What was written meanwhile is not known."
-        return "No entry has arrived since this was opened. t goes to a moment in the past."
+            return "No entry has arrived since this page was opened; what was written meanwhile is unknown."
+        return "No entry has arrived since this page was opened. t goes to an earlier time."
 
     @on(Tail.FollowChanged)
     def _follow_changed(self) -> None:
@@ -419,7 +417,7 @@ class OplogPage(Page):
             "itself. In the list of incidents both filter the list, by name, time and text.",
             "x shows the history of one document, X the whole transaction; ! goes to the next destructive entry, I to "
             "the next incident: from the live tail, to the newest.",
-            "! marks what removes data or definitions; ? an entry that a majority does not hold yet.",
+            "! marks what removes data or definitions; ? an entry that is not majority-committed yet.",
             "Up stops the tail, End follows again. v selects rows; y copies them, w writes them as JSON lines.",
         )
 

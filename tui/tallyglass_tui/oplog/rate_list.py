@@ -24,4 +24,4 @@ class RateList(LiveTable):
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
             return ((fit(rows[index][column.key], width, right=column.right), ""),)
 
-        self.show(names, cell, ("Nothing was written while this runs.",))
+        self.show(names, cell, ("No writes since this view was opened.",))

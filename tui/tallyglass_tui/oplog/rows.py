@@ -92,7 +92,7 @@ def entry_lines(row: OplogRow, json: str, now: datetime, majority: Ts | None = N
     if row.kind is not RowKind.ENTRY:
         return [f"{_KIND_MARKS[row.kind]} {row.what}", f"at {row.ts}, {fmt.moment(row.ts.time)}"]
     held = row.majority or (row.ts <= majority if majority else row.majority)
-    sure = {True: "held by a majority", False: "not yet held by a majority: it may be taken back", None: ""}
+    sure = {True: "majority-committed", False: "not majority-committed yet: it may be rolled back", None: ""}
     where = f" of shard {row.shard}" if row.shard else ""
     heading = [
         f"{_OPS.get(row.op, row.op)} on {row.ns or '(no namespace)'}{where}: {row.what}",
@@ -143,7 +143,7 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
 
 _MASS = ("deleteMany", "updateMany")
 _DOUBT = "An application or a job may write the same entries."
-_ONE_OR_MORE = "One command or several: less than three seconds apart, the oplog does not tell them from one."
+_ONE_OR_MORE = "One command or several: the oplog does not distinguish commands less than three seconds apart."
 
 
 def _documents(incident: Incident) -> str:

@@ -33,14 +33,14 @@ class RowSearch:
     def next(self) -> None:
         """To the next match below."""
         if not self.text:
-            self._page.say("Nothing is searched for; / searches.")
+            self._page.say("There is no search to repeat; / starts one.")
         elif not self._go(self._below):
             self._page.say("No more matches below; N goes up.")
 
     def previous(self) -> None:
         """To the next match above."""
         if not self.text:
-            self._page.say("Nothing is searched for; / searches.")
+            self._page.say("There is no search to repeat; / starts one.")
         elif not self._go(range(self._page.tail.cursor - 1, -1, -1)):
             self._page.say("No more matches above; n goes down.")
 

@@ -77,7 +77,7 @@ def _tail_pieces(last: OplogUpdate | None, status: str, lost: int, width: int, p
 
 def _filter_pieces(last: OplogUpdate | None, wanted: str, width: int) -> list[Piece]:
     count = f" {last.matched:,} matched" if last else " matching"
-    leave = " · Esc drops it"
+    leave = " · Esc clears it"
     shown = fit_middle(wanted, max(8, width - len(count) - len(leave) - 3)).rstrip()
     return [(f"{count} '{shown}'", "text--warn"), (leave, "text--muted")]
 
@@ -94,11 +94,11 @@ def scan_lines(scan: IncidentScan | None, wanted: str = "", shown: int = 0) -> l
         state = "all of the oplog" if scan.done else f"so far back to {fmt.moment(scan.reached.time)}"
         pieces.append((f" · {state}, {fmt.plural(scan.scanned, 'entry', 'entries')} read", "text--muted"))
     if wanted:
-        filtered = [(f" {shown:,} match '{clean(wanted, 60)}'", "text--warn"), (" · Esc drops it", "text--muted")]
+        filtered = [(f" {shown:,} match '{clean(wanted, 60)}'", "text--warn"), (" · Esc clears it", "text--muted")]
         return [pieces, filtered, *([[(f" {scan.trouble}", "text--warn")]] if scan.trouble else [])]
     if scan.trouble:
         return [pieces, [(f" {scan.trouble}", "text--warn")]]
-    said = " lost data first, the latest on top; Enter says more, r gets it back"
+    said = " data loss first, newest on top; Enter shows details, r plans a restore"
     return [pieces, [(said, "text--muted")]]
 
 

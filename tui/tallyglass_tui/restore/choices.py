@@ -25,8 +25,8 @@ PLAN_SILENCE = 3_600.0
 _PROMPTS = {
     "point": f"Point: the first moment to undo. {FORMS}",
     "backup": "Backup: a mongodump directory, an archive or data files, from before the incident. Tab completes.",
-    "spare": "Spare: host:port of the server to rebuild on; empty for one that the commands start themselves.",
-    "folder": "Folder: where to write the plan with its script. It is new, and only you can read it.",
+    "spare": "Spare: host:port of the server to restore onto; if empty, the commands start one.",
+    "folder": "Folder for the plan and its script. It must not exist yet; only you will be able to read it.",
 }
 
 

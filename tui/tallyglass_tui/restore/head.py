@@ -95,7 +95,7 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
     made_for = draft.plan.server_version
     if version and made_for and version != made_for:
         # An oplog is replayed on data of its own version: what was ready may be blocked.
-        return [label, (f"for MongoDB {made_for}, and the server is {version} now: r plans anew", "text--bad")]
+        return [label, (f"for MongoDB {made_for}, and the server is {version} now: r plans again", "text--bad")]
     return [label, _verdict(draft.plan), *_room(draft, draft.plan)]
 
 
@@ -104,7 +104,7 @@ def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:
     if drill is None:
         return [
             (" plan     ", "text--muted"),
-            ("nothing is ever run from here; you take the commands along", "text--muted"),
+            ("nothing is run from here; you run the commands yourself", "text--muted"),
         ]
     label: Piece = (" drill    ", "text--muted")
     if drill.made is None:
@@ -136,6 +136,6 @@ def _room(draft: Draft, plan: Plan) -> list[Piece]:
         return [(" · ", "text--muted"), ("the start has left the oplog: this plan is void", "text--bad")]
     hours = draft.room.hours if draft.room else plan.hours_left
     if hours is None:
-        return [(" · head-room unknown", "text--muted")]
+        return [(" · headroom unknown", "text--muted")]
     style = "text--bad" if hours < 1 else "text--warn" if hours < 24 else "text--good"
     return [(" · ", "text--muted"), (f"{fmt.duration(hours * 3600)} until its start leaves the oplog", style)]

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.model.group import merged_checks
-from tallyglass.restore.model.plan import Check, Command, Effect, Level, Loss, Plan, Reissue, Return
+from tallyglass.restore.model.plan import Check, Command, Effect, Level, Loss, Plan, Reissue, Return, Strategy
 from tallyglass.restore.model.way import Way
 from tallyglass.restore.runbook.step_text import duration
 from tallyglass.restore.tools.files import fill
@@ -23,6 +23,13 @@ from tallyglass_tui.widgets.pick_list import Item, Lines
 
 _HARM = {Harm.LOSS: ("!!", "text--bad"), Harm.CHANGE: ("! ", "text--warn"), Harm.DEFINITION: ("  ", "text--muted")}
 _LEVEL = {Level.BLOCK: ("BLOCK", "text--bad"), Level.WARN: ("warn ", "text--warn"), Level.OK: ("ok   ", "text--good")}
+_WAYS = {
+    Strategy.WHOLE: "whole",
+    Strategy.MERGE: "merged",
+    Strategy.REPLACE: "replaces the live one",
+    Strategy.COPY: "a copy",
+    Strategy.BESIDE: "for you to compare",
+}
 _INDENT = "      "
 _NS = 36
 """The most cells of a namespace in the list of what is lost."""
@@ -145,10 +152,10 @@ def _loss(row: Loss, back: Return | None, ns: int) -> Callable[[int], Lines]:
             *([(" " * (ns + 1), ""), (line, "")] for line in more),
         ]
         if back is not None:
-            beside = f" beside as {back.beside}" if back.beside else ""
+            staging = f", loaded as {back.beside}" if back.beside else ""
             kept = f"; {fmt.plural(back.kept, 'later document')} stay" if back.kept else ""
             note = f". {back.note}" if back.note else ""
-            text = clean(f"comes back: {back.strategy.value}{beside}{kept}{note}", 600)
+            text = clean(f"comes back: {_WAYS[back.strategy]}{staging}{kept}{note}", 600)
             found += [[("  ", ""), (line, "text--muted")] for line in wrap_words(text, max(10, width - 2))]
         return found
 

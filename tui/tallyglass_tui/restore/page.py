@@ -38,16 +38,18 @@ class RestorePage(Page):
     TITLE = "Restore"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab,right,l", "section(1)", "Next part", key_display="Tab", id="restore.next", tooltip="Next part"),
-        Binding("shift+tab,left,h", "section(-1)", "Part before", show=False, id="restore.previous"),
+        Binding("shift+tab,left,h", "section(-1)", "Previous part", show=False, id="restore.previous"),
         Binding("b", "ask('backup')", "Backup", id="restore.backup", tooltip="Name the backup to restore from"),
         Binding("f", "way", "Way", show=False, id="restore.way", tooltip="Plan in the other way to undo the incident"),
         Binding("t", "ask('point')", "Point", show=False, id="restore.point", tooltip="Type the moment to return to"),
-        Binding("d", "ask('spare')", "Spare", show=False, id="restore.spare", tooltip="Name the server to rebuild on"),
+        Binding(
+            "d", "ask('spare')", "Spare", show=False, id="restore.spare", tooltip="Name the server to restore onto"
+        ),
         Binding("w", "write", "Write", id="restore.write", tooltip="Write the plan as a folder that only you can read"),
         Binding(
             "Y", "copy_all", "Copy phase", show=False, id="restore.copy_all", tooltip="Copy all lines of the phase"
         ),
-        Binding("r", "plan", "Plan anew", show=False, id="restore.plan", tooltip="Plan again with what is there now"),
+        Binding("r", "plan", "Plan again", show=False, id="restore.plan", tooltip="Plan again from the present state"),
         Binding("o", "oplog", "Oplog", show=False, id="restore.oplog", tooltip="See the oplog at the point"),
     ]
 
@@ -274,5 +276,5 @@ class RestorePage(Page):
         if trouble:
             return f"{trouble.title} {trouble.advice}".rstrip()
         if self._scan and self._scan.done:
-            return "Nobody dropped, renamed, or mass-deleted anything in the whole oplog."
-        return "Looking through the oplog for what people did ..."
+            return "The oplog holds no drop, rename, mass delete or mass update."
+        return "Searching the oplog for incidents ..."

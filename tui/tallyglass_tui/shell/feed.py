@@ -259,7 +259,7 @@ class Feeds:
                     feed.ended = True
                     return
             except TimeoutError:
-                feed.fail(ReadError(f"Nothing heard for {feed.silence:.0f} s.", "Asking anew."))
+                feed.fail(ReadError(f"No data for {feed.silence:.0f} s.", "Trying again."))
             except TallyglassError as error:
                 feed.fail(error)
             except Exception as error:  # noqa: BLE001 - the outermost guard of a feed: it reports and starts anew
@@ -276,7 +276,7 @@ def _unexpected(name: str, error: Exception) -> ReadError:
         place = place.tb_next
     where = f"{place.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{place.tb_lineno}" if place else "?"
     return ReadError(
-        f"The {name} feed stopped: {type(error).__name__} at {where}.", f"{clean(str(error), 120)} It is started anew."
+        f"The {name} feed stopped: {type(error).__name__} at {where}.", f"{clean(str(error), 120)} It is restarted."
     )
 
 

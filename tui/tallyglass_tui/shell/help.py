@@ -69,7 +69,7 @@ class HelpScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Say how to read on and how to leave."""
         box = self.query_one("#help")
-        box.border_subtitle = "Down reads on, Esc closes"
+        box.border_subtitle = "Down scrolls, Esc closes"
         if self._plain:
             box.styles.border = ("ascii", box.styles.border_top[1])
 

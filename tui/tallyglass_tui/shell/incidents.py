@@ -34,7 +34,7 @@ async def incidents(gateway: Gateway) -> AsyncIterator[IncidentScan]:
             if scan.done:
                 whole = scan
             yield (
-                replace(whole, trouble=scan.trouble or "The oplog is read anew.")
+                replace(whole, trouble=scan.trouble or "The oplog is read again.")
                 if whole and whole is not scan
                 else scan
             )

@@ -18,12 +18,12 @@ class CursorList(LineView, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "Down", show=False, id="list.down", tooltip="Next row"),
-        Binding("up,k", "move(-1)", "Up", show=False, id="list.up", tooltip="Row before"),
-        Binding("pagedown,space,ctrl+f", "page(1)", "Page down", show=False, id="list.pagedown", tooltip="A page on"),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="list.pageup", tooltip="A page back"),
+        Binding("up,k", "move(-1)", "Up", show=False, id="list.up", tooltip="Previous row"),
+        Binding("pagedown,space,ctrl+f", "page(1)", "Page down", show=False, id="list.pagedown", tooltip="Page down"),
+        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="list.pageup", tooltip="Page up"),
         Binding("home,g", "go(0)", "First", show=False, id="list.first", tooltip="First row"),
         Binding("end,G", "go(-1)", "Last", show=False, id="list.last", tooltip="Last row"),
-        Binding("enter", "choose", "Open", id="list.open", tooltip="Open what the cursor is on"),
+        Binding("enter", "choose", "Open", id="list.open", tooltip="Open the row under the cursor"),
     ]
 
     class Moved(Message):

@@ -59,7 +59,7 @@ class PickList(CursorList):
         "pick--here",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "Pick", id="list.pick", tooltip="Take what the cursor is on"),
+        Binding("enter", "choose", "Pick", id="list.pick", tooltip="Choose the row under the cursor"),
     ]
 
     def __init__(self, *, pickable: bool = False, id: str | None = None) -> None:

@@ -25,8 +25,8 @@ class TextPane(LineView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "scroll_by(1)", "Down", show=False, id="text.down", tooltip="Scroll down"),
         Binding("up,k", "scroll_by(-1)", "Up", show=False, id="text.up", tooltip="Scroll up"),
-        Binding("pagedown,space", "scroll_page(1)", "Page down", show=False, id="text.pagedown", tooltip="A page on"),
-        Binding("pageup", "scroll_page(-1)", "Page up", show=False, id="text.pageup", tooltip="A page back"),
+        Binding("pagedown,space", "scroll_page(1)", "Page down", show=False, id="text.pagedown", tooltip="Page down"),
+        Binding("pageup", "scroll_page(-1)", "Page up", show=False, id="text.pageup", tooltip="Page up"),
         Binding("home,g", "scroll_by(-1000000)", "First", show=False, id="text.first", tooltip="To the beginning"),
         Binding("end,G", "scroll_by(1000000)", "Last", show=False, id="text.last", tooltip="To the end"),
     ]

@@ -111,7 +111,7 @@ class Operation:
 
     @property
     def o2(self) -> Document:
-        """What an update matched, or what a command says beside itself."""
+        """What an update matched, or what the server recorded with a command."""
         return _decoded(self.raw, self.o2_at)
 
 

@@ -79,7 +79,7 @@ class OplogFilter:
 
     @property
     def narrow(self) -> bool:
-        """Whether it leaves anything out beside no-ops and times."""
+        """Whether it leaves out anything other than no-ops and times."""
         return bool(self.namespaces or self.ops or self.id or self.text or self.destructive or self.transaction)
 
     def on_server(self) -> Mapping[str, Any]:

@@ -29,13 +29,13 @@ def rolled_back(event: RolledBack) -> OplogRow:
 def begins_later(wanted: Ts, oldest: Ts) -> OplogRow:
     """The past that was asked for is no longer there."""
     return _row(
-        RowKind.NOTE, oldest, f"the oplog begins here, {duration(oldest.t - wanted.t)} after the time asked for"
+        RowKind.NOTE, oldest, f"the oplog begins here, {duration(oldest.t - wanted.t)} after the requested time"
     )
 
 
 def search_cut_short(seconds: float) -> OplogRow:
     """Older entries may be there."""
-    return _row(RowKind.NOTE, ZERO, f"older entries may match: looking for them was ended after {seconds:.0f} s")
+    return _row(RowKind.NOTE, ZERO, f"older entries may match: the search for them stopped after {seconds:.0f} s")
 
 
 def _row(kind: RowKind, ts: Ts, what: str) -> OplogRow:

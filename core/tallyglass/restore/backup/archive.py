@@ -72,13 +72,14 @@ def read(path: Path) -> Archive:
         try:
             if file.read(4) != MAGIC:
                 raise InputError(
-                    f"{clean(path.name)} is no mongodump archive.", "Name a dump directory, an archive or data files."
+                    f"{clean(path.name)} is not a mongodump archive.",
+                    "Name a dump directory, an archive or data files.",
                 )
             header, rows = _prelude(file)
             ends, problems = _body(file, rows)
             first, last = (entry_ts(raw) if raw else None for raw in ends)
         except (_Broken, EOFError, OSError, gzip.BadGzipFile, ValueError) as error:
-            return Archive(is_gzip(path), "", "", (), None, None, (f"the archive is not whole: {error}",))
+            return Archive(is_gzip(path), "", "", (), None, None, (f"the archive is incomplete: {error}",))
     return Archive(
         gzip=is_gzip(path),
         server_version=clean(str(header.get("server_version", ""))),
@@ -132,10 +133,10 @@ def _document(file: Readable) -> bytes | None:
         return None
     size = int.from_bytes(head, "little")
     if len(head) < 4 or not 5 <= size <= LARGEST:
-        raise _Broken("it ends early" if len(head) < 4 else "a length cannot be right")
+        raise _Broken("it ends early" if len(head) < 4 else "a length is invalid")
     rest = file.read(size - 4)
     if len(rest) != size - 4:
-        raise _Broken("it ends in the midst of a document")
+        raise _Broken("it ends in the middle of a document")
     return head + rest
 
 

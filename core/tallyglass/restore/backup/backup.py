@@ -214,7 +214,7 @@ def _oplog_ends(path: Path, problems: list[str]) -> tuple[Anchor, ...]:
     try:
         return _anchors(first, last)
     except Malformed as error:
-        problems.append(f"{path.name} is no oplog: {error}")
+        problems.append(f"{path.name} is not an oplog: {error}")
         return ()
 
 

@@ -19,10 +19,10 @@ _GZIP = b"\x1f\x8b"
 
 
 class BrokenFile(InputError):
-    """A file ends in the midst of a document, or holds something that is not BSON. ``whole`` documents came before."""
+    """A file ends in the middle of a document, or holds something that is not BSON. ``whole`` documents came before."""
 
     def __init__(self, path: Path, whole: int, why: str) -> None:
-        super().__init__(f"{path.name} is not whole: {why} after {whole} documents.", "Copy the backup again.")
+        super().__init__(f"{path.name} is incomplete: {why} after {whole} documents.", "Copy the backup again.")
         self.whole = whole
 
 
@@ -54,12 +54,12 @@ def documents(path: Path) -> Iterator[bytes]:
                     return
                 size = int.from_bytes(head, "little")
                 if len(head) < 4 or not 5 <= size <= LARGEST:
-                    raise BrokenFile(path, count, "a length cannot be right")
+                    raise BrokenFile(path, count, "a length is invalid")
                 rest = file.read(size - 4)
             except (EOFError, gzip.BadGzipFile, OSError, ValueError) as error:
                 raise BrokenFile(path, count, str(error) or "it ends early") from None
             if len(rest) != size - 4 or rest[-1:] != b"\0":
-                raise BrokenFile(path, count, "it ends in the midst of a document")
+                raise BrokenFile(path, count, "it ends in the middle of a document")
             yield head + rest
             count += 1
 
@@ -73,7 +73,7 @@ def entry_ts(raw: bytes) -> Ts:
     """The ``ts`` of an undecoded oplog entry. Raises Malformed, also where it has none."""
     ts = read(raw).ts
     if ts == ZERO:
-        raise walk.Malformed("an entry of the oplog has no time")
+        raise walk.Malformed("an oplog entry has no timestamp")
     return ts
 
 

@@ -78,7 +78,7 @@ def _versions(found: Findings) -> Checks:
             "Restore to a moment before that change, with a backup from before it.",
         )
     if contents.set_name and contents.set_name != source.set_name:
-        yield block("other-set", f"The backup is of the set {contents.set_name}.", "Connect to that set.")
+        yield block("other-set", f"The backup is from the set {contents.set_name}.", "Connect to that set.")
 
 
 def _backup(found: Findings) -> Checks:
@@ -89,7 +89,7 @@ def _backup(found: Findings) -> Checks:
         advice = "Take another copy of it, or an older one."
         if problem.endswith("symbolic link"):
             advice = "Put there what it points to: a staged copy would not hold it."
-        yield block("backup-broken", f"The backup is not whole: {problem}.", advice)
+        yield block("backup-broken", f"The backup is incomplete: {problem}.", advice)
     if backup.form == DATA_FILES and inputs.spare is None:
         yield block(
             "data-files-not-running",

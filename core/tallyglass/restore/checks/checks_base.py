@@ -31,7 +31,7 @@ def base_identity(found: Findings) -> Checks:
             "It was initiated again, or was a standalone then: what happened in between is in no oplog.",
         )
     if located is not None and located.foreign:
-        yield block("other-history", f"The backup is not of this oplog: {located.foreign}.", "Use one of this set.")
+        yield block("other-history", f"The backup is not from this oplog: {located.foreign}.", "Use one of this set.")
     if contents.late_sidecar is not None:
         yield warn(
             "sidecar-late",
@@ -45,7 +45,7 @@ def base_identity(found: Findings) -> Checks:
             yield warn(
                 "file-times",
                 f"The files were written within {contents.written_over:,} s; the backup took {took:,} s.",
-                "They were copied slowly, or are of two dumps in one directory.",
+                "They were copied slowly, or come from two dumps in one directory.",
             )
     if covered is not None:
         yield from _collections(covered)
@@ -68,7 +68,7 @@ def _collections(covered: Covered) -> Checks:
         yield warn(
             "uuid-unknown",
             f"The backup does not give the UUID of {_named(unknown)}.",
-            "Whether these are of the same collections as the oplog cannot be verified.",
+            "Whether these are the same collections as in the oplog cannot be verified.",
         )
     if covered.unlisted:
         yield warn(

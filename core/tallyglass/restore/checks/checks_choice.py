@@ -15,10 +15,10 @@ def chosen(found: Findings) -> Checks:
     item = next((item for item in assessed.replayed.expected if item.ns == choice.ns), None)
     shown = clean_name(choice.ns)
     if item is None:
-        yield block("not-at-point", f"{shown} was not there at the point, or is not in the backup.")
+        yield block("not-at-point", f"{shown} did not exist at the point, or is not in the backup.")
     elif item.kind != "collection":
         yield block(
             "not-at-point", f"{shown} was a {item.kind} at the point: only collections come under another name."
         )
     if assessed.target_taken:
-        yield block("target-taken", f"{clean_name(choice.target)} is there already.", "Give another name with --as.")
+        yield block("target-taken", f"{clean_name(choice.target)} exists already.", "Give another name with --as.")

@@ -31,7 +31,7 @@ def live_data(found: Findings) -> Checks:
         yield warn(
             "loss",
             f"{total:,} operations after the point would be lost by a full rollback.",
-            "Only damaged namespaces are brought back, beside the live ones. Stop the writers before the merge.",
+            "Only damaged namespaces come back, through staging collections. Stop the writers before the merge.",
         )
     for row in assessed.returns:
         if row.note:

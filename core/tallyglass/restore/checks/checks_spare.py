@@ -37,7 +37,7 @@ def _own_spare(inputs: Inputs, fcv: str | None) -> Checks:
         "spare-not-given",
         f"No spare was named: the commands start an empty mongod on 127.0.0.1:{inputs.own_spare}.",
         f"mongod {version} must be installed where they run; the script checks its version. "
-        "It takes a random key that only you can read; it ends with the phase clean.",
+        "It uses a random key that only you can read, and the phase clean stops it.",
     )
     if fcv and version_pair(fcv) != version_pair(version):
         yield block(

@@ -114,7 +114,9 @@ async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], N
         async with asyncio.timeout(request.deadline):
             report = await _rehearse(run)
     except TimeoutError:
-        late = Failed("deadline", f"The drill was not done after {request.deadline:g} s.", "Give it more (--deadline).")
+        late = Failed(
+            "deadline", f"The drill was not done after {request.deadline:g} s.", "Allow more time (--deadline)."
+        )
         report = _ended(run, late)
     except Failed as error:
         report = _ended(run, error)
@@ -289,7 +291,7 @@ def _why_stopped(log: Path, phase: str) -> Failed:
     said = clean_block(log.read_text(errors="replace")[-200_000:], 200_000)
     blocked = _BLOCKED.findall(said)
     stopped = _STOPPED.findall(said)
-    name, title = stopped[-1] if stopped else ("", "The script ended without saying why.")
+    name, title = stopped[-1] if stopped else ("", "The script ended without giving a reason.")
     advice = " ".join(clean(one, 200) for one in blocked[:3])
     return Failed(f"drill-{phase}" if name in ("", "step-failed", "check-failed") else name, clean(title, 300), advice)
 

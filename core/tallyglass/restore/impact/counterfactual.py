@@ -117,7 +117,7 @@ LARGEST = 15 * 1024 * 1024
 
 
 def repair(identity: tuple[int, bytes], actual: bytes | None, wanted: bytes) -> bytes | None:
-    """The document that is loaded beside the live collection: ``_id``, and ``r`` as it is to be.
+    """The document that is loaded into the staging collection: ``_id``, and ``r`` as it is to be.
 
     For a live document also ``f``, its top-level fields that differ: ``k`` the name, ``l`` the value that the accident
     left, ``r`` the one to set; either is missing where the field is. ``l`` at the top is the whole live document where

@@ -26,7 +26,7 @@ _NOT_UNDONE = {
     "migration": "These documents moved to another shard: nothing is lost.",
     "sharding": "A sharded cluster cannot be restored from one oplog.",
     "truncateRange": "The oplog does not name the documents that it removed: plan with --only and compare.",
-    "users": "Users and roles are left out of every restore: change them back by hand.",
+    "users": "Users and roles are left out of every restore: change them back manually.",
     "setFCV": "Feature compatibility is changed back with setFeatureCompatibilityVersion.",
     "createIndexes": "The index itself removes nothing: drop it, and plan for its deletes with --before.",
 }

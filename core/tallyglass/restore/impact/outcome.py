@@ -30,7 +30,7 @@ _AT_ONCE = 1_000
 @dataclass(slots=True)
 class Repairs:
     """How many documents of one collection the accident touched, by verdict; ``by_hand`` those that are too large,
-    ``written`` those that are loaded beside the live collection."""
+    ``written`` those that are loaded into the staging collection."""
 
     ns: str
     verdicts: Counter[Verdict] = field(default_factory=Counter)
@@ -39,7 +39,7 @@ class Repairs:
 
 
 async def repairs(source: Gateway, spare: Gateway, plan: Plan, row: Return, counts: Repairs) -> AsyncIterator[bytes]:
-    """The documents to load beside one live collection; ``counts`` is counted up. Raises the errors of the gateways,
+    """The documents to load into one staging collection; ``counts`` is counted up. Raises the errors of the gateways,
     and ReadError where the oplog no longer reaches back to the point."""
     if plan.accident is None:
         raise ReadError("The plan does not say what is to be undone.", "Plan again.")
@@ -90,7 +90,7 @@ async def account(
         if row.strategy is Strategy.MERGE:
             await _account_for_repairs(source, spare, plan, row, before.get(row.ns, 0), outcome)
         elif row.strategy is Strategy.BESIDE:
-            outcome.damaged.append(Damaged(outcome.ns, "", row.note or "It is brought back by hand."))
+            outcome.damaged.append(Damaged(outcome.ns, "", row.note or "It must be restored manually."))
         else:
             await _account_for_copy(source, spare, plan, row, outcome)
         if row.recreated or row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
@@ -118,7 +118,7 @@ async def _account_for_repairs(
                 why = reasons.get(found.key, "It could not be written: run the script again.")
                 outcome.damaged.append(Damaged(outcome.ns, id_json(found.key), why))
             elif found.verdict is Verdict.UNCLEAR:
-                why = "What the accident changed and what others changed cannot be separated: compare it by hand."
+                why = "What the accident changed and what others changed cannot be separated: compare it manually."
                 outcome.damaged.append(Damaged(outcome.ns, id_json(found.key), why))
     outcome.left = verdicts[Verdict.LEFT]
     outcome.restored = min(max(before - verdicts[Verdict.DAMAGED], 0), verdicts[Verdict.WHOLE] + verdicts[Verdict.LEFT])
@@ -133,7 +133,7 @@ async def _left_out(source: Gateway, row: Return) -> dict[bytes, str]:
             raw = batch[at:end]
             mark = decode(raw)["x"]
             if "unfit" in mark:
-                why = "$merge does not take this _id: insert the document by hand, from the copy on the spare."
+                why = "$merge does not take this _id: insert the document manually, from the copy on the spare."
             elif "expired" in mark:
                 why = f"The TTL index {clean(str(mark['expired']), 80)} would remove it again: raise its time first."
             else:
@@ -153,7 +153,7 @@ async def _account_for_copy(
         if row.ns in live:
             outcome.restored = 1
         else:
-            outcome.damaged.append(Damaged(outcome.ns, "", f"The {kind} is not there."))
+            outcome.damaged.append(Damaged(outcome.ns, "", f"The {kind} does not exist."))
         return
     keys: list[bytes] = []
     query, target = _chosen_ids(plan), row.beside if row.strategy is Strategy.COPY else row.ns
@@ -178,7 +178,7 @@ async def _look_for(source: Gateway, ns: str, keys: list[bytes], outcome: Namesp
         if key in held:
             outcome.restored += 1
         else:
-            why = "It is not there: others, or a TTL index, removed it after it came back."
+            why = "It is missing: others, or a TTL index, removed it after it came back."
             outcome.damaged.append(Damaged(outcome.ns, id_json(key), why))
 
 
@@ -192,10 +192,10 @@ async def _other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damag
     found = []
     for text in item.indexes:
         if text not in live and not is_id_index(json_util.loads(text)):
-            found.append(Damaged(shown, "", f"The index {clean(text, 300)} is not there."))
+            found.append(Damaged(shown, "", f"The index {clean(text, 300)} is missing."))
     for info in await source.list_collections(namespace.db):
         if str(info.ns) == ns and info.options is not None and canonical_options(info.options) != item.options:
-            found.append(Damaged(shown, "", f"The options are other than at the point: {clean(item.options, 300)}."))
+            found.append(Damaged(shown, "", f"The options differ from those at the point: {clean(item.options, 300)}."))
     return found
 
 

@@ -322,7 +322,7 @@ def _row(one: Seen, unknown: list[str]) -> Reissue | None:
         return None
     shown = f"{clean_name(one.ns)} {id_text(one.id)}"
     if not mongosh.has_literal(one.id):
-        unknown.append(f"{shown} must be raised to {least} by hand: mongosh has no literal for its id")
+        unknown.append(f"{shown} must be raised to {least} manually: mongosh has no literal for its id")
         return None
     query = {"_id": one.id, "$or": [{one.path: {"$type": "number"}}, {one.path: None}]}
     change = {"$max": {one.path: least}}

@@ -75,7 +75,7 @@ def _covers(resource: Mapping[str, Any], db: str, collection: str) -> bool:
 
 async def check_return(source: Gateway, plan: Plan) -> None:
     """Raise PrivilegeError where a later step would not be allowed, and InputError where a collection that comes back
-    under its own name at once was made since the plan. Nothing is written."""
+    under its own name at once was created since the plan. Nothing is written."""
     status = await source.command("connectionStatus", showPrivileges=True)
     lacking = missing_privileges(status.get("authInfo", {}), needs(plan.returns, plan.raised))
     if lacking:
@@ -84,4 +84,6 @@ async def check_return(source: Gateway, plan: Plan) -> None:
         if row.strategy is Strategy.WHOLE and not row.beside:
             there = {str(info.ns) for info in await source.list_collections(row.ns.partition(".")[0])}
             if row.ns in there:
-                raise InputError(f"{clean_name(row.ns)} was made since the plan.", "Plan again. Nothing was written.")
+                raise InputError(
+                    f"{clean_name(row.ns)} was created since the plan.", "Plan again. Nothing was written."
+                )

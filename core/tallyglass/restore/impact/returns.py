@@ -21,7 +21,7 @@ from tallyglass.text import clean_name
 LONGEST_NAMESPACE = 255
 """Bytes that the server allows in database and collection name together."""
 
-_UNLISTED = "Whether it is live is not known: its database may not be listed. Bring it back by hand."
+_UNLISTED = "Whether it exists is unknown: its database cannot be listed. Restore it manually."
 
 
 def plan_returns(
@@ -49,13 +49,13 @@ def plan_returns(
         elif item.ns not in live and _was_taken(item, found, incident):
             rows.append(_whole(item, free_name(f"{item.ns}_pitr_{stamp}", live)))
         elif item.ns in live and found is not None and _damaged(item, found, incident, updated):
-            beside, away = (free_name(f"{item.ns}_{word}_{stamp}", live) for word in ("pitr", "before_restore"))
-            rows.append(_beside(item, found, incident, beside, away))
+            staging, away = (free_name(f"{item.ns}_{word}_{stamp}", live) for word in ("pitr", "before_restore"))
+            rows.append(_merged(item, found, incident, staging, away))
     return tuple(rows)
 
 
 def free_name(wanted: str, live: frozenset[str]) -> str:
-    """A name beside the live collection that nothing has: what is put there replaces whatever is of that name."""
+    """An unused name for a staging collection: what is loaded there replaces a collection of that name."""
     name, number = wanted, 2
     while name in live:
         name, number = f"{wanted}_{number}", number + 1
@@ -85,35 +85,35 @@ def _names(ns: str, incident: Incident) -> bool:
     return incident.ns == clean_name(ns)
 
 
-def _whole(item: ExpectedNamespace, beside: str) -> Return:
-    """First under another name, so that it appears whole; what cannot be renamed comes under its own at once."""
+def _whole(item: ExpectedNamespace, staging: str) -> Return:
+    """By way of a staging collection, so that it appears whole; what cannot be renamed is loaded under its own name."""
     if "$" in item.ns:
-        return Return(item.ns, Strategy.BESIDE, "", note="mongorestore takes no $ in a name; bring it back by hand.")
-    renamed = item.kind == "collection" and len(beside.encode()) <= LONGEST_NAMESPACE
-    return Return(item.ns, Strategy.WHOLE, beside if renamed else "")
+        return Return(item.ns, Strategy.BESIDE, "", note="mongorestore accepts no $ in a name; restore it manually.")
+    renamed = item.kind == "collection" and len(staging.encode()) <= LONGEST_NAMESPACE
+    return Return(item.ns, Strategy.WHOLE, staging if renamed else "")
 
 
-def _beside(item: ExpectedNamespace, found: Changed, incident: Incident | None, beside: str, away: str) -> Return:
+def _merged(item: ExpectedNamespace, found: Changed, incident: Incident | None, staging: str, away: str) -> Return:
     if item.kind != "collection":
-        return Return(item.ns, Strategy.BESIDE, "", note=f"A {item.kind} of this name is live; compare it by hand.")
+        return Return(item.ns, Strategy.BESIDE, "", note=f"A {item.kind} of this name exists; compare it manually.")
     replaced = incident is not None and incident.kind in REPLACED
-    if len((away if replaced else beside).encode()) > LONGEST_NAMESPACE or "$" in item.ns:
-        return Return(item.ns, Strategy.BESIDE, "", note="Its name cannot be lengthened; bring it back by hand.")
+    if len((away if replaced else staging).encode()) > LONGEST_NAMESPACE or "$" in item.ns:
+        return Return(item.ns, Strategy.BESIDE, "", note="Its name cannot take a suffix; restore it manually.")
     if replaced:
         note = "The live collection is renamed, not dropped."
-        return Return(item.ns, Strategy.REPLACE, beside, note=note, away=away)
+        return Return(item.ns, Strategy.REPLACE, staging, note=note, away=away)
     kept = found.others
     if incident is None:
-        note = "What was deleted since comes back; what is live stays as it is."
-        return Return(item.ns, Strategy.MERGE, beside, kept, note, recreated=found.dropped)
+        note = "Documents deleted since then come back; live documents stay unchanged."
+        return Return(item.ns, Strategy.MERGE, staging, kept, note, recreated=found.dropped)
     op = written(incident)
     if not op and incident.kind != "transaction":
-        note = "What is live stays as it is; what is missing comes back."
-        return Return(item.ns, Strategy.MERGE, beside, kept, note, recreated=True)
+        note = "Live documents stay unchanged; missing documents come back."
+        return Return(item.ns, Strategy.MERGE, staging, kept, note, recreated=True)
     if found.replaced and op != "d":
-        note = "It was dropped, emptied or replaced after the point: compare and merge by hand."
-        return Return(item.ns, Strategy.BESIDE, beside, note=note)
+        note = "It was dropped, emptied or replaced after the point: compare and merge manually."
+        return Return(item.ns, Strategy.BESIDE, staging, note=note)
     note = "Documents that the transaction inserted stay." if incident.kind == "transaction" else ""
     if op == "d" and session_of(incident) == ANY_SESSION:
         note = "Many clients deleted: what others deleted in that time comes back too."
-    return Return(item.ns, Strategy.MERGE, beside, kept, note)
+    return Return(item.ns, Strategy.MERGE, staging, kept, note)

@@ -47,11 +47,11 @@ def from_json(text: str) -> Plan:
     try:
         plan: Plan = _built(Plan, {name: field for name, field in document.items() if name not in _ADDED}, "plan")
     except _Misfit as error:
-        raise InputError(f"That plan is not whole: {error}.", advice) from None
+        raise InputError(f"That plan is incomplete: {error}.", advice) from None
     except (ValueError, TypeError, InputError):
-        raise InputError("That plan is not whole: a value cannot be read.", advice) from None
+        raise InputError("That plan is incomplete: a value cannot be read.", advice) from None
     if document.get("level") != plan.level.value:
-        raise InputError("That plan is not whole: its level is not that of its checks.", advice)
+        raise InputError("That plan is incomplete: its level is not that of its checks.", advice)
     return plan
 
 

@@ -194,15 +194,15 @@ class Strategy(StrEnum):
     """How one namespace comes back to the live set."""
 
     WHOLE = "whole"
-    """Under its own name, where nothing of that name is live: put beside first, and then renamed."""
+    """Nothing of its name is live: loaded into a staging collection, which is then renamed."""
     MERGE = "merge"
-    """Beside the live one, then merged: what was written after the point by others stays."""
+    """Loaded into a staging collection, then merged: what others wrote after the point stays."""
     REPLACE = "replace"
-    """Beside the live one, which is then renamed away and replaced."""
+    """Loaded into a staging collection, which then replaces the live one; that is renamed and kept."""
     COPY = "copy"
-    """Under another name, because it was asked for: to compare or to export."""
+    """Restored under another name on request: to compare or to export."""
     BESIDE = "beside"
-    """Beside the live one, for a person to compare; nothing is merged."""
+    """Loaded into a staging collection, for a person to compare; nothing is merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +217,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """How one namespace comes back: ``beside`` is the name it is put under first; ``kept`` counts documents that
-    were written after the point by others and stay as they are; ``note`` says any doubt; ``away`` is the name under
-    which what is live is kept when it is replaced; ``recreated`` tells that the collection was removed and made again,
-    so that its indexes and options are to come back too."""
+    """How one namespace comes back: ``beside`` is its staging collection; ``kept`` counts documents that
+    others wrote after the point and that stay unchanged; ``note`` states any doubt; ``away`` is the name under
+    which the live collection is kept when it is replaced; ``recreated``: the collection was removed and created again,
+    so its indexes and options come back too."""
 
     ns: str
     strategy: Strategy

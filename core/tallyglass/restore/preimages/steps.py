@@ -25,7 +25,7 @@ def _save(plan: Plan) -> Steps:
     save = run(
         Phase.SECURE, "Save the pre-images first", Effect.READS_LIVE,
         ("tallyglass", "restore", "images", PLAN, f"--source={SOURCE}", f"--out={FOLDER}"),
-        why="The server deletes them when they expire. It fails where one that was proven is not held any more.",
+        why="The server deletes them when they expire. This step fails if one that was proven no longer exists.",
     )  # fmt: skip
     return Steps((replace(save, seconds=plan.backup.bytes / BYTES_A_SECOND),))
 

@@ -240,7 +240,7 @@ def _collections(names: list[str], live: dict[str, CollectionInfo], incident: In
     for shown in gone:
         yield block(
             "images-collection",
-            f"{shown} is not there any more.",
+            f"{shown} no longer exists.",
             "A drop leaves no pre-images of its documents: restore from a backup and the oplog.",
         )
     for name in names:

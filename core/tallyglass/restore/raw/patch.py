@@ -131,7 +131,7 @@ def _apply_to_array(array: bytes, sections: Fields) -> bytes:
 def _apply_below(value: Value | None, diff: bytes) -> Value:
     kind = walk.ARRAY if b"a" in parse(diff) else walk.DOCUMENT
     if value is None or value[0] != kind:
-        raise Unfit("a part that the update changes is not there")
+        raise Unfit("a part that the update changes is missing")
     return kind, _apply_diff(value[1], diff)
 
 

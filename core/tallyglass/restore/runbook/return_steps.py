@@ -104,14 +104,14 @@ def _account(spec: RunbookSpec) -> Command:
 def _load_repairs(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
     """Work out the repairs, load them next to the live collections, and review them there."""
     names = _named([row.ns for _, row in rows])
-    beside = [row.beside for _, row in rows]
+    staging = [row.beside for _, row in rows]
     compute = run(
         Phase.RETURN, f"Work out what was lost in {names}", Effect.READS_LIVE, _compute(spec),
-        why="Each damaged document, as it would be without the accident; what others wrote since is in it.",
+        why="Each damaged document, as it would be without the accident; it includes what others wrote since.",
     )  # fmt: skip
     load = run(
-        Phase.RETURN, "Load the repairs next to the live collections", Effect.WRITES_LIVE, _load(rows),
-        why="Nothing live is touched yet.", undo=f"Drop {_named(beside)} on the live set.",
+        Phase.RETURN, "Load the repairs into staging collections", Effect.WRITES_LIVE, _load(rows),
+        why="Nothing live is touched yet.", undo=f"Drop {_named(staging)} on the live set.",
     )  # fmt: skip
     review = run_mongosh(
         Phase.RETURN, "Review the repairs", Effect.READS_LIVE, "review.js",
@@ -257,7 +257,7 @@ def _copy_back(spec: RunbookSpec, group: _Group) -> Steps:
     targets = _named([row.beside or row.ns for row in group.rows])
     back = run(
         Phase.RETURN,
-        f"Put it into the live set as {targets}" if len(group.rows) == 1 else f"Put {shown} into the live set",
+        f"Load it into the live set as {targets}" if len(group.rows) == 1 else f"Load {shown} into the live set",
         Effect.WRITES_LIVE,
         _restore(group),
         why="Nothing live is touched yet."
@@ -348,13 +348,13 @@ def _rename(spec: RunbookSpec, rows: Sequence[Return]) -> Steps:
     titles, reasons, undo = [], [], []
     if whole:
         names = _named([row.ns for row in whole])
-        titles.append(f"give back the name {names}" if len(whole) == 1 else f"give back the names of {names}")
+        titles.append(f"rename the staging collection{'s' * (len(whole) > 1)} to {names}")
         reasons.append("Each collection is live whole, with its indexes, or not at all.")
         undo.append(f"Drop {names}.")
     if replaced:
         names, kept = _named([row.ns for row in replaced]), _named([row.away for row in replaced])
-        titles.append(f"put the copy in place of {names}")
-        reasons.append("What is live is renamed and kept.")
+        titles.append(f"replace {names} by the staging collection{'s' * (len(replaced) > 1)}")
+        reasons.append("The live collection is renamed and kept.")
         undo.append(f"Rename {names} away, and {kept} back.")
     if spec.live_fixes:
         titles.append("raise counters on the live set")

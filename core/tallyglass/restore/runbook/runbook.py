@@ -46,7 +46,7 @@ mkdir -p "$(dirname -- "$W")" 2>/dev/null && mkdir "$T" 2>/dev/null || stop "[fo
 
 _RUN = """\
 if [ ! -e "$W/@CHECKSUMS@" ]; then
-  [ ! -e "$W" ] || rmdir "$W" 2>/dev/null || stop "[other-plan] $W is there and is not the folder of a plan."
+  [ ! -e "$W" ] || rmdir "$W" 2>/dev/null || stop "[other-plan] $W exists and is not the folder of a plan."
   mv "$T" "$W" || stop "[folder] $W cannot be written."
 elif ! cmp -s "$T/@CHECKSUMS@" "$W/@CHECKSUMS@"; then
   stop "[other-plan] $W belongs to another plan. Move it away, or plan with another --work-dir."

@@ -49,7 +49,7 @@ def check_ready(plan: Plan, found: Spare, *, marked: bool = False) -> Verificati
             f"The spare is not empty: it holds {shown}.",
             "Drop these databases there if nobody needs them, or name another server.",
         )
-    return Verification((Check("spare", Level.OK, "The spare is as the plan needs it."),))
+    return Verification((Check("spare", Level.OK, "The spare is empty and fits the plan."),))
 
 
 def _blocked(name: str, title: str, advice: str = "") -> Verification:

@@ -31,7 +31,7 @@ function collection(ns) {
 function quoted(ns) {
   return JSON.stringify(ns).replace(/[^ -~]/g, (one) => "\\u" + one.charCodeAt(0).toString(16).padStart(4, "0"));
 }
-// The tools' configuration file: the script adds the password while it runs; without it, it is asked for.
+// The tools' configuration file. The script adds the password to it while it runs; without one, mongosh asks.
 async function connectTo(file) {
   const text = fs.readFileSync(file, "utf8");
   const uri = JSON.parse(/^uri: (.*)$/m.exec(text)[1]);
@@ -56,7 +56,7 @@ async function onSpare(liveSet) {
   }
   return db;
 }
-// Drops all that is on a spare which bears the mark of this restore.
+// Drops everything on a spare that bears the mark of this restore.
 async function emptySpare(mark) {
   const found = db.getSiblingDB("admin").getCollection("tallyglass_spare");
   if (await found.countDocuments({_id: mark}) === 0) {
@@ -68,13 +68,13 @@ async function emptySpare(mark) {
     }
   }
 }
-async function isThere(ns) {
+async function exists(ns) {
   const [name, rest] = split(ns);
   return (await db.getSiblingDB(name).getCollectionInfos({name: rest}, {nameOnly: true})).length === 1;
 }
 async function mustHold(ns, count) {
-  if (!await isThere(ns)) {
-    throw new Error(quoted(ns) + " is not there: put it back there first. Nothing was written.");
+  if (!await exists(ns)) {
+    throw new Error(quoted(ns) + " is missing: load it again first. Nothing was written.");
   }
   const found = count === null ? null : await collection(ns).countDocuments({});
   if (found !== count) {
@@ -83,8 +83,8 @@ async function mustHold(ns, count) {
   }
 }
 async function mustBeAbsent(ns) {
-  if (await isThere(ns)) {
-    throw new Error(quoted(ns) + " was made since the plan: plan again. Nothing was written.");
+  if (await exists(ns)) {
+    throw new Error(quoted(ns) + " was created since the plan: plan again. Nothing was written.");
   }
 }
 async function dropLike(name, pattern) {
@@ -105,21 +105,21 @@ function condition(index) {
   return {$and: [index.partialFilterExpression || {}, index.sparse ? {$or: some} : {}]};
 }
 const NEVER = 2147483647;
-// The indexes of a copy that is not live yet; a TTL index that would empty it at once is built so that it does not.
-async function buildIndexes(beside, indexes) {
-  if (!await isThere(beside)) {
+// The indexes of a collection that is not live yet. A TTL index that would empty it at once gets a far expiry.
+async function buildIndexes(staging, indexes) {
+  if (!await exists(staging)) {
     return;
   }
-  const [name, rest] = split(beside);
+  const [name, rest] = split(staging);
   for (const one of indexes) {
     if (one.expireAfterSeconds !== undefined) {
       const before = new Date(Date.now() - Number(one.expireAfterSeconds) * 1000);
       const expired = {$and: [condition(one), {[Object.keys(one.key)[0]]: {$lte: before, $type: "date"}}]};
-      const count = await collection(beside).countDocuments(expired);
+      const count = await collection(staging).countDocuments(expired);
       if (count > 0) {
-        await shell.print(quoted(beside) + ": the TTL index " + quoted(one.name) + " would remove " + count
+        await shell.print(quoted(staging) + ": the TTL index " + quoted(one.name) + " would remove " + count
           + " documents within a minute. It is built with expireAfterSeconds " + NEVER + ", not "
-          + one.expireAfterSeconds + ": set it back by hand.");
+          + one.expireAfterSeconds + ": set it back manually.");
         one.expireAfterSeconds = NEVER;
       }
     }
@@ -136,7 +136,7 @@ async function rename(source, target) {
 async function takeNames(ending, counts) {
   const waiting = [];
   for (const ns of Object.keys(counts)) {
-    if (!await isThere(ns) || await isThere(ns + ending)) {
+    if (!await exists(ns) || await exists(ns + ending)) {
       waiting.push(ns);
       await mustHold(ns + ending, counts[ns]);
       await mustBeAbsent(ns);
@@ -155,23 +155,23 @@ async function raiseCounters(source, target, path, wanted, missing) {
   const [name, rest] = split(source);
   await run(name, {aggregate: rest, pipeline: pipeline, cursor: {}});
 }
-async function replaceBy(ns, beside, kept, count, paths) {
-  const live = await isThere(ns);
-  const ready = await isThere(beside);
-  const away = await isThere(kept);
+async function replaceBy(ns, staging, kept, count, paths) {
+  const live = await exists(ns);
+  const ready = await exists(staging);
+  const away = await exists(kept);
   if (live && ready && !away) {
-    await mustHold(beside, count);
+    await mustHold(staging, count);
     for (const path of paths) {
-      await raiseCounters(ns, beside, path, {}, "discard");
+      await raiseCounters(ns, staging, path, {}, "discard");
     }
     await rename(ns, kept);
-    await rename(beside, ns);
+    await rename(staging, ns);
   } else if (!live && ready && away) {
-    await rename(beside, ns);
+    await rename(staging, ns);
   } else if (!live || ready || !away) {
-    const word = (there) => (there ? " is there" : " is not");
-    throw new Error(quoted(ns) + word(live) + ", " + quoted(beside) + word(ready) + ", " + quoted(kept) + word(away)
-      + ": that is neither before nor after the replacement. Find out what was made or dropped since."
+    const word = (there) => (there ? " exists" : " does not");
+    throw new Error(quoted(ns) + word(live) + ", " + quoted(staging) + word(ready) + ", " + quoted(kept) + word(away)
+      + ": that is neither before nor after the replacement. Find out what was created or dropped since."
       + " Nothing was written.");
   }
   for (const path of paths) {

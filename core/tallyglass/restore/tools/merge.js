@@ -1,9 +1,9 @@
-// A repair, in a collection next to the live one: {_id, r: wanted, f: [{k, l, r}] fields that differ, l: live, x: why left out}
+// A repair, a document of a staging collection: {_id, r: wanted, f: [{k, l, r}] fields that differ, l: live, x: why left out}
 async function liveInfo(ns) {
   const [name, rest] = split(ns);
   const info = (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0];
   if (info === undefined) {
-    throw new Error(quoted(ns) + " is not there any more: plan again. Nothing was written.");
+    throw new Error(quoted(ns) + " no longer exists: plan again. Nothing was written.");
   }
   return info;
 }
@@ -70,7 +70,7 @@ async function report(ns, what, rows) {
 // Before anything live is written: what would break a rule of the live collection is left out, and reported.
 async function reviewRepairs(ns, side, indexes) {
   const info = await liveInfo(ns);
-  if (!await isThere(side)) {
+  if (!await exists(side)) {
     await shell.print(quoted(ns) + ": nothing to write");
     return;
   }
@@ -96,7 +96,7 @@ async function reviewRepairs(ns, side, indexes) {
   await report(ns, "are left out: the collation takes their _id for another one",
     found.filter((row) => row.x.index === "_id_"));
   if (info.options.validator) {
-    await report(ns, "do not satisfy the validator and are written all the same (bypassDocumentValidation)",
+    await report(ns, "do not satisfy the validator and are still written (bypassDocumentValidation)",
       await (await copy.aggregate([OPEN, {$replaceWith: "$r"}, {$match: {$nor: [info.options.validator]}},
         {$project: {_id: 1}}])).toArray());
   }
@@ -138,7 +138,7 @@ async function writeRepairs(ns, side) {
 // The repairs are dropped once all of them are written; those that are left out stay, with the reason.
 async function mergeRepairs(ns, side, indexes) {
   await reviewRepairs(ns, side, indexes);
-  if (!await isThere(side)) {
+  if (!await exists(side)) {
     return;
   }
   try {

@@ -56,10 +56,10 @@ def empty_spare(mark: str) -> str:
     return f"await emptySpare({literal(mark)});"
 
 
-def build_indexes(beside: str, indexes: Sequence[Mapping[str, Any]]) -> str:
+def build_indexes(staging: str, indexes: Sequence[Mapping[str, Any]]) -> str:
     """Build the indexes of a copy; a TTL index that would remove documents of it at once is built without effect, and
     reported. May be run again."""
-    return f"await buildIndexes({literal(beside)}, {literal(list(indexes))});"
+    return f"await buildIndexes({literal(staging)}, {literal(list(indexes))});"
 
 
 def take_names(ending: str, counts: Mapping[str, int | None]) -> str:
@@ -85,13 +85,13 @@ def restore_definitions(ns: str, indexes: Sequence[Mapping[str, Any]], options: 
     return f"await restoreDefinitions({literal(ns)}, {literal(list(indexes))}, {literal(options)});"
 
 
-def replace_by(ns: str, beside: str, kept: str, count: int | None, paths: Sequence[str] = ()) -> str:
-    """Rename ``ns`` to ``kept`` and ``beside`` to ``ns``; may be run again wherever it was stopped.
+def replace_by(ns: str, staging: str, kept: str, count: int | None, paths: Sequence[str] = ()) -> str:
+    """Rename ``ns`` to ``kept`` and ``staging`` to ``ns``; may be run again wherever it was stopped.
 
     ``paths`` are the numbers of counters in it: each is raised to the greatest that it has at that moment, before and
     after the change of names, so that an id that was handed out since the plan is not handed out again.
     """
-    names = ", ".join(literal(one) for one in (ns, beside, kept))
+    names = ", ".join(literal(one) for one in (ns, staging, kept))
     return f"await replaceBy({names}, {_plain(count)}, {literal(list(paths))});"
 
 

@@ -131,7 +131,7 @@ def tool_uri(uri: str, set_name: str = "") -> ToolUri:
         fate, why = FATES.get(name, (Fate.REFUSE, "It is not known how the tools read it."))
         refused = name in ("tlsinsecure", "tlsallowinvalidcertificates", "tlsallowinvalidhostnames", "loadbalanced")
         if fate is Fate.REFUSE and not (refused and not value):
-            raise InputError(f"The option {clean(name)} has no equal in the database tools.", why)
+            raise InputError(f"The option {clean(name)} has no equivalent in the database tools.", why)
         if fate is Fate.WARN:
             warnings.append(f"{clean(name)} is left out. {why}")
         if fate is Fate.KEEP and isinstance(value, dict):

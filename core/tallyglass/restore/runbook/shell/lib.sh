@@ -57,7 +57,7 @@ check_tools() {
   done
   version=$(tallyglass --version 2>&1 | head -n 1 || true)
   [ "$version" = "tallyglass $VERSION" ] ||
-    die "[tallyglass-version] This plan was made by tallyglass $VERSION, and here is: $version. Plan again."
+    die "[tallyglass-version] This plan was made by tallyglass $VERSION; the version here is: $version. Plan again."
   if [ "$USES_MONGOSH" = 1 ]; then
     command -v mongosh >/dev/null || die "[tool-missing] mongosh is not installed here."
   fi
@@ -86,7 +86,7 @@ ask() {
     password=${password%$'\r'}
     [ -n "$password" ] || die "[password] $file is empty. Its first line is the password."
   else
-    has_terminal || die "[password] No terminal to ask on: give --$role-password-file."
+    has_terminal || die "[password] There is no terminal to ask on: give --$role-password-file."
     IFS= read -rs -p "Password of $user on the $role: " password </dev/tty
     say ""
   fi
@@ -131,7 +131,7 @@ lock() {
   { IFS= read -r pid && IFS= read -r began && IFS= read -r host; } <lock/pid 2>/dev/null || true
   printf -v advice 'rm -r %q' "$PWD/lock"
   if [ -z "$host" ]; then
-    die "[locked] $PWD/lock is there but does not name its owner: another run is just starting, or was stopped while" \
+    die "[locked] $PWD/lock exists but does not name its owner: another run is just starting, or was stopped while" \
       "it started. If none is running: $advice"
   elif [ "$host" != "$(uname -n)" ]; then
     die "[locked] A run on $host (process $pid) uses $PWD. If that run has ended: $advice"
@@ -223,7 +223,7 @@ step() {
   is_past "${PHASE[number]}" && finish
   if [ "${PHASE[number]}" = clean ] && [ -e incomplete ]; then
     say ""
-    say "Not cleaned up: what is still damaged may be brought back from here. Run the script again once it can be."
+    say "Not cleaned up: this folder can still restore what is damaged. Run the script again once that is possible."
     finish
   fi
   if is_done "$number"; then
@@ -260,7 +260,7 @@ step() {
 wants() {
   local number=$1 answer
   [ "$YES" = 0 ] || return 0
-  has_terminal || die "[no-terminal] There is no terminal to ask on. Run it with --yes, or on one."
+  has_terminal || die "[no-terminal] There is no terminal to ask on. Run it with --yes, or in a terminal."
   read -r -p "  run it? [y/N] " answer </dev/tty
   case $answer in y | Y) return 0 ;; esac
   case ${MODE[number]} in by-hand | preview) ;; *) die "before step $number at your request. Run the script again to resume." ;; esac

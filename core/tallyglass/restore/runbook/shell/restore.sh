@@ -10,7 +10,7 @@ refuse_changed() {
   local files
   files=$(changed "$1" || true)
   if [ ! -s checksums ] || [ -n "$files" ]; then
-    echo "STOPPED: [edited] Not as it was written: ${files:-checksums}. Nothing was run; write the plan anew." >&2
+    echo "STOPPED: [edited] Changed since it was written: ${files:-checksums}. Nothing was run; write the plan again." >&2
     exit 1
   fi
 }
