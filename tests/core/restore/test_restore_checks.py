@@ -10,7 +10,7 @@ import pytest
 
 from tallyglass.deployment.cluster import Deployment, Kind, SetMember
 from tallyglass.moment import Ts
-from tallyglass.restore.backup.backup import DIRECTORY, Contents
+from tallyglass.restore.backup.backup import DIRECTORY, Contents, StoredCollection
 from tallyglass.restore.checks.checks import run_checks
 from tallyglass.restore.impact.loss import LossCount
 from tallyglass.restore.model.plan import Backup, Level
@@ -212,3 +212,11 @@ def test_a_change_of_feature_compatibility_after_the_point_is_refused() -> None:
 def test_an_old_backup_tool_is_a_warning() -> None:
     assert levels(findings(backup=replace(BACKUP, tool_version="100.3.1")))["backup-tool-old"] == {WARN}
     assert "backup-tool-old" not in levels(findings(backup=replace(BACKUP, tool_version="100.4.0")))
+
+
+@pytest.mark.parametrize(("fcv", "refused"), [("8.0", False), ("9.0", True)])
+def test_time_series_collections_of_9_0_are_refused(fcv: str, refused: bool) -> None:
+    weather = StoredCollection("s.w", "timeseries", None, {}, ())
+    source = replace(SOURCE, version="9.0.1")
+    found = findings(contents={"collections": {"s.w": weather}}, inputs={"deployment": source}, located={"fcv": fcv})
+    assert ("viewless-timeseries" in blocked(found)) is refused

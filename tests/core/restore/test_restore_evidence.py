@@ -186,8 +186,12 @@ def test_entries_of_servers_to_come() -> None:
     (item,) = replay.catalog.collections.values()
     assert canonical_options(item.options) == "{}", "the tools leave the option out, so it is not compared"
     assert canonical_index(item.indexes["x_1"]) == '{"key": {"x": 1}, "name": "x_1"}'
+    spec = {"createIndexes": "n", "spec": {"v": 2, "key": {"x": 1}, "name": "x_1"}}
+    assert kinds(run(Replay({}), made, entry(21, "c", "s.$cmd", spec, ui=OTHER))) == ["unknown-command"]
     viewless = entry(20, "c", "s.$cmd", {"create": "t", "timeseries": {"timeField": "at"}}, ui=OTHER)
     assert kinds(run(Replay({}), viewless)) == ["viewless-timeseries"]
+    held = {"s.t": StoredCollection("s.t", "timeseries", None, {"timeseries": {"timeField": "at"}}, (), "")}
+    assert kinds(run(Replay(held), insert(20, 1, "s.t", ui=OTHER, isTimeseries=True))) == ["base-incomplete"]
     for command in ("truncateRange", "upgradeDowngradeViewlessTimeseries"):
         assert kinds(run(Replay({}), entry(20, "c", "s.$cmd", {command: "s.c"}, ui=OTHER))) == ["unknown-command"]
     assert kinds(run(Replay({}), entry(20, "c", "config.$cmd", {"truncateRange": "config.system.preimages"}))) == []

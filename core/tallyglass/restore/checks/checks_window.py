@@ -9,6 +9,7 @@ from tallyglass.restore.replay.coverage import NoStart
 from tallyglass.restore.replay.oplog_query import MOST_LEFT_OUT
 from tallyglass.restore.replay.speed import OPS_A_SECOND, OPS_A_SECOND_IN_SET
 from tallyglass.restore.stages import Covered, Findings
+from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.text import clean_name
 
 SHORT_HEAD_ROOM_HOURS = 24.0
@@ -105,6 +106,7 @@ def operations(found: Findings) -> Checks:
     replay = covered.replay
     for problem in replay.problems[:10]:
         yield block(problem.kind, f"{problem.text[:1].upper()}{problem.text[1:]}.", BLOCKING[problem.kind])
+    yield from _viewless(covered)
     for kind, (name, title) in WORDS.items():
         if kind in replay.kinds:
             yield warn(name, title)
@@ -112,6 +114,19 @@ def operations(found: Findings) -> Checks:
     if replayed is not None:
         yield from _missing_documents(replayed.base, upserts=replay.upserts)
     yield _duration(covered)
+
+
+def _viewless(covered: Covered) -> Checks:
+    """Time-series collections of 9.0, which have no buckets of their own that could be counted and compared."""
+    inputs, fcv = covered.inputs, covered.located.fcv
+    version = version_pair(fcv or inputs.deployment.version)
+    held = [item.ns for item in inputs.contents.collections.values() if item.kind == "timeseries"]
+    if held and version is not None and version >= (9, 0):
+        yield block(
+            "viewless-timeseries",
+            f"The backup holds {clean_name(held[0])}" + (f" and {len(held) - 1} more." if held[1:] else "."),
+            BLOCKING["viewless-timeseries"],
+        )
 
 
 def _missing_documents(base: BaseFacts, *, upserts: bool) -> Checks:

@@ -116,6 +116,9 @@ class Commands:
         specs = entry.o.get("indexes") if entry.command == "commitIndexBuild" else [_inline(entry.o)]
         for spec in specs if isinstance(specs, list) else ():
             name = str(spec.get("name"))
+            if not isinstance(spec.get("key"), Mapping):
+                self.problem("unknown-command", f"{entry.command} of an unknown form at {entry.ts}", entry)
+                return
             self.catalog.listed.setdefault(ns, {})[name] = dict(spec)
             if ns in self.catalog.collections:
                 self.catalog.collections[ns].indexes[name] = dict(spec)
