@@ -296,5 +296,7 @@ def test_a_plan_survives_json(tmp_path: Path) -> None:
         with pytest.raises(InputError):
             from_json(other)
     blocked = Plan(LIMIT, None, LIMIT, made.backup, "rs", "", made.made, checks=(Check("x", Level.BLOCK, "No."),))
-    with pytest.raises(ValueError, match="blocked"):
-        script(blocked)
+    for write in (script, lambda one: write_folder(one, tmp_path / "blocked")):
+        with pytest.raises(InputError, match="blocked"):
+            write(blocked)
+    assert not (tmp_path / "blocked").exists()

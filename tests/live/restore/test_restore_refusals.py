@@ -28,7 +28,7 @@ def refused(plan: Plan, check: str) -> None:
     assert check in ids(plan), (check, blocks(plan))
     assert plan.level is Level.BLOCK
     assert plan.commands == ()
-    with pytest.raises(ValueError, match="blocked"):
+    with pytest.raises(InputError, match="blocked"):
         script(plan)
 
 

@@ -30,9 +30,9 @@ _SHELL = files(__package__) / "shell"
 
 
 def folder_files(plan: Plan) -> dict[str, str]:
-    """The files of the folder by name. Raises ValueError for a plan that blocks."""
+    """The files of the folder by name. Raises InputError for a plan that blocks."""
     if plan.level is Level.BLOCK or not plan.commands:
-        raise ValueError("a blocked plan has no commands")
+        raise InputError("The plan is blocked: there are no commands to write.", "Its checks say why.")
     found = {
         "README.md": readme(plan),
         PLAN: fold_json(to_json(_kept(plan), packed=True)) + "\n",
@@ -78,8 +78,8 @@ def check_free(path: Path) -> None:
 def write_folder(plan: Plan, path: Path) -> Path:
     """Write the folder, readable by its owner alone, and give its absolute path. It appears whole or not at all.
 
-    Raises InputError where something else is there, where a file of this plan was changed since, and where the folder
-    cannot be written; nothing is changed then. Where this plan is there already, nothing is done.
+    Raises InputError where the plan blocks, something else is there, a file of this plan was changed since, or the
+    folder cannot be written; nothing is changed then. Where this plan is there already, nothing is done.
     """
     path = path.expanduser().absolute()
     wanted = folder_files(plan)

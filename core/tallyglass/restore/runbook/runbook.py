@@ -15,7 +15,7 @@ MODE = 0o700
 
 def script(plan: Plan) -> str:
     """The folder as one bash file, which unpacks it to the plan's work directory and runs ``restore.sh`` there with its
-    own options. Save it with mode :data:`MODE`. Raises ValueError for a plan that blocks."""
+    own options. Save it with mode :data:`MODE`. Raises InputError for a plan that blocks."""
     found = folder_files(plan)
     end = f"END_{hashlib.sha256(found[CHECKSUMS].encode()).hexdigest()[:12]}"
     parts = [
