@@ -189,6 +189,8 @@ def test_user_without_privileges_is_one_sentence(name: str, guarded_set: Guarded
         (["restore", "plan", "--before=1700000000:5"], "--backup"),
         (["restore", "plan", *BACKUP, "--spare=mongodb://x y/"], "contains a space"),
         (["restore", "plan", "--backup=/nowhere/at/all", "--before=1795197974:14"], "/nowhere/at/all"),
+        (["restore", "plan", *BACKUP, "--script=/nowhere/x.sh"], "/nowhere is missing"),
+        (["restore", "plan", *BACKUP, "--out=~no such user/x"], "parent is missing"),
         (["restore", "verify", "/nowhere/plan.json", "--spare=mongodb://h/"], "plan.json"),
         (["restore"], "plan, prepare, verify"),
     ],

@@ -28,6 +28,7 @@ import platformdirs
 
 from tallyglass.connection.secret import password_of
 from tallyglass.errors import InputError
+from tallyglass.paths import absolute_path
 from tallyglass.text import clean, clean_name
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -90,7 +91,7 @@ def load_profile(name: str, path: Path | None = None, environ: Mapping[str, str]
         _refuse_password(uri, where)
     plain = {key: _expand_variables(value, environ, where) for key, value in fields.items() if key != "uri"}
     filled = tuple(_expand_variables(uri, environ, where, encode=True) for uri in uris)
-    paths = {key: Path(plain[key]).expanduser() for key in ("password_file", "backup", "counters") if key in plain}
+    paths = {key: absolute_path(plain[key]) for key in ("password_file", "backup", "counters") if key in plain}
     named = {"shards": filled} if shards else {"uri": filled[0]}
     return Profile(name, driver=plain.get("driver", ""), **named, **paths)  # type: ignore[arg-type]
 

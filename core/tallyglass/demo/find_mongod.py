@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from tallyglass.errors import EmbeddedServerError
+from tallyglass.paths import absolute_path
 
 VARIABLE = "TALLYGLASS_MONGOD"
 _ADVICE = (
@@ -20,7 +21,7 @@ def find_mongod(named: str | None = None) -> Path:
     """Path of the mongod to run. Raises EmbeddedServerError if none is found."""
     named = named or os.environ.get(VARIABLE)
     if named:
-        path = Path(named).expanduser()
+        path = absolute_path(named)
         if path.is_file() and os.access(path, os.X_OK):
             return path.resolve()
         raise EmbeddedServerError(f"{named!r} is not an executable file.", _ADVICE)

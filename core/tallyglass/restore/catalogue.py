@@ -12,6 +12,7 @@ from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.paths import absolute_path
 from tallyglass.restore.backup.archive import MAGIC
 from tallyglass.restore.backup.backup import DATA_FILES, SIDECAR, Contents, read_backup
 from tallyglass.restore.backup.bson_file import open_plain
@@ -100,7 +101,7 @@ async def list_backups(folder: Path, gateway: Gateway | None = None) -> AsyncIte
 
 def _children(folder: Path) -> list[Path]:
     try:
-        return sorted(child.absolute() for child in folder.expanduser().iterdir() if _is_backup(child))
+        return sorted(child for child in absolute_path(folder).iterdir() if _is_backup(child))
     except OSError as error:
         raise InputError(f"{clean(str(folder))} cannot be read: {error.strerror}.") from None
 

@@ -14,6 +14,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.paths import home
 from tallyglass.restore.assess import assess
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, Contents, read_backup
 from tallyglass.restore.backup.data_files import read_running
@@ -315,7 +316,7 @@ def _slice(covered: Covered) -> Slice | None:
 
 
 def _free_bytes(work_dir: str) -> int | None:
-    folder = Path(work_dir) if work_dir else Path.home()
+    folder = Path(work_dir) if work_dir else home()
     while not folder.exists():
         folder = folder.parent
     try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from tallyglass import __version__
 from tallyglass.moment import Ts, iso
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.decode.entry import row
+from tallyglass.paths import home
 from tallyglass.restore.checks.checks import run_checks
 from tallyglass.restore.checks.outcome import block
 from tallyglass.restore.gather import Progress, RestoreRequest, gather
@@ -95,7 +95,7 @@ def _start(found: Findings) -> Ts | None:
 
 def default_work_dir(limit: Ts) -> str:
     """A folder in the home directory, named after the point."""
-    return str(Path.home() / f"tallyglass-{limit.time:%Y%m%d-%H%M%S}-{limit.i}")
+    return str(home() / f"tallyglass-{limit.time:%Y%m%d-%H%M%S}-{limit.i}")
 
 
 def _line(entry: Entry | None) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import bson
 import pytest
@@ -17,6 +18,7 @@ from tallyglass.restore.backup import archive
 from tallyglass.restore.backup.archive import MAGIC, TERMINATOR, small_collections
 from tallyglass.restore.backup.backup import Contents, read_backup
 from tallyglass.restore.backup.bson_file import BrokenFile, documents
+from tallyglass.restore.runbook.prepare import prepare
 
 ROWS = [bson.encode({"_id": n, "text": "x" * 20}) for n in range(3)]
 
@@ -94,6 +96,11 @@ def test_what_is_mixed_linked_or_lacks_its_half_is_a_problem(tmp_path: Path) -> 
     linked = dump(tmp_path / "linked")
     (linked / "s" / "d.bson").symlink_to(linked / "s" / "c.bson")
     assert "d.bson is a symbolic link" in problems(linked)
+    piped = dump(tmp_path / "piped")
+    os.mkfifo(piped / "s" / "d.bson")
+    assert problems(piped) == "d.bson is not a file", "reading it would never end"
+    with pytest.raises(InputError, match="neither a file nor a folder"):
+        read_backup(piped / "s" / "d.bson")
     half = dump(tmp_path / "half")
     (half / "s" / "c.bson").unlink()
     assert "metadata but no documents" in problems(half)
@@ -194,3 +201,12 @@ def test_only_small_collections_are_held(tmp_path: Path, monkeypatch: pytest.Mon
     assert small_collections(path, ["s.d"], 2) == {"s.d": []}
     monkeypatch.setattr(archive, "SMALL", sum(map(len, ROWS)) - 1)
     assert small_collections(path, ["s.c"], 3) == {}
+
+
+async def test_a_position_is_not_recorded_beside_a_backup_that_is_there(tmp_path: Path) -> None:
+    """It would vouch for what was read before it."""
+    older = dump(tmp_path / "older")
+    (tmp_path / "archive").write_bytes(b"")
+    for out in (older, tmp_path / "archive"):
+        with pytest.raises(InputError, match="exists already"):
+            await prepare(cast("Any", None), "mongodb://h/", out)

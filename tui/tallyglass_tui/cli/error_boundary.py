@@ -73,6 +73,11 @@ def print_message(text: str) -> None:
     _to_stderr(f"tallyglass: {clean(scrub(text), 2000)}\n")
 
 
+def print_aside(line: str) -> None:
+    """Print a line for pasting to stderr, as it is."""
+    _to_stderr(f"{line}\n")
+
+
 def warn(text: str) -> None:
     """Print a warning to stderr."""
     print_message(f"warning: {text}")

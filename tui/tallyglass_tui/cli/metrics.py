@@ -11,6 +11,7 @@ import click
 
 from tallyglass.counters.metrics import DEFAULT_MOST, MetricFamily, SequenceSelection, families
 from tallyglass.errors import InputError
+from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.counters import config_option, history_option, look_once
@@ -54,7 +55,7 @@ def command(
     if out is None:
         sys.stdout.write(text)
     else:
-        write_whole(out, text, 0o644)
+        write_whole(absolute_path(out), text, 0o644)
 
 
 def checked_selection(snapshot: CountersSnapshot, patterns: tuple[str, ...], most: int) -> SequenceSelection:

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tallyglass.errors import ConnectError, InputError
 from tallyglass.moment import Ts, is_exact, parse_since
+from tallyglass.paths import absolute_path
 from tallyglass.text import clean, clean_name
 from tallyglass_tui.cli.error_boundary import print_message, warn
 
@@ -237,7 +237,7 @@ def read_password(name: str) -> str:
     if name == "-":
         line = sys.stdin.readline()
     else:
-        path = Path(name).expanduser()
+        path = absolute_path(name)
         try:
             with path.open(encoding="utf-8") as file:
                 if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and os.fstat(file.fileno()).st_mode & 0o077:

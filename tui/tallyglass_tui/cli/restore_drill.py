@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tallyglass.errors import EmbeddedServerError, InputError
+from tallyglass.paths import absolute_path
 from tallyglass.text import clean
-from tallyglass.whole_file import write_whole
+from tallyglass.whole_file import check_writable, write_whole
 from tallyglass_tui.cli.check import MonitoringPlugin
 from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message
 from tallyglass_tui.cli.headless import print_text, printable_json
@@ -99,6 +100,10 @@ def drill(
     if emit is not None:
         print_text(_schedule(emit))
         return 0
+    report, metrics = (path and absolute_path(path) for path in (report, metrics))
+    for path in (report, metrics):
+        if path is not None:
+            check_writable(path)
     if metrics is not None:
         load_client()
     os.nice(max(0, nice - os.nice(0)))
@@ -110,7 +115,7 @@ def drill(
     request = DrillRequest(
         backup=place,
         source_uri=target.uri,
-        work_root=work_dir.expanduser().absolute() if work_dir else state_folder(),
+        work_root=absolute_path(work_dir) if work_dir else state_folder(),
         mongod=_mongod(),
         tallyglass=_this_program(),
         password=dict(target.secrets).get("password"),
@@ -130,7 +135,7 @@ def _backup(given: ConnectionOptions, named: Path | None) -> Path:
     path = named or (profile.backup if profile else None)
     if path is None:
         raise InputError("No backup is named.", "Give --backup PATH: a backup, or a folder of backups.")
-    return path.expanduser().absolute()
+    return absolute_path(path)
 
 
 def _mongod() -> Path | None:
@@ -180,10 +185,10 @@ def _hand_over(made: Report, report: Path | None, metrics: Path | None) -> None:
     from tallyglass.restore.drill.report import markdown
 
     if report is not None:
-        write_whole(report.expanduser().absolute(), _as_json(made) if report.suffix == ".json" else markdown(made))
+        write_whole(report, _as_json(made) if report.suffix == ".json" else markdown(made))
     if metrics is not None:
         found = families(made, last(made.deployment, proved=True))
-        write_whole(metrics.expanduser().absolute(), as_text(found), 0o644)
+        write_whole(metrics, as_text(found), 0o644)
 
 
 def _as_json(made: Report) -> str:
@@ -214,8 +219,8 @@ def _own_words(given: Sequence[str]) -> list[str]:
         if option == "--emit" or before == "--emit":
             continue
         if before in _PATHS and word != "-":
-            word = str(Path(word).expanduser().absolute())
+            word = str(absolute_path(word))
         elif option in _PATHS and value:
-            word = f"{option}={Path(value).expanduser().absolute()}"
+            word = f"{option}={absolute_path(value)}"
         words.append(without_password(word) if "://" in word else word)
     return [*_this_program(), *words]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +13,10 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.moment import iso
+from tallyglass.paths import absolute_path
 from tallyglass.text import clean
-from tallyglass_tui.cli.error_boundary import print_message
+from tallyglass.whole_file import check_writable, write_whole
+from tallyglass_tui.cli.error_boundary import print_aside, print_message
 from tallyglass_tui.cli.headless import ask, print_text, printable_json, timeout_option
 from tallyglass_tui.cli.incidents import scan_all
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
@@ -109,8 +109,11 @@ def plan(
         from tallyglass.restore.runbook.folder import check_free
 
         check_free(out)
+    if script:
+        script = absolute_path(script)
+        check_writable(script)
     work = out or (Path(work_dir) if work_dir else None)
-    folder = str(work.expanduser().absolute()) if work else ""
+    folder = str(absolute_path(work)) if work else ""
     target = target_of(given)
 
     async def make(gateway: Gateway) -> Plan:
@@ -186,7 +189,7 @@ def tell_first(found: QuickAnswer) -> None:
     print_message(f"First answer: the oplog reaches from {found.start} to {found.limit}, {hours} more; {so_far}.")
     if found.save:
         print_message("Save the oplog now with this line, since the proof may take long:")
-        click.echo(found.save, err=True)
+        print_aside(found.save)
 
 
 def _show_progress() -> Progress | None:
@@ -265,7 +268,7 @@ def _backup(given: ConnectionOptions, named: Path | None) -> Path:
     named = _named_backup(given, named)
     if named is None:
         raise InputError("No backup is named.", "Give --backup PATH: a mongodump directory, an archive, or data files.")
-    path = named.expanduser().absolute()
+    path = absolute_path(named)
     if not path.exists():
         raise InputError(f"There is no backup at {clean(str(path))}.", "Give --backup PATH.")
     return path
@@ -359,17 +362,8 @@ def _write_folder(path: Path, made: Plan) -> None:
 
 
 def _write_script(path: Path, made: Plan) -> None:
-    """Write to a temporary file and rename it: a script is never there half written."""
     from tallyglass.restore.runbook.runbook import MODE, script
 
-    path = path.expanduser().absolute()
-    try:
-        handle, draft = tempfile.mkstemp(prefix=".tallyglass-", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), MODE)
-            file.write(script(made))
-        Path(draft).replace(path)
-    except OSError as error:
-        raise InputError(f"The script {clean(str(path))} cannot be written: {error.strerror}.") from None
+    write_whole(path, script(made), MODE)
     point = f"just before {made.limit} ({iso(made.limit.time)})"
-    print_message(f"{path} restores to {point}; it asks before each step. Read it, then run it.")
+    print_message(f"{clean(str(path), 300)} restores to {point}; it asks before each step. Read it, then run it.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallyglass.errors import InputError
+from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import as_json, ask, print_text
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
@@ -89,7 +90,7 @@ def read_plan(path: Path) -> Plan:
     from tallyglass.restore.model.document import from_json
 
     try:
-        with path.expanduser().open(encoding="utf-8") as file:
+        with absolute_path(path).open(encoding="utf-8") as file:
             return from_json(file.read(_PLAN_BYTES))
     except UnicodeDecodeError:
         raise InputError(f"{clean(str(path))} is not a plan.") from None

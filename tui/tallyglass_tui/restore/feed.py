@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallyglass.errors import TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.paths import absolute_path
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass_tui.restore.draft import Draft, Planned, Room
@@ -74,7 +74,7 @@ def _request(draft: Draft, source_uri: str) -> RestoreRequest:
     from tallyglass.restore.gather import RestoreRequest
 
     return RestoreRequest(
-        Path(draft.backup).expanduser().absolute(),
+        absolute_path(draft.backup),
         source_uri,
         before=None if draft.incident else draft.limit,
         incident=draft.incident,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+
+from tallyglass.paths import absolute_path
 
 _MOST_NAMES = 10_000
 
@@ -14,7 +15,7 @@ def complete_path(text: str) -> str:
     A leading ``~`` stays. Unreadable folders, and names that match nothing, leave the text as it is.
     """
     head, _, start = text.rpartition("/")
-    folder = Path(f"{head}/" if "/" in text else ".").expanduser()
+    folder = absolute_path(f"{head}/" if "/" in text else ".")
     try:
         names = [entry.name for _, entry in zip(range(_MOST_NAMES), os.scandir(folder), strict=False)]
         found = [name for name in names if name.startswith(start) and (start or not name.startswith("."))]

@@ -16,6 +16,7 @@ from bson.json_util import JSONOptions
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_ts
 from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.paths import absolute_path
 from tallyglass.restore.backup import archive
 from tallyglass.restore.backup.bson_file import BrokenFile, documents, entry_ts, is_gzip, read_plain
 from tallyglass.restore.model.plan import BUCKETS, Backup, stored_as
@@ -95,14 +96,16 @@ def read_backup(path: Path, start: Ts | None = None) -> Contents:
     Raises InputError for a path that is no backup, or may not be read. What is broken or missing inside stands in
     ``problems``.
     """
-    path = path.expanduser().absolute()
+    path = absolute_path(path)
     if not path.exists():
         raise InputError(f"{clean(str(path))} does not exist.", "Name a mongodump directory, an archive or data files.")
     try:
         if path.is_dir():
             found = _data_files(path) if (path / "WiredTiger").exists() else _directory(path)
-        else:
+        elif path.is_file():
             found = _archive(path)
+        else:
+            raise InputError(f"{clean(str(path))} is neither a file nor a folder.", "Name the backup itself.")
     except OSError as error:
         raise InputError(f"{clean(str(error.filename or path))} cannot be read: {error.strerror}.") from None
     found = _with_sidecar(found, path)
@@ -115,13 +118,14 @@ def _directory(path: Path) -> Contents:
     problems: list[str] = []
     collections: dict[str, StoredCollection] = {}
     databases = sorted(child.name for child in path.iterdir() if child.is_dir())
-    if not databases and not (path / "oplog.bson").exists():
+    if not databases and not (path / "oplog.bson").is_file():
         raise InputError(f"{clean(str(path))} holds no mongodump backup.", "It has no database directories.")
     for db in databases:
         for stored in _collections_of(path / db, db, problems):
             collections[stored.ns] = stored
-    links = [child for folder in (path, *map(path.joinpath, databases)) for child in folder.iterdir()]
-    problems += [f"{clean(link.name)} is a symbolic link" for link in links if link.is_symlink()]
+    inside = [child for folder in (path, *map(path.joinpath, databases)) for child in folder.iterdir()]
+    problems += [f"{clean(child.name)} is a symbolic link" for child in inside if child.is_symlink()]
+    problems += [f"{clean(child.name)} is not a file" for child in inside if not (child.is_file() or child.is_dir())]
     files = [file for file in path.rglob("*") if file.is_file()]
     data = [file for file in files if ".bson" in file.suffixes]
     gzips = {is_gzip(file) for file in data if file.stat().st_size > 0}
@@ -141,7 +145,7 @@ def _directory(path: Path) -> Contents:
         tool_version=clean(str(prelude.get("ToolVersion", ""))),
         namespaces=tuple(sorted(collections)),
         bytes=sum(file.stat().st_size for file in files),
-        has_oplog=(path / "oplog.bson").exists(),
+        has_oplog=(path / "oplog.bson").is_file(),
         taken_hint=_earliest(files),
     )
     return Contents(
@@ -158,7 +162,7 @@ def _directory(path: Path) -> Contents:
 def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[StoredCollection]:
     data: dict[str, Path] = {}
     metadata: dict[str, Path] = {}
-    for file in sorted(folder.iterdir()):
+    for file in sorted(file for file in folder.iterdir() if file.is_file()):
         name = file.name.removesuffix(".gz")
         if name.endswith(".metadata.json"):
             metadata[name.removesuffix(".metadata.json")] = file
@@ -202,7 +206,7 @@ def _full_name(stem: str, content: object) -> str:
 
 def _oplog_ends(path: Path, problems: list[str]) -> tuple[Anchor, ...]:
     """The first and the last entry of the dump's own oplog."""
-    if not path.exists():
+    if not path.is_file():
         return ()
     first = last = None
     try:

@@ -24,6 +24,7 @@ from tallyglass.deployment.identity import identify
 from tallyglass.errors import DeploymentError, InputError, ReadError, TallyglassError
 from tallyglass.moment import Ts, iso, parse_ts
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.paths import absolute_path
 from tallyglass.restore.backup.backup import read_backup
 from tallyglass.restore.catalogue import holds_backups, list_backups, newest_before
 from tallyglass.restore.drill import load, past_drills
@@ -190,7 +191,7 @@ async def _phase(run: _Drill, name: str) -> AsyncIterator[None]:
 
 async def _plan(run: _Drill, folder: Path) -> Plan:
     request = run.request
-    backup = request.backup.expanduser().absolute()
+    backup = absolute_path(request.backup)
     limit = request.to or await _newest(run.gateway)
     if holds_backups(backup):
         listed = [one async for one in list_backups(backup, run.gateway)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -294,4 +295,4 @@ class Plan:
     @property
     def mark(self) -> str:
         """What a spare is marked with before this restore writes on it: 16 hexadecimal digits."""
-        return hashlib.sha256(f"{self.work_dir} {self.limit}".encode()).hexdigest()[:16]
+        return hashlib.sha256(os.fsencode(f"{self.work_dir} {self.limit}")).hexdigest()[:16]

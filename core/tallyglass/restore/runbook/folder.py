@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tallyglass.errors import InputError
 from tallyglass.moment import iso
+from tallyglass.paths import absolute_path
 from tallyglass.restore.model.document import from_json, to_json
 from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.model.plan import Level, Phase, Plan, RunMode
@@ -64,7 +65,7 @@ def mode_of(name: str) -> int:
 
 def check_free(path: Path) -> None:
     """Raise InputError where a new plan cannot be written to ``path``: before hours of planning, not after them."""
-    path = path.expanduser().absolute()
+    path = absolute_path(path)
     shown = clean(str(path))
     try:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -81,7 +82,7 @@ def write_folder(plan: Plan, path: Path) -> Path:
     Raises InputError where the plan blocks, something else is there, a file of this plan was changed since, or the
     folder cannot be written; nothing is changed then. Where this plan is there already, nothing is done.
     """
-    path = path.expanduser().absolute()
+    path = absolute_path(path)
     wanted = folder_files(plan)
     try:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):

@@ -12,6 +12,7 @@ from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import DeploymentError, InputError, PrivilegeError, ReadError
 from tallyglass.moment import Ts, iso
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.paths import absolute_path
 from tallyglass.restore.backup.backup import SIDECAR, SIDECAR_FORMAT
 from tallyglass.restore.model.plan import Command, Phase
 from tallyglass.restore.replay.coverage import majority
@@ -52,8 +53,11 @@ async def prepare(
 ) -> Preparation:
     """Note the oplog position for a backup into ``out``: a directory, or a file with ``archive``.
 
-    Raises DeploymentError where there is no oplog to replay, and the errors of the gateway.
+    Raises InputError where something is there already, DeploymentError where there is no oplog to replay, and the
+    errors of the gateway.
     """
+    out = absolute_path(out)
+    _must_be_new(out)
     deployment = await look_at(gateway)
     if deployment.sharded:
         raise DeploymentError("This is part of a sharded cluster: one oplog does not hold all of it.")
@@ -69,7 +73,6 @@ async def prepare(
             "Connect to the primary, or to the set as a whole.",
         )
     uri = tool_uri(source_uri, deployment.set_name)
-    out = _absolute(out)
     names, warnings = await _namespaces(gateway)
     sidecar = {
         "format": SIDECAR_FORMAT,
@@ -98,8 +101,14 @@ async def prepare(
     )
 
 
-def _absolute(path: Path) -> Path:
-    return path.expanduser().absolute()
+def _must_be_new(out: Path) -> None:
+    """A backup that is there already was not taken after this position; a second one among its files is none."""
+    try:
+        if not (out.exists() or out.is_symlink()) or (out.is_dir() and not any(out.iterdir())):
+            return
+    except OSError as error:
+        raise InputError(f"{clean(str(out))} cannot be read: {error.strerror}.") from None
+    raise InputError(f"{clean(str(out))} exists already.", "Name a new place for the backup.")
 
 
 async def _namespaces(gateway: Gateway) -> tuple[list[str], list[str]]:
