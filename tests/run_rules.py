@@ -47,11 +47,13 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None
     """Record the processes that a shared fixture starts."""
     if fixturedef.scope == "function":
         return (yield)
-    before = processes.descendants().keys()
+    before = processes.children()
     try:
         return (yield)
     finally:
-        _shared.update(processes.descendants().keys() - before)
+        if started := processes.children() - before:
+            below = processes.descendants(*started)
+            _shared.update(key for key in processes.descendants() if key[0] in started or key in below)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -84,11 +86,14 @@ def _kill_all_but(kept: set[processes.Key]) -> list[str]:
     while (left := _not_kept(kept)) and time.monotonic() < deadline:
         time.sleep(0.02)
     descriptions = [str(process) for process in left]
-    processes.kill(left)
+    if left:
+        processes.kill(left)
     return descriptions
 
 
 def _not_kept(kept: set[processes.Key]) -> list[processes.Process]:
+    if processes.children() <= {pid for pid, _ in kept}:
+        return []
     running = processes.descendants()
     guards = {process.pid: process for process in running.values() if process.is_guard}
     # A test may restart a member of a shared set: its new process uses a folder of a kept guard.

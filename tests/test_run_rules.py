@@ -69,10 +69,11 @@ def start(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
         (tmp_path / "conftest.py").write_text(CONFTEST)
         (tmp_path / "test_it.py").write_text(code)
         (tmp_path / "pytest.ini").write_text("[pytest]\n")
-        argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_it.py"]
+        argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "xdist", *options, "test_it.py"]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        environ |= {"PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         return subprocess.Popen(
-            argv, cwd=tmp_path, env=environ | {"PYTHONPATH": str(TESTS)}, process_group=0, text=True,
+            argv, cwd=tmp_path, env=environ, process_group=0, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
