@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ pytestmark = [pytest.mark.live, pytest.mark.terminal]
 Open = Callable[..., Any]
 
 
-@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.needs("bash")
 def test_ctrl_z_suspends_and_fg_comes_back_clean(replica_set: ReplicaSet, tmp_path: Path) -> None:
     env = environment(tmp_path, PS1="shell> ", HISTFILE="/dev/null")
     with Terminal(["bash", "--norc", "--noprofile", "-i"], env, frames=True) as terminal:

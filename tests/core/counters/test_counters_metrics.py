@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -95,7 +94,7 @@ def test_rules_and_dashboard_ask_for_metrics_that_exist() -> None:
     assert asked <= names
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool")
+@pytest.mark.needs("promtool")
 def test_the_rules_fire_as_they_should() -> None:
     for words in (["check", "rules", "tallyglass-rules.yml"], ["test", "rules", "tallyglass-rules-test.yml"]):
         done = subprocess.run(["promtool", *words], cwd=MONITORING, capture_output=True, text=True, check=False)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from allocate_kit import Kit, done
+from allocate_kit import ASYNC, SYNC, Kit, done
 from bson import Decimal128, Int64
 from pymongo import WriteConcern
 
@@ -31,6 +31,10 @@ from tallyglass.allocate import (
 )
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+
+BINDING = pytest.mark.parametrize("kit", [SYNC, ASYNC], indirect=True)
+"""For tests of bound sessions, which Motor does not have."""
 
 
 async def made(kit: Kit, key: object = "orders", **how: Any) -> Any:
@@ -169,11 +173,10 @@ async def test_a_transaction_is_refused_and_takes_nothing(kit: Kit) -> None:
     await done(session.end_session())
 
 
+@BINDING
 async def test_a_bound_transaction_is_refused_too(kit: Kit) -> None:
     counter = await made(kit)
     session = await done(kit.client.start_session())
-    if not hasattr(session, "bind"):
-        pytest.skip("this driver binds no sessions")
     if kit.sync:
         with session.bind(), session.start_transaction(), pytest.raises(TransactionRefused):
             counter.next()
@@ -192,6 +195,7 @@ async def test_the_wrong_kind_of_client_is_named(kit: Kit) -> None:
         wrong("counters", "x")  # type: ignore[arg-type]
 
 
+@BINDING
 async def test_a_bound_transaction_is_found_by_its_type_when_the_driver_renames_its_variable(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,8 +206,6 @@ async def test_a_bound_transaction_is_found_by_its_type_when_the_driver_renames_
 
     counter = await made(kit)
     session = await done(kit.client.start_session())
-    if not hasattr(session, "bind"):
-        pytest.skip("this driver binds no sessions")
 
     class Renamed:
         """The module as it would be."""
