@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bson import Int64, Timestamp
+from bson import Decimal128, Int64, ObjectId, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyglass.counters.follow.collection import CounterCollection
+from tallyglass.counters.follow.group import group_above
 from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import PastValue, pool_levels, scattered, value_after
@@ -353,6 +354,32 @@ def test_many_tenants_are_one_row_with_the_worst_under_it() -> None:
     assert view.members.count == 999
     (fallen,) = [member for member in view.members.worst if member.flags]
     assert (fallen.id, fallen.flags, fallen.value) == ("tenant 17", (Flag.REWOUND,), 3)
+
+
+def test_where_many_collections_hold_counters_smaller_groups_are_one_row() -> None:
+    assert [group_above(collections) for collections in (1, 100, 500, 5_000)] == [200, 200, 40, 20]
+    shop, library = Shop("tenant_counters"), Shop("identitycounters")
+    for one in (shop, library):
+        one.collection.group_above = 40
+    tenants = [{"_id": f"tenant {n}", "seq": n} for n in range(41)]
+    (view,) = shop.look(T0, *tenants)
+    assert view.members is not None
+    assert view.members.count == 41
+    assert [member.id for member in view.members.worst] == [f"tenant {n}" for n in (40, 39, 38, 37)]
+    # These may be compared with the largest id of a collection, each with that of its own.
+    own = [{"_id": ObjectId(), "model": f"Pen{n}", "field": "n", "count": n, "__v": 0} for n in range(41)]
+    assert len(library.look(T0, *own)) == 41
+    assert len(Shop("tenant_counters").look(T0, *tenants)) == 41
+
+
+def test_a_group_shows_its_doubles_and_numbers_beyond_64_bits() -> None:
+    rows = [{"_id": f"tenant {n}", "seq": Int64(2**60 + n)} for n in range(300)]
+    rows[5] = {"_id": "tenant 5", "seq": 3.0}
+    rows[7] = {"_id": "tenant 7", "seq": Decimal128("1E+34")}
+    (view,) = Shop().look(T0, *rows)
+    assert view.members is not None
+    shown = {member.id: member.flags for member in view.members.worst if member.flags}
+    assert shown == {"tenant 5": (Flag.DOUBLE,), "tenant 7": (Flag.STALLED, Flag.FULL)}
 
 
 @pytest.mark.parametrize(("issues", "listed"), [(4, True), (40, False)])

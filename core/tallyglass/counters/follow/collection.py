@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from sys import intern
 
@@ -10,7 +10,7 @@ from tallyglass.counters.follow.group import GROUP_ABOVE, Group
 from tallyglass.counters.follow.pools import PoolSpan, as_pool
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import PastValue, pool_levels
-from tallyglass.counters.numbers import as_number, numeric_type, padded_digits, read_number
+from tallyglass.counters.numbers import Number, as_number, numeric_type, padded_digits, read_number
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.config import IdField, Rule
 from tallyglass.counters.recognise.discovery import MOST_READ, CounterPlace
@@ -19,6 +19,7 @@ from tallyglass.counters.recognise.guess import Signature, guess, signature_of
 from tallyglass.counters.recognise.identity import Identity, apply_rule, counter_key, document_key, id_text, label_of
 from tallyglass.counters.recognise.libraries import recognise
 from tallyglass.counters.recognise.shapes import Match, Shape, ValueKind, bounded, dig, expand
+from tallyglass.counters.recognise.targets import none as no_targets
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
 from tallyglass.text import clean_name
@@ -46,7 +47,7 @@ class CounterCollection:
     """One collection that holds counters. ``trackers`` are those to show, pools and groups first.
 
     ``ns_text`` is the namespace, safe to show. ``findings`` holds the results of usage analysis, ``matched`` the
-    numbers of the rules that match something here.
+    numbers of the rules that match something here. Above ``group_above`` of one kind, counters become a group.
     """
 
     place: CounterPlace
@@ -57,10 +58,12 @@ class CounterCollection:
     trackers: list[Tracker] = field(default_factory=list)
     truncated: bool = False
     has_past: bool = False
+    group_above: int = GROUP_ABOVE
     findings: dict[str, UsageFinding] = field(default_factory=dict)
     matched: set[int] = field(default_factory=set)
     ns_text: str = field(init=False)
     _signatures: dict[Signature, tuple[Match, ...]] = field(default_factory=dict)
+    _followers: dict[str, _Follower] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ns_text = intern(clean_name(str(self.place.ns)))
@@ -92,12 +95,12 @@ class CounterCollection:
         async for row in rows:
             count += 1
             key = document_key(row.get("_id"))
-            if not self._take_member(key, row):
+            if not (self._take_member(key, row) or self._join_groups(key, row)):
                 documents[key] = row
                 found = self.found.get(key)
                 if found is None:
                     found = self.found[key] = self._recognise(row)
-                if self._may_be_grouped(row, found):
+                if self._may_be_grouped(row, found.matches):
                     self._gather(key, found, waiting, documents, at)
             await pacer.rest()
         self.truncated = count >= MOST_READ
@@ -143,14 +146,16 @@ class CounterCollection:
     async def follow_active(self, gateway: Gateway, values: Mapping[Hashable, Mapping[str, list[PastValue]]]) -> None:
         """Follow those members of groups one by one whose value moved in the past."""
         for path, group in self.groups.items():
-            active = [key for key, by_path in values.items() if path in by_path]
-            for key in group.unfollowed(active):
-                # A key that is not the id itself is its BSON: those members wait until they move.
-                if isinstance(key, bytes):
-                    continue
-                row = await gateway.find_one(self.place.ns, {"_id": key})
-                if row is not None:
-                    group.add_followed(key, row, self._follower(path))
+            # A key that is not the id itself is its BSON: those members wait until they move.
+            active = [
+                key
+                for key, by_path in values.items()
+                if not isinstance(key, bytes) and group.moved(key, by_path.get(path, ()))
+            ]
+            wanted = group.unfollowed(active)
+            if wanted:
+                async for row in gateway.find(self.place.ns, {"_id": {"$in": wanted}}, limit=len(wanted)):
+                    group.add_followed(document_key(row["_id"]), row, self._follower(path))
 
     def all_trackers(self) -> Iterable[Tracker]:
         """The trackers to show, and the members of groups that are followed one by one."""
@@ -174,10 +179,30 @@ class CounterCollection:
         finding = self.findings.get(path)
         return finding is not None and finding.text
 
-    def _may_be_grouped(self, row: Document, found: FoundCounters) -> bool:
-        if not found.matches or any(match.bound_key or match.rule_number for match in found.matches):
+    def _join_groups(self, key: Hashable, row: Document) -> bool:
+        """Whether a new document belongs to groups alone, which have then taken it in."""
+        if not self.groups or key in self.found:
             return False
-        return not any(rule.id is not None and rule.wants(row.get("_id")) for rule in self.rules)
+        matches = self._matches(row)
+        if not self._may_be_grouped(row, matches):
+            return False
+        joined: list[tuple[Group, tuple[Number, NumericType]]] = []
+        for match in matches:
+            group, read = self.groups.get(match.path), read_number(dig(row, match.path), text=match.text)
+            if group is None or read is None:
+                return False
+            joined.append((group, read))
+        for group, read in joined:
+            group.take(key, row, *read, self._follower(group.path))
+        return True
+
+    def _may_be_grouped(self, row: Document, matches: tuple[Match, ...]) -> bool:
+        if not matches:
+            return False
+        for match in matches:
+            if match.bound_key or match.rule_number:
+                return False
+        return not (self.rules and any(rule.id is not None and rule.wants(row.get("_id")) for rule in self.rules))
 
     def _gather(
         self,
@@ -188,11 +213,13 @@ class CounterCollection:
         at: float,
     ) -> None:
         """Collect documents of one kind; above a limit they become a group and leave ``documents``."""
+        made = False
         for match in found.matches:
             path = match.path
             keys = waiting.setdefault(path, [])
             keys.append(key)
-            if len(keys) <= GROUP_ABOVE and path not in self.groups:
+            above = GROUP_ABOVE if _may_have_target(match) else self.group_above
+            if path not in self.groups and len(keys) <= above:
                 continue
             group = self.groups.get(path)
             if group is None:
@@ -200,8 +227,9 @@ class CounterCollection:
                 identity = self._group_identity(match, row)
                 if identity is None:
                     continue
-                group = self.groups[path] = Group(identity, path)
+                group = self.groups[path] = Group(identity, path, above)
                 group.begin(at)
+                self.has_past, made = False, True
             for member in keys:
                 row = documents[member]
                 read = read_number(dig(row, path), text=match.text)
@@ -210,14 +238,13 @@ class CounterCollection:
             keys.clear()
         paths = [match.path for match in found.matches]
         if all(path in self.groups for path in paths):
-            self._drop_grouped(documents, paths)
+            self._drop_grouped(documents, [*documents] if made else [key])
 
-    def _drop_grouped(self, documents: dict[Hashable, Document], paths: Sequence[str]) -> None:
-        last = next(reversed(documents))
-        members = [last] if last in self.groups[paths[0]] and len(self.groups[paths[0]]) > GROUP_ABOVE + 1 else None
-        for key in members if members is not None else [key for key in documents if key in self.groups[paths[0]]]:
+    def _drop_grouped(self, documents: dict[Hashable, Document], keys: Iterable[Hashable]) -> None:
+        """Drop those of ``keys`` whose numbers are all in groups."""
+        for key in keys:
             found = self.found.get(key)
-            if found is not None and all(match.path in self.groups for match in found.matches):
+            if found and found.matches and all(key in self.groups.get(match.path, ()) for match in found.matches):
                 del documents[key]
                 del self.found[key]
 
@@ -229,7 +256,10 @@ class CounterCollection:
         return replace(identity, key=key, doc_id=None, id="*", targets=())
 
     def _follower(self, path: str) -> _Follower:
-        return _Follower(self, path)
+        known = self._followers.get(path)
+        if known is None:
+            known = self._followers[path] = _Follower(self, path)
+        return known
 
     def follow_member(self, path: str, row: Document) -> Tracker | None:
         """The tracker of one member of a group, from its document."""
@@ -240,19 +270,23 @@ class CounterCollection:
         return Tracker(replace(identity, targets=())) if identity else None
 
     def _recognise(self, row: Document) -> FoundCounters:
-        name = self.place.ns.collection
-        matches = self._configured(row)
-        if not matches:
-            signature = signature_of(row)
-            known = self._signatures.get(signature)
-            if known is None:
-                known = tuple(recognise(name, row))
-                # Nested values may differ between documents of one signature.
-                if len(self._signatures) < _MOST_SIGNATURES and not any(_is_deep(value) for value in row.values()):
-                    self._signatures[signature] = known
-            matches = known or tuple(guess(name, row))
-            matches = self._with_findings(row, matches)
+        matches = self._matches(row)
         return FoundCounters(matches, label_of(matches[0].shape, matches[0].path, row) if matches else "")
+
+    def _matches(self, row: Document) -> tuple[Match, ...]:
+        name = self.place.ns.collection
+        matches = self._configured(row) if self.rules else ()
+        if matches:
+            return matches
+        signature = signature_of(row)
+        known = self._signatures.get(signature)
+        if known is None:
+            known = tuple(recognise(name, row))
+            # Nested values may differ between documents of one signature.
+            if len(self._signatures) < _MOST_SIGNATURES and not any(_is_deep(value) for value in row.values()):
+                self._signatures[signature] = known
+        matches = known or tuple(guess(name, row, signature))
+        return self._with_findings(row, matches) if self.findings else matches
 
     def _configured(self, row: Document) -> tuple[Match, ...]:
         """The numbers that rules name in a document, each path once, by its first rule."""
@@ -479,6 +513,11 @@ def _spans(path: str, bound_key: str, rows: Iterable[RecognisedDocument]) -> tup
         spans.append(PoolSpan(key, found.label, value, value + step, last, first))
         kinds.append(kind)
     return spans, kinds
+
+
+def _may_have_target(match: Match) -> bool:
+    """Whether the counter may be compared with the largest id of a collection, which a member of a group is not."""
+    return bool(match.targets) or match.shape.target is not no_targets
 
 
 def _is_deep(value: object) -> bool:

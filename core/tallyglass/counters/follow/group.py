@@ -12,21 +12,30 @@ from dataclasses import replace
 from heapq import heappush, heappushpop
 
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.numbers import Number
+from tallyglass.counters.history.oplog_samples import PastValue
+from tallyglass.counters.numbers import Number, read_number
 from tallyglass.counters.recognise.identity import Identity
+from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import CounterView, Flag, Members, NumericType
 from tallyglass.mongo.gateway import Document
 
 GROUP_ABOVE = 200
 """The number of counters at one path of a collection above which they become a group."""
 
-_LARGEST_FOLLOWED = 20
+_LEAST_GROUP = 20
+_MOST_SINGLE = 20_000
+_LARGEST_SHARE, _LEAST_LARGEST = 10, 3
 _MOST_FOLLOWED = 100
 _SHOWN = 20
 _PERCENTS = 101
 
 Follow = Callable[[Document], Tracker | None]
 """Makes the tracker of one member from its document."""
+
+
+def group_above(collections: int) -> int:
+    """The limit where so many collections hold counters: lower, so that those followed one by one stay few in all."""
+    return min(GROUP_ABOVE, max(_LEAST_GROUP, _MOST_SINGLE // max(1, collections)))
 
 
 class GroupTracker(Tracker):
@@ -78,10 +87,14 @@ _NOTE = "Each member has its own end; see the worst ones."
 
 
 class Group:
-    """The members of one path. ``take`` one document after the other between ``begin`` and ``finish``."""
+    """The members of one path. ``take`` one document after the other between ``begin`` and ``finish``.
 
-    def __init__(self, identity: Identity, path: str) -> None:
+    ``above`` is the number of members that made it a group; a tenth as many of the largest are followed.
+    """
+
+    def __init__(self, identity: Identity, path: str, above: int = GROUP_ABOVE) -> None:
         self.path = path
+        self._largest_followed = max(_LEAST_LARGEST, above // _LARGEST_SHARE)
         self.tracker = GroupTracker(identity, self)
         self.followed: dict[Hashable, Tracker] = {}
         self.kind = NumericType.INT64
@@ -91,7 +104,7 @@ class Group:
         self._round = 0
         self._at = 0.0
         self._total = 0
-        self._moved: dict[Hashable, Document] = {}
+        self._doubles = 0
         self._largest: list[tuple[int, int, Hashable, Document]] = []
         self._used: tuple[int, ...] = ()
 
@@ -106,12 +119,15 @@ class Group:
         self._round += 1
         self._at = at
         self._total = 0
-        self._moved.clear()
+        self._doubles = 0
         self._largest.clear()
 
     def take(self, key: Hashable, row: Document, number: Number, kind: NumericType, follow: Follow) -> None:
         """Take in one member as it is now; ``follow`` makes a tracker for it where it needs one."""
-        self.kind = kind
+        if kind is NumericType.DOUBLE:
+            self._doubles += 1
+        else:
+            self.kind = kind
         value = _bounded(number)
         place = self._index.get(key)
         if place is None:
@@ -127,9 +143,12 @@ class Group:
         tracker = self.followed.get(key)
         if tracker is not None:
             tracker.observe(number, kind, self._at)
+        elif kind is NumericType.DOUBLE and self._doubles <= _SHOWN:
+            # Whatever its value: a double is a fault of its own.
+            self.add_followed(key, row, follow)
         self._total += value
         largest = self._largest
-        if len(largest) < _LARGEST_FOLLOWED:
+        if len(largest) < self._largest_followed:
             heappush(largest, (value, -len(self._index), key, row))
         elif value > largest[0][0]:
             heappushpop(largest, (value, -(place or len(self._index)), key, row))
@@ -150,6 +169,8 @@ class Group:
             if key not in self.followed:
                 self.add_followed(key, row, follow)
         self._largest.clear()
+        if self._doubles == len(self._index):
+            self.kind = NumericType.DOUBLE
         before = self.tracker.value
         self.tracker.observe(self._total, self.kind, self._at)
         if self.tracker.value != before or not self._used:
@@ -161,9 +182,14 @@ class Group:
         tracker = follow(row)
         if tracker is not None:
             self.followed[key] = tracker
-            number = self._values[self._index[key]] if key in self._index else None
-            if number is not None and tracker.first_at is None:
-                tracker.observe(number, self.kind, self._at)
+            read = read_number(dig(row, self.path), text=tracker.identity.text)
+            if read is not None and key in self._index and tracker.first_at is None:
+                tracker.observe(*read, self._at)
+
+    def moved(self, key: Hashable, past: Iterable[PastValue]) -> bool:
+        """Whether any of the past values of a member differs from its present one."""
+        place = self._index.get(key)
+        return place is not None and any(_bounded(value.number) != self._values[place] for value in past)
 
     def unfollowed(self, keys: Iterable[Hashable]) -> list[Hashable]:
         """The ``keys`` of members that may still be followed individually."""
@@ -190,7 +216,8 @@ class Group:
         self.tracker = GroupTracker(self.tracker.identity, self)
 
     def _count_used(self) -> None:
-        sample = next(iter(self.followed.values()), None)
+        alike = (one for one in self.followed.values() if (one.kind is self.kind) or one.kind is not NumericType.DOUBLE)
+        sample = next(alike, None)
         if sample is None or sample.direction < 0:
             return
         start, span = sample.identity.start, sample.ceiling.value - sample.identity.start

@@ -121,11 +121,13 @@ class PastReader:
             moved = values.get(collection.place.ns, {})
             await collection.follow_active(self._gateway, moved)
             collection.add_past(moved)
-            stored = await self._load([tracker.identity.key for tracker in collection.all_trackers()])
-            for tracker in list(collection.all_trackers()) if stored else ():
-                if tracker.identity.key in stored:
-                    tracker.add_past(stored[tracker.identity.key])
-                await pacer.rest()
+            await pacer.rest()
+        trackers = [tracker for collection in new for tracker in collection.all_trackers()]
+        stored = await self._load([tracker.identity.key for tracker in trackers])
+        for tracker in trackers if stored else ():
+            if tracker.identity.key in stored:
+                tracker.add_past(stored[tracker.identity.key])
+            await pacer.rest()
 
     async def fill_dated(self, trackers: Iterable[Tracker], largest: Mapping[str, LargestId], seconds: float) -> None:
         """Give counters with less than a week of history the values dated by ObjectIds of their target."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.drift import DriftCheck, LargestId
 from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
-from tallyglass.counters.follow.group import GroupTracker
+from tallyglass.counters.follow.group import GroupTracker, group_above
 from tallyglass.counters.follow.order import RankedCounter, UrgencyOrder
 from tallyglass.counters.follow.past_reader import MOST_SAVED, PastReader
 from tallyglass.counters.follow.tracker import Tracker
@@ -338,9 +338,11 @@ class Watcher:
         places = self._discovery.places
         for removed in [ns for ns in self._collections if ns not in places]:
             del self._collections[removed]
+        above = group_above(len(places))
         for ns, place in places.items():
             if ns not in self._collections:
                 self._collections[ns] = CounterCollection(place, self._config.rules_for(ns))
+            self._collections[ns].group_above = above
             self._collections[ns].learn(self._findings.get(ns, {}))
 
     async def _read_all(self, now: float, pacer: Pacer) -> list[CounterTrouble]:

@@ -57,11 +57,14 @@ def signature_of(document: Document) -> Signature:
     return tuple([(key, type(value)) for key, value in document.items()])
 
 
-def guess(collection: str, document: Document) -> list[Match]:
-    """The counter in a document of no known library; empty if it does not resemble one."""
+def guess(collection: str, document: Document, signature: Signature | None = None) -> list[Match]:
+    """The counter in a document of no known library; empty if it does not resemble one.
+
+    ``signature`` is that of the document where it is known already.
+    """
     if len(document) > _MOST_KEYS:
         return []
-    match = _by_signature(collection, signature_of(document))
+    match = _by_signature(collection, signature or signature_of(document))
     if match is None or not _is_named(document, match.shape.label[0], any_id=bool(match.bound_key)):
         return []
     for key, value in document.items():
