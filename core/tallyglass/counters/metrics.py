@@ -14,6 +14,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 
 from tallyglass.counters.snapshot import Ceiling, CountersSnapshot, CounterView, Flag, Forecast
+from tallyglass.counters.verdict import incomplete
 
 PREFIX = "tallyglass_"
 DEFAULT_MOST = 1_000
@@ -98,8 +99,7 @@ def _search_metrics(snapshot: CountersSnapshot, omitted: int) -> Iterator[Metric
     rows = tuple(((state,), float(count)) for state, count in states.items())
     yield MetricFamily(f"{PREFIX}collections", "Collections by search state.", ("state",), rows)
     yield _single("sequences_omitted", "Sequences left out by --top.", omitted)
-    complete = not snapshot.discovering and not snapshot.collections_unread
-    yield _single("search_complete", "1 if every collection was searched.", complete)
+    yield _single("search_complete", "1 if every collection and shard was read.", not incomplete(snapshot))
     yield _single("last_success_timestamp_seconds", "When the counters were last read.", snapshot.at.timestamp())
     if snapshot.oplog_seconds is not None:
         yield _single("oplog_window_seconds", "Time covered by the oplog.", snapshot.oplog_seconds)

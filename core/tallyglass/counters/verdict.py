@@ -89,6 +89,8 @@ def incomplete(snapshot: CountersSnapshot, *, counted: bool = True) -> list[str]
         gaps.append(f"{looked:,} of {total:,} collections looked at")
     elif not counted:
         gaps.append("no counters found")
+    if snapshot.collections_unread:
+        gaps.append(f"{snapshot.collections_unread:,} of {snapshot.collections_seen:,} collections not readable")
     hidden = [trouble for trouble in snapshot.troubles if not trouble.partial]
     if hidden:
         gaps.append(f"{len(hidden)} not readable: {_plain(hidden[0].title)}")

@@ -16,6 +16,7 @@ from tallyglass.counters.metrics import MetricFamily, SequenceSelection, familie
 from tallyglass.counters.snapshot import (
     Ceiling,
     CountersSnapshot,
+    CounterTrouble,
     CounterView,
     Flag,
     Forecast,
@@ -82,16 +83,29 @@ def test_an_acknowledged_fault_is_none_and_completeness_is_told() -> None:
     assert all(value == 0 for _, value in found["sequence_fault"].rows)
     assert dict(found["collections"].rows) == {("looked",): 6.0, ("unread",): 1.0, ("pending",): 3.0}
     assert found["search_complete"].rows == (((), 0.0),)
+    assert by_name(row)["search_complete"].rows == (((), 1.0),)
+    lost = CounterTrouble("shard1", "Shard shard1 is not read.")
+    assert by_name(row, troubles=(lost,))["search_complete"].rows == (((), 0.0),)
 
 
 def test_rules_and_dashboard_ask_for_metrics_that_exist() -> None:
-    names = {f"tallyglass_{name}" for name in by_name(counter("a"), oplog_seconds=1.0)}
-    rules = (MONITORING / "tallyglass-rules.yml").read_text()
-    dashboard = (MONITORING / "tallyglass-dashboard.json").read_text()
-    json.loads(dashboard)
-    asked = set(re.findall(r"tallyglass_\w+", rules + dashboard))
-    assert asked
-    assert asked <= names
+    band = Forecast(NOW, NOW + timedelta(1), NOW + timedelta(2), rate=2.0)
+    row = counter("a", forecast=band, crossing=band, crossing_used=0.5)
+    exported = {family.name: family for family in by_name(row, oplog_seconds=1.0).values()}
+    dashboard = json.loads((MONITORING / "tallyglass-dashboard.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    # The rules are YAML, which the standard library does not read: a line that names a metric is part of a query.
+    lines = (MONITORING / "tallyglass-rules.yml").read_text().splitlines()
+    queries += [line for line in lines if "tallyglass_" in line]
+    asked = [found for query in queries for found in re.findall(r"(tallyglass_\w+)(?:\{([^}]*)\})?", query)]
+    assert len(asked) >= 15
+    for name, matchers in asked:
+        family = exported[name]
+        for label, words in re.findall(r'(\w+)[!=]?=~?"([^"]*)"', matchers):
+            place = family.labels.index(label)
+            assert set(words.split("|")) <= {labels[place] for labels, _ in family.rows}, (name, label)
+    grouped = {label for query in queries for by in re.findall(r"by \(([^)]*)\)", query) for label in by.split(", ")}
+    assert grouped <= set(exported["tallyglass_sequence_info"].labels)
 
 
 @pytest.mark.needs("promtool")

@@ -285,6 +285,8 @@ def test_verdict_is_unknown_where_the_search_is_not_complete() -> None:
     partly = CountersSnapshot(NOW, (counter(),), discovering=True, collections_seen=4_502, collections_looked=1_168)
     result = check_counters(partly)
     assert (result.level, "1,168 of 4,502 collections looked at" in result.line) == (UNKNOWN, True)
+    result = check_counters(CountersSnapshot(NOW, (counter("a"),), collections_seen=9, collections_unread=2))
+    assert (result.level, "2 of 9 collections not readable" in result.line) == (UNKNOWN, True)
     assert check_counters(replace(partly, counters=(counter(used=0.95),))).level == CRITICAL
 
 
