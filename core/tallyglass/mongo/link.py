@@ -220,6 +220,12 @@ class HeldCursor:
         """``host:port`` of the cursor's member; empty before the first answer."""
         return ":".join(map(str, self._cursor.address)) if self._cursor.address else ""
 
+    @property
+    def resume_token(self) -> str:
+        """Behind what a change stream has given; empty before it has a place."""
+        token = self._cursor.resume_token
+        return str(token["_data"]) if token else ""
+
     async def rows(self, most: int) -> list[Any]:
         """Return at most ``most`` further rows; empty at the end."""
         return cast("list[Any]", await self._answer(self._cursor.to_list(most)))
@@ -227,6 +233,10 @@ class HeldCursor:
     async def batch(self) -> bytes | None:
         """Return the next undecoded batch, or None at the end or if a tailable cursor has nothing new."""
         return cast("bytes | None", await self._answer(_next(self._cursor)))
+
+    async def changes(self, most: int) -> list[Any]:
+        """Return at most ``most`` further events of a change stream; empty if there is nothing new."""
+        return cast("list[Any]", await self._answer(_changes(self._cursor, most)))
 
     async def close(self) -> None:
         """Close the cursor on the server. A call that hangs is abandoned, and the cursor is closed after it."""
@@ -245,6 +255,13 @@ class HeldCursor:
 
 async def _next(cursor: Any) -> Any:
     return await anext(cursor, None)
+
+
+async def _changes(stream: Any, most: int) -> list[Any]:
+    found: list[Any] = []
+    while len(found) < most and (event := await stream.try_next()) is not None:
+        found.append(event)
+    return found
 
 
 async def _awaited(value: Any) -> Any:

@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from typing import Any, cast
 from uuid import UUID
 
+from bson import Timestamp
+from bson.raw_bson import RawBSONDocument
 from pymongo import CursorType
 from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
@@ -28,6 +30,8 @@ from tallyglass.mongo.gateway import (
 from tallyglass.mongo.link import HeldCursor, Link, Session
 
 _ROWS_A_CALL = 1_000
+_EVENT_PARTS = ("clusterTime", "documentKey", "fullDocumentBeforeChange", "operationType")
+"""All of an event that is asked for: with the whole document and the update it might be larger than 16 MB."""
 # Until a tail has its first batch: with a filter, that may be a long way from where it starts.
 _SEEK_MS = 60_000
 
@@ -201,6 +205,36 @@ class MongoGateway:
                     on_open(cursor.member)
                     reported = True
                 yield batch or b""
+
+    async def changes(
+        self, ns: Namespace, since: Timestamp, *, await_ms: int = 1_000
+    ) -> AsyncIterator[tuple[list[RawBSONDocument], str]]:
+        """Follow the changes of one collection from ``since`` on, each with the document before it where that is held.
+
+        Yields events (``clusterTime``, ``documentKey``, ``fullDocumentBeforeChange``, ``operationType``), none if
+        ``await_ms`` passed without one, and the resume token behind them. The driver keeps the token, and goes on
+        behind it after an election.
+        """
+        session = self.link.session
+        with _errors(f"change stream on {ns}", session):
+            options = CODEC.with_options(document_class=RawBSONDocument)
+            stream = (
+                session.client[ns.db]
+                .get_collection(ns.collection, codec_options=options)
+                .watch(
+                    [{"$project": dict.fromkeys(_EVENT_PARTS, 1)}],
+                    full_document_before_change="whenAvailable",
+                    start_at_operation_time=since,
+                    max_await_time_ms=await_ms,
+                )
+            )
+            held = HeldCursor(session, await session.call(stream) if inspect.isawaitable(stream) else stream)
+            try:
+                while True:
+                    events = await held.changes(_ROWS_A_CALL)
+                    yield events, held.resume_token
+            finally:
+                await held.close()
 
     @asynccontextmanager
     async def _cursor(

@@ -141,7 +141,7 @@ def test_refusals_end_with_the_code_and_the_id_of_the_check(scene: Scene, tmp_pa
     (broken / "shop" / "orders.bson").write_bytes((broken / "shop" / "orders.bson").read_bytes()[:-3])
     cut = drill(scene, broken, "--json")
     assert (cut.exit_code, json.loads(cut.stdout)["id"]) == (2, "backup-broken")
-    early = drill(scene, backup, "--to", "1000:1")
+    early = drill(scene, backup, "--to", "1600000000:1")
     assert (early.exit_code, "[backup-after-point]" in early.stdout) == (2, True)
     none = drill(scene, tmp_path / "nothing")
     assert (none.exit_code, "[backup-unreadable]" in none.stdout) == (2, True)

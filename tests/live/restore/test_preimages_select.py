@@ -16,7 +16,10 @@ from bson.raw_bson import RawBSONDocument
 from click.testing import CliRunner
 from pymongo import MongoClient, ReturnDocument
 
+from access_control import ADMIN, GuardedSet
+from tallyglass.connection.target import Driver, Target
 from tallyglass.demo.server import ReplicaSet
+from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.plan import Accident
@@ -107,6 +110,49 @@ async def test_a_transaction_of_several_entries_and_collections(live_set: Replic
     assert len(parts) > 2, "it takes several entries"
     found, _ = await images(live_set, Accident("transaction", "", commit, commit), limit)
     assert documents(found) == [{"_id": n, "v": n, "text": "as it was"} for n in range(25)]
+
+
+@pytest.mark.parametrize("driver", ["pymongo", pytest.param("motor", marks=pytest.mark.soak)])
+async def test_without_the_privilege_a_change_stream_gives_the_same_images(
+    guarded_set: GuardedSet, driver: Driver
+) -> None:
+    db = guarded_set.admin["streamed"]
+    db.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
+    try:
+        db.orders.insert_many([{"_id": n, "v": n} for n in range(30)])
+        begin = now(guarded_set.admin).next
+        db.orders.update_one({"_id": 0}, {"$set": {"v": "by others, first"}})
+        first = now(guarded_set.admin).next
+        db.orders.delete_many({"_id": {"$lt": 10}})
+        db.command("collMod", "orders", changeStreamPreAndPostImages={"enabled": False})
+        db.orders.delete_one({"_id": 20})
+        db.command("collMod", "orders", changeStreamPreAndPostImages={"enabled": True})
+        with guarded_set.admin.start_session() as session, session.start_transaction():
+            db.orders.update_one({"_id": 12}, {"$set": {"v": 1}}, session=session)
+            db.orders.delete_one({"_id": 12}, session=session)
+        db.orders.insert_one({"_id": 1, "v": "again"})
+        accident = Accident("everything", "", first, now(guarded_set.admin))
+        reader = guarded_set.create_user([{"role": "read", "db": "streamed"}, {"role": "read", "db": "local"}])
+        found = []
+        for user in (reader, ADMIN):
+            gateway = open_gateway(Target.parse(guarded_set.uri(user)), driver=driver)
+            try:
+                with closing(await select(gateway, accident, "streamed.orders", begin)) as selection:
+                    found.append({one async for one in read_images(gateway, selection)})
+                    assert selection.streamed == (user == reader)
+            finally:
+                await gateway.close()
+        assert found[0] == found[1]
+        assert documents([one for one in found[0] if one.document]) == [{"_id": n, "v": n} for n in (*range(10), 12)]
+        assert [one.id[1:5] for one in found[0] if one.document is None] == [(20).to_bytes(4, "little")]
+        outsider = guarded_set.create_user([{"role": "read", "db": "local"}])
+        gateway = open_gateway(Target.parse(guarded_set.uri(outsider)))
+        selection = await select(gateway, accident, "streamed.orders", begin)
+        with closing(selection), pytest.raises(PrivilegeError, match=r"config\.system\.preimages"):
+            [one async for one in read_images(gateway, selection)]
+        await gateway.close()
+    finally:
+        guarded_set.admin.drop_database("streamed")
 
 
 async def test_what_is_not_held_is_named(live_set: ReplicaSet, client: MongoClient[Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,12 @@ from bson import Binary, Int64, MaxKey, Timestamp
 from bson.binary import UUID_SUBTYPE
 from bson.raw_bson import RawBSONDocument
 
-from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.moment import ZERO, Ts
+from tallyglass.mongo.gateway import Gateway, Namespace, closing
+from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.oplog.decode import walk
+from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.impact.accident import Attribution
 from tallyglass.restore.impact.history import earlier_parts
 from tallyglass.restore.model.plan import Accident
@@ -34,6 +38,12 @@ _AT_ONCE = 1_000
 """Images that are asked for in one query."""
 
 _SCAN_MS = 600_000
+
+_SILENT_SECONDS = 60.0
+"""A set with a majority writes an entry every ten seconds, and the stream goes on with it."""
+
+_LAST = frozenset({"drop", "rename", "dropDatabase", "invalidate"})
+"""Events after which a stream of one collection gives nothing more."""
 
 
 class ImageKey(NamedTuple):
@@ -59,7 +69,8 @@ class Image:
 class ImageSelection:
     """What has to be read for one collection, in a file that is removed with :meth:`close`.
 
-    ``by_accident`` and ``by_others`` count the operations since the point.
+    ``by_accident`` and ``by_others`` count the operations since the point. A row has where the first operation on a
+    document was logged (``t``, ``i``, ``place``) and when it took effect (``at_t``, ``at_i``).
     """
 
     ns: str
@@ -67,6 +78,8 @@ class ImageSelection:
     rows: sqlite3.Connection
     by_accident: int = 0
     by_others: int = 0
+    streamed: bool = False
+    """Whether the images came through a change stream, because the user may not read them directly."""
 
     def close(self) -> None:
         """Remove the file."""
@@ -115,7 +128,7 @@ async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> Ima
             "PRAGMA journal_mode = OFF",
             "PRAGMA synchronous = OFF",
             "CREATE TABLE first (id BLOB PRIMARY KEY, ui BLOB, t INTEGER, i INTEGER, place INTEGER, op TEXT,"
-            " hit INTEGER DEFAULT 0) WITHOUT ROWID",
+            " at_t INTEGER, at_i INTEGER, hit INTEGER DEFAULT 0, given INTEGER DEFAULT 0) WITHOUT ROWID",
             "CREATE TABLE missing (id BLOB PRIMARY KEY) WITHOUT ROWID",
             "BEGIN",
         ):
@@ -124,8 +137,8 @@ async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> Ima
         async for operation, logged, place, whole in located_operations(source, ns, limit):
             key = operation.id_key
             rows.execute(
-                "INSERT OR IGNORE INTO first (id, ui, t, i, place, op) VALUES (?, ?, ?, ?, ?, ?)",
-                (key, operation.ui, logged.t, logged.i, place, operation.op),
+                "INSERT OR IGNORE INTO first (id, ui, t, i, place, op, at_t, at_i) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (key, operation.ui, logged.t, logged.i, place, operation.op, whole.ts.t, whole.ts.i),
             )
             if _may_be_the_accident(attribution, operation, whole):
                 rows.execute("UPDATE first SET hit = 1 WHERE id = ?", (key,))
@@ -165,7 +178,73 @@ async def located_operations(source: Gateway, ns: str, start: Ts) -> AsyncIterat
 
 
 async def read_images(source: Gateway, selection: ImageSelection) -> AsyncIterator[Image]:
-    """Each image that is needed. Raises the errors of the gateway, PrivilegeError without ``find`` on it.
+    """Each image that is needed; through a change stream where this user may not read ``config.system.preimages``.
+
+    Raises the errors of the gateway, PrivilegeError where neither is allowed.
+    """
+    try:
+        async for image in _read_directly(source, selection):
+            yield image
+        return
+    except PrivilegeError as error:
+        if not isinstance(source, MongoGateway):
+            raise
+        denied = error
+    selection.streamed = True
+    try:
+        async for image in _read_stream(source, selection):
+            yield image
+    except PrivilegeError:
+        raise denied from None
+
+
+async def _read_stream(source: MongoGateway, selection: ImageSelection) -> AsyncIterator[Image]:
+    """The images as events carry them. An event names its document and when it took effect; of several on one document
+    at that moment the first carries the image that is needed."""
+    rows = selection.rows
+    begin = rows.execute(f"SELECT at_t, at_i {_NEEDED} ORDER BY at_t, at_i LIMIT 1").fetchone()
+    if begin is not None:
+        end = Ts(*rows.execute(f"SELECT at_t, at_i {_NEEDED} ORDER BY at_t DESC, at_i DESC LIMIT 1").fetchone())
+        reached, since, left = ZERO, time.monotonic(), selection.count
+        async with closing(source.changes(Namespace.parse(selection.ns), stamp(Ts(*begin)))) as batches:
+            async for events, token in batches:
+                for event in events:
+                    image = _image_of(event, rows)
+                    if image is not None:
+                        left -= 1
+                        yield image
+                position = _position(token)
+                if not left or position > end or any(event["operationType"] in _LAST for event in events):
+                    break
+                if position > reached:
+                    reached, since = position, time.monotonic()
+                elif time.monotonic() - since > _SILENT_SECONDS:
+                    raise ReadError(f"The change stream has not gone beyond {reached}, and {end} is needed.")
+    for id_, ui, t, i, place in rows.execute(f"SELECT id, ui, t, i, place {_NEEDED} AND NOT given"):
+        yield Image(id_, ImageKey(ui, Ts(t, i), place), None)
+
+
+def _image_of(event: RawBSONDocument, rows: sqlite3.Connection) -> Image | None:
+    """The image that an event carries, if it is one that is needed; the server holds it no more where it is null."""
+    if event["operationType"] not in ("update", "replace", "delete"):
+        return None
+    at, id_ = event["clusterTime"], id_key(bytes(event["documentKey"].raw))
+    query = f"SELECT ui, t, i, place {_NEEDED} AND id = ? AND at_t = ? AND at_i = ? AND NOT given"
+    found = rows.execute(query, (id_, at.time, at.inc)).fetchone()
+    if found is None:
+        return None
+    rows.execute("UPDATE first SET given = 1 WHERE id = ?", (id_,))
+    before = event.get("fullDocumentBeforeChange")
+    return Image(id_, ImageKey(found[0], Ts(found[1], found[2]), found[3]), bytes(before.raw) if before else None)
+
+
+def _position(token: str) -> Ts:
+    """How far a change stream has read: a resume token begins with the mark of a timestamp and its eight bytes."""
+    return Ts(int(token[2:10], 16), int(token[10:18], 16)) if token.startswith("82") else ZERO
+
+
+async def _read_directly(source: Gateway, selection: ImageSelection) -> AsyncIterator[Image]:
+    """The images from where the server keeps them.
 
     The range of keys bounds what the server looks at; a list of whole keys alone would make it look at all images.
     """

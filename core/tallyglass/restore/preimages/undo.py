@@ -87,6 +87,7 @@ class _Proof:
     bytes: int = 0
     from_backup: int = 0
     refused: str = ""
+    streamed: bool = False
 
 
 async def plan_undo(gateway: Gateway, request: UndoRequest) -> Plan:
@@ -179,6 +180,9 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
                 proofs.append(await _read(gateway, selection, live[ns]))
                 await _fill(gateway, selection, proofs[-1], backup, plan.limit)
     checks += _gaps(proofs, kept)
+    if any(proof.streamed for proof in proofs):
+        title = "This user may not read config.system.preimages: the images come through a change stream, more slowly."
+        checks.append(ok("images-stream", title))
     checks += _expiring(proofs, kept)
     returns = tuple(_return(proof, plan.limit, live) for proof in proofs)
     plan = replace(
@@ -260,6 +264,7 @@ async def _read(gateway: Gateway, selection: ImageSelection, info: CollectionInf
                 proof.missing.append(image.id)
         else:
             proof.bytes += len(image.document)
+    proof.streamed = selection.streamed
     return proof
 
 

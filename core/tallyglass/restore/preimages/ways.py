@@ -48,8 +48,9 @@ async def _first_image(gateway: Gateway, incident: Incident, info: CollectionInf
     try:
         key = ImageKey(entry.ui, entry.ts, 0)
         held = [one async for one, _ in images_between(gateway, key, key)]
-    except PrivilegeError as error:
-        return Way(FROM_IMAGES, None, error.title, f"In mongosh: {ROLE}")
+    except PrivilegeError:
+        slowly = "This user may not read config.system.preimages: a change stream is read, more slowly."
+        return Way(FROM_IMAGES, keeps_images(info) or None, slowly, f"In mongosh: {ROLE}")
     if held:
         long = (await retention(gateway)).words
         return Way(FROM_IMAGES, True, f"Its first pre-image is held (kept {long}): seconds, no backup, no spare.")
