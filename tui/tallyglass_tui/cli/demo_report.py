@@ -1,4 +1,4 @@
-"""The demo where there is no terminal: one plain report of the four jobs, from the code of the other commands."""
+"""The demo without a terminal: a plain report of the four jobs, from the code of the other commands."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _AGAIN = 0.25
 
 
 def report(port: int | None, mongod: str | None) -> int:
-    """Start the demo, wait for an accident, print what each job says of it, and end it. The exit code."""
+    """Start the demo, wait for an accident, print the report of each job, and end it. Returns the exit code."""
     from tallyglass.connection.target import Target
     from tallyglass.demo.session import Demo
     from tallyglass.demo.workload import Schedule
@@ -143,7 +143,7 @@ async def _restore(gateway: Gateway, demo: Demo, incident: Incident) -> str:
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
-    """The plan in short: what it keeps and undoes, the doubts, the titles of its steps, and the line that replays."""
+    """The plan in short: what it keeps and undoes, its warnings, the titles of its steps, and the line that replays."""
     yield f"just before {plan.limit} ({iso(plan.limit.time)}), replaying {plan.operations:,} entries from {plan.start}"
     yield f"undoes: {clean(plan.incident, 100)}"
     for check in merged_checks(plan.checks):

@@ -1,4 +1,4 @@
-"""``tallyglass incidents``: what people did."""
+"""``tallyglass incidents``: drops, mass deletes and other incidents."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @timeout_option
 def command(given: ConnectionOptions, since: str | None, wants_json: bool, seconds: float) -> None:
-    """Show what people did: drops, mass deletes and updates, scripts, renames, transactions; the oldest first.
+    """Show incidents: drops, mass deletes and updates, scripts, renames, transactions; the oldest first.
 
-    Routine (TTL, moved chunks, jobs, what an application usually does) has separate lines, marked as such. A + after
-    TOOK means that it goes on. The last column is what restore plan takes with --before to undo it.
+    Routine (TTL, moved chunks, jobs, the usual writes of an application) has separate lines, marked as such. A + after
+    TOOK means that it goes on. The last column is the value of --before with which restore plan undoes it.
     """
     start = time_of("--since", since)
     scan = ask(given, lambda gateway: scan_all(gateway, start, seconds), None)
@@ -42,7 +42,7 @@ def command(given: ConnectionOptions, since: str | None, wants_json: bool, secon
 
 
 async def scan_all(gateway: Gateway, since: Ts | None, seconds: float) -> IncidentScan:
-    """The whole scan, its last result. Raises ReadError where it could not reach the end."""
+    """The last result of the scan. Raises ReadError if it could not reach the end."""
     from tallyglass.mongo.gateway import closing
     from tallyglass.oplog.incidents import incident
     from tallyglass.oplog.incidents.across_shards import scan_shards

@@ -1,4 +1,4 @@
-"""``tallyglass oplog``: entries, one a line; the past, or as they come."""
+"""``tallyglass oplog``: past or new entries, one per line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import OplogRow
 
 _LOOK_SECONDS = 1.0
-"""How often it is asked whether anybody still reads what is printed."""
+"""Seconds between checks whether the reader of the output has left."""
 
 
 TEXT, RELAXED, CANONICAL = "text", "relaxed", "canonical"
@@ -126,7 +126,7 @@ async def _run(
 
 
 class Printer:
-    """Prints entries until there are enough of them, as fast as its reader takes them, and none is left out."""
+    """Prints entries up to the limit, as fast as the reader takes them, without dropping any."""
 
     def __init__(self, wanted: OplogFilter, style: str, limit: int) -> None:
         from tallyglass.oplog.read.collect import Collector
@@ -138,7 +138,7 @@ class Printer:
         self._collector = Collector(wanted, sys.maxsize)
 
     async def print_all(self, items: AsyncIterator[ExportItem]) -> None:
-        """Print what comes, until it ends or there is enough of it. A lost server is said, and waited for."""
+        """Print entries until the feed ends or the limit is reached. Reports a lost server and waits for it."""
         from tallyglass.mongo.gateway import closing
 
         async with closing(items) as held:

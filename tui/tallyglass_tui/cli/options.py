@@ -37,7 +37,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
-    """The connection options on the command line; empty where not given."""
+    """The connection options on the command line; empty if not given."""
 
     uri: str = ""
     profile: str = ""

@@ -34,7 +34,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class DrillPlugin(MonitoringPlugin):
-    """What cannot be answered is the line of the drill."""
+    """Reports errors as the result line of the drill."""
 
     service = "DRILL"
 
@@ -148,14 +148,14 @@ def _mongod() -> Path | None:
 
 
 def _this_program() -> tuple[str, ...]:
-    """What calls this program again: its own file, also where that is a single-file build."""
+    """The command line that starts this program again, also in a single-file build."""
     own = Path(sys.argv[0]).absolute()
     installed = own.name.startswith("tallyglass") and own.is_file() and os.access(own, os.X_OK)
     return (str(own),) if installed else (sys.executable, "-m", "tallyglass_tui")
 
 
 def _run(target: Target, request: DrillRequest) -> Report:
-    """The drill; SIGTERM ends it in order, as Ctrl+C does."""
+    """The drill; SIGTERM ends it cleanly, as Ctrl-C does."""
     from tallyglass.restore.drill.drill import drill as rehearse
     from tallyglass_tui.cli.headless import ask
 
@@ -209,7 +209,7 @@ _PATHS = ("--backup", "--report", "--metrics", "--work-dir", "--password-file")
 
 
 def _own_words(given: Sequence[str]) -> list[str]:
-    """This command as it was called, without --emit and without a password; files by their whole paths."""
+    """This command as it was called, without --emit and without a password, and with absolute paths."""
     from tallyglass.connection.secret import without_password
 
     words: list[str] = []

@@ -32,7 +32,7 @@ _PROGRESS_EVERY = 20_000
 @click.option("--source-password-file", metavar="FILE", default="", help="The live set's password.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="The dump folder.")
 def images(plan_file: Path, source: str, source_password_file: str, out: Path) -> None:
-    """Save the pre-images of the plan's incident. Fails where one that the plan proved is not held any more.
+    """Save the pre-images of the plan's incident. Fails if one that the plan proved no longer exists.
 
     Nothing is written to the server.
     """

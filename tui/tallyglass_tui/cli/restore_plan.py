@@ -193,7 +193,7 @@ def tell_first(found: QuickAnswer) -> None:
 
 
 def _show_progress() -> Progress | None:
-    """One line that is written over again, on a terminal."""
+    """Overwrites one line on a terminal."""
     if not sys.stderr.isatty():
         return None
     begun = shown = time.monotonic()
@@ -216,7 +216,7 @@ _SHOWN_SECONDS = 0.5
 
 
 def tell_doubts(checks: Iterable[Check]) -> None:
-    """The checks that warn or block, on stderr; many that say the same of one namespace each as one."""
+    """Prints the checks that warn or block to stderr; equal ones of many namespaces as one."""
     from tallyglass.restore.model.group import merged_checks
 
     for check in merged_checks(checks):
@@ -230,7 +230,7 @@ def in_words(check: Check) -> str:
 
 
 def _choice(only: str | None, target: str | None, ids: tuple[str, ...], point: Ts | None) -> Choice | None:
-    """What was asked for with --only, --as and --id."""
+    """The choice made with --only, --as and --id."""
     if only is None or point is None:
         return None
     from tallyglass.restore.model.plan import Choice
@@ -248,7 +248,7 @@ _LONGEST_NAMESPACE = 255
 
 
 def _as_extended_json(given: str) -> list[str]:
-    """An ``_id`` as it was typed: Extended JSON, or else a text; 24 hexadecimal digits may be an ObjectId too."""
+    """An ``_id`` as typed: Extended JSON, else a string; 24 hexadecimal digits may also be an ObjectId."""
     try:
         return [json.dumps(json.loads(given))]
     except ValueError:

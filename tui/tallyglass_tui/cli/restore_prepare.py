@@ -1,4 +1,4 @@
-"""``tallyglass restore prepare``: note where the oplog stands, and say the command of a backup that can be proven."""
+"""``tallyglass restore prepare``: record the oplog position, and print the command for a provable backup."""
 
 from __future__ import annotations
 

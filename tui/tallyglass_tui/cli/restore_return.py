@@ -1,4 +1,4 @@
-"""``tallyglass restore recover`` and ``outcome``: what the script asks before and after it writes to the live set."""
+"""``tallyglass restore recover`` and ``outcome``: run by the script before and after it writes to the live set."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def _copy(spare: str, images: Path | None) -> str | Path:
 @click.option("--source", metavar="URI", required=True, help="The live set: a URI, or a .yml file with one.")
 @click.option("--source-password-file", metavar="FILE", default="", help="The live set's password.")
 def check_return(plan_file: Path, source: str, source_password_file: str) -> None:
-    """Check that the return may do on the live set what it has to, before it begins. Nothing is written."""
+    """Check the privileges that the return needs on the live set, before it begins. Nothing is written."""
     plan = read_plan(plan_file)
     from tallyglass.restore.impact.return_needs import check_return as check
 
     ask(server(source, ConnectionOptions(password_file=source_password_file)), lambda gateway: check(gateway, plan))
-    print_text("The return is allowed to do what it has to.")
+    print_text("This user has all privileges that the return needs.")
 
 
 @click.command(hidden=True)
@@ -108,7 +108,7 @@ def recover(
     spare_password_file: str,
     out: Path,
 ) -> None:
-    """Compute what has to be written to the live collections, into files for mongorestore. Nothing else is written."""
+    """Compute the repairs of the live collections, as files for mongorestore. Nothing else is written."""
     plan = read_plan(plan_file)
     from tallyglass.restore.impact.outcome import Repairs, repairs
 
@@ -149,7 +149,7 @@ def outcome(
     spare_password_file: str,
     out: Path,
 ) -> int:
-    """Say per namespace what came back, what others changed since, and what is still damaged.
+    """Print per namespace what came back, what others changed since, and what is still damaged.
 
     Exit 0 nothing is damaged any more, 1 something is, or nothing came back.
     """

@@ -1,4 +1,4 @@
-"""The shards that a command reads side by side; what is wrong with them goes to stderr."""
+"""The shards that a command reads in parallel; problems with them go to stderr."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class CounterText(LineView, can_focus=True):
         self.show_changes()
 
     def action_zoom(self) -> None:
-        """Draw all of the past and up to the late end, or what is near now."""
+        """Draw the whole past up to the late end, or only the part near now."""
         self._whole = not self._whole
         self._rebuild()
         self.show_changes()
@@ -144,5 +144,5 @@ class CounterDetail(Vertical):
         self.query_one(PoolMapWidget).show(counter.pool)
 
     def keys_for(self, counter: CounterView) -> Widget:
-        """What takes the keys: the map where there is one."""
+        """The widget that takes the keys: the map, if there is one."""
         return self.query_one(PoolMapWidget if counter.pool is not None else CounterText)

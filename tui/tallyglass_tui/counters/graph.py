@@ -86,7 +86,7 @@ def graph(
 
 
 def legend(*, band: bool, plain: bool) -> list[Piece]:
-    """What the signs of the graph mean, and its clock."""
+    """The legend of the graph, and its time zone."""
     past, line, shade, likely = "*-.o" if plain else "⠤─░▒"
     pieces: list[Piece] = [
         (f" {past} ", "graph--past"),
@@ -100,7 +100,7 @@ def legend(*, band: bool, plain: bool) -> list[Piece]:
 
 
 def _label_width(history: Sequence[tuple[float, float]], ceiling: float | None) -> int:
-    """Wider where the short form of the values would read the same all over the graph."""
+    """Wider if the short form of all values would be the same."""
     values = [value for _, value in history] or [0.0]
     if fmt.short(min(values)) != fmt.short(max(values)):
         return _LABEL

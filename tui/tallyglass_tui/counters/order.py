@@ -63,7 +63,7 @@ def arrange(counters: Sequence[CounterView], order: RowOrder, before: ArrangedRo
 
 
 def _in_places(shown: Sequence[CounterView], ranks: Mapping[str, int]) -> list[CounterView] | None:
-    """The same counters where they were; None where others are among them."""
+    """The same counters in the old order; None if the set of counters changed."""
     if len(shown) != len(ranks):
         return None
     places = list(shown)

@@ -25,7 +25,7 @@ COLUMNS = (
 )
 
 RANGE = ".."
-"""What stands between the two moments of a range."""
+"""The separator of the two moments of a range."""
 
 
 def cell(parts: ObjectIdParts, now: datetime, column: Column, width: int) -> Sequence[Piece]:

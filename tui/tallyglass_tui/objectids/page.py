@@ -1,4 +1,4 @@
-"""ObjectIds: what an id says, and which ids a moment has."""
+"""ObjectIds: what an id says, and which ids belong to a time."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class ObjectIdsPage(Page):
         )
 
     def on_tick(self, _: Tick) -> None:
-        """Keep the ages true."""
+        """Keep the ages up to date."""
         self._show()
 
     def to_copy(self) -> tuple[str, str] | None:
@@ -143,12 +143,12 @@ class ObjectIdsPage(Page):
             self.say("No ids yet.")
 
     def action_clear(self) -> None:
-        """Forget the ids."""
+        """Clear the ids."""
         self._ids, self._left_out = (), 0
         self._show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While something is typed, Tab stays in its line."""
+        """While text is being typed, Tab stays in its line."""
         if action == "other":
             return not self.query_one(PasteLine).has_focus
         return super().check_action(action, parameters)
@@ -187,7 +187,7 @@ class ObjectIdsPage(Page):
         return self.query_one(PasteLine)
 
     def _take(self, text: str) -> None:
-        """Add the ids of a text above the present ones. A text without ids may be a time.
+        """Add the ids of a text above the existing ones. A text without ids may be a time.
 
         Raises InputError if it is neither.
         """

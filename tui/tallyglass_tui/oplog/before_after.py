@@ -1,4 +1,4 @@
-"""What stands below an opened entry: the document before and after it, as soon as that was read."""
+"""The lines below an opened entry: the document before and after it, once it has been read."""
 
 from __future__ import annotations
 

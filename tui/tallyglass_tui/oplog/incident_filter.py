@@ -14,14 +14,14 @@ INCIDENT_FILTER_HELP = "ns:shop.* ns:!*.tmp since:now-2h until:18:06 op:d text /
 
 @dataclass(frozen=True, slots=True)
 class IncidentFilter:
-    """The words of a filter, all of which must hold. ``text`` is what was typed, empty to show all."""
+    """The words of a filter, all of which must match. ``text`` is what was typed, empty to show all."""
 
     text: str = ""
     wanted: OplogFilter = field(default_factory=OplogFilter)
 
     @classmethod
     def parse(cls, text: str) -> IncidentFilter:
-        """Read what a person types. Raises InputError for a word that says nothing about incidents."""
+        """Parse a typed filter. Raises InputError for a word that does not apply to incidents."""
         wanted = OplogFilter.parse(text)
         if wanted.id or wanted.transaction or wanted.noops or wanted.destructive:
             raise InputError(

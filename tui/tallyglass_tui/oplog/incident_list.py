@@ -1,4 +1,4 @@
-"""The incidents of a scan as a table: lost data first, the cursor stays on its incident while others come."""
+"""The incidents of a scan as a table: data loss first; the cursor stays on its incident while others arrive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class IncidentList(LiveTable):
 
     @property
     def incidents(self) -> Sequence[Incident]:
-        """What is known so far and is shown, in the order of the rows."""
+        """The incidents that are shown, in the order of the rows."""
         return self._ordered
 
     @property
@@ -55,7 +55,7 @@ class IncidentList(LiveTable):
         self.show_scan(scan)
 
     def show_scan(self, scan: IncidentScan | None) -> None:
-        """Show what a scan knows; None before there is one."""
+        """Show the incidents of a scan; None before the first result."""
         if scan is not self.scan:
             self.scan, self._ordered = scan, self._wanted(scan) if scan else []
         incidents, now = self._ordered, datetime.now(UTC)

@@ -13,7 +13,7 @@ _GROUP = "oplog-jump"
 
 
 class Jumps:
-    """Goes elsewhere in the oplog, within the rows that are here or by reading others."""
+    """Moves to another place in the oplog, within the loaded rows or by reading others."""
 
     def __init__(self, page: OplogViews) -> None:
         self._page = page
@@ -34,7 +34,7 @@ class Jumps:
         page.show_past(at, rows, said)
 
     def to_destructive(self) -> None:
-        """To the next destructive entry: among the rows that are here, else in the rest of the oplog."""
+        """To the next destructive entry: among the loaded rows, else in the rest of the oplog."""
         rows, tail = self._page.tail.rows, self._page.tail
         ahead = range(tail.cursor + 1, len(rows)) if not tail.following else range(len(rows) - 1, -1, -1)
         found = next((index for index in ahead if rows[index].destructive), None)
@@ -64,11 +64,11 @@ class Jumps:
         self._seek_incident()
 
     def stop_seeking(self) -> None:
-        """Go to no incident: the user went elsewhere."""
+        """Cancel the pending jump: the user went elsewhere."""
         self._seeks_incident = False
 
     def take_scan(self, scan: IncidentScan) -> None:
-        """Go on with a search that waited for the whole oplog to be read."""
+        """Continue a search that waited for the whole oplog to be read."""
         if self._seeks_incident and scan.done:
             self._seek_incident()
 

@@ -127,7 +127,7 @@ class OplogPage(Page):
         self._show_rates()
 
     def on_tick(self, message: object) -> None:
-        """Show why there is nothing, where there is nothing, and keep the ages true."""
+        """Explain an empty view, and keep the ages up to date."""
         if not self.tail.count and self._feed and self._feed.trouble:
             self.tail.say((self._feed.trouble.line,))
         if self.view == "incidents":
@@ -174,7 +174,7 @@ class OplogPage(Page):
             )
 
     def action_search(self) -> None:
-        """Type what to look for; in the list of incidents, which of them to show."""
+        """Ask for the text to search for; in the list of incidents, for a filter."""
         if self.view == "incidents":
             self.action_filter()
         else:
@@ -207,7 +207,7 @@ class OplogPage(Page):
         self._jumps.to(at)
 
     def _preview_filter(self, text: str) -> None:
-        """Show what the text would leave of the rows that are here."""
+        """Preview the filter on the loaded rows."""
         if self.view == "tail":
             wanted = OplogFilter.parse(text)
             self.tail.preview(FilterMatcher(wanted) if text.strip() != self._wanted_text else None)
@@ -285,7 +285,7 @@ class OplogPage(Page):
     # --- incidents and rates ----------------------------------------------------------------------------------
 
     def action_incidents(self) -> None:
-        """The list of what people did."""
+        """The list of incidents."""
         self.watch_incidents()
         self._go("incidents")
 
@@ -297,7 +297,7 @@ class OplogPage(Page):
             self.incidents.show_scan(None)
 
     def show_scan(self, scan: IncidentScan) -> None:
-        """Show what is known of the incidents."""
+        """Show the incidents of a scan."""
         self.incidents.show_scan(scan)
         self.show_lines()
         self._jumps.take_scan(scan)
@@ -332,13 +332,13 @@ class OplogPage(Page):
 
     @property
     def can_go_back(self) -> bool:
-        """From a view, from the past, from a filter; but from where another page led, back to that page."""
+        """Whether Esc leaves a view, the past or a filter; Esc returns to the page that sent the user here first."""
         if len(self._views) == 1 and self._visited and self.shell.can_go_back:
             return False
         return len(self._views) > 1 or bool(self._past or self._wanted_text) or self._is_searching
 
     def back(self) -> None:
-        """One view back; then to the live tail; then away with the filter."""
+        """One view back; then to the live tail; then clear the filter."""
         if self.view == "incidents" and self._incidents_wanted.text:
             self._filter_incidents("")
         elif len(self._views) > 1:
@@ -390,7 +390,7 @@ class OplogPage(Page):
         self.give_keys(self.query_one(f"#{self._views[-1]}", Widget))
 
     def show_lines(self) -> None:
-        """Say how things stand."""
+        """Update the status lines."""
         if self.view == "incidents":
             listed = self.incidents
             lines = scan_lines(listed.scan, listed.filter.text, len(listed.incidents))
@@ -432,12 +432,12 @@ class OplogPage(Page):
 
     @property
     def _read_preference(self) -> str:
-        """What the connection string says of the members to read from; empty where it says nothing."""
+        """The read preference of the connection string; empty if it has none."""
         return self.shell.context.target.options.get("readpreference", "")
 
     @property
     def wanted(self) -> OplogFilter:
-        """What the filter lets through."""
+        """The filter of the entries."""
         return self._wanted
 
     @property
@@ -447,7 +447,7 @@ class OplogPage(Page):
 
     @property
     def incidents(self) -> IncidentList:
-        """What people did."""
+        """The incidents."""
         return self.query_one("#incidents", IncidentList)
 
     @property

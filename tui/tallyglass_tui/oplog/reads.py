@@ -59,7 +59,7 @@ async def next_destructive(gateway: Gateway, wanted: OplogFilter, after: Ts) -> 
 
 
 def merge(earlier: OplogUpdate, later: OplogUpdate) -> OplogUpdate:
-    """Two updates that the screen has not taken as one, with the newest rows that it could hold."""
+    """Two updates that the screen has not shown yet, merged; the newest rows are kept."""
     rows = earlier.rows + later.rows
     over = max(0, len(rows) - ROWS)
     return replace(later, rows=rows[over:], dropped=earlier.dropped + later.dropped + over)

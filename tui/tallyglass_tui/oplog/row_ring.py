@@ -1,4 +1,4 @@
-"""The rows that the tail holds: bounded in number and in bytes, and held still while somebody reads."""
+"""The rows of the tail: bounded in number and bytes, and unchanged while the user reads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RowRing:
 
     @property
     def new(self) -> int:
-        """How many rows wait, with those that were lost."""
+        """The number of waiting rows, including lost ones."""
         return len(self._waiting) + (self.lost - self._lost_before if self.held else 0)
 
     def hold(self) -> None:
@@ -50,7 +50,7 @@ class RowRing:
             self.held, self._lost_before = True, self.lost
 
     def release(self) -> None:
-        """Let the news in."""
+        """Accept the waiting rows."""
         self.held = False
         self._settle()
 

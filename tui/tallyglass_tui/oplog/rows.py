@@ -49,7 +49,7 @@ _HARM = {
 
 
 def header(width: int) -> str:
-    """The titles over the tail."""
+    """The header of the tail."""
     ns, id, what = _widths(width)
     return f"  {'time UTC':<{_CLOCK}} op  {fit('namespace', ns)} {fit('_id', id)} {fit('what', what)}"
 
@@ -88,7 +88,7 @@ ENTRY_HEADING = 4
 
 
 def entry_lines(row: OplogRow, json: str, now: datetime, majority: Ts | None = None) -> list[str]:
-    """Everything about one row: what it is, when, and the whole entry. ``majority`` is the newest majority point."""
+    """All facts about one row: what it is, when, and the whole entry. ``majority`` is the newest majority point."""
     if row.kind is not RowKind.ENTRY:
         return [f"{_KIND_MARKS[row.kind]} {row.what}", f"at {row.ts}, {fmt.moment(row.ts.time)}"]
     held = row.majority or (row.ts <= majority if majority else row.majority)

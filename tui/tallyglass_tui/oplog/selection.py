@@ -1,4 +1,4 @@
-"""What can be done with the entries or the incident that is selected: copy, save, follow up, restore."""
+"""Actions on the selected entries or incident: copy, save, follow up, restore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines over the oplog page's views: how things stand. Pure."""
+"""The status lines above the views of the oplog page. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEAST_HOST = 12
 
 
 def window_pieces(last: OplogUpdate | None) -> list[Piece]:
-    """What is wrong, then how far back the oplog reaches."""
+    """Problems first, then how far back the oplog reaches."""
     if last is None:
         return [(" window not read yet", "text--muted")]
     pieces: list[Piece] = []

@@ -1,4 +1,4 @@
-"""The tail: rows as they come, until the user scrolls up; then the view stands still until the user follows again."""
+"""The tail: new rows as they arrive, until the user scrolls up; then the view is fixed until the user follows again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.row_list import RowList
 
 _PREVIEWED = 1_000
-"""Rows that a filter is tried on while it is typed: each key must stay quick."""
+"""Rows on which a filter is previewed while it is typed: each key must stay fast."""
 
 _MAJORITY_SECONDS = 2
-"""How far the majority must be behind before its rows are marked: less is the pace of every replica set."""
+"""The lag of the majority point above which rows are marked: less is normal for any replica set."""
 
 
 class Tail(RowList):
@@ -100,7 +100,7 @@ class Tail(RowList):
         self.show_changes()
 
     def stop_at(self, index: int) -> None:
-        """Put the cursor on a row and stand still there, also on the newest."""
+        """Put the cursor on a row and stop following, also on the newest row."""
         self._stop()
         self.move_to(index)
 
@@ -138,19 +138,19 @@ class Tail(RowList):
         self.show_changes()
 
     def restart(self, said: Sequence[str] = ()) -> None:
-        """Forget the rows and follow. ``said`` stands there until rows come."""
+        """Clear the rows and follow. ``said`` is shown until rows arrive."""
         self.ring.clear()
         self._shown = None
         self.following, self.cursor, self.top, self.marked = True, 0, 0, None
         self.say(said)
 
     def say(self, said: Sequence[str]) -> None:
-        """Set what stands there while there are no rows."""
+        """Set the text that is shown while there are no rows."""
         self.said = said
         self.show_changes()
 
     def move_to(self, index: int) -> None:
-        """Move the cursor; away from the newest row it stops following, past it it follows again."""
+        """Move the cursor: leaving the newest row stops following, moving past it resumes."""
         if self.following and index < self.count - 1:
             self._stop()
         elif not self.following and index >= self.count:

@@ -1,4 +1,4 @@
-"""What the controllers of the oplog page need of it: the rows, what is wanted of them, and a place to say things."""
+"""What the controllers of the oplog page use of it: the rows, the filter, and short messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OplogViews(Protocol):
 
     @property
     def wanted(self) -> OplogFilter:
-        """What the filter lets through."""
+        """The filter of the entries."""
         ...
 
     @property
@@ -39,7 +39,7 @@ class OplogViews(Protocol):
 
     @property
     def incidents(self) -> IncidentList:
-        """What people did."""
+        """The incidents."""
         ...
 
     @property
@@ -48,7 +48,7 @@ class OplogViews(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Say something once."""
+        """Show a short message."""
         ...
 
     def set_filter(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What is chosen for a restore: point, backup, spare, where to write the folder; and the plan that is made of it."""
+"""The choices for a restore (point, backup, spare, folder), and the plan made from them."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class DraftView(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Say something once."""
+        """Show a short message."""
         ...
 
     def show_draft(self) -> None:
-        """Show what is chosen, and what came of it."""
+        """Show the choices and their result."""
         ...
 
     @property
@@ -56,7 +56,7 @@ class DraftView(Protocol):
         ...
 
     def write_folder(self, plan: Plan, path: Path) -> None:
-        """Write the plan's folder in the background, and say what came of it."""
+        """Write the plan's folder in the background, and report the result."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What the restore page knows at a moment: what was chosen, the plan that came of it, and its head-room."""
+"""The state of the restore page: the choices, the plan made from them, and its headroom."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What was chosen so far, and what came of it.
+    """The choices so far, and their result.
 
     ``failure`` says why there is no plan, ``since`` when planning began. ``way`` is the way of the plan, or the one
     that was asked for; empty for the best that is possible. ``ways`` are known once there is a plan of an incident.

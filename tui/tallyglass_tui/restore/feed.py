@@ -1,4 +1,4 @@
-"""What the restore page follows apart from the incidents: one plan, and its head-room.
+"""The feeds of the restore page other than the incidents: one plan, and its headroom.
 
 Core is imported within the functions: they run in the background thread, and the driver comes with it.
 """
@@ -83,7 +83,7 @@ def _request(draft: Draft, source_uri: str) -> RestoreRequest:
 
 
 async def watch_drill(gateway: Gateway) -> AsyncIterator[LastDrill]:
-    """The last drill of the deployment, again and again."""
+    """The last drill of the deployment, repeatedly."""
     from tallyglass.restore.drill.past_drills import follow_last
 
     async for drill in follow_last(gateway):
@@ -91,7 +91,7 @@ async def watch_drill(gateway: Gateway) -> AsyncIterator[LastDrill]:
 
 
 async def watch_room(gateway: Gateway, start: Ts) -> AsyncIterator[Room]:
-    """The head-room of a start, again and again."""
+    """The headroom of a start, repeatedly."""
     from tallyglass.restore.raw.oplog import edge
     from tallyglass.restore.replay.coverage import hours_left
 

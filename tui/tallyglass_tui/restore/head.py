@@ -1,4 +1,4 @@
-"""What stands above the parts of the restore page: point, what it keeps and undoes, backup, plan, head-room. Pure."""
+"""The lines above the parts of the restore page: point, what it keeps and undoes, backup, plan, headroom. Pure."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
 
 
 def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:
-    """When a restore was last rehearsed; until that is known, what this page does not do."""
+    """When a restore was last rehearsed; until that is known, that this page runs nothing."""
     if drill is None:
         return [
             (" plan     ", "text--muted"),

@@ -52,7 +52,7 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
 
 
 def incident_items(incidents: Sequence[Incident], now: datetime) -> list[Item]:
-    """What people did, in the order of urgency."""
+    """The incidents, most urgent first."""
     return [Item(_key(one), _incident(one, now), str(one.limit)) for one in by_urgency(incidents)]
 
 

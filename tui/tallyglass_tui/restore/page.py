@@ -1,4 +1,4 @@
-"""Restore: pick the moment before the mistake, see it proven, and take the commands along. Nothing is run here."""
+"""Restore: pick the moment before the mistake, see it proven, and take the commands. Nothing is run here."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class RestorePage(Page):
                 self._choices.choose(limit, message.incident)
 
     def show_scan(self, scan: IncidentScan) -> None:
-        """Show what people did."""
+        """Show the incidents."""
         self._scan = scan
         self.show_draft()
 
@@ -121,23 +121,23 @@ class RestorePage(Page):
         self.show_draft()
 
     def on_tick(self, _: Tick) -> None:
-        """Keep the ages true, and tell what the server's version now makes of the plan."""
+        """Keep the ages up to date, and show whether the plan still fits the server's version."""
         if self._draft.planning or self._version != self._shown_for:
             self.show_draft()
         elif self._part == "incidents":
             self._show_part()
 
     def on_resize(self, _: Resize) -> None:
-        """Fit the lines anew."""
+        """Wrap the lines again."""
         self.call_after_refresh(self.show_draft)
 
     @property
     def data_age(self) -> float | None:
-        """A scan and a plan say themselves what they are from."""
+        """None: a scan and a plan show their own age."""
         return None
 
     def help_notes(self) -> Sequence[str]:
-        """How it goes, and what is never done."""
+        """How to use the page, and what it never does."""
         return (
             "Pick an incident with Enter, or come here with r from an entry of the oplog. The point is exclusive: "
             "the entry at it, and everything after it, is undone. A plan proves that backup and oplog reach it, "
@@ -171,7 +171,7 @@ class RestorePage(Page):
         self._open_part(PARTS[0])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While something is typed, Tab stays in its line."""
+        """While text is being typed, Tab stays in its line."""
         if action == "section":
             return not self.query_one(InputLine).has_focus
         return super().check_action(action, parameters)
@@ -211,7 +211,7 @@ class RestorePage(Page):
         self.subscribe(feed, self.show_planned)
 
     def write_folder(self, plan: Plan, path: Path) -> None:
-        """Write the plan's folder in the background, and say what came of it."""
+        """Write the plan's folder in the background, and report the result."""
 
         def write() -> None:
             self.app.call_from_thread(self.say, write_new(plan, path))
@@ -243,7 +243,7 @@ class RestorePage(Page):
         self.refresh_bindings()
 
     def show_draft(self) -> None:
-        """Show what is chosen, and what came of it."""
+        """Show the choices and their result."""
         incidents = len(self._scan.incidents) if self._scan else None
         self._shown_for = self._version
         self.query_one("#head", TextLines).show(*head_lines(self._draft, self.size.width, self._version, self._drill))

@@ -1,4 +1,4 @@
-"""Writing a plan's folder, with what to tell the user."""
+"""Writing a plan's folder, with the message for the user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tallyglass.text import clean
 
 
 def write_new(plan: Plan, path: Path) -> str:
-    """Write the folder of a plan; what is there already is left alone. What to tell the user."""
+    """Write the folder of a plan, never over an existing one. Returns the message for the user."""
     from tallyglass.restore.runbook.folder import write_folder
 
     try:

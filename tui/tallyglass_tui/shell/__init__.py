@@ -1,1 +1,1 @@
-"""What every page stands in: the app, the feeds, the palette, the help, the status line."""
+"""The frame of every page: the app, the feeds, the palette, the help, the status line."""

@@ -1,4 +1,4 @@
-"""The dashboard: its pages, keys, theme, rate and feeds. What a page shows is the page's own affair."""
+"""The dashboard: its pages, keys, theme, rate and feeds. Each page decides what it shows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MOST_COPIED = 150_000
 
 
 async def watch_deployment(gateway: Gateway) -> AsyncIterator[Deployment]:
-    """What kind of deployment this is, asked anew every few seconds."""
+    """The kind of the deployment, read every few seconds."""
     while True:
         yield await look_at(gateway)
         await asyncio.sleep(_LOOK_SECONDS)
@@ -154,7 +154,7 @@ class Dashboard(TerminalApp):
         return shown if isinstance(shown, Page) else None
 
     def flush_now(self) -> None:
-        """Take what the feeds left, now."""
+        """Take the new data of the feeds now."""
         page = self.page
         if self.feeds.fatal:
             self.exit(return_code=2)
@@ -205,7 +205,7 @@ class Dashboard(TerminalApp):
         self.exit()
 
     def say(self, text: str) -> None:
-        """Say something once on the line of keys."""
+        """Show a short message on the line of keys."""
         if self.page:
             self.page.say(text)
 
@@ -224,7 +224,7 @@ class Dashboard(TerminalApp):
             self.switch_mode(mode)
 
     def action_pause(self) -> None:
-        """Stop or start taking news."""
+        """Pause or resume updates."""
         self.rate.paused = not self.rate.paused
         self._arm()
         if self.page:
@@ -270,7 +270,7 @@ class Dashboard(TerminalApp):
             await super().on_event(event)
 
     def on_app_blur(self, _: AppBlur) -> None:
-        """Slow down: nobody looks."""
+        """Slow down while the terminal has no focus."""
         self.rate.focused = False
         self._arm()
 
@@ -301,7 +301,7 @@ class Dashboard(TerminalApp):
         self._arm()
 
     def status(self, age: float | None) -> tuple[Piece, ...]:
-        """What stands at the right of the line of pages, for a page whose data is ``age`` seconds old."""
+        """The text at the right of the line of pages, for a page whose data is ``age`` seconds old."""
         page = self.page
         room = page.query_one(NavLine).room if page else self.size.width
         return status_pieces(self.context.label, self.deployment, age, self.rate, room, lost=self._is_lost)

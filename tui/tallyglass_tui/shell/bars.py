@@ -46,7 +46,7 @@ class NavLine(LineView):
         self._right: tuple[Piece, ...] = ()
 
     def show(self, right: Sequence[Piece]) -> None:
-        """Set what stands on the right."""
+        """Set the text on the right."""
         self._right = tuple(right)
         self.show_changes()
 
@@ -92,7 +92,7 @@ class NavLine(LineView):
 
 
 class Banner(LineView):
-    """What is wrong, in one or two lines that stay until it is over. Takes no room while all is well."""
+    """A problem, in one or two lines that stay until it is over. Hidden if there is none."""
 
     DEFAULT_CSS = """
     Banner { height: 1; display: none; background: $error; color: $background; text-style: bold; }
@@ -106,7 +106,7 @@ class Banner(LineView):
         self._text = ""
 
     def show(self, text: str, *, lost: bool = True) -> None:
-        """Show ``text``, or nothing where it is empty. ``lost`` marks a lost server."""
+        """Show ``text``, or nothing if it is empty. ``lost`` marks a lost server."""
         self.set_class(not lost, "-note")
         self._text = text
         lines = _BANNER_LINES if cell_len(text) + 4 > self.app.size.width else 1
@@ -157,7 +157,7 @@ class KeysLine(LineView):
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
 
     def on_resize(self, _: Resize) -> None:
-        """Break what is said anew."""
+        """Wrap the message again."""
         self._show()
 
     def _bindings_changed(self, _: Screen[object]) -> None:
@@ -173,7 +173,7 @@ class KeysLine(LineView):
         self.show_changes()
 
     def _words(self, width: int) -> list[str]:
-        """What stands above the keys, or in their place."""
+        """The message above the keys, or in their place."""
         text = self._said or self._prompt
         return wrap(f" {text}", width, indent=" ")[:_MOST_LINES] if text else []
 
@@ -205,7 +205,7 @@ class KeysLine(LineView):
             yield f" {binding.description} ", ""
 
     def _shown(self) -> list[Binding]:
-        """What the page has of its own first, then what all pages have."""
+        """The page's own keys first, then those of all pages."""
         found: dict[str, Binding] = {}
         for active in self.screen.active_bindings.values():
             if active.binding.show and active.enabled:

@@ -1,4 +1,4 @@
-"""What is said when the dashboard itself fails: the trace without any value in it, and what to do."""
+"""The crash report of the dashboard: the traceback without values, and advice."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _CLOSE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FeedTrouble:
-    """Why a feed has nothing new, and since when. ``lost`` means that the server may come back by itself."""
+    """Why a feed delivers nothing, and since when. ``lost`` means that the server may come back by itself."""
 
     title: str
     advice: str
@@ -72,7 +72,7 @@ class Feed(Generic[T]):
 
     @property
     def trouble(self) -> FeedTrouble | None:
-        """What is wrong now; None while it delivers."""
+        """The current problem; None while it delivers."""
         return self._trouble
 
     @property
@@ -81,7 +81,7 @@ class Feed(Generic[T]):
         return None if self._heard is None else time.monotonic() - self._heard
 
     def put(self, value: T) -> None:
-        """Leave a value for the screen."""
+        """Put a value into the mailbox."""
         with self._lock:
             self._value = value if self._merge is None or self._value is None else self._merge(self._value, value)
             self.latest = value if self._merge is None else None
@@ -92,7 +92,7 @@ class Feed(Generic[T]):
             reader.put(value)
 
     def fail(self, error: TallyglassError) -> None:
-        """Record why nothing comes; the time of the first failure stays."""
+        """Record why nothing arrives; keeps the time of the first failure."""
         since = self._trouble.since if self._trouble else datetime.now(UTC)
         lost = isinstance(error, (ReadError, ConnectError))
         self._trouble = FeedTrouble(error.title, error.advice, since, lost)
@@ -100,7 +100,7 @@ class Feed(Generic[T]):
             reader._trouble = self._trouble
 
     def reader(self) -> Feed[T]:
-        """Another mailbox for what this one gets; what lies here now lies there too."""
+        """A second mailbox that receives what this one receives, including its present content."""
         other = Feed(self.name, self._merge, self.silence)
         with self._lock:
             other._value, other._heard, other._trouble = self._value, self._heard, self._trouble
@@ -108,7 +108,7 @@ class Feed(Generic[T]):
         return other
 
     def stop(self) -> None:
-        """End it. What was left in the mailbox stays there."""
+        """End the feed. Values in the mailbox stay there."""
         self.stopped = True
         if self._future:
             self._future.cancel()
@@ -188,7 +188,7 @@ class Feeds:
 
     @property
     def troubles(self) -> tuple[FeedTrouble, ...]:
-        """What is wrong with any feed now, each sentence once, the longest standing first."""
+        """The current problems of all feeds, each sentence once, the oldest first."""
         found = {feed.trouble.title: feed.trouble for feed in self._feeds.values() if feed.trouble}
         return tuple(sorted(found.values(), key=lambda trouble: trouble.since))
 
@@ -262,7 +262,7 @@ class Feeds:
                 feed.fail(ReadError(f"No data for {feed.silence:.0f} s.", "Trying again."))
             except TallyglassError as error:
                 feed.fail(error)
-            except Exception as error:  # noqa: BLE001 - the outermost guard of a feed: it reports and starts anew
+            except Exception as error:  # noqa: BLE001 - the outermost guard of a feed: it reports and restarts
                 feed.fail(_unexpected(feed.name, error))
             finally:
                 await _close(values)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tallyglass_tui.shell.protocol import Shell
 
 _MOST_HITS = 20
-"""Hits of one kind: what is further down nobody reads."""
+"""Hits of one kind that are shown."""
 
 _READ_SCORE = 100.0
 """Above the score of any fuzzy match."""
@@ -39,7 +39,7 @@ _READ_SCORE = 100.0
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """One thing that can be found: its name, what choosing it does, and how. ``does`` holds no text of the server."""
+    """One item that can be found: its name, what choosing it does, and how. ``does`` holds no text of the server."""
 
     title: str
     does: str
@@ -47,7 +47,7 @@ class PaletteEntry:
 
 
 class Finder(Provider):
-    """Finds things by fuzzy name; a time and an ObjectId by what they are."""
+    """Finds items by fuzzy name; times and ObjectIds by their form."""
 
     async def search(self, query: str) -> Hits:
         """Times and ids first, then the best matches of each kind."""

@@ -35,7 +35,7 @@ def _rank(binding: Binding) -> tuple[int, bool]:
 
 
 class HelpScreen(ModalScreen[None]):
-    """Answers, keys and notes. Any of Esc, q, ? closes it."""
+    """Answers, keys and notes. Esc, q or ? closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark", "dismiss", "Close", id="help.close"),

@@ -1,4 +1,4 @@
-"""What people did, as more than one page shows it: one feed that they share, and one order."""
+"""The incidents as several pages show them: one shared feed, and one order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def share_incidents(feeds: Feeds) -> Feed[IncidentScan]:
 
 
 async def incidents(gateway: Gateway) -> AsyncIterator[IncidentScan]:
-    """All incidents that the oplog still holds, and those to come. What was known stays while it is read anew."""
+    """All incidents that the oplog still holds, and those to come. The known ones stay while it is read again."""
     from tallyglass.deployment.shards import shards_of
     from tallyglass.oplog.incidents.across_shards import watch_shards
     from tallyglass.oplog.incidents.incident import watch
@@ -41,5 +41,5 @@ async def incidents(gateway: Gateway) -> AsyncIterator[IncidentScan]:
 
 
 def by_urgency(incidents: Sequence[Incident]) -> list[Incident]:
-    """Lost data first, and the latest first among equals; what a server does by itself comes last."""
+    """Data loss first, then the newest first; routine comes last."""
     return sorted(incidents, key=lambda one: (one.routine, _WORST_FIRST.index(one.harm), -one.first.t, -one.first.i))

@@ -12,7 +12,7 @@ from tallyglass.oplog.snapshot import Incident
 
 @dataclass
 class Tick(Message):
-    """It is time to take what the feeds have left. Sent to the page that is shown, at the rate of the badge."""
+    """Time to take the new data of the feeds. Sent to the page that is shown, at the rate of the badge."""
 
     def can_replace(self, message: Message) -> bool:
         """One waiting tick is enough."""

@@ -120,7 +120,7 @@ class Page(Screen[None]):
 
     @property
     def feed_troubles(self) -> list[FeedTrouble]:
-        """What is wrong with the feeds that this page shows."""
+        """The current problems of the feeds that this page shows."""
         return [one.feed.trouble for one in self._subscriptions if one.feed.trouble]
 
     @property
@@ -133,7 +133,7 @@ class Page(Screen[None]):
         return ()
 
     def say(self, text: str) -> None:
-        """Say something once, on the line of keys."""
+        """Show a short message on the line of keys."""
         self.query_one(KeysLine).say(text)
 
     def to_copy(self) -> tuple[str, str] | None:
@@ -161,18 +161,18 @@ class Page(Screen[None]):
         self.start()
 
     def on_screen_resume(self) -> None:
-        """Show what came while another page was on the screen."""
+        """Show the data that arrived while another page was shown."""
         self.shell.flush_now()
 
     def on_tick(self, message: Tick) -> None:
-        """Take what the feeds left, then say how things stand."""
+        """Take the new data of the feeds, then update the status."""
         message.stop()
         for subscription in tuple(self._subscriptions):
             subscription.flush()
         self.show_state()
 
     def show_state(self) -> None:
-        """Bring the status and the banner up to date: a lost server first, then what is wrong here."""
+        """Update the status and the banner: a lost server first, then the problems of this page."""
         lost = [trouble for trouble in self.feeds.troubles if trouble.lost]
         worst = next(iter([*lost, *self.feed_troubles]), None)
         self.query_one(NavLine).show(self.shell.status(self.data_age))

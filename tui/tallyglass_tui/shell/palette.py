@@ -15,7 +15,7 @@ from textual.widgets import Input
 from tallyglass_tui.shell.page_spec import PageSpec
 
 _MOVES = ("list", "map", "text")
-"""The ids of keys that move a cursor begin with these: nobody looks for them by name."""
+"""The ids of keys that move a cursor begin with these: they are not searched by name."""
 
 
 class Palette(CommandPalette):

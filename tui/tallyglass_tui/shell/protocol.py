@@ -57,13 +57,13 @@ class Shell(Protocol):
         ...
 
     def end_pause(self) -> None:
-        """Take news again, where the screen was held still."""
+        """Resume updates if they are paused."""
         ...
 
     def flush_now(self) -> None:
-        """Take what the feeds left, now."""
+        """Take the new data of the feeds now."""
         ...
 
     def status(self, age: float | None) -> tuple[Piece, ...]:
-        """What stands at the right of the line of pages, for a page whose data is ``age`` seconds old."""
+        """The text at the right of the line of pages, for a page whose data is ``age`` seconds old."""
         ...

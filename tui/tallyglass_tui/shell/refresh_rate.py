@@ -1,4 +1,4 @@
-"""How often the screen takes news from the feeds: often here, seldom over a slow link, never when paused."""
+"""How often the screen is updated: often locally, less over a slow link, never when paused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def over_ssh(environ: Mapping[str, str]) -> bool:
 class RefreshRate:
     """The rate of flushes, from what is known of the link. ``interval`` is None while paused.
 
-    :meth:`lag` is told how late each tick came: three late ones in a row slow it down, ten calm ones
+    :meth:`lag` takes how late each tick came: three late ones in a row slow it down, ten calm ones
     bring it back.
     """
 

@@ -1,4 +1,4 @@
-"""What stands at the right of the line of pages: the deployment and its members, the time, the rate. Pure."""
+"""The text at the right of the line of pages: the deployment and its members, the time, the rate. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of all lists: a cursor, its keys, and what is said when it moves or something is chosen."""
+"""The base of all lists: a cursor, its keys, and the messages when it moves or a row is chosen."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class CursorList(LineView, can_focus=True):
         return 0
 
     def at(self, index: int) -> object:
-        """What row ``index`` stands for: a key, or the thing itself."""
+        """The value of row ``index``: a key, or the item itself."""
         return index
 
     def index_at(self, y: int) -> int | None:
@@ -95,7 +95,7 @@ class CursorList(LineView, can_focus=True):
         """Scroll as little as it takes to show the cursor."""
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on a row, and that row into the window."""
+        """Put the cursor on a row, and scroll it into view."""
         self.cursor = max(0, min(index, self.count - 1))
         self.keep_in_view()
         self.show_changes()

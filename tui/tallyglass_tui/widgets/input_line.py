@@ -98,7 +98,7 @@ class InputLine(Input):
 
     @property
     def prompt(self) -> str:
-        """What stands above the line: why the text was refused, or what it means, or what to type."""
+        """The text above the line: why the input was refused, what it means, or what to type."""
         if self._error:
             return self._error
         meaning = self._describe(self.value) if self._describe and self.value.strip() else ""

@@ -1,7 +1,7 @@
 """A widget of lines that sends only the cells that changed.
 
 Textual sends every dirty region again and does not compare it with what the terminal shows, so the
-comparing is done here: :meth:`LineView.show_changes` builds the visible lines anew and marks the runs of
+comparing is done here: :meth:`LineView.show_changes` rebuilds the visible lines and marks the runs of
 segments that differ. With nothing changed nothing is sent.
 """
 
@@ -67,13 +67,13 @@ class LineView(Widget):
         return strip
 
     def notify_style_update(self) -> None:
-        """Forget everything that was styled before."""
+        """Clear the cache of styled lines."""
         self._strips.clear()
         self._styles_by_name.clear()
         super().notify_style_update()
 
     def on_resize(self, _: Resize) -> None:
-        """Build all lines anew."""
+        """Rebuild all lines."""
         self._strips.clear()
 
     def style_of(self, name: str) -> Style:

@@ -65,7 +65,7 @@ class PickList(CursorList):
     def __init__(self, *, pickable: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
         self.pickable = pickable
-        """Whether Enter picks an item; where not, the key is not shown."""
+        """Whether Enter picks an item; if not, the key is hidden."""
         self._said = ""
         self._items: tuple[Item, ...] = ()
         self._opens = False
@@ -141,7 +141,7 @@ class PickList(CursorList):
         return self.pickable if action == "choose" else super().check_action(action, parameters)
 
     def on_resize(self, _: Resize) -> None:
-        """Break the lines anew."""
+        """Wrap the lines again."""
         self._redraw()
 
     def move_to(self, index: int) -> None:

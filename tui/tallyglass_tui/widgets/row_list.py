@@ -20,7 +20,7 @@ class RowList(CursorList):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.said: Sequence[str] = ()
-        """What stands below the header while there are no rows."""
+        """The text below the header while there are no rows."""
 
     def row(self, index: int, width: int, here: bool) -> Iterable[Piece]:
         """The pieces of one row; ``here`` where the cursor is on it."""

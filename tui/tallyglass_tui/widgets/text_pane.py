@@ -15,7 +15,7 @@ _LINES = 20_000
 
 
 class TextPane(LineView, can_focus=True):
-    """Lines of plain text; the first stands out."""
+    """Lines of plain text; the first is highlighted."""
 
     DEFAULT_CSS = """
     TextPane { height: 1fr; padding: 0 1; }
