@@ -65,7 +65,7 @@ def test_shows_hostile_names_and_documents_without_effect(replica_set: ReplicaSe
             terminal.press("a")
             terminal.wait("over 5 min")
             terminal.press("i")
-            terminal.wait("lost data first")
+            terminal.wait("data loss first")
             terminal.press("1q")
             assert terminal.wait_for_exit() == 0
             check_bytes(bytes(terminal.raw))
