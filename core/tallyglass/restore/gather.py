@@ -29,13 +29,15 @@ from tallyglass.restore.replay.capped import removals
 from tallyglass.restore.replay.coverage import Start
 from tallyglass.restore.replay.earlier_writes import read_earlier
 from tallyglass.restore.replay.expectation import expect
-from tallyglass.restore.replay.identity import foreign_anchor, list_live, stale
+from tallyglass.restore.replay.identity import LiveCollections, foreign_anchor, list_live, stale
 from tallyglass.restore.replay.later_writes import LaterWrites
-from tallyglass.restore.replay.lifetimes import VIEWS
+from tallyglass.restore.replay.lifetimes import VIEWS, Lifetimes
 from tallyglass.restore.replay.replay import Replay
+from tallyglass.restore.saved.joined import JoinedOplog, join
+from tallyglass.restore.saved.saved_oplog import read_saved
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.spare import feature_version, look_at_spare
-from tallyglass.restore.stages import Assessed, Covered, Findings, Inputs, Located, Replayed
+from tallyglass.restore.stages import Assessed, Covered, Findings, Inputs, Located, Replayed, Saved, is_broken
 from tallyglass.restore.tools import toolset
 from tallyglass.restore.tools.tool_uri import tool_uri
 from tallyglass.restore.tools.toolset import version_pair
@@ -53,6 +55,7 @@ class RestoreRequest:
     that. ``backup_start`` is an oplog position known to lie before the backup began. ``work_dir`` is where the
     commands keep their files, a new folder in the home directory if empty. ``own_spare_port`` is where they start a
     spare of their own if none is named. ``choice`` asks for one namespace under another name, and for nothing else.
+    ``oplog`` is a saved oplog, a file or a folder of slices, that is read before the live one.
     """
 
     backup: Path
@@ -65,6 +68,7 @@ class RestoreRequest:
     work_dir: str = ""
     own_spare_port: int = own_spare.PORT
     choice: Choice | None = None
+    oplog: Path | None = None
 
     @property
     def limit(self) -> Ts:
@@ -109,22 +113,41 @@ def _steps(progress: Progress | None, start: Start) -> Callable[[int, Ts], None]
 async def locate(gateway: Gateway, request: RestoreRequest) -> Findings:
     """The first two stages: what was named, and the ends of the oplog. Takes seconds on any oplog. Errors as for
     :func:`gather`."""
-    inputs = await _inputs(gateway, request)
-    if inputs.deployment.sharded or not inputs.deployment.has_oplog:
-        return Findings(inputs)
-    try:
-        return Findings(inputs, await _locate(gateway, inputs))
-    except PrivilegeError as error:
-        return Findings(inputs, unreadable=error.title)
+    return (await _open(gateway, request))[0]
 
 
 async def gather(gateway: Gateway, request: RestoreRequest, progress: Progress | None = None) -> Findings:
     """Go as far through the stages as the facts allow. Raises the errors of the gateway, and InputError for what cannot
     be read."""
-    found = await locate(gateway, request)
+    found, oplog = await _open(gateway, request)
     if found.located is None:
         return found
-    return replace(found, reached=await _prove(gateway, request, found.located, progress))
+    proven = replace(found, reached=await _prove(oplog, request, found.located, progress))
+    if isinstance(oplog, JoinedOplog):
+        await oplog.prove()
+    return proven
+
+
+async def _open(gateway: Gateway, request: RestoreRequest) -> tuple[Findings, Gateway]:
+    """As :func:`locate`, with the gateway that the rest is read through."""
+    inputs = await _inputs(gateway, request)
+    if inputs.deployment.sharded or not inputs.deployment.has_oplog:
+        return Findings(inputs), gateway
+    try:
+        if request.oplog is not None:
+            gateway, inputs = await _with_saved(gateway, inputs, request.oplog)
+            if is_broken(inputs):
+                return Findings(inputs), gateway
+        return Findings(inputs, await _locate(gateway, inputs)), gateway
+    except PrivilegeError as error:
+        return Findings(inputs, unreadable=error.title), gateway
+
+
+async def _with_saved(gateway: Gateway, inputs: Inputs, path: Path) -> tuple[Gateway, Inputs]:
+    """The saved oplog and the live one as one, from before the backup on."""
+    oplog = await asyncio.to_thread(read_saved, [path], inputs.contents.backup.start)
+    joined, found = await join(gateway, oplog)
+    return joined, replace(inputs, saved=Saved(path, oplog, found))
 
 
 async def _inputs(gateway: Gateway, request: RestoreRequest) -> Inputs:
@@ -230,8 +253,16 @@ async def _replay(gateway: Gateway, located: Located, start: Start, progress: Pr
         covered = await _cover(gateway, located, covered.start, without, progress)
         base = await _read_base(contents, covered.replay, evidence)
     covered.replay.finish()
-    covered = replace(covered, stale=stale(contents.collections, live, later.lifetimes), unlisted=live.unknown)
+    covered = _compare_live(covered, live, later.lifetimes)
     return Replayed(covered, base, expect(covered.replay.catalog, base), _slice(covered), loss, later)
+
+
+def _compare_live(covered: Covered, live: LiveCollections, lifetimes: Lifetimes) -> Covered:
+    """The collections of the backup that are neither live nor were dropped since; unknown where entries are missing."""
+    stored, saved = covered.inputs.contents.collections, covered.inputs.saved
+    if saved is not None and saved.hole is not None:
+        return replace(covered, unlisted=frozenset(ns.partition(".")[0] for ns in stored))
+    return replace(covered, stale=stale(stored, live, lifetimes), unlisted=live.unknown)
 
 
 async def _read_later(gateway: Gateway, covered: Covered, progress: Progress | None) -> tuple[LossCount, LaterWrites]:
@@ -297,9 +328,18 @@ async def _cover(
                 walked.last,
                 lost_beginning=min(replay.unlinked.values()) if torn else None,
                 open_at_limit=tuple(replay.open_transactions()),
-                hours_left=await coverage.hours_left(gateway, start.ts, start.oldest, start.newest),
+                hours_left=await _hours_left(gateway, inputs, start),
             )
         start = coverage.moved(start, earliest)
+
+
+async def _hours_left(gateway: Gateway, inputs: Inputs, start: Start) -> float | None:
+    """How long the live oplog still holds what the replay needs of it; None where that is nothing, or not known."""
+    if inputs.saved is None:
+        return await coverage.hours_left(gateway, start.ts, start.oldest, start.newest)
+    if not isinstance(gateway, JoinedOplog) or inputs.saved.holds(inputs.limit):
+        return None
+    return await gateway.hours_left()
 
 
 def _slice(covered: Covered) -> Slice | None:

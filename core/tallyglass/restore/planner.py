@@ -85,6 +85,7 @@ def _describe(found: Findings, request: RestoreRequest) -> Plan:
         ),
         accident=assessed.accident if assessed else None,
         choice=inputs.choice,
+        oplog=str(inputs.saved.path) if inputs.saved else "",
     )
 
 

@@ -9,6 +9,7 @@ stage that it needs and yields nothing before it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tallyglass.deployment.cluster import Deployment
 from tallyglass.moment import ZERO, Ts
@@ -25,6 +26,8 @@ from tallyglass.restore.replay.coverage import NoStart, Start
 from tallyglass.restore.replay.later_writes import LaterWrites
 from tallyglass.restore.replay.lifetimes import Lifetimes
 from tallyglass.restore.replay.replay import Replay
+from tallyglass.restore.saved.joined import Join
+from tallyglass.restore.saved.saved_oplog import Hole, SavedOplog
 from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.tools.tool_uri import ToolUri
 from tallyglass.restore.tools.toolset import Tools
@@ -38,6 +41,24 @@ class ToolUris:
     source: ToolUri
     spare: ToolUri
     own_spare: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The saved oplog that was named, at ``path``, and whether the live one continues it."""
+
+    path: Path
+    oplog: SavedOplog
+    join: Join
+
+    def holds(self, limit: Ts) -> bool:
+        """Whether the window up to ``limit`` needs nothing of the live oplog."""
+        return limit <= self.oplog.last
+
+    @property
+    def hole(self) -> Hole | None:
+        """What is missing after the saved entries; None where the live oplog continues them."""
+        return self.join.hole
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +81,7 @@ class Inputs:
     uri_trouble: str = ""
     free_bytes: int | None = None
     choice: Choice | None = None
+    saved: Saved | None = None
 
     @property
     def uris(self) -> ToolUris | None:
@@ -186,3 +208,14 @@ class Findings:
         """The stage of the oplog's ends, if it was reached."""
         covered = self.covered
         return covered.located if covered else self.reached if isinstance(self.reached, Located) else None
+
+
+def is_broken(inputs: Inputs) -> bool:
+    """Whether the saved oplog cannot be used for what is asked: an entry that is needed is missing, or it is not one
+    oplog with the live one."""
+    saved = inputs.saved
+    if saved is None:
+        return False
+    if saved.oplog.differs or saved.join.differs:
+        return True
+    return saved.hole is not None and (inputs.choice is None or saved.hole.after < inputs.limit)

@@ -14,7 +14,7 @@ import pytest
 from tallyglass.errors import InputError
 from tallyglass.restore.drill import load
 from tallyglass.restore.drill.run_folder import MARK, PREFIX, DrillRunning, remove, sole_run, users_of
-from tallyglass.restore.drill.schedule import cron, systemd
+from tallyglass.restore.schedule import DRILL, cron, save_oplog, systemd
 
 _STARTED = "import sys, time; print('started', flush=True); time.sleep(600)"
 
@@ -125,9 +125,13 @@ def test_too_little_memory_is_no_cache() -> None:
 
 def test_schedules_keep_every_word(tmp_path: Path) -> None:
     words = ["/bin/printf", "%s\\n", "a b", "50%", "it's", "$HOME", 'say "x"']
-    line = next(line for line in cron(words, "/usr/bin").splitlines() if line.startswith("30 "))
+    line = next(line for line in cron(DRILL, words, "/usr/bin").splitlines() if line.startswith("30 "))
     command = line.removeprefix("30 3 * * 0  ").replace("\\%", "%")
     said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == words[2:]
-    unit = systemd(words, "/usr/bin")
+    unit = systemd(DRILL, words, "/usr/bin")
+    assert "OnUnitActiveSec=420s" in systemd(save_oplog(420), words, "")
+    assert "*/10 * * * *  /bin/printf" in cron(save_oplog(600), words, "")
+    with pytest.raises(InputError, match="cron"):
+        cron(save_oplog(420), words, "")
     assert 'ExecStart="/bin/printf" "%%s\\\\n" "a b" "50%%" "it\'s" "$$HOME" "say \\"x\\""' in unit

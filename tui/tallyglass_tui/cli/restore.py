@@ -7,6 +7,7 @@ import click
 from tallyglass_tui.cli.restore_backups import backups
 from tallyglass_tui.cli.restore_drill import drill
 from tallyglass_tui.cli.restore_images import images
+from tallyglass_tui.cli.restore_oplog import cut_oplog, save_oplog
 from tallyglass_tui.cli.restore_plan import plan
 from tallyglass_tui.cli.restore_prepare import prepare
 from tallyglass_tui.cli.restore_return import check_return, outcome, recover
@@ -30,3 +31,5 @@ command.add_command(check_return)
 command.add_command(images)
 command.add_command(recover)
 command.add_command(outcome)
+command.add_command(save_oplog)
+command.add_command(cut_oplog)

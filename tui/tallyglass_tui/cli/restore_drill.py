@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +20,7 @@ from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message
 from tallyglass_tui.cli.headless import print_text, printable_json
 from tallyglass_tui.cli.metrics import as_text, load_client
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
+from tallyglass_tui.cli.schedule import as_schedule, duration, emit_option, own_words, this_program
 
 if TYPE_CHECKING:
     from tallyglass.connection.target import Target
@@ -29,21 +28,11 @@ if TYPE_CHECKING:
     from tallyglass.restore.drill.drill import DrillRequest
     from tallyglass.restore.drill.report import Report
 
-_SECONDS = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)\Z")
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
 
 class DrillPlugin(MonitoringPlugin):
     """Reports errors as the result line of the drill."""
 
     service = "DRILL"
-
-
-def _duration(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
-    found = _SECONDS.match(value.strip())
-    if not found or not float(found[1]):
-        raise click.BadParameter("Write a duration, such as 4h or 30m.", ctx, parameter)
-    return float(found[1]) * _UNITS[found[2]]
 
 
 def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -71,7 +60,7 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 @click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write metrics for Prometheus.")
 @click.option("--json", "wants_json", is_flag=True, help="The report as one JSON document on stdout.")
 @click.option(
-    "--deadline", callback=_duration, default="4h", show_default=True, help="Stop after this time, with exit status 2."
+    "--deadline", callback=duration, default="4h", show_default=True, help="Stop after this time, with exit status 2."
 )
 @click.option("--limit-rate", "rate", callback=_rate, metavar="RATE", help="Bytes a second at most, such as 20M.")
 @click.option(
@@ -82,7 +71,7 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     help="Priority of the processes that it starts.",
 )
 @click.option("--work-dir", type=click.Path(path_type=Path), metavar="PATH", help="The folder for the spare's data.")
-@click.option("--emit", type=click.Choice(["systemd", "cron"]), help="Print a schedule for this command; run nothing.")
+@emit_option
 def drill(
     given: ConnectionOptions, backup: Path | None, to: str | None, backup_start: str | None, report: Path | None,
     metrics: Path | None, wants_json: bool, deadline: float, rate: float | None, nice: int, work_dir: Path | None,
@@ -117,7 +106,7 @@ def drill(
         source_uri=target.uri,
         work_root=absolute_path(work_dir) if work_dir else state_folder(),
         mongod=_mongod(),
-        tallyglass=_this_program(),
+        tallyglass=this_program(),
         password=dict(target.secrets).get("password"),
         to=point,
         backup_start=begun,
@@ -145,13 +134,6 @@ def _mongod() -> Path | None:
         return find_mongod()
     except EmbeddedServerError:
         return None
-
-
-def _this_program() -> tuple[str, ...]:
-    """The command line that starts this program again, also in a single-file build."""
-    own = Path(sys.argv[0]).absolute()
-    installed = own.name.startswith("tallyglass") and own.is_file() and os.access(own, os.X_OK)
-    return (str(own),) if installed else (sys.executable, "-m", "tallyglass_tui")
 
 
 def _run(target: Target, request: DrillRequest) -> Report:
@@ -198,29 +180,10 @@ def _as_json(made: Report) -> str:
 
 
 def _schedule(emit: str) -> str:
-    from tallyglass.restore.drill import schedule
     from tallyglass.restore.drill.components import search_path
+    from tallyglass.restore.schedule import DRILL
 
-    emitters: dict[str, Callable[[Sequence[str], str], str]] = {"systemd": schedule.systemd, "cron": schedule.cron}
-    return emitters[emit](_own_words(sys.argv[1:]), search_path(_mongod())).rstrip("\n")
+    return as_schedule(emit, DRILL, own_words(sys.argv[1:], _PATHS), search_path(_mongod()))
 
 
 _PATHS = ("--backup", "--report", "--metrics", "--work-dir", "--password-file")
-
-
-def _own_words(given: Sequence[str]) -> list[str]:
-    """This command as it was called, without --emit and without a password, and with absolute paths."""
-    from tallyglass.connection.secret import without_password
-
-    words: list[str] = []
-    for number, word in enumerate(given):
-        option, _, value = word.partition("=")
-        before = given[number - 1] if number else ""
-        if option == "--emit" or before == "--emit":
-            continue
-        if before in _PATHS and word != "-":
-            word = str(absolute_path(word))
-        elif option in _PATHS and value:
-            word = f"{option}={absolute_path(value)}"
-        words.append(without_password(word) if "://" in word else word)
-    return [*_this_program(), *words]

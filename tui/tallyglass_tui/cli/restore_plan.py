@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sys
@@ -50,6 +51,12 @@ WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
     "pre-images where none is named.",
 )
 @click.option("--since", metavar="T", help="With --incident: the --since that its number was shown for.")
+@click.option(
+    "--oplog",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A saved oplog, read before the live one: a mongodump of local.oplog.rs, or a folder of slices that join.",
+)
 @click.option("--spare", metavar="HOST:PORT", help="The empty scratch server to restore onto; may also be a URI.")
 @click.option(
     "--backup-start", metavar="T:I", help="An oplog position from before the backup began, if the backup records none."
@@ -74,6 +81,7 @@ def plan(
     number: int | None,
     from_: str | None,
     since: str | None,
+    oplog: Path | None,
     spare: str | None,
     backup_start: str | None,
     only: str | None,
@@ -96,9 +104,11 @@ def plan(
     limit, start = time_of("--before", before), time_of("--since", since)
     begun = time_of("--backup-start", backup_start)
     place, spare_uri = _spare(spare)
-    if from_ == "pre-images" and (number is None or only or spare):
-        raise InputError("--from pre-images undoes an incident.", "Give --incident N, without --only and --spare.")
-    unnamed = from_ is None and number is not None and not (only or spare) and _named_backup(given, backup) is None
+    if from_ == "pre-images" and (number is None or only or spare or oplog):
+        advice = "Give --incident N, without --only, --spare and --oplog."
+        raise InputError("--from pre-images undoes an incident.", advice)
+    by_backup = bool(only or spare or oplog)
+    unnamed = from_ is None and number is not None and not by_backup and _named_backup(given, backup) is None
     images = unnamed or from_ == "pre-images"
     backup_path = None if images and not backup else _backup(given, backup)
     if out and work_dir:
@@ -114,6 +124,7 @@ def plan(
         check_writable(script)
     work = out or (Path(work_dir) if work_dir else None)
     folder = str(absolute_path(work)) if work else ""
+    slices = absolute_path(oplog) if oplog else None
     target = target_of(given)
 
     async def make(gateway: Gateway) -> Plan:
@@ -133,7 +144,7 @@ def plan(
         assert backup_path is not None
         point = limit or (incident.limit if incident else None)
         request = RestoreRequest(
-            backup=await _newest_backup(gateway, backup_path, point),
+            backup=await _newest_backup(gateway, backup_path, point, slices),
             source_uri=target.uri,
             before=limit,
             incident=incident,
@@ -142,8 +153,10 @@ def plan(
             backup_start=begun,
             work_dir=folder,
             choice=_choice(only, target_ns, ids, point),
+            oplog=slices,
         )
-        tell_first(await quick_answer(gateway, request))
+        if oplog is None:
+            tell_first(await quick_answer(gateway, request))
         return await plan_restore(gateway, request, _show_progress())
 
     made = ask(target, make)
@@ -274,12 +287,17 @@ def _backup(given: ConnectionOptions, named: Path | None) -> Path:
     return path
 
 
-async def _newest_backup(gateway: Gateway, path: Path, point: Ts | None) -> Path:
+async def _newest_backup(gateway: Gateway, path: Path, point: Ts | None, oplog: Path | None = None) -> Path:
     """The newest backup of a folder of backups that reaches the point; ``path`` itself where it is one backup."""
     from tallyglass.restore.catalogue import holds_backups, list_backups, newest_before
 
     if point is None or not holds_backups(path):
         return path
+    if oplog is not None:
+        from tallyglass.restore.saved.joined import join
+        from tallyglass.restore.saved.saved_oplog import read_saved
+
+        gateway, _ = await join(gateway, await asyncio.to_thread(read_saved, [oplog]))
     chosen = newest_before([one async for one in list_backups(path, gateway)], point)
     print_message(f"using the backup {chosen}")
     return chosen

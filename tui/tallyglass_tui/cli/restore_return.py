@@ -58,11 +58,17 @@ def _ask_both(
 ) -> Answer:
     """Run ``work`` on the live set and on ``copy``: the spare, or the folder of saved pre-images."""
     live = server(source, ConnectionOptions(password_file=passwords[0]))
+
+    async def with_saved(gateway: Gateway, other: Gateway) -> Answer:
+        from tallyglass.restore.saved.joined import open_joined
+
+        return await work(await open_joined(gateway, Path(plan.oplog), plan.limit) if plan.oplog else gateway, other)
+
     if isinstance(copy, Path):
         from tallyglass.restore.preimages.image_files import ImageFiles, as_copy
 
         with closing(ImageFiles(copy, plan)) as files:
-            return ask(live, lambda gateway: work(gateway, as_copy(files)), None, **PATIENT)
+            return ask(live, lambda gateway: with_saved(gateway, as_copy(files)), None, **PATIENT)
     spare = server(copy, ConnectionOptions(password_file=passwords[1]))
 
     async def on_both(gateway: Gateway) -> Answer:
@@ -70,7 +76,7 @@ def _ask_both(
 
         other = open_gateway(spare, **PATIENT)
         try:
-            return await work(gateway, other)
+            return await with_saved(gateway, other)
         finally:
             await other.close()
 

@@ -10,6 +10,7 @@ from tallyglass.restore.backup.backup import DATA_FILES
 from tallyglass.restore.backup.data_files import how_to_start
 from tallyglass.restore.checks import checks_base, checks_live, checks_spare, checks_window
 from tallyglass.restore.checks.checks_choice import chosen
+from tallyglass.restore.checks.checks_saved import saved_oplog
 from tallyglass.restore.checks.outcome import Checks, block, ok, warn
 from tallyglass.restore.model.plan import Check
 from tallyglass.restore.stages import Findings
@@ -170,7 +171,7 @@ def _secrets(found: Findings) -> Checks:
 
 
 QUESTIONS: tuple[Callable[[Findings], Checks], ...] = (
-    checks_base.damage, _deployment, _tools, _versions, _backup, checks_base.base_identity, checks_base.base_documents,
-    _point, checks_window.coverage, checks_window.transactions, checks_window.operations, checks_live.live_data, chosen,
-    checks_spare.spare_server, checks_spare.archived_users, _room, _secrets,
+    checks_base.damage, _deployment, _tools, _versions, _backup, saved_oplog, checks_base.base_identity,
+    checks_base.base_documents, _point, checks_window.coverage, checks_window.transactions, checks_window.operations,
+    checks_live.live_data, chosen, checks_spare.spare_server, checks_spare.archived_users, _room, _secrets,
 )  # fmt: skip

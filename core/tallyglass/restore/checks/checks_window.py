@@ -67,6 +67,9 @@ def coverage(found: Findings) -> Checks:
     limit = covered.inputs.limit
     yield ok("coverage", f"The oplog holds all of {start.ts} to {limit}{back}: {covered.replay.entries:,} entries.")
     hours = covered.hours_left
+    saved = covered.inputs.saved
+    if saved is not None and saved.holds(limit):
+        return
     if hours is None:
         yield warn("head-room", "How long the oplog still holds the start is unknown.", "Save it first.")
     elif hours < SHORT_HEAD_ROOM_HOURS:

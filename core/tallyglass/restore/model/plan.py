@@ -286,6 +286,8 @@ class Plan:
     passwords: tuple[str, ...] = ()
     accident: Accident | None = None
     choice: Choice | None = None
+    oplog: str = ""
+    """Where the saved oplog is that was read before the live one; empty where there was none."""
 
     @property
     def level(self) -> Level:

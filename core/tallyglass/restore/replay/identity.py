@@ -80,10 +80,11 @@ async def foreign_anchor(gateway: Gateway, anchors: tuple[Anchor, ...], oldest: 
             return f"the oplog has no entry {anchor.ts}, which the backup names"
         if anchor.term is not None and found.term != anchor.term:
             return f"the entry {anchor.ts} is of term {found.term}, in the backup of term {anchor.term}"
-        if anchor.entry and not _same(found, entries.read(anchor.entry)):
+        if anchor.entry and not is_same_entry(found, entries.read(anchor.entry)):
             return f"the entry {anchor.ts} is another one than in the backup"
     return ""
 
 
-def _same(one: Entry, other: Entry) -> bool:
+def is_same_entry(one: Entry, other: Entry) -> bool:
+    """Whether two entries with one timestamp are one."""
     return (one.term, one.op, one.ns, one.ui, one.o_raw) == (other.term, other.op, other.ns, other.ui, other.o_raw)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
-from tallyglass.restore.model.plan import Effect, Phase, PlanFile, Slice
+from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Slice
 from tallyglass.restore.replay.oplog_query import oplog_query
 from tallyglass.restore.replay.speed import BYTES_A_SECOND
 from tallyglass.restore.runbook.restore_steps import restore_steps
@@ -12,6 +13,8 @@ from tallyglass.restore.runbook.return_steps import clean_steps, return_steps
 from tallyglass.restore.runbook.spec import RunbookSpec, Steps, join, run, run_shell, verification
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import (
+    LIVE_FOLDER,
+    LIVE_QUERY,
     MANIFEST,
     OPLOG,
     QUERY,
@@ -29,7 +32,8 @@ from tallyglass.text import shell_quote
 def commands(spec: RunbookSpec) -> Steps:
     """All steps, by phase, and all files that they need."""
     steps = join([_secure(spec), restore_steps(spec), _verify(), return_steps(spec), clean_steps(spec)])
-    files = [PlanFile(SOURCE, config_text(spec.source.text)), PlanFile(QUERY, _query(spec))]
+    query = fold_json(oplog_query(spec.start, spec.limit, spec.without)) + "\n"
+    files = [PlanFile(SOURCE, config_text(spec.source.text)), PlanFile(QUERY, query)]
     if not spec.own_spare:
         files.append(PlanFile(SPARE, config_text(spec.spare.text)))
     programs = [file.text for file in steps.files if file.name.endswith(".js")]
@@ -38,23 +42,45 @@ def commands(spec: RunbookSpec) -> Steps:
     return Steps(steps.commands, (*files, *steps.files))
 
 
-def _query(spec: RunbookSpec) -> str:
-    return fold_json(oplog_query(spec.start, spec.limit, spec.without)) + "\n"
-
-
 def _secure(spec: RunbookSpec) -> Steps:
-    argv = (
-        "mongodump", f"--config={SOURCE}", "--db=local", "--collection=oplog.rs", f"--queryFile={QUERY}",
-        f"--out={SLICE_FOLDER}",
+    seconds = spec.slice.bytes / BYTES_A_SECOND
+    if not spec.oplog:
+        why = "It is the only history from the backup to the point, and the server overwrites it as it goes on."
+        save = replace(_dump("Save the oplog first", QUERY, SLICE_FOLDER, why), seconds=seconds)
+        return join([Steps((save,)), _keep_step(spec)])
+    cut = run(
+        Phase.SECURE, "Cut what is replayed out of the saved oplog", Effect.FILES,
+        ("tallyglass", "restore", "cut-oplog", QUERY, f"--oplog={spec.oplog}",
+         *([f"--oplog={LIVE_FOLDER}"] if spec.live_from else []), f"--out={SLICE}"),
+        why="The slices must still join from the backup to the point.",
     )  # fmt: skip
-    why = "It is the only history from the backup to the point, and the server overwrites it as it goes on."
-    save = run(Phase.SECURE, "Save the oplog first", Effect.READS_LIVE, argv, why=why)
-    save = replace(save, seconds=spec.slice.bytes / BYTES_A_SECOND)
-    keep = run_shell(
+    return join([_dump_rest(spec), Steps((replace(cut, seconds=seconds),)), _keep_step(spec)])
+
+
+def _dump_rest(spec: RunbookSpec) -> Steps:
+    """What came after the saved entries, up to the point: one more slice, which begins with the newest of them."""
+    if spec.live_from is None:
+        return Steps()
+    stamps = [{"$timestamp": {"t": ts.t, "i": ts.i}} for ts in (spec.live_from, spec.limit)]
+    query = json.dumps({"ts": {"$gte": stamps[0], "$lte": stamps[1]}}, separators=(",", ":"))
+    why = "The saved oplog ends before the point, and the server overwrites the rest as it goes on."
+    dump = _dump("Save the rest of the oplog first", LIVE_QUERY, LIVE_FOLDER, why)
+    return Steps((dump,), (PlanFile(LIVE_QUERY, fold_json(query) + "\n"),))
+
+
+def _dump(title: str, query: str, folder: str, why: str) -> Command:
+    argv = (
+        "mongodump", f"--config={SOURCE}", "--db=local", "--collection=oplog.rs", f"--queryFile={query}",
+        f"--out={folder}",
+    )  # fmt: skip
+    return run(Phase.SECURE, title, Effect.READS_LIVE, argv, why=why)
+
+
+def _keep_step(spec: RunbookSpec) -> Steps:
+    return run_shell(
         Phase.SECURE, "Check it, and keep a copy with its checksum", Effect.FILES, _keep(spec),
         why="It must hold the entries that were proven, and what is replayed must stay as it is.",
     )  # fmt: skip
-    return join([Steps((save,)), keep])
 
 
 def _keep(spec: RunbookSpec) -> PlanFile:

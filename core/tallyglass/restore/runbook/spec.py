@@ -59,6 +59,10 @@ class RunbookSpec:
     spare_in_set: bool = False
     set_name: str = ""
     ids: tuple[str, ...] = ()
+    oplog: str = ""
+    """The saved oplog that the window is cut out of; empty where it is dumped from the server."""
+    live_from: Ts | None = None
+    """From where on the server is needed besides; None where the saved oplog reaches the limit."""
     copy: str = f"--spare={SPARE}"
     """The option that says where the documents as they were at the point are read from."""
 

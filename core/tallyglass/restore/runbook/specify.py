@@ -13,7 +13,7 @@ def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> Runb
     """Everything that the steps of ``plan`` are made from. ``part`` is what the replay file must hold."""
     replay, spare = assessed.covered.replay, assessed.inputs.spare
     catalog, back = replay.catalog, {row.ns for row in plan.returns if row.strategy is Strategy.WHOLE or row.beside}
-    changed = assessed.loss.changed
+    changed, saved = assessed.loss.changed, assessed.inputs.saved
     return RunbookSpec(
         mark=plan.mark,
         source=uris.source,
@@ -44,6 +44,8 @@ def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> Runb
         spare_in_set=bool(spare and spare.set_name),
         set_name=plan.set_name,
         ids=plan.choice.ids if plan.choice else (),
+        oplog=plan.oplog,
+        live_from=saved.oplog.last if saved and not saved.holds(plan.limit) else None,
     )
 
 

@@ -17,6 +17,9 @@ SLICE_FOLDER = "slice"
 SLICE = f"{SLICE_FOLDER}/local/oplog.rs.bson"
 """The oplog as mongodump wrote it."""
 
+LIVE_FOLDER, LIVE_QUERY = "live", "live-query.json"
+"""What a saved oplog lacks up to the point, and the query that dumps it."""
+
 OPLOG = "oplog/oplog.bson"
 """The oplog as mongorestore reads it."""
 

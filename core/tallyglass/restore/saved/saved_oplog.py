@@ -1,0 +1,151 @@
+"""Slices of an oplog that were saved one after the other: do they join, and what do they hold together?
+
+Two slices join where the later one begins with an entry that the earlier one holds too. Nothing else is taken for a
+join: between two entries that merely follow each other there may have been a third.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tallyglass.errors import InputError
+from tallyglass.moment import ZERO, Ts
+from tallyglass.restore.raw import entries
+from tallyglass.restore.replay.identity import is_same_entry
+from tallyglass.restore.saved.slice_file import SliceFile, read_slice
+from tallyglass.text import clean
+
+NAME = re.compile(r"oplog-(\d+)_(\d+)-(\d+)_(\d+)\.bson\.gz\Z")
+"""What ``restore save-oplog`` calls a slice: its first and its last entry."""
+_NAMES = re.compile(r"oplog[^/]*\.bson(\.gz)?\Z")
+_BEFORE_SECONDS = 3_600
+"""How far before the start slices are read: what was written there is compared with the backup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """No slice holds what came between two entries, both exclusive."""
+
+    after: Ts
+    until: Ts
+
+    def __str__(self) -> str:
+        return f"between {self.after} and {self.until}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one slice adds: its entries after ``after``."""
+
+    file: SliceFile
+    after: Ts
+
+
+@dataclass(frozen=True, slots=True)
+class SavedOplog:
+    """Slices that join, oldest first. ``hole`` is what is missing behind them where there are later ones.
+
+    ``differs`` says which two slices do not belong to one oplog; empty where all do. ``problems`` are of files that are
+    not whole.
+    """
+
+    parts: tuple[Part, ...]
+    hole: Hole | None = None
+    differs: str = ""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> Ts:
+        """The oldest entry."""
+        return self.parts[0].file.first
+
+    @property
+    def last(self) -> Ts:
+        """The newest entry."""
+        return self.parts[-1].file.last
+
+    @property
+    def last_entry(self) -> bytes:
+        """The newest entry, raw."""
+        return self.parts[-1].file.last_entry
+
+    def entry(self, ts: Ts) -> bytes:
+        """The raw entry with this ``ts``; empty where there is none."""
+        for part in self.parts:
+            if part.after < ts <= part.file.last and (found := part.file.entry(ts)):
+                return found
+        return b""
+
+    def blocks(self, low: Ts, high: Ts, *, backward: bool = False) -> Iterator[tuple[bytes, Ts, Ts, bool]]:
+        """Batches that hold all entries from ``low`` to ``high``, with the bounds that hold in each, and whether all of
+        its entries lie there. Reads files: call it in a thread."""
+        for part in reversed(self.parts) if backward else self.parts:
+            least = max(low, next_after(part.after))
+            if part.file.last < least or part.file.first > high:
+                continue
+            read = part.file.backward if backward else part.file.forward
+            for block, inside in read(least, high):
+                yield block, least, high, inside
+
+
+def next_after(ts: Ts) -> Ts:
+    """The least timestamp that is later."""
+    return Ts(ts.t, ts.i + 1)
+
+
+def read_saved(paths: Iterable[Path], start: Ts | None = None) -> SavedOplog:
+    """Read the slices in files and folders, and choose the newest that join and reach back to ``start``.
+
+    Steps over every entry once: run it in a thread. Raises InputError where there is no slice, or one cannot be read.
+    """
+    found = [one for path in _files(paths) if not _is_old(path, start) and (one := read_slice(path)) is not None]
+    if not found:
+        shown = ", ".join(clean(str(path)) for path in paths)
+        raise InputError(
+            f"There is no saved oplog in {shown}.", "Name a mongodump of local.oplog.rs, or a folder of save-oplog."
+        )
+    found.sort(key=lambda one: (one.first, -one.last.t, -one.last.i))
+    problems = tuple(f"{clean(str(one.path))}: {one.problem}" for one in found if one.problem)
+    runs: list[list[Part]] = []
+    for file in found:
+        if not runs or file.first > runs[-1][-1].file.last:
+            runs.append([Part(file, ZERO)])
+        elif (differs := _differs(runs[-1], file)) and file.last > runs[-1][-1].file.last:
+            return SavedOplog(tuple(runs[-1]), differs=differs, problems=problems)
+        elif file.last > runs[-1][-1].file.last:
+            runs[-1].append(Part(file, runs[-1][-1].file.last))
+    chosen = max((at for at, run in enumerate(runs) if start is None or run[0].file.first <= start), default=0)
+    hole = None
+    if chosen + 1 < len(runs):
+        hole = Hole(runs[chosen][-1].file.last, runs[chosen + 1][0].file.first)
+    return SavedOplog(tuple(runs[chosen]), hole, problems=problems)
+
+
+def _differs(run: list[Part], later: SliceFile) -> str:
+    """Why a slice that begins within a run does not join it."""
+    held = SavedOplog(tuple(run)).entry(later.first)
+    if held and is_same_entry(entries.read(held), entries.read(later.first_entry)):
+        return ""
+    earlier = next(part.file for part in run if later.first <= part.file.last)
+    names = f"{clean(earlier.path.name)} and {clean(later.path.name)}"
+    return f"{names} do not hold the same entry at {later.first}"
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            # A folder that is named slice and one that is a mongodump hold them at different depths.
+            yield from sorted(one for one in path.rglob("oplog*.bson*") if _NAMES.match(one.name) and one.is_file())
+        elif path.is_file():
+            yield path
+        else:
+            raise InputError(f"There is no saved oplog at {clean(str(path))}.", "Name a file or a folder of slices.")
+
+
+def _is_old(path: Path, start: Ts | None) -> bool:
+    """Whether the name of a slice says that it ends long before ``start``."""
+    named = NAME.match(path.name)
+    return named is not None and start is not None and int(named[3]) < start.t - _BEFORE_SECONDS

@@ -1,0 +1,213 @@
+"""A saved oplog: slices join or a hole is named, and joined with the live oplog it answers as one oplog would."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import bson
+import pytest
+from bson import Binary, Timestamp
+
+from tallyglass.errors import InputError, ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import OPLOG, Gateway
+from tallyglass.oplog.decode import walk
+from tallyglass.restore.saved import slice_file
+from tallyglass.restore.saved.cut import cut
+from tallyglass.restore.saved.joined import JoinedOplog, join, open_joined
+from tallyglass.restore.saved.save import save_slice
+from tallyglass.restore.saved.saved_oplog import read_saved
+
+A, B = bytes(15) + b"a", bytes(15) + b"b"
+
+
+def entry(n: int, filler: int = 40, **more: Any) -> bytes:
+    ns, ui = (("d.a", A), ("d.b", B), ("d.old", A))[n % 3]
+    head = {"op": "i", "ns": ns, "ui": Binary(ui, 4), "o": {"_id": n, "x": "x" * filler}}
+    return bson.encode({**head, **more, "ts": Timestamp(100 + n // 4, n % 4 + 1), "t": 1})
+
+
+WHOLE = [entry(n) for n in range(40)]
+NUMBER = {raw: n for n, raw in enumerate(WHOLE)}
+
+
+def ts(n: int) -> Ts:
+    return Ts(100 + n // 4, n % 4 + 1)
+
+
+def stamp(n: int) -> Timestamp:
+    return Timestamp(*ts(n))
+
+
+class Server:
+    """A set whose oplog is a list; it understands what the driver's queries here ask."""
+
+    def __init__(self, rows: list[bytes]) -> None:
+        self.rows = rows
+
+    async def command(self, name: str, *_: Any, **__: Any) -> Mapping[str, Any]:
+        newest = bson.decode(self.rows[-1])["ts"]
+        if name == "hello":
+            return {"setName": "rs", "me": "h:1", "lastWrite": {"majorityOpTime": {"ts": newest}}}
+        return {"version": "6.0.5"}
+
+    async def find_raw(
+        self, _: object, query: Mapping[str, Any], *, sort: Any = (), limit: int = 0, **__: Any
+    ) -> AsyncIterator[bytes]:
+        found = [raw for raw in self.rows if matches(bson.decode(raw), query)]
+        found = found[::-1] if sort and sort[0][1] < 0 else found
+        found = found[:limit] if limit else found
+        for at in range(0, len(found), 3):
+            yield b"".join(found[at : at + 3])
+
+
+def matches(row: Mapping[str, Any], query: Mapping[str, Any]) -> bool:
+    for name, value in query.items():
+        if name == "$or":
+            good = any(matches(row, one) for one in value)
+        elif isinstance(value, Mapping):
+            tests = {"$gte": "__ge__", "$gt": "__gt__", "$lte": "__le__", "$lt": "__lt__"}
+            good = all(
+                row[name] in one if op == "$in" else getattr(row[name], tests[op])(one) for op, one in value.items()
+            )
+        else:
+            good = row[name] == value
+        if not good:
+            return False
+    return True
+
+
+def write(folder: Path, name: str, rows: list[bytes]) -> Path:
+    path = folder / name
+    path.write_bytes(gzip.compress(b"".join(rows)) if name.endswith(".gz") else b"".join(rows))
+    return path
+
+
+@pytest.fixture
+def slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(slice_file, "_BLOCK", 400)
+    (tmp_path / "local").mkdir()
+    write(tmp_path / "local", "oplog.rs.bson", WHOLE[5:16])
+    write(tmp_path, "oplog-2.bson.gz", WHOLE[15:26])
+    write(tmp_path, "oplog-3.bson", WHOLE[18:24])
+    return tmp_path
+
+
+async def read(gateway: Gateway, query: Mapping[str, Any], **how: Any) -> list[int]:
+    found = [b async for b in gateway.find_raw(OPLOG, query, **how)]
+    return [NUMBER[batch[at:end]] for batch in found for at, end in walk.split(batch)]
+
+
+BOUNDS: list[Any] = [
+    {}, {"ts": stamp(12)}, {"ts": stamp(25)}, {"ts": stamp(31)}, {"ts": {"$gte": stamp(7), "$lt": stamp(22)}},
+    {"ts": {"$gt": stamp(25)}}, {"ts": {"$gte": stamp(25), "$lte": stamp(30)}}, {"ts": {"$lt": stamp(15)}},
+    {"ts": {"$lte": stamp(28)}}, {"ts": {"$gte": stamp(20)}}, {"ts": {"$lt": stamp(3)}},
+]  # fmt: skip
+OTHERS: list[Any] = [{}, {"ns": {"$in": ["d.b"]}}, {"$or": [{"ns": {"$in": ["d.b"]}}, {"ui": {"$in": [Binary(A, 4)]}}]}]
+
+
+async def test_slices_and_server_answer_as_one_oplog(slices: Path) -> None:
+    joined, found = await join(cast("Gateway", Server(WHOLE[20:])), read_saved([slices]))
+    assert found.holds
+    one = cast("Gateway", Server(WHOLE[5:]))
+    for bounds in BOUNDS:
+        for other in OTHERS:
+            for how in ({}, {"limit": 1}, {"limit": 9}, {"sort": [("$natural", -1)]},
+                        {"sort": [("$natural", -1)], "limit": 12}):  # fmt: skip
+                query = {**bounds, **other}
+                assert await read(joined, query, **how) == await read(one, query, **how), (query, how)
+
+
+async def test_nothing_of_the_saved_part_is_asked_of_the_server(slices: Path) -> None:
+    server = Server(WHOLE[20:])
+    joined, _ = await join(cast("Gateway", server), read_saved([slices]))
+    server.rows = []
+    assert await read(joined, {"ts": {"$gte": stamp(6), "$lt": stamp(25)}}) == list(range(6, 25))
+
+
+async def test_a_hole_is_named(slices: Path) -> None:
+    write(slices, "oplog-4.bson", WHOLE[26:30])
+    saved = read_saved([slices], ts(6))
+    assert (saved.first, saved.last, str(saved.hole)) == (ts(5), ts(25), f"between {ts(25)} and {ts(26)}")
+    assert read_saved([slices], ts(27)).first == ts(26), "the slices that reach the start are taken"
+    joined, found = await join(cast("Gateway", Server(WHOLE[20:])), saved)
+    assert found.holds, "the server holds what the slices lack"
+    assert await read(joined, {}) == list(range(5, 40))
+    _, found = await join(cast("Gateway", Server(WHOLE[35:])), saved)
+    assert str(found.hole) == f"between {ts(25)} and {ts(26)}"
+    with pytest.raises(ReadError, match=f"between {ts(25)}"):
+        await open_joined(cast("Gateway", Server(WHOLE[35:])), slices, ts(6))
+
+
+async def test_another_history_is_refused(slices: Path) -> None:
+    other = [*WHOLE[20:25], entry(25, filler=41), *WHOLE[26:]]
+    _, found = await join(cast("Gateway", Server(other)), read_saved([slices]))
+    assert found.differs == f"the live oplog has another entry at {ts(25)} than the saved one"
+    behind, found = await join(cast("Gateway", Server(WHOLE[:22])), read_saved([slices]))
+    assert (found.holds, (await read(behind, {}))[-1]) == (True, 25), "a member that is behind continues nothing"
+    write(slices, "oplog-4.bson", other[5:])
+    assert read_saved([slices]).differs == f"oplog-2.bson.gz and oplog-4.bson do not hold the same entry at {ts(25)}"
+
+
+async def test_a_server_that_overwrites_the_seam_meanwhile_is_noticed(slices: Path) -> None:
+    server = Server(WHOLE[20:])
+    joined, _ = await join(cast("Gateway", server), read_saved([slices]))
+    server.rows = WHOLE[30:]
+    with pytest.raises(ReadError, match="no longer holds"):
+        await read(joined, {"ts": {"$gte": stamp(6)}})
+    assert isinstance(joined, JoinedOplog)
+    with pytest.raises(ReadError, match="no longer holds"):
+        await joined.prove()
+
+
+def test_a_torn_slice_counts_as_far_as_it_is_whole(slices: Path) -> None:
+    path = slices / "local" / "oplog.rs.bson"
+    path.write_bytes(path.read_bytes()[:-1])
+    saved = read_saved([slices], ts(6))
+    assert (saved.last, saved.hole and saved.hole.until) == (ts(14), ts(15))
+    assert saved.problems == (f"{path}: it ends within an entry",)
+    (slices / "notes.bson").write_bytes(bson.encode({"no": "oplog"}))
+    with pytest.raises(InputError, match="holds no oplog"):
+        read_saved([slices / "notes.bson"])
+
+
+async def test_slices_join_by_construction(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+
+    async def save(server: Server, keep: float = 1_000) -> Any:
+        return await save_slice(cast("Gateway", server), folder, keep)
+
+    first = await save(Server(WHOLE[:10]), keep=1)
+    assert (first.entries, first.last) == (6, ts(9)), "the first slice reaches back as far as slices are kept"
+    assert (await save(Server(WHOLE[:10]))).path is None
+    second = await save(Server(WHOLE[8:20]))
+    assert (second.entries, second.hole) == (11, None), "it begins with the last entry of the one before"
+    assert {path.stat().st_mode & 0o777 for path in folder.glob("oplog-*")} == {0o600}
+    assert read_saved([folder]).hole is None
+    third = await save(Server(WHOLE[25:]), keep=5)
+    assert (str(third.hole), [path.name for path in third.removed]) == (
+        f"between {ts(19)} and {ts(25)}", [first.path.name]
+    )  # fmt: skip
+    assert read_saved([folder], ts(10)).hole == third.hole
+    with (folder / ".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="Another run"):
+            await save(Server(WHOLE))
+
+
+def test_the_window_is_cut_out_of_the_slices(slices: Path) -> None:
+    def of(n: int) -> dict[str, Any]:
+        return {"$timestamp": {"t": ts(n).t, "i": ts(n).i}}
+
+    query, out = slices / "query.json", slices / "cut" / "oplog.bson"
+    query.write_text(json.dumps({"ts": {"$gte": of(7), "$lte": of(24), "$nin": [of(10)]}, "ns": {}}))
+    assert cut(query, [slices], out) == 17
+    assert out.read_bytes() == b"".join(WHOLE[n] for n in range(7, 25) if n != 10)
+    query.write_text(json.dumps({"ts": {"$gte": of(7), "$lte": of(27)}}))
+    with pytest.raises(InputError, match=f"after {ts(25)}"):
+        cut(query, [slices], out)

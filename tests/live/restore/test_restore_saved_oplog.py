@@ -1,0 +1,119 @@
+"""A restore from saved slices: on a live set, and to a point that its oplog no longer holds."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from restore_scene import Scene, blocks, ids, record
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.client import open_gateway
+from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
+from tallyglass.restore.model.plan import Choice, Level, Plan
+from tallyglass.restore.planner import RestoreRequest, plan_restore
+from tallyglass.restore.raw.oplog import stamp
+from tallyglass.restore.saved.cut import cut
+from tallyglass.restore.saved.save import SavedSlice, save_slice
+
+pytestmark = [pytest.mark.live, pytest.mark.tools]
+
+DAY = 86_400.0
+
+
+async def save(scene: Scene, folder: Path) -> SavedSlice:
+    gateway = open_gateway(scene.source.uri)
+    try:
+        return await save_slice(gateway, folder, DAY)
+    finally:
+        await gateway.close()
+
+
+async def accident(scene: Scene, folder: Path) -> tuple[Path, Any, Ts]:
+    """A backup, writes that are spread over two slices, an update of many, and writes after it."""
+    shop = scene.client["shop"]
+    shop.orders.insert_many([{"_id": n, "paid": False} for n in range(20)])
+    backup = scene.backup("--oplog")
+    await save(scene, folder)
+    shop.orders.insert_many([{"_id": n, "paid": False} for n in range(20, 40)])
+    scene.settle()
+    await save(scene, folder)
+    shop.orders.update_one({"_id": 3}, {"$set": {"paid": True}})
+    before, since = record(scene.client), scene.now()
+    shop.orders.update_many({}, {"$set": {"paid": "lost"}})
+    scene.settle()
+    return backup, before, scene.first_entry({"ns": "shop.orders", "op": "u"}, since)
+
+
+async def test_a_restore_takes_the_window_from_slices_and_the_rest_from_the_server(
+    scene: Scene, tmp_path: Path
+) -> None:
+    folder = tmp_path / "slices"
+    backup, before, limit = await accident(scene, folder)
+    incident = await scene.incident("updateMany", "shop.orders")
+    assert incident.first == limit
+    plan = await scene.plan(backup, limit, oplog=folder, incident=incident)
+    assert "oplog-saved" in ids(plan, Level.OK), blocks(plan)
+    secure = [step.argv for step in plan.commands if step.phase == "secure"]
+    assert [argv[0] for argv in secure] == ["mongodump", "tallyglass", "bash"], "the slices end before the point"
+    assert [file.name for file in plan.files if "query" in file.name] == ["query.json", "live-query.json"]
+    scene.must_run(plan, "--until=return")
+    after = record(scene.client, databases=("shop",))
+    assert after["shop.orders"] == before["shop.orders"]
+
+
+class Rolled:
+    """The live set with an oplog that begins at ``oldest``: what came before was overwritten."""
+
+    def __init__(self, gateway: Gateway, oldest: Ts) -> None:
+        self._gateway, self._oldest = gateway, oldest
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gateway, name)
+
+    def find_raw(self, ns: Namespace, query: Document, **how: Any) -> AsyncIterator[bytes]:
+        if ns == OPLOG:
+            query = {"$and": [query, {"ts": {"$gte": stamp(self._oldest)}}]}
+        return self._gateway.find_raw(ns, query, **how)
+
+
+async def test_the_point_may_be_older_than_the_live_oplog(scene: Scene, tmp_path: Path) -> None:
+    folder = tmp_path / "slices"
+    backup, _, limit = await accident(scene, folder)
+    oldest = (await save(scene, folder)).last
+    scene.client["shop"].orders.insert_one({"_id": 99})
+    scene.settle()
+
+    async def plan(live_from: Ts, **more: Any) -> Plan:
+        gateway = open_gateway(scene.source.uri)
+        asked = {"spare": scene.spare.members[0].address, **more}
+        try:
+            rolled = cast("Gateway", Rolled(gateway, live_from))
+            return await plan_restore(rolled, RestoreRequest(backup, scene.source.uri, before=limit, **asked))
+        finally:
+            await gateway.close()
+
+    assert "coverage" in ids(await plan(oldest)), "the live oplog alone does not reach back"
+    made = await plan(oldest, oplog=folder)
+    assert "oplog-saved" in ids(made, Level.OK), blocks(made)
+    assert [step.argv[0] for step in made.commands if step.phase == "secure"] == ["tallyglass", "bash"]
+    assert next(row for row in made.loss if row.ns == "shop.orders").inserts == 1, "what came after the slices is there"
+    query, out = tmp_path / "query.json", tmp_path / "slice" / "oplog.bson"
+    query.write_text(next(file.text for file in made.files if file.name == "query.json"))
+    assert made.slice is not None
+    assert (cut(query, [folder], out), out.stat().st_size) == (made.slice.entries, made.slice.bytes)
+
+    later = scene.now()
+    assert f"between {oldest} and {later}" in blocks(await plan(later, oplog=folder))[0]
+    choice = Choice("shop.orders", "shop.before", ())
+    made = await plan(later, oplog=folder, choice=choice)
+    assert (ids(made), "oplog-hole" in ids(made, Level.WARN)) == (set(), True), "nothing live is touched"
+
+    middle = sorted(folder.glob("oplog-*"))[1]
+    whole = gzip.decompress(middle.read_bytes())
+    middle.write_bytes(gzip.compress(whole[:-7]))
+    torn = await plan(oldest, oplog=folder)
+    assert ("oplog-hole" in ids(torn), "oplog-slice-broken" in ids(torn, Level.WARN)) == (True, True), blocks(torn)
