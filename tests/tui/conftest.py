@@ -14,6 +14,7 @@ from idle import opened
 from tallyglass.connection.target import Target
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.alarm import AlarmKind
 from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feed, Feeds
@@ -83,11 +84,12 @@ async def open_screen(
     environ: dict[str, str] | None = None,
     backup: Path | None = None,
     uri: str = "mongodb://db1/",
+    alarm: AlarmKind = AlarmKind.OFF,
 ) -> AsyncIterator[Screen]:
     """The dashboard at a size."""
     feeds = HandFeeds()
     context = Context(Target.parse(uri), backup)
-    app = Dashboard(context, feeds, PAGES, environ=environ or {"COLORTERM": "truecolor"})
+    app = Dashboard(context, feeds, PAGES, environ=environ or {"COLORTERM": "truecolor"}, alarm=alarm)
     async with opened(app, size) as pilot:
         await pilot.pause()
         yield Screen(app, feeds, pilot)

@@ -78,6 +78,10 @@ def test_oid() -> None:
         (["doctor", "mongodb://u@h/"], 3, "no terminal to ask"),
         (["mongodb://h/"], 2, "needs a terminal"),
         (["localhost:27017"], 2, "needs a terminal"),
+        ([], 2, "No server was given"),
+        (["--mouse", "--alarm", "bell"], 2, "No server was given"),
+        (["--mouse", "localhost:27017"], 2, "needs a terminal"),
+        (["--alarm", "loud"], 2, "--alarm"),
         (["oplog", "localhost:27017", "--since", "2026-13-01"], 2, "--since: '2026-13-01' is not a time"),
     ],
 )

@@ -35,6 +35,14 @@ _INSTEAD = "The other commands need no terminal: tallyglass counters, oplog, inc
     "--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup that the restore page starts with."
 )
 @click.option("--mouse", is_flag=True, help="Use wheel and clicks. The terminal then selects text only with Shift.")
+@click.option(
+    "--alarm",
+    type=click.Choice(["off", "bell", "notify"]),
+    default="off",
+    show_default=True,
+    envvar="TALLYGLASS_ALARM",
+    help="Ring, or notify the desktop (OSC 9), when a counter becomes urgent or an incident removes data.",
+)
 @config_option
 @history_option
 def command(
@@ -43,6 +51,7 @@ def command(
     config: Path | None = None,
     no_history: bool = False,
     mouse: bool = False,
+    alarm: str = "off",
 ) -> int:
     """Open the dashboard on a deployment."""
     target = target_of(given)
@@ -63,7 +72,13 @@ def command(
         return Context(target_of_profile(found, ask=ask), found.backup, name, settings)
 
     return open_dashboard(
-        target, backup, label=profile.name if profile else "", watch=watch, mouse=mouse, open_profile=open_profile
+        target,
+        backup,
+        label=profile.name if profile else "",
+        watch=watch,
+        mouse=mouse,
+        alarm=alarm,
+        open_profile=open_profile,
     )
 
 
@@ -74,6 +89,7 @@ def open_dashboard(
     label: str = "",
     watch: WatchSettings | None = None,
     mouse: bool = False,
+    alarm: str = "off",
     open_profile: OpenProfile | None = None,
 ) -> int:
     """Import and run the dashboard; returns its exit code."""
@@ -84,7 +100,9 @@ def open_dashboard(
             f"The dashboard cannot be opened: {error.name} is not installed.", "pip install 'tallyglass[tui]'"
         ) from None
     return int(
-        run.run_dashboard(target, PAGES, backup, label=label, watch=watch, mouse=mouse, open_profile=open_profile)
+        run.run_dashboard(
+            target, PAGES, backup, label=label, watch=watch, mouse=mouse, alarm=alarm, open_profile=open_profile
+        )
     )
 
 

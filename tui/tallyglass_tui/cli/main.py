@@ -30,12 +30,32 @@ COMMANDS = {
 DASHBOARD = "dashboard"
 
 
+def _names_server(word: str) -> bool:
+    return "://" in word or with_scheme(word) != word
+
+
 class Front(click.Group):
     """Loads the module of a command when it is called; a connection string opens the dashboard."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands, in the order of the help."""
         return list(COMMANDS)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Words that name no command are for the dashboard, whose options need no connection string before them."""
+        return super().parse_args(ctx, [DASHBOARD, *args] if self._are_for_dashboard(ctx, args) else args)
+
+    def _are_for_dashboard(self, ctx: click.Context, args: list[str]) -> bool:
+        if any(word in ("-h", "--help") for word in args):
+            return False
+        dashboard = self.get_command(ctx, DASHBOARD)
+        assert dashboard is not None
+        try:
+            found, rest, _ = dashboard.make_parser(click.Context(dashboard)).parse_args(args.copy())
+        except click.UsageError:
+            return False
+        named = found.get("uri")
+        return not rest and (not isinstance(named, str) or _names_server(named))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command with that name."""
@@ -50,7 +70,9 @@ class Front(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Read the first word as a command, or as the connection string of the dashboard."""
         word = args[0]
-        if word not in COMMANDS and ("://" in word or with_scheme(word) != word):
+        if word == DASHBOARD:
+            return DASHBOARD, self.get_command(ctx, DASHBOARD), args[1:]
+        if word not in COMMANDS and _names_server(word):
             return DASHBOARD, self.get_command(ctx, DASHBOARD), args
         if word not in COMMANDS:
             raise click.UsageError(f"'{word}' is neither a command nor a connection string (mongodb://...).", ctx=ctx)
@@ -69,7 +91,6 @@ class Front(click.Group):
 
 @click.group(
     cls=Front,
-    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Without a server: tallyglass demo. In the dashboard, ? is the help. "
     "tallyglass COMMAND --help describes a command; tallyglass URI --help the dashboard.",
@@ -77,14 +98,9 @@ class Front(click.Group):
 @connection_options(uri=False, shards=True)
 @click.version_option(__version__, prog_name="tallyglass", message="%(prog)s %(version)s")
 @click.pass_context
-def main(ctx: click.Context, given: ConnectionOptions) -> Any:
+def main(ctx: click.Context, given: ConnectionOptions) -> None:
     """A terminal dashboard for MongoDB's counters, ObjectIds, oplog and restores.
 
     tallyglass URI opens the dashboard; so does tallyglass alone, with --profile NAME or $TALLYGLASS_URI.
     """
     ctx.obj = given
-    if ctx.invoked_subcommand is None:
-        dashboard = main.get_command(ctx, DASHBOARD)
-        assert dashboard is not None
-        return ctx.invoke(dashboard, given=ConnectionOptions())
-    return None

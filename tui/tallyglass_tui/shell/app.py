@@ -17,11 +17,14 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 from textual.timer import Timer
 
+from tallyglass.counters.snapshot import CountersSnapshot
 from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass_tui import format as fmt
+from tallyglass_tui.shell.alarm import Alarm, AlarmKind
 from tallyglass_tui.shell.bars import NavLine
 from tallyglass_tui.shell.context import Context, OpenProfile
 from tallyglass_tui.shell.crash import crash_report
@@ -39,6 +42,7 @@ from tallyglass_tui.terminal.theme import TALLYGLASS, choose_theme, needs_plain_
 from tallyglass_tui.widgets.line_view import Piece
 
 _LOOK_SECONDS = 5.0
+_ALARM_SECONDS = 2.0
 _LOOK_DEADLINE = 12.0
 _NO_COLOR = NoColor()
 _MOST_COPIED = 150_000
@@ -86,6 +90,7 @@ class Dashboard(TerminalApp):
         keymap: Mapping[str, str] | None = None,
         profiles: Sequence[str] = (),
         open_profile: OpenProfile | None = None,
+        alarm: AlarmKind = AlarmKind.OFF,
         notice: str = "",
     ) -> None:
         environ = os.environ if environ is None else environ
@@ -97,6 +102,7 @@ class Dashboard(TerminalApp):
         self.next_profile: str | None = None
         """The profile to continue with after this app has ended; None to end."""
         self._notice = notice
+        self._alarm_kind, self._alarm = alarm, Alarm()
         self.context = context
         self.feeds = feeds
         self.pages = pages
@@ -136,6 +142,11 @@ class Dashboard(TerminalApp):
         self._deployments = self.feeds.follow("deployment", watch_deployment, silence=_LOOK_DEADLINE)
         self.switch_mode(self.pages[0].mode)
         self._arm()
+        if self._alarm_kind is not AlarmKind.OFF:
+            from tallyglass_tui.shell.incidents import share_incidents
+
+            share_incidents(self.feeds)
+            self.set_interval(_ALARM_SECONDS, self._on_alarm_due)
         if self._notice:
             self.call_after_refresh(self.say, self._notice)
 
@@ -212,6 +223,21 @@ class Dashboard(TerminalApp):
     def open_oplog(self, moment: datetime) -> None:
         """Open the oplog page at a moment."""
         self.visit(OplogRequested(Ts(int(moment.timestamp()), 0)))
+
+    def _on_alarm_due(self) -> None:
+        """Tell the terminal what became red; also in a pause, and while another window has the focus."""
+        if self._alarm_kind is AlarmKind.OFF:
+            return
+        news = self._alarm.news(
+            self.feeds.latest("counters", CountersSnapshot), self.feeds.latest("incidents", IncidentScan)
+        )
+        if not news:
+            return
+        self.say(news)
+        if self._alarm_kind is AlarmKind.NOTIFY:
+            self.send_notification(f"Tallyglass {self.context.label or self.context.target.label}: {news}")
+        else:
+            self.bell()
 
     def on_visit(self, message: Visit) -> None:
         """A page asks for another."""

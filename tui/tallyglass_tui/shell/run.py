@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tallyglass.connection.profiles import profile_names
 from tallyglass.connection.target import Target
 from tallyglass.errors import TallyglassError
+from tallyglass_tui.shell.alarm import AlarmKind
 from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import Context, OpenProfile
 from tallyglass_tui.shell.feed import Feeds, open_target
@@ -30,12 +31,14 @@ def run_dashboard(
     label: str = "",
     watch: WatchSettings | None = None,
     mouse: bool = False,
+    alarm: str = AlarmKind.OFF,
     open_profile: OpenProfile | None = None,
 ) -> int:
     """Show the dashboard on the terminal until the user leaves it; the exit status.
 
     ``open_profile`` makes the context of a profile that the user switches to; None offers no profiles.
     ``mouse`` takes wheel and clicks, which the terminal then no longer uses to select text.
+    ``alarm`` is an :class:`AlarmKind`.
     Raises ConnectError for a target that cannot be used, InputError for an invalid keymap file. stdin and stderr must
     be the terminal.
     """
@@ -55,6 +58,7 @@ def run_dashboard(
             keymap=keymap,
             profiles=profiles,
             open_profile=open_profile,
+            alarm=AlarmKind(alarm),
             notice=notice,
         )
         app.driver_class = BastionDriver

@@ -16,6 +16,8 @@ from tallyglass_tui.terminal.driver import BastionDriver
 _SOFTWARE_ERROR = 70
 """Exit status after a defect of Tallyglass (EX_SOFTWARE)."""
 
+_LONGEST_NOTIFICATION = 200
+
 
 class TerminalApp(App[None]):
     """The parts of the app for which Textual has no public API."""
@@ -28,6 +30,12 @@ class TerminalApp(App[None]):
     def congested(self) -> bool:
         """Whether output is still waiting for the terminal."""
         return isinstance(self._driver, BastionDriver) and self._driver.congested
+
+    def send_notification(self, text: str) -> None:
+        """Ask the terminal for a notification of the desktop (OSC 9). One that knows none ignores it."""
+        if self._driver is not None:
+            shown = "".join(char if " " <= char <= "~" else "?" for char in text[:_LONGEST_NOTIFICATION])
+            self._driver.write(f"\x1b]9;{shown}\x07")
 
     @property
     def lines(self) -> list[str]:

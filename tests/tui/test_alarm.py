@@ -1,0 +1,61 @@
+"""The alarm: silent unless switched on, for what was red before, and for what it told already."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from test_restore_page import SCAN
+from test_tui_counters import counter, snapshot
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Harm
+from tallyglass_tui.shell.alarm import Alarm, AlarmKind
+from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.incidents import share_incidents
+
+WELL = replace(counter(7), used=0.1)
+FULL = replace(counter(8), used=0.97)
+
+
+def test_only_what_becomes_red_is_told_and_only_once() -> None:
+    alarm = Alarm()
+    assert alarm.news(replace(snapshot(FULL), discovering=True), None) == ""
+    assert alarm.news(snapshot(FULL, WELL), SCAN) == "", "all of it was so before"
+    red = snapshot(FULL, replace(WELL, used=0.97))
+    assert alarm.news(red, SCAN).startswith("Urgent: shop.counters orders7, time left")
+    assert alarm.news(snapshot(FULL, WELL), SCAN) == ""
+    assert alarm.news(snapshot(*red.counters), SCAN) == ""
+
+
+def test_an_incident_is_told_when_it_removed_data_and_was_no_routine() -> None:
+    alarm, one = Alarm(), next(one for one in SCAN.incidents if one.harm is Harm.LOSS)
+    later = Ts(one.first.t + 99, 1)
+    assert alarm.news(None, replace(SCAN, done=False)) == ""
+    assert alarm.news(None, SCAN) == ""
+    for quiet in (replace(one, first=later, reason="TTL"), replace(one, first=later, harm=Harm.DEFINITION)):
+        assert alarm.news(None, replace(SCAN, incidents=(*SCAN.incidents, quiet))) == ""
+    loud = replace(one, first=later, ops=10)
+    assert alarm.news(None, replace(SCAN, incidents=(*SCAN.incidents, loud))).startswith(one.title)
+    grown = replace(loud, ops=500)
+    assert alarm.news(None, replace(SCAN, incidents=(*SCAN.incidents, grown))) == ""
+
+
+@pytest.mark.parametrize("kind", list(AlarmKind))
+async def test_it_sounds_as_configured_also_in_a_pause(
+    screen_at: Any, kind: AlarmKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+    monkeypatch.setattr(Dashboard, "bell", lambda _: heard.append("bell"))
+    monkeypatch.setattr(Dashboard, "send_notification", lambda _, text: heard.append(text))
+    async with screen_at(alarm=kind) as screen:
+        if kind is AlarmKind.OFF:
+            assert "incidents" not in screen.feeds.named, "the oplog is not read for an alarm that is off"
+            share_incidents(screen.feeds)
+        await screen.put("counters", snapshot(WELL))
+        await screen.press("p")
+        screen.app._on_alarm_due()
+        screen.feeds.named["counters"].put(snapshot(replace(WELL, used=0.97)))
+        screen.app._on_alarm_due()
+        assert [text[:6] for text in heard] == {"off": [], "bell": ["bell"], "notify": ["Tallyg"]}[kind]

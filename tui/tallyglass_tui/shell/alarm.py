@@ -1,0 +1,69 @@
+"""What became red while nobody looked: a counter that is now urgent, an incident that removed data. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from tallyglass.counters.snapshot import CountersSnapshot
+from tallyglass.counters.verdict import CRITICAL, Thresholds, grade, name_of
+from tallyglass.oplog.snapshot import Harm, IncidentScan
+from tallyglass_tui import format as fmt
+
+_LOOKED_AT = 200
+"""Counters that are graded: they come most urgent first."""
+
+
+class AlarmKind(StrEnum):
+    """How the terminal is told: its bell, or a notification of the desktop (OSC 9)."""
+
+    OFF = "off"
+    BELL = "bell"
+    NOTIFY = "notify"
+
+
+class Alarm:
+    """Remembers what was red. What is so when the dashboard has first read everything is no news; each thing is told
+    once."""
+
+    def __init__(self) -> None:
+        self._counters: set[str] | None = None
+        self._incidents: set[object] | None = None
+        self._seen: tuple[object, object] = (None, None)
+
+    def news(self, snapshot: CountersSnapshot | None, scan: IncidentScan | None) -> str:
+        """What is newly red, in one sentence; empty for nothing."""
+        if snapshot is self._seen[0] and scan is self._seen[1]:
+            return ""
+        self._seen = (snapshot, scan)
+        found = [*self._new_counters(snapshot), *self._new_incidents(scan)]
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return f"{found[0]}{more}" if found else ""
+
+    def _new_counters(self, snapshot: CountersSnapshot | None) -> Iterator[str]:
+        if snapshot is None:
+            return
+        red = {
+            counter.key: counter
+            for counter in snapshot.counters[:_LOOKED_AT]
+            if grade(counter, Thresholds(), snapshot.at)[0] == CRITICAL
+        }
+        if self._counters is None:
+            if not snapshot.discovering:
+                self._counters = set(red)
+            return
+        for key, counter in red.items():
+            if key not in self._counters:
+                left = fmt.time_left(counter.forecast, snapshot.at)
+                yield f"Urgent: {name_of(counter)}, time left {left}."
+        self._counters |= set(red)
+
+    def _new_incidents(self, scan: IncidentScan | None) -> Iterator[str]:
+        if scan is None or not scan.done:
+            return
+        red = {
+            (one.first, one.kind, one.ns): one for one in scan.incidents if one.harm is Harm.LOSS and not one.routine
+        }
+        known, self._incidents = self._incidents, (self._incidents or set()) | set(red)
+        if known is not None:
+            yield from (f"{one.title} at {fmt.clock(one.first.time)}." for key, one in red.items() if key not in known)
