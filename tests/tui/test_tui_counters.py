@@ -145,10 +145,45 @@ async def test_filter_sort_and_back(screen_at: Any) -> None:
         assert "None of 3 counters matches" in screen.text
         await screen.press("escape")
         assert "3 counters" in screen.text
-        await screen.press("s", "s", "S")
+        await screen.press("s", "s")
         assert "value▼" in screen.text
         rows = [line for line in screen.lines[2:] if "shop.cou" in line]
         assert "2,147,388,009" in rows[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "mark", "order"),
+    [
+        ("N", "counter▲", "1239"),
+        ("V", "value▼", "9321"),
+        ("U", "used▼", "9312"),
+        ("R", "rate▼", "2391"),
+        ("T", "time left▲", "9312"),
+    ],
+)
+async def test_each_column_has_its_key_and_the_unknown_comes_last(
+    screen_at: Any, key: str, mark: str, order: str
+) -> None:
+    unknown = counter(2, used=None, rate=90.0, forecast=Forecast())
+    rows = (
+        counter(1, rate=None, used=0.3, forecast=Forecast(early=NOW + timedelta(days=500))),
+        unknown,
+        counter(3, used=0.4, rate=8.0),
+        URGENT,
+    )
+
+    async with screen_at((90, 24)) as screen:
+
+        def shown() -> str:
+            return "".join(line.split("orders")[1][0] for line in screen.lines[2:] if "orders" in line)
+
+        await screen.put("counters", snapshot(*rows))
+        await screen.press(key)
+        assert mark in screen.text
+        assert shown() == order
+        last = order[-1] if key in "URT" else ""
+        await screen.press(key)
+        assert shown() == order[: len(order) - len(last)][::-1] + last
 
 
 async def test_guesses_stand_apart_and_are_never_first_to_run_out(screen_at: Any) -> None:
@@ -211,9 +246,9 @@ async def test_many_are_sorted_and_filtered_beside_the_screen(screen_at: Any, mo
         await screen.put("counters", snapshot(*many))
         assert await arranged() == [one.value for one in many]
         await screen.press("s", "s")
-        assert await arranged() == list(range(30))
+        assert await arranged() == list(reversed(range(30)))
         await screen.press("S", "slash", *"orders2", "enter")
-        assert await arranged() == sorted((one.value for one in many if "orders2" in one.id), reverse=True)
+        assert await arranged() == sorted(one.value for one in many if "orders2" in one.id)
         assert "30 counters, 11 with 'orders2'" in screen.text
 
 

@@ -40,6 +40,9 @@ COLUMNS = (
 SORTS = ("urgency", "name", "value", "used", "rate", "left")
 """What rows can be sorted by: urgency is the order of the snapshot."""
 
+LARGEST_FIRST = frozenset({"value", "used", "rate"})
+"""Columns of which the largest is looked for; names begin with the first, times left with the shortest."""
+
 _MARKS = {CRITICAL: ("!!", "table--bad"), WARNING: ("! ", "table--warn")}
 _BAR_STYLES = {CRITICAL: "table--bad", WARNING: "table--warn"}
 _LIMITS = Thresholds()
@@ -113,11 +116,11 @@ _TEXTS: dict[str, Callable[[CounterView, datetime, int, bool], tuple[str, str]]]
 }
 
 
-def sort_key(by: str, now: datetime) -> Callable[[CounterView], tuple[bool, float | str]]:
-    """The key that sorts counters by a column; unknown comes last in ascending order."""
+def sort_key(by: str, now: datetime, *, descending: bool) -> Callable[[CounterView], tuple[bool, float | str]]:
+    """The key that sorts counters by a column in this direction; what is unknown comes last in both."""
 
     def number(value: float | None) -> tuple[bool, float | str]:
-        return (value is None, value if value is not None else 0.0)
+        return ((value is None) != descending, value if value is not None else 0.0)
 
     def left(counter: CounterView) -> tuple[bool, float | str]:
         early = counter.forecast.early

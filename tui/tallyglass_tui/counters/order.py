@@ -55,9 +55,13 @@ def arrange(counters: Sequence[CounterView], order: RowOrder, before: ArrangedRo
     kept = _in_places(shown, before.ranks) if calm and order == before.order else None
     if kept is not None:
         return ArrangedRows(order, tuple(kept), before.keys, before.sorted_at, before.ranks)
-    rows = _by_urgency(shown, now) if order.by == SORTS[0] else _sorted(shown, sort_key(order.by, now))
-    if order.descending:
-        rows.reverse()
+    if order.by == SORTS[0]:
+        rows = _by_urgency(shown, now)
+        if order.descending:
+            rows.reverse()
+    else:
+        key = sort_key(order.by, now, descending=order.descending)
+        rows = _sorted(shown, key, descending=order.descending)
     keys = tuple([counter.key for counter in rows])
     return ArrangedRows(order, tuple(rows), keys, now, {key: rank for rank, key in enumerate(keys)})
 
@@ -84,8 +88,11 @@ def _by_urgency(shown: Iterable[CounterView], now: datetime) -> list[CounterView
     return [*levels[2], *levels[1], *levels[0], *guesses]
 
 
-def _sorted(shown: Sequence[CounterView], key: Callable[[CounterView], tuple[bool, float | str]]) -> list[CounterView]:
-    """As ``sorted``, run by run."""
+def _sorted(
+    shown: Sequence[CounterView], key: Callable[[CounterView], tuple[bool, float | str]], *, descending: bool
+) -> list[CounterView]:
+    """As ``sorted``, run by run: equals stay in their order."""
     at = [key(counter) for counter in shown].__getitem__
-    runs = [sorted(range(first, min(first + _RUN, len(shown))), key=at) for first in range(0, len(shown), _RUN)]
-    return [shown[place] for place in heapq.merge(*runs, key=at)]
+    firsts = range(0, len(shown), _RUN)
+    runs = [sorted(range(first, min(first + _RUN, len(shown))), key=at, reverse=descending) for first in firsts]
+    return [shown[place] for place in heapq.merge(*runs, key=at, reverse=descending)]

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterTrouble, CounterView
 from tallyglass.mongo.gateway import Gateway
 from tallyglass_tui import format as fmt
-from tallyglass_tui.counters.cells import COLUMNS, SORTS, cells, level, name
+from tallyglass_tui.counters.cells import COLUMNS, LARGEST_FIRST, SORTS, cells, level, name
 from tallyglass_tui.counters.detail import CounterDetail
 from tallyglass_tui.counters.facts import ends, first_out
 from tallyglass_tui.counters.order import ArrangedRows, RowOrder, arrange, words_of
@@ -60,6 +60,11 @@ class CountersPage(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sort", "Sort", id="counters.sort", tooltip="Sort by the next column"),
         Binding("S", "reverse", "Reverse sort", show=False, id="counters.reverse", tooltip="Reverse sort"),
+        Binding("N", "sort_by('name')", "Sort by name", show=False, id="counters.by_name"),
+        Binding("V", "sort_by('value')", "Sort by value", show=False, id="counters.by_value"),
+        Binding("U", "sort_by('used')", "Sort by used", show=False, id="counters.by_used"),
+        Binding("R", "sort_by('rate')", "Sort by rate", show=False, id="counters.by_rate"),
+        Binding("T", "sort_by('left')", "Sort by time left", show=False, id="counters.by_left"),
         Binding("o", "oplog", "Oplog", show=False, id="counters.oplog", tooltip="See the oplog when it last changed"),
     ]
 
@@ -145,7 +150,7 @@ class CountersPage(Page):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Sorting is for the table."""
-        if action in ("sort", "reverse"):
+        if action in ("sort", "sort_by", "reverse"):
             return not self._opened
         return super().check_action(action, parameters)
 
@@ -156,7 +161,12 @@ class CountersPage(Page):
 
     def action_sort(self) -> None:
         """Sort by the next column."""
-        self._order = replace(self._order, by=SORTS[(SORTS.index(self._order.by) + 1) % len(SORTS)])
+        self.action_sort_by(SORTS[(SORTS.index(self._order.by) + 1) % len(SORTS)])
+
+    def action_sort_by(self, by: str) -> None:
+        """Sort by a column, the most interesting first; by the same column again, the other way round."""
+        descending = not self._order.descending if by == self._order.by else by in LARGEST_FIRST
+        self._order = replace(self._order, by=by, descending=descending)
         self._arrange()
 
     def action_reverse(self) -> None:
@@ -280,9 +290,11 @@ class CountersPage(Page):
             pieces.append((answer, ""))
         if urgent:
             pieces.append((f" · {urgent:,}{'+' * (urgent == _LOOKED_AT)} urgent", "text--bad"))
-        by = "most urgent first" if order.by == SORTS[0] else f"by {order.by}"
+        by = f"by {'time left' if order.by == 'left' else order.by}{', descending' * order.descending}"
+        if order.by == SORTS[0]:
+            by = f"{'least' if order.descending else 'most'} urgent first"
         doing = "sorting " if shown.order != order else ""
-        pieces.append((f" · {doing}{by}{', reversed' if order.descending else ''}", "text--muted"))
+        pieces.append((f" · {doing}{by}", "text--muted"))
         pieces.append((f" · {fmt.plural(snapshot.collections_seen, 'collection')} looked at", "text--muted"))
         if snapshot.discovering:
             pieces.append((", still looking", "text--muted"))
