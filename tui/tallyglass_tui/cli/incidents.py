@@ -11,6 +11,7 @@ from tallyglass.moment import FORMS, Ts, iso
 from tallyglass_tui.cli.error_boundary import warn
 from tallyglass_tui.cli.headless import as_json, ask, each_within, print_text, table, timeout_option
 from tallyglass_tui.cli.oplog import need_oplog
+from tallyglass_tui.cli.oplog_window import require_window
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
 from tallyglass_tui.cli.shards import named_shards
 
@@ -50,6 +51,7 @@ async def scan_all(gateway: Gateway, since: Ts | None, seconds: float) -> Incide
     shards = await named_shards(gateway, seconds)
     if shards is None:
         await need_oplog(gateway, seconds)
+    await require_window(shards or {"": gateway}, since, None, seconds)
     scans = incident.scan(gateway, since) if shards is None else scan_shards(shards, since)
     last: IncidentScan | None = None
     async with closing(each_within(scans, seconds)) as scan:

@@ -14,6 +14,7 @@ from tallyglass.moment import FORMS, iso
 from tallyglass.text import clean_block
 from tallyglass_tui.cli.error_boundary import warn
 from tallyglass_tui.cli.headless import as_json, ask, bounded, each_within, timeout_option
+from tallyglass_tui.cli.oplog_window import require_window
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
 from tallyglass_tui.cli.shards import named_shards
 
@@ -115,10 +116,13 @@ async def _run(
     from tallyglass.oplog.read.export import follow_entries, read_entries
 
     shards = await named_shards(gateway, seconds)
+    if shards is None:
+        await need_oplog(gateway, seconds)
+    until = None if follow else wanted.until
+    await require_window(shards or {"": gateway}, wanted.since, until, seconds, follow=follow)
     if shards is not None:
         await _run_merged(shards, wanted, printer, limit, follow)
         return
-    await need_oplog(gateway, seconds)
     if follow:
         await _while_read(printer.print_all(follow_entries(gateway, wanted)))
     else:

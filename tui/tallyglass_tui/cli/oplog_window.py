@@ -1,0 +1,64 @@
+"""Times on the command line against what the oplog still holds: nothing is read in place of what was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass_tui.cli.error_boundary import warn
+from tallyglass_tui.cli.headless import bounded
+from tallyglass_tui.format import duration, moment
+
+if TYPE_CHECKING:
+    from tallyglass.mongo.gateway import Gateway
+
+
+async def require_window(
+    gateways: Mapping[str, Gateway], since: Ts | None, until: Ts | None, seconds: float, *, follow: bool = False
+) -> None:
+    """Compare a range with each oplog; the names of ``gateways`` are those of shards, empty for the only one.
+
+    Where only its beginning is gone, a person at a terminal is asked whether to read the rest, and a script gets a
+    warning. Raises InputError where nothing of the range can be there, and where the person declines; ReadError where
+    no answer comes within ``seconds``.
+    """
+    if since is None and until is None:
+        return
+    ends = await bounded(_ends(gateways), seconds)
+    begins = {name: first for name, (first, _) in ends.items() if first is not None}
+    now = Ts(int(datetime.now(UTC).timestamp()), 0)
+    newest = max((last for _, last in ends.values() if last is not None), default=now)
+    if until is not None and begins and all(until <= first for first in begins.values()):
+        first = min(begins.values())
+        raise InputError(
+            f"--until is before the oldest entry of the oplog ({moment(first.time)}).",
+            "What happened then is no longer in it.",
+        )
+    if since is not None and since > max(now, newest) and not follow:
+        raise InputError(f"--since is in the future: the newest entry is from {moment(newest.time)}.")
+    for name, first in begins.items():
+        if since is not None and since < first:
+            await _accept(f"{name}: " if name else "", since, first)
+
+
+async def _ends(gateways: Mapping[str, Gateway]) -> dict[str, tuple[Ts | None, Ts | None]]:
+    from tallyglass.oplog.read.ends import end_of_oplog
+
+    return {name: (await end_of_oplog(one, 1), await end_of_oplog(one, -1)) for name, one in gateways.items()}
+
+
+async def _accept(where: str, since: Ts, first: Ts) -> None:
+    gone = duration((first.time - since.time).total_seconds())
+    text = f"{where}the oplog begins at {moment(first.time)}, {gone} after --since: what happened before is unknown."
+    warn(text)
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        return
+    if not await asyncio.to_thread(click.confirm, "Read from there?", default=True, err=True):
+        raise InputError("Nothing was read.", "Give a later --since.")
