@@ -46,7 +46,8 @@ def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
         ]
     title = clean(draft.incident.title, 200) if draft.incident else ""
     undone = ": ".join(part for part in (title, clean(plan.after) if plan else "") if part)
-    kept = clean(plan.before) if plan else "everything before it"
+    by_way = "all that others wrote, before and after it" if draft.way == FROM_IMAGES else "everything before it"
+    kept = (clean(plan.before) if plan else "") or by_way
     return [
         [
             (" point    ", "text--muted"),

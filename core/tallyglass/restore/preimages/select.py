@@ -10,8 +10,9 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,6 +79,8 @@ class ImageSelection:
     rows: sqlite3.Connection
     by_accident: int = 0
     by_others: int = 0
+    operations: Counter[str] = field(default_factory=Counter)
+    """All operations since the point by their letter: i, u or d."""
     streamed: bool = False
     """Whether the images came through a change stream, because the user may not read them directly."""
 
@@ -136,6 +139,7 @@ async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> Ima
         attribution = Attribution(accident)
         async for operation, logged, place, whole in located_operations(source, ns, limit):
             key = operation.id_key
+            selection.operations[operation.op] += 1
             rows.execute(
                 "INSERT OR IGNORE INTO first (id, ui, t, i, place, op, at_t, at_i) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (key, operation.ui, logged.t, logged.i, place, operation.op, whole.ts.t, whole.ts.i),

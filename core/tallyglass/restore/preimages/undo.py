@@ -28,6 +28,7 @@ from tallyglass.restore.model.plan import (
     Check,
     ExpectedNamespace,
     Level,
+    Loss,
     Plan,
     Return,
     Slice,
@@ -88,6 +89,7 @@ class _Proof:
     from_backup: int = 0
     refused: str = ""
     streamed: bool = False
+    loss: Loss | None = None
 
 
 async def plan_undo(gateway: Gateway, request: UndoRequest) -> Plan:
@@ -194,6 +196,7 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
             bytes=sum(proof.bytes for proof in proofs),
         ),
         operations=sum(proof.by_accident for proof in proofs),
+        loss=tuple(proof.loss for proof in proofs if proof.loss),
         expected=tuple(ExpectedNamespace(proof.ns, "collection", proof.needed) for proof in proofs),
         checks=tuple(checks),
     )
@@ -265,6 +268,8 @@ async def _read(gateway: Gateway, selection: ImageSelection, info: CollectionInf
         else:
             proof.bytes += len(image.document)
     proof.streamed = selection.streamed
+    done = selection.operations
+    proof.loss = Loss(clean_name(proof.ns), done["i"], done["u"], done["d"])
     return proof
 
 
