@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from tallyglass.mongo.gateway import Gateway, Namespace
-from tallyglass.oplog.decode import walk
 from tallyglass.oplog.decode.walk import Malformed
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.impact.counterfactual import Counterfactual, Verdict
 from tallyglass.restore.impact.history import AT_ONCE, OWN, UNCERTAIN, History, documents_by_id
+from tallyglass.restore.raw.batches import unpacked
 
 
 @dataclass(slots=True)
@@ -54,12 +54,10 @@ async def _compare_some(spare: Gateway, history: History, keys: list[bytes]) -> 
 async def _compare_all(spare: Gateway, history: History) -> AsyncIterator[DocumentVerdict]:
     """After a removal: every document of the copy, and those that were inserted between the point and the removal."""
     rest = set(history.touched())
-    async for batch in spare.find_raw(Namespace.parse(history.ns), {}, time_ms=3_600_000):
-        for at, end in walk.split(batch):
-            raw = batch[at:end]
-            key = id_key(raw)
-            rest.discard(key)
-            yield _compare(history, key, raw)
+    async for raw in unpacked(spare.find_raw(Namespace.parse(history.ns), {}, time_ms=3_600_000)):
+        key = id_key(raw)
+        rest.discard(key)
+        yield _compare(history, key, raw)
     for key in rest:
         found = _compare(history, key, None)
         if found.verdict is not Verdict.LEFT:

@@ -24,11 +24,11 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway, Namespace, closing
 from tallyglass.mongo.mongo_gateway import MongoGateway
-from tallyglass.oplog.decode import walk
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.impact.accident import Attribution
 from tallyglass.restore.impact.history import earlier_parts
 from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.raw.batches import unpacked
 from tallyglass.restore.raw.entries import Entry, Txn
 from tallyglass.restore.raw.oplog import read_all, stamp
 from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
@@ -264,13 +264,12 @@ async def _read_directly(source: Gateway, selection: ImageSelection) -> AsyncIte
             "_id.ts": {"$in": stamps},
         }
         wanted = {key: id_ for id_, key in group}
-        async for batch in source.find_raw(PRE_IMAGES, query, sort=[("_id", 1)], time_ms=_SCAN_MS):
-            for at, end in walk.split(batch):
-                found = RawBSONDocument(batch[at:end])
-                key = _key_of(found)
-                id_ = wanted.pop(key, None)
-                if id_ is not None:
-                    yield Image(id_, key, bytes(found["preImage"].raw))
+        async for raw in unpacked(source.find_raw(PRE_IMAGES, query, sort=[("_id", 1)], time_ms=_SCAN_MS)):
+            found = RawBSONDocument(raw)
+            key = _key_of(found)
+            id_ = wanted.pop(key, None)
+            if id_ is not None:
+                yield Image(id_, key, bytes(found["preImage"].raw))
         for key, id_ in wanted.items():
             yield Image(id_, key, None)
 
@@ -279,10 +278,9 @@ async def images_between(gateway: Gateway, first: ImageKey, last: ImageKey) -> A
     """The images of one collection from one key to another, both included. Raises the errors of the gateway,
     PrivilegeError without ``find`` on them."""
     bounds = {"$gte": _id_of(first), "$lte": _id_of(last)}
-    async for batch in gateway.find_raw(PRE_IMAGES, {"_id": bounds}):
-        for at, end in walk.split(batch):
-            found = RawBSONDocument(batch[at:end])
-            yield _key_of(found), bytes(found["preImage"].raw)
+    async for raw in unpacked(gateway.find_raw(PRE_IMAGES, {"_id": bounds})):
+        found = RawBSONDocument(raw)
+        yield _key_of(found), bytes(found["preImage"].raw)
 
 
 def _id_of(key: ImageKey) -> dict[str, object]:

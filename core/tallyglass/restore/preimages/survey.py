@@ -9,11 +9,11 @@ from datetime import datetime
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Gateway
-from tallyglass.oplog.decode import walk
 from tallyglass.oplog.decode.walk import Malformed
 from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.preimages.settings import Retention, keeps_images, oldest_image, retention
 from tallyglass.restore.raw import entries
+from tallyglass.restore.raw.batches import unpacked
 
 _SAMPLE = 20_000
 """Entries of the oplog, the newest, from which the cost is estimated."""
@@ -94,12 +94,12 @@ async def _changes(gateway: Gateway) -> tuple[int | None, Counter[bytes]]:
     changes: Counter[bytes] = Counter()
     first = last = None
     try:
-        async for batch in gateway.find_raw(OPLOG, {}, sort=[("$natural", -1)], limit=_SAMPLE, time_ms=60_000):
-            for at, end in walk.split(batch):
-                entry = entries.read(batch[at:end])
-                first, last = entry.ts, last or entry.ts
-                for operation in entry.inner if entry.command == "applyOps" else (entry,):
-                    changes[operation.ui] += operation.op in ("u", "d")
+        newest = gateway.find_raw(OPLOG, {}, sort=[("$natural", -1)], limit=_SAMPLE, time_ms=60_000)
+        async for raw in unpacked(newest):
+            entry = entries.read(raw)
+            first, last = entry.ts, last or entry.ts
+            for operation in entry.inner if entry.command == "applyOps" else (entry,):
+                changes[operation.ui] += operation.op in ("u", "d")
     except (PrivilegeError, ReadError, Malformed):
         return None, Counter()
     seconds = last.t - first.t if first and last else 0

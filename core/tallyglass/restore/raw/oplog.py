@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 from bson import Timestamp
@@ -11,13 +10,11 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway
 from tallyglass.oplog.decode import walk
 from tallyglass.restore.raw import entries
+from tallyglass.restore.raw.batches import unpacked
 from tallyglass.restore.raw.entries import Entry
 
 SCAN_MS = 3_600_000
 """How long one pass over the window may take on the server."""
-
-_YIELD_EVERY = 200
-"""Entries that are read in one go: some milliseconds."""
 
 
 def stamp(ts: Ts) -> Timestamp:
@@ -41,13 +38,6 @@ async def window(gateway: Gateway, start: Ts, end: Ts | None = None) -> AsyncIte
 
 
 async def read_all(gateway: Gateway, query: Document) -> AsyncIterator[Entry]:
-    """The entries that a query finds.
-
-    A batch holds some 100,000 of them. It yields to the event loop in between: otherwise the driver's heartbeats would
-    be late, and the server would be taken for lost.
-    """
-    async for batch in gateway.find_raw(OPLOG, query, time_ms=SCAN_MS):
-        for number, (at, after) in enumerate(walk.split(batch)):
-            if number % _YIELD_EVERY == 0:
-                await asyncio.sleep(0)
-            yield entries.read(batch[at:after])
+    """The entries that a query finds."""
+    async for raw in unpacked(gateway.find_raw(OPLOG, query, time_ms=SCAN_MS)):
+        yield entries.read(raw)

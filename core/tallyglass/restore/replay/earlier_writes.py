@@ -17,6 +17,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway
 from tallyglass.oplog.decode import walk
 from tallyglass.restore.raw import entries
+from tallyglass.restore.raw.batches import unpacked
 from tallyglass.restore.raw.entries import Entry, Txn
 from tallyglass.restore.raw.oplog import SCAN_MS, stamp
 
@@ -79,9 +80,8 @@ async def read_earlier(gateway: Gateway, start: Ts, wanted: Uuids[bytes], most: 
     """The newest entries before ``start``."""
     earlier = EarlierWrites(wanted)
     query: dict[str, object] = {"ts": {"$lt": stamp(start)}}
-    async for batch in gateway.find_raw(OPLOG, query, sort=[("$natural", -1)], limit=most, time_ms=SCAN_MS):
-        for at, after in walk.split(batch):
-            earlier.feed(entries.read(batch[at:after]))
+    async for raw in unpacked(gateway.find_raw(OPLOG, query, sort=[("$natural", -1)], limit=most, time_ms=SCAN_MS)):
+        earlier.feed(entries.read(raw))
     return earlier
 
 
