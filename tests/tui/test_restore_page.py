@@ -20,7 +20,7 @@ from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model import plan as model
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.text import clean
-from tallyglass_tui.restore.draft import Draft, Planned, Room
+from tallyglass_tui.restore.draft import Draft, Planned, Reading, Room
 from tallyglass_tui.restore.head import head_lines
 from tallyglass_tui.restore.page import RestorePage
 from tallyglass_tui.shell.messages import RestoreRequested
@@ -104,6 +104,18 @@ async def fill(screen: Any, text: str) -> None:
 
 def draft(screen: Any) -> Draft:
     return cast(RestorePage, screen.app.screen)._draft
+
+
+async def test_planning_says_how_far_it_is_and_escape_stops_it(screen_at: Any) -> None:
+    async with page(screen_at) as screen:
+        await screen.press("enter")
+        await screen.put("restore plan", Reading(1_234_567, Ts(1795197974, 1), 0.5))
+        await screen.pilot.pause()
+        assert "read 1,234,567 entries up to 18:06:14Z" in screen.text
+        await screen.press("escape")
+        assert "Planning was stopped. r plans again." in screen.text
+        assert draft(screen).backup == "/backup"
+    assert Reading(1, Ts(1, 1), 0.25).seconds_left(30) == 90
 
 
 async def test_lost_data_comes_first_and_enter_plans_for_it(screen_at: Any) -> None:

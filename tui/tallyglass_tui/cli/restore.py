@@ -6,6 +6,7 @@ import click
 
 from tallyglass_tui.cli.restore_backups import backups
 from tallyglass_tui.cli.restore_drill import drill
+from tallyglass_tui.cli.restore_for_screen import plan_for_screen
 from tallyglass_tui.cli.restore_images import images
 from tallyglass_tui.cli.restore_oplog import cut_oplog, save_oplog
 from tallyglass_tui.cli.restore_plan import plan
@@ -33,3 +34,4 @@ command.add_command(recover)
 command.add_command(outcome)
 command.add_command(save_oplog)
 command.add_command(cut_oplog)
+command.add_command(plan_for_screen)

@@ -20,7 +20,8 @@ from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message
 from tallyglass_tui.cli.headless import print_text, printable_json
 from tallyglass_tui.cli.metrics import as_text, load_client
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
-from tallyglass_tui.cli.schedule import as_schedule, duration, emit_option, own_words, this_program
+from tallyglass_tui.cli.schedule import as_schedule, duration, emit_option, own_words
+from tallyglass_tui.this_program import this_program
 
 if TYPE_CHECKING:
     from tallyglass.connection.target import Target

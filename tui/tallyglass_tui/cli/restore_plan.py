@@ -205,20 +205,23 @@ def tell_first(found: QuickAnswer) -> None:
         print_aside(found.save)
 
 
-def _show_progress() -> Progress | None:
-    """Overwrites one line on a terminal."""
-    if not sys.stderr.isatty():
-        return None
+def _show_progress() -> Progress:
+    """One line that is overwritten on a terminal; elsewhere a line every 30 s."""
+    terminal = sys.stderr.isatty()
+    every = _SHOWN_SECONDS if terminal else _LOGGED_SECONDS
     begun = shown = time.monotonic()
 
     def show(step: Step) -> None:
         nonlocal shown
         now = time.monotonic()
-        if now - shown < _SHOWN_SECONDS:
+        if now - shown < every:
             return
         shown = now
         left = (now - begun) * (1 - step.share) / step.share if step.share else 0.0
         line = f"{step.entries:,} entries, at {iso(step.at.time)}, about {left:,.0f} s left"
+        if not terminal:
+            print_message(line)
+            return
         sys.stderr.write(f"\r{line:<70}\r")
         sys.stderr.flush()
 
@@ -226,6 +229,7 @@ def _show_progress() -> Progress | None:
 
 
 _SHOWN_SECONDS = 0.5
+_LOGGED_SECONDS = 30.0
 
 
 def tell_doubts(checks: Iterable[Check]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tallyglass.paths import absolute_path
+from tallyglass_tui.this_program import this_program
 
 if TYPE_CHECKING:
     from tallyglass.restore.schedule import TimedCommand
@@ -46,13 +45,6 @@ def as_schedule(kind: str, job: TimedCommand, words: Sequence[str], path: str = 
 
     emitters = {"systemd": schedule.systemd, "cron": schedule.cron}
     return emitters[kind](job, words, path).rstrip("\n")
-
-
-def this_program() -> tuple[str, ...]:
-    """The command line that starts this program again, also in a single-file build."""
-    own = Path(sys.argv[0]).absolute()
-    installed = own.name.startswith("tallyglass") and own.is_file() and os.access(own, os.X_OK)
-    return (str(own),) if installed else (sys.executable, "-m", "tallyglass_tui")
 
 
 _LEFT_OUT = frozenset({"--emit", "--every"})

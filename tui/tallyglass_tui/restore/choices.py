@@ -13,15 +13,15 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.way import FROM_BACKUP
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
-from tallyglass_tui.restore.draft import Draft, Planned
-from tallyglass_tui.restore.feed import plan_once
+from tallyglass_tui.restore.draft import Draft, Planned, Reading
+from tallyglass_tui.restore.plan_process import plan_apart
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.protocol import Shell
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.path_completion import complete_path
 
 PLAN_SILENCE = 3_600.0
-"""Seconds that a plan may take."""
+"""Seconds that a plan may take without a word of how far it is."""
 _PROMPTS = {
     "point": f"Point: the first moment to undo. {FORMS}",
     "backup": "Backup: a mongodump directory, an archive or data files, from before the incident. Tab completes.",
@@ -51,7 +51,7 @@ class DraftView(Protocol):
         """The line to type in."""
         ...
 
-    def follow_plan(self, feed: Feed[Planned]) -> None:
+    def follow_plan(self, feed: Feed[Planned | Reading]) -> None:
         """Show the plan when it comes."""
         ...
 
@@ -66,6 +66,7 @@ class Choices:
     def __init__(self, page: DraftView) -> None:
         self._page = page
         self.draft = Draft()
+        self._planning: Feed[Planned | Reading] | None = None
 
     def ask(self, what: str) -> None:
         """Open the line for a backup, a point or a spare."""
@@ -133,11 +134,19 @@ class Choices:
             )
             asked = self.draft
             shell = self._page.shell
-            uri = shell.context.target.uri
+            target = shell.context.target
             feed = shell.feeds.follow(
-                "restore plan", lambda gateway: plan_once(gateway, asked, uri), silence=PLAN_SILENCE, once=True
+                "restore plan", lambda _: plan_apart(target, asked), silence=PLAN_SILENCE, once=True
             )
+            self._planning = feed
             self._page.follow_plan(feed)
+        self._page.show_draft()
+
+    def stop(self) -> None:
+        """Stop planning; what was chosen stays."""
+        if self._planning is not None:
+            self._planning.stop()
+        self.draft = replace(self.draft, planning=False, failure="Planning was stopped. r plans again.")
         self._page.show_draft()
 
     def _ask(self, what: str, value: str) -> None:

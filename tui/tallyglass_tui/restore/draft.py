@@ -25,6 +25,19 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """How far a plan is: ``entries`` of the oplog so far, the newest of them at ``at``; ``share`` is 0 to 1."""
+
+    entries: int
+    at: Ts
+    share: float
+
+    def seconds_left(self, waited: float) -> float | None:
+        """How long the rest takes, if ``waited`` seconds brought it here; None where that cannot be said yet."""
+        return waited * (1 - self.share) / self.share if self.share > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
 class Room:
     """How long the start of a replay stays in the oplog; ``gone`` when it no longer does. Hours are None if unknown."""
 
@@ -36,7 +49,8 @@ class Room:
 class Draft:
     """The choices so far, and their result.
 
-    ``failure`` says why there is no plan, ``since`` when planning began. ``way`` is the way of the plan, or the one
+    ``failure`` says why there is no plan, ``since`` when planning began, ``reading`` how far it is.
+    ``way`` is the way of the plan, or the one
     that was asked for; empty for the best that is possible. ``ways`` are known once there is a plan of an incident.
     """
 
@@ -49,6 +63,7 @@ class Draft:
     planning: bool = False
     since: datetime | None = field(default=None, compare=False)
     room: Room | None = None
+    reading: Reading | None = None
     way: str = ""
     ways: tuple[Way, ...] = field(default=(), compare=False)
 

@@ -20,12 +20,14 @@ from tallyglass_tui.restore.draft import Draft, Planned, Room
 
 if TYPE_CHECKING:
     from tallyglass.restore.drill.past_drills import LastDrill
-    from tallyglass.restore.gather import RestoreRequest
+    from tallyglass.restore.gather import Progress, RestoreRequest
 
 _ROOM_SECONDS = 5.0
 
 
-async def plan_once(gateway: Gateway, draft: Draft, source_uri: str) -> AsyncIterator[Planned]:
+async def plan_once(
+    gateway: Gateway, draft: Draft, source_uri: str, progress: Progress | None = None
+) -> AsyncIterator[Planned]:
     """One plan. It may take minutes: it reads the window of the oplog, and the images or the backup.
 
     An incident is undone in the way that was asked for, else in the best one that is possible.
@@ -33,7 +35,7 @@ async def plan_once(gateway: Gateway, draft: Draft, source_uri: str) -> AsyncIte
     ways: tuple[Way, ...] = ()
     try:
         if draft.incident is None:
-            yield Planned(await _from_backup(gateway, draft, source_uri), way=FROM_BACKUP)
+            yield Planned(await _from_backup(gateway, draft, source_uri, progress), way=FROM_BACKUP)
             return
         ways = await _ways(gateway, draft, draft.incident, source_uri)
         best = ways[0].name if ways[0].possible else FROM_BACKUP
@@ -46,7 +48,7 @@ async def plan_once(gateway: Gateway, draft: Draft, source_uri: str) -> AsyncIte
         if not draft.backup:
             yield Planned(None, ways[-1].line, ways=ways, way=FROM_BACKUP, needs_backup=True)
             return
-        yield Planned(await _from_backup(gateway, draft, source_uri), ways=ways, way=FROM_BACKUP)
+        yield Planned(await _from_backup(gateway, draft, source_uri, progress), ways=ways, way=FROM_BACKUP)
     except TallyglassError as error:
         yield Planned(None, error.title, error.advice, ways)
 
@@ -64,10 +66,10 @@ async def _from_images(gateway: Gateway, draft: Draft, incident: Incident, sourc
     return await plan_undo(gateway, UndoRequest(incident, source_uri, backup=backup))
 
 
-async def _from_backup(gateway: Gateway, draft: Draft, source_uri: str) -> Plan:
+async def _from_backup(gateway: Gateway, draft: Draft, source_uri: str, progress: Progress | None) -> Plan:
     from tallyglass.restore.planner import plan_restore
 
-    return await plan_restore(gateway, _request(draft, source_uri))
+    return await plan_restore(gateway, _request(draft, source_uri), progress)
 
 
 def _request(draft: Draft, source_uri: str) -> RestoreRequest:

@@ -86,9 +86,7 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
     label: Piece = (" plan     ", "text--muted")
     if draft.planning:
         waited = (datetime.now(UTC) - draft.since).total_seconds() if draft.since else 0.0
-        so_long = f"for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else "..."
-        read = "the oplog and the backup" if draft.backup else "how this can be undone"
-        return [label, (f"reading {read} {so_long}", "")]
+        return [label, (fit(_reading(draft, waited), width), "")]
     if draft.failure:
         return [label, (fit(draft.failure, width), "text--bad")]
     if draft.plan is None:
@@ -98,6 +96,17 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
         # An oplog is replayed on data of its own version: what was ready may be blocked.
         return [label, (f"for MongoDB {made_for}, and the server is {version} now: r plans again", "text--bad")]
     return [label, _verdict(draft.plan), *_room(draft, draft.plan)]
+
+
+def _reading(draft: Draft, waited: float) -> str:
+    """How far planning is; until the oplog is read, for how long it has gone on."""
+    reading = draft.reading
+    if reading is None:
+        so_long = f"for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else "..."
+        return f"reading {'the oplog and the backup' if draft.backup else 'how this can be undone'} {so_long}"
+    left = reading.seconds_left(waited)
+    so_long = f", {fmt.duration(left)} left" if left is not None else ""
+    return f"read {reading.entries:,} entries up to {reading.at.time:%H:%M:%S}Z{so_long}; Esc stops"
 
 
 def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:

@@ -19,7 +19,7 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.text import clean
 from tallyglass_tui.restore import items
 from tallyglass_tui.restore.choices import Choices
-from tallyglass_tui.restore.draft import Draft, Planned, Room
+from tallyglass_tui.restore.draft import Draft, Planned, Reading, Room
 from tallyglass_tui.restore.feed import watch_drill, watch_room
 from tallyglass_tui.restore.head import LINES, PARTS, head_lines, parts_line
 from tallyglass_tui.restore.plan_folder import write_new
@@ -96,8 +96,12 @@ class RestorePage(Page):
         self._drill = drill
         self.show_draft()
 
-    def show_planned(self, planned: Planned) -> None:
-        """Show a plan, or why there is none."""
+    def show_planned(self, planned: Planned | Reading) -> None:
+        """Show how far the plan is, then the plan, or why there is none."""
+        if isinstance(planned, Reading):
+            self._choices.draft = replace(self._draft, reading=planned)
+            self.show_draft()
+            return
         plan = planned.plan
         failure = clean(f"{planned.title} {planned.advice}".strip(), 600)
         self._choices.draft = replace(
@@ -163,12 +167,15 @@ class RestorePage(Page):
 
     @property
     def can_go_back(self) -> bool:
-        """From any other part to the incidents."""
-        return self._part != PARTS[0]
+        """From any other part to the incidents; a plan in the making is stopped first."""
+        return self._draft.planning or self._part != PARTS[0]
 
     def back(self) -> None:
-        """To the incidents."""
-        self._open_part(PARTS[0])
+        """Stop planning, else go to the incidents."""
+        if self._draft.planning:
+            self._choices.stop()
+        else:
+            self._open_part(PARTS[0])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While text is being typed, Tab stays in its line."""
@@ -206,7 +213,7 @@ class RestorePage(Page):
         """The line to type in."""
         return self.query_one(InputLine)
 
-    def follow_plan(self, feed: Feed[Planned]) -> None:
+    def follow_plan(self, feed: Feed[Planned | Reading]) -> None:
         """Show the plan when it comes."""
         self.subscribe(feed, self.show_planned)
 
