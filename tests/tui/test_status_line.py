@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -34,6 +35,7 @@ def header(room: int, label: str = "", age: float | None = None, *, lost: bool =
         (35, "PROD", " PROD  PS*D +12s · 03:07Z · 4 Hz "),
         (25, "PROD", " PROD  PS*D +12s · 4 Hz "),
         (18, "", "PS*D +12s · 4 Hz "),
+        (20, "PROD", " PROD PS*D +12s 4 Hz"),
     ],
 )
 def test_the_members_fit_whatever_the_room(room: int, label: str, expected: str) -> None:
@@ -62,3 +64,12 @@ def test_what_is_unwell_stands_out() -> None:
 def test_many_members_are_counted() -> None:
     many = (*MEMBERS[:1] * 3, *MEMBERS[2:] * 6)
     assert member_letters(many) == "6D 3P"
+
+
+async def test_on_a_narrow_screen_what_is_cut_says_so_and_the_page_has_its_name(screen_at: Any) -> None:
+    async with screen_at((60, 15)) as screen:
+        await screen.press("4")
+        assert next(line for line in screen.lines if line.startswith(" point")).endswith("…")
+        await screen.press("5")
+        assert screen.lines[0].startswith(" 1  2  3  4  5 Profiles ")
+        assert " Hz" in screen.lines[0]

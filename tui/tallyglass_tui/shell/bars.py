@@ -19,12 +19,12 @@ _PINNED = ("page.back", "app.help", "app.quit")
 _MOST_LINES = 3
 _BANNER_LINES = 2
 _NAMED_PAGES = 4
-_WIDE = 120
-"""Columns from which all pages have their name on the line; below, the header needs the room."""
+_NARROW, _WIDE = 80, 120
+"""Columns from which all pages, or those that fit, have their name on the line: the header needs the room."""
 
 
 def _tab(key: str, title: str) -> str:
-    return f" {key} {title} "
+    return f" {key} {title} " if title else f" {key} "
 
 
 class NavLine(LineView):
@@ -57,9 +57,13 @@ class NavLine(LineView):
 
     @property
     def _tabs(self) -> Sequence[tuple[str, str]]:
-        """All pages where there is room for them; the last ones only by their key, unless they are shown."""
-        named = [*self._pages[:_NAMED_PAGES], *(page for page in self._pages[_NAMED_PAGES:] if page[1] == self._here)]
-        return self._pages if self.app.size.width >= _WIDE else named
+        """All pages where there is room for them; else the last ones only while they are shown, and on a narrow screen
+        with the others by their keys alone."""
+        if self.app.size.width >= _WIDE:
+            return self._pages
+        last = [page for page in self._pages[_NAMED_PAGES:] if page[1] == self._here]
+        first = self._pages[:_NAMED_PAGES]
+        return [*((key, "") for key, _ in first), *last] if last and self.app.size.width < _NARROW else [*first, *last]
 
     async def on_click(self, event: Click) -> None:
         """A click on the name of a page opens it."""
@@ -67,7 +71,8 @@ class NavLine(LineView):
         for key, title in self._tabs:
             x += cell_len(_tab(key, title))
             if event.x < x:
-                await self.app.run_action(f"page('{title.lower()}')")
+                titles = dict(self._pages)
+                await self.app.run_action(f"page('{titles[key].lower()}')")
                 return
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:

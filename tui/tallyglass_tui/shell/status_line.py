@@ -64,7 +64,8 @@ def status_pieces(
             found = (*fixed, *words, *tail)
             if sum(cell_len(text) for text, _ in found) <= room:
                 return found
-    return found
+    tight = (f" {rate.badge}", badge[1])
+    return (*fixed[:1], *forms[-1], tight) if not late else found
     return found
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rich.cells import cell_len
+
+from tallyglass_tui.widgets.cells import ELLIPSIS, fit
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 
@@ -34,5 +37,16 @@ class TextLines(LineView):
         self.show_changes()
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
-        """One of them."""
-        return self._lines[y] if y < len(self._lines) else ()
+        """One of them; what is cut ends with an ellipsis."""
+        line = self._lines[y] if y < len(self._lines) else ()
+        return line if sum(cell_len(text) for text, _ in line) <= width else _cut(line, width)
+
+
+def _cut(line: Sequence[Piece], width: int) -> Iterable[Piece]:
+    for text, style in line:
+        cells = cell_len(text)
+        if cells >= width:
+            yield fit(f"{text}{ELLIPSIS}", width), style
+            return
+        yield text, style
+        width -= cells
