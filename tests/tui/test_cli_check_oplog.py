@@ -36,3 +36,9 @@ def test_a_window_that_shrinks_is_said_to() -> None:
     assert perfdata == "oplog_hours=5.00;6:;2:;0"
     with pytest.raises(InputError):
         OplogHours(2, 6)
+
+
+def test_a_young_oplog_is_not_said_to_reach_back_before_it_began() -> None:
+    _, words, perfdata = grade_window(YOUNG, OplogHours(24, 12))
+    assert words == "oplog reaches 1.0 h back, 50.0 h once it is full"
+    assert perfdata == "oplog_hours=50.00;24:;12:;0"

@@ -19,6 +19,7 @@ from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError
 from tallyglass.moment import Ts
 from tallyglass_tui.cli import error_boundary
+from tallyglass_tui.cli.dashboard import why_no_terminal
 from tallyglass_tui.cli.main import COMMANDS, main
 from tallyglass_tui.cli.options import ConnectionOptions, chosen_profile, target_of, target_of_profile, time_of
 
@@ -95,6 +96,16 @@ def test_bad_words_get_one_clear_line(words: list[str], code: int, said: str, mo
     assert line.isprintable()
     assert "Traceback" not in result.stderr
     assert CANARY not in result.stderr
+
+
+@pytest.mark.parametrize(("term", "named"), [("", "TERM is not set"), ("dumb", "TERM=dumb"), ("xterm", "")])
+def test_a_terminal_that_cannot_show_it_is_named(term: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", term)
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True)
+    why = why_no_terminal()
+    assert named in why
+    assert bool(named) == bool(why)
 
 
 def _in_context(given: ConnectionOptions, before: ConnectionOptions | None = None) -> Target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -65,6 +66,15 @@ async def test_every_profile_has_its_row_and_a_dead_one_is_named(screen_at: Any)
         assert "b:1 secondary 40s behind" in screen.text
         await screen.press("down")
         assert "No server listens on db9:27017." in screen.text
+
+
+async def test_a_young_oplog_reaches_back_to_its_beginning_only(screen_at: Any) -> None:
+    young = OplogWindow(Ts(0, 1), Ts(3_600, 1), 10, 100, 10.0, recent_bytes_per_hour=0.1)
+    async with screen_at() as screen:
+        await open_page(screen)
+        await screen.put("profiles", (replace(WELL, window=young),))
+        assert " 60 min " in next(line for line in screen.lines if "orders7" in line)
+        assert "reaches 60 min back, 42 d once it is full" in screen.text
 
 
 async def test_on_the_smallest_screen_the_answers_stay(screen_at: Any) -> None:

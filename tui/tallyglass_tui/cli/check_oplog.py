@@ -49,6 +49,8 @@ def grade_window(window: OplogWindow, limits: OplogHours) -> tuple[int, str, str
     forecast, now = window.forecast_hours, window.hours
     if forecast is not None and now is not None and forecast < now:
         words = f"oplog reaches {now:,.1f} h back, {forecast:,.1f} h at the recent rate"
+    elif forecast is not None and now is not None and not window.is_full:
+        words = f"oplog reaches {now:,.1f} h back, {forecast:,.1f} h once it is full"
     warn, crit = (f"{limit:g}:" if limit is not None else "" for limit in (limits.warn, limits.crit))
     return level, words, f"oplog_hours={hours:.2f};{warn};{crit};0"
 

@@ -111,6 +111,7 @@ def why_no_terminal() -> str:
     # Textual draws on stderr; messages after the end go to stdout.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return "The dashboard needs a terminal for its input and its output."
-    if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
-        return "This terminal (TERM=dumb) cannot show the dashboard."
+    term = os.environ.get("TERM", "")
+    if term in ("", "dumb", "unknown"):
+        return f"This terminal ({f'TERM={term}' if term else 'TERM is not set'}) cannot show the dashboard."
     return ""

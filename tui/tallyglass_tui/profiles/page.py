@@ -80,7 +80,8 @@ class ProfilesPage(Page):
             "Profiles are the sections of profiles.toml. While this page is shown each is read every "
             f"{PAUSE_SECONDS:.0f} s through at most three connections to a member; leaving the page closes them.",
             "Members: one letter each, as at the top right. Time left is that of the worst counter. Oplog: how far "
-            "back it reaches, or will reach at the recent rate if that is less. Drill: the age of the last restore "
+            "back it reaches, or will reach at the recent rate if that is less; yellow if what is written now stays "
+            "less than a day. Drill: the age of the last restore "
             "drill that this user made here, and how it ended. !! needs somebody now, ! soon.",
         )
 

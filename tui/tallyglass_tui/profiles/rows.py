@@ -159,8 +159,9 @@ def _oplog(state: ProfileState) -> str:
     if state.window is None:
         has_none = state.deployment is not None and not state.deployment.has_oplog and not state.lacking
         return "none" if has_none and not state.searching else fmt.UNKNOWN
-    hours = hours_left(state.window)
-    return _hours(hours) if hours < float("inf") else fmt.UNKNOWN
+    return _hours(
+        min((hours for hours in (state.window.hours, state.window.reach_hours) if hours is not None), default=None)
+    )
 
 
 def _hours(hours: float | None) -> str:

@@ -19,7 +19,7 @@ _PINNED = ("page.back", "app.help", "app.quit")
 _MOST_LINES = 3
 _BANNER_LINES = 2
 _NAMED_PAGES = 4
-_NARROW, _WIDE = 80, 120
+_NARROW, _WIDE = 100, 120
 """Columns from which all pages, or those that fit, have their name on the line: the header needs the room."""
 
 
