@@ -53,7 +53,9 @@ class Servers:
             require_free(port)
         self._binary = find_mongod(mongod)
         self._set_name = set_name
-        self._options = [*options, "--wiredTigerCacheSizeGB", str(cache_gb)]
+        # Statistics that nobody reads: without them an idle server uses a third less of the processor.
+        quiet = ["--setParameter", "diagnosticDataCollectionEnabled=false"]
+        self._options = [*options, *quiet, "--wiredTigerCacheSizeGB", str(cache_gb)]
         self.members: list[MongodProcess] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="tallyglass-"))
