@@ -14,7 +14,6 @@ import pytest
 from bson import Int64, json_util
 from pymongo import MongoClient
 
-from tallyglass.counters.follow import watch as follow_watch
 from tallyglass.counters.follow.watch import WatchSettings, look, watch
 from tallyglass.counters.recognise.config import parse_config
 from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, Grade, NumericType
@@ -24,7 +23,7 @@ from tallyglass.mongo.client import Driver, open_gateway
 from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.text import clean
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("all_the_time")]
 
 DB = "counters_check"
 Client = MongoClient[dict[str, Any]]
@@ -293,10 +292,8 @@ async def test_2_31_warns_until_the_ids_are_seen_to_be_64_bit(
 
 
 async def test_an_idle_guess_is_likely_where_it_is_the_largest_id_of_a_collection(
-    client: Client, gateway: MongoGateway, monkeypatch: pytest.MonkeyPatch
+    client: Client, gateway: MongoGateway
 ) -> None:
-    # However busy the machine is.
-    monkeypatch.setattr(follow_watch, "_IDLE_SECONDS", 60.0)
     rows = [{"_id": "banquet", "value": 3_402}, {"_id": "waitlist", "value": 311}, {"_id": "few", "value": 30}]
     client[DB].number_counters.insert_many(rows)
     client[DB].banquets.insert_many([{"number": n} for n in range(3_390, 3_403)])

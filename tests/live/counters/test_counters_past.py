@@ -14,16 +14,14 @@ import pytest
 from bson import Int64, ObjectId
 from counters.backdate import hours_ago, write_past
 
-from tallyglass.counters.follow import watch
 from tallyglass.counters.follow.watch import WatchSettings, look
-from tallyglass.counters.history import oplog_samples as history
 from tallyglass.counters.history.oplog_samples import PastValue
 from tallyglass.counters.history.store import SampleStore
 from tallyglass.counters.snapshot import CountersSnapshot, Flag, NumericType
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("all_the_time")]
 
 SPAN = 10**6
 
@@ -45,15 +43,6 @@ async def look_at(servers: ReplicaSet, settings: WatchSettings) -> CountersSnaps
         await gateway.close()
 
 
-@pytest.fixture
-def all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the first look read all that it may, however busy the machine is; bench/counters.py shows what it takes."""
-    monkeypatch.setattr(history, "SLICE_MS", 60_000)
-    for name in ("_FIRST_SECONDS", "_PAST_SECONDS", "_FORECAST_SECONDS"):
-        monkeypatch.setattr(watch, name, 60.0)
-
-
-@pytest.mark.usefixtures("all_the_time")
 @pytest.mark.since(6, 0)
 async def test_hours_of_oplog_give_a_band_in_the_first_snapshot(one_member: ReplicaSet) -> None:
     rng = random.Random(1)
