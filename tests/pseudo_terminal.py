@@ -123,13 +123,14 @@ class Terminal:
         holds = (lambda text: seen in text) if isinstance(seen, str) else seen
         deadline = time.monotonic() + seconds
         while True:
-            changes = self._changes
-            text = self.text
-            if self._is_frame_complete and holds(text):
+            with self._changed:
+                changes = self._changes
+                text = self.text if self._is_frame_complete else None
+            if text is not None and holds(text):
                 return text
             left = deadline - time.monotonic()
             if left <= 0 or self.process.poll() is not None:
-                raise AssertionError(f"never on the screen: {seen}\n{text}\nended: {self.process.poll()}")
+                raise AssertionError(f"never on the screen: {seen}\n{self.text}\nended: {self.process.poll()}")
             self._await_change(changes, min(left, 0.5))
 
     def wait_raw(self, holds: Callable[[bytes], Any], since: int = 0, seconds: float = TIMEOUT_SECONDS) -> bytes:
