@@ -16,8 +16,15 @@ from tallyglass.restore.tools import toolset
 
 @pytest.fixture(scope="package")
 def live_set() -> Iterator[ReplicaSet]:
-    """A live set of these scenarios' own: every one of them restores the whole server."""
-    parameters = ("ttlMonitorSleepSecs=3600", "maxNumberOfTransactionOperationsInSingleOplogEntry=10")
+    """A live set of these scenarios' own: every one of them restores the whole server.
+
+    It writes nothing by itself: neither what expires, nor its sessions, which a server stores every five minutes.
+    """
+    parameters = (
+        "ttlMonitorSleepSecs=3600",
+        "disableLogicalSessionCacheRefresh=true",
+        "maxNumberOfTransactionOperationsInSingleOplogEntry=10",
+    )
     options = [word for one in parameters for word in ("--setParameter", one)]
     with ReplicaSet(1, options=options) as servers, shared("live_set", servers):
         yield servers
