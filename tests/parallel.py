@@ -8,8 +8,19 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-_FIRST = ("tests/live/restore/", "tests/live/", "tests/hostile/", "tests/terminal/", "tests/tui/", "tests/core/")
-"""Slow tests start first, so that no worker is left with a slow one at the end."""
+_FIRST = (
+    "tests/live/test_fault_matrix.py",  # waits for minutes and needs little of a processor
+    "tests/hostile/",  # one unit
+    "tests/live/restore/",
+    "tests/live/",
+    "tests/terminal/",
+    "tests/tui/",
+    "tests/core/",
+)
+"""Long units start first, so that no worker is left with one at the end."""
+
+_EACH_ALONE = ("tests/live/restore/", "tests/live/test_fault_matrix.py")
+"""Where each test is a unit: these are long, and share no more than two empty servers."""
 
 
 def work_unit(nodeid: str) -> str:
@@ -17,8 +28,7 @@ def work_unit(nodeid: str) -> str:
     file = nodeid.split("::", 1)[0]
     if file.startswith("tests/hostile/"):
         return "tests/hostile"
-    # Each of these tests is long, and they share only two empty servers.
-    return nodeid if file.startswith("tests/live/restore/") else file
+    return nodeid if file.startswith(_EACH_ALONE) else file
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
