@@ -24,6 +24,7 @@ from tallyglass.counters.snapshot import (
 from tallyglass_tui.counters import order as counter_order
 from tallyglass_tui.counters import page as counters
 from tallyglass_tui.counters.facts import ends, first_out
+from tallyglass_tui.counters.glance import lately
 
 NOW = datetime.now(UTC)
 
@@ -251,6 +252,31 @@ async def test_many_are_sorted_and_filtered_beside_the_screen(screen_at: Any, mo
         await screen.press("S", "slash", *"orders2", "enter")
         assert await arranged() == sorted(one.value for one in many if "orders2" in one.id)
         assert "30 counters, 11 with 'orders2'" in screen.text
+
+
+async def test_a_high_terminal_shows_the_selected_counter_below_the_table(screen_at: Any) -> None:
+    now = NOW.timestamp()
+    hours = tuple((now - 7_800 + 60 * n, 1_000.0 + 10 * n + 5 * max(0, n - 70)) for n in range(131))
+    words = ["now", "early", "likely", "late"]
+    async with screen_at((120, 40)) as screen:
+        await screen.put("counters", snapshot(URGENT, counter(2, history=hours)))
+        assert screen.lines[20].startswith("── shop.counters orders9 ")
+        assert lately(counter(2, history=hours), NOW) == "+900 in the last hour · +600 in the hour before"
+        await screen.press("j")
+        rows = screen.lines[20:]
+        assert rows[0].startswith("── shop.counters orders2 ")
+        assert rows[1].split("(")[0].split() == ["runs", "out", *ends(counter(2).forecast, NOW).split("(")[0].split()]
+        band = [place for place, sign in enumerate(rows[2]) if sign in "░▒"]
+        assert (rows[2].index("▒"), band[-1]) == (pytest.approx(99, abs=2), 118)
+        assert [word for word in rows[3].split() if word.isalpha()] == words
+        assert "in the last hour" in rows[4]
+        assert "0 to 7.0/s" in rows[5]
+        assert any("┊" in row for row in rows[7:]), "the graph"
+        await screen.press("enter")
+        assert "── shop" not in screen.text
+    async with screen_at() as screen:
+        await screen.put("counters", snapshot(URGENT))
+        assert "lately" not in screen.text
 
 
 async def test_a_narrow_terminal_keeps_the_answer(screen_at: Any) -> None:

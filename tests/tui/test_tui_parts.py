@@ -175,7 +175,13 @@ def test_a_band_that_is_near_can_be_seen_after_a_long_past() -> None:
     )
     assert "░" in near
     assert "░" not in whole
+    # Both axes have values that can be told apart, even where their short forms are alike.
+    for text in (near, whole):
+        values = [line[:6].strip() for line in text.splitlines()[:-1] if line[:6].strip()]
+        assert len(set(values)) == len(values) == 3, text
     assert any("\u2800" < char <= "\u28ff" for char in near)
+    over = graph(history, 1181, Band(now - 3, now - 2, now - 1), now, (80, 12))
+    assert f"{datetime.fromtimestamp(start, UTC):%d %b %H:%M}" in over[-1][0][0]
 
 
 @settings(max_examples=200, deadline=None)

@@ -31,7 +31,8 @@ COLUMNS = (
     Column("used", "used", 18, since=100, rank=1),
     Column("rate", "rate", 8, right=True, rank=2),
     Column("spark", "trend", 5, since=90, until=100, rank=4),
-    Column("spark", "trend", 12, since=100, rank=4),
+    Column("spark", "trend", 12, since=100, until=150, rank=4),
+    Column("spark", "trend, from 0 to", 21, since=150, rank=4),
     Column("left", "time left", 11, right=True),
     Column("likely", "likely end (UTC)", 16, since=150, rank=4),
     Column("flags", "flags", 7, until=100, rank=3),
@@ -48,6 +49,7 @@ _BAR_STYLES = {CRITICAL: "table--bad", WARNING: "table--warn"}
 _LIMITS = Thresholds()
 _PERCENT = 7
 _LEAST_NAMESPACE = 4
+_WITH_SCALE = 20
 
 
 def level(counter: CounterView, now: datetime) -> int:
@@ -90,6 +92,13 @@ def _value(counter: CounterView, _: datetime, width: int, __: bool) -> tuple[str
     return (text if len(text) <= width else fmt.short(counter.value)), ""
 
 
+def _trend(counter: CounterView, width: int, plain: bool) -> str:
+    """The last rates as bars; with the highest of them, which is the scale, where the column is wide."""
+    most = max(counter.recent, default=0.0)
+    scale = f" {fmt.rate(most):<8}" if width >= _WITH_SCALE and most else ""
+    return fmt.spark(counter.recent, width - len(scale), plain) + scale
+
+
 def _left(counter: CounterView, now: datetime, _: int, __: bool) -> tuple[str, str]:
     text = fmt.time_left(counter.forecast, now)
     return text, "" if counter.forecast.early else "table--muted"
@@ -109,7 +118,7 @@ _TEXTS: dict[str, Callable[[CounterView, datetime, int, bool], tuple[str, str]]]
     "id": lambda counter, _, width, __: (fit_middle(counter.id, width), ""),
     "value": _value,
     "rate": lambda counter, _, __, ___: (fmt.rate(counter.rate), ""),
-    "spark": lambda counter, _, width, plain: (fmt.spark(counter.recent, width, plain), "table--muted table--bar"),
+    "spark": lambda counter, _, width, plain: (_trend(counter, width, plain), "table--muted table--bar"),
     "left": _left,
     "likely": lambda counter, *_: (fmt.day(counter.forecast.likely)[:-1] if counter.forecast.likely else "", ""),
     "flags": _flags,

@@ -13,7 +13,8 @@ from textual.widget import Widget
 
 from tallyglass.counters.snapshot import CounterView
 from tallyglass_tui.counters.facts import Line, facts
-from tallyglass_tui.counters.graph import Band, graph, legend
+from tallyglass_tui.counters.glance import band_of
+from tallyglass_tui.counters.graph import graph, legend
 from tallyglass_tui.counters.pool_map import PoolMapWidget
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
@@ -108,11 +109,7 @@ class CounterText(LineView, can_focus=True):
         self._first = max(0, min(self._first, len(lines) - height))
 
     def _graph(self, counter: CounterView, now: datetime, width: int, height: int) -> list[Line]:
-        forecast = counter.forecast
-        band = None
-        if forecast.early and forecast.likely:
-            late = forecast.late.timestamp() if forecast.late else forecast.likely.timestamp() * 2
-            band = Band(forecast.early.timestamp(), forecast.likely.timestamp(), late)
+        band = band_of(counter.forecast)
         ceiling = float(counter.ceiling.value) if counter.ceiling else None
         return graph(
             counter.history, ceiling, band, now.timestamp(), (width, height), whole=self._whole, plain=self._plain

@@ -28,18 +28,17 @@ def facts(counter: CounterView, now: datetime, width: int, plain: bool = False) 
 def _lines(counter: CounterView, now: datetime, width: int, plain: bool) -> Iterator[Line]:
     word, style = _LEVEL_WORDS.get(level(counter, now), ("", ""))
     yield [(f" {name(counter)[: width - 12]}", "text--title"), ("  ", ""), (word, style)]
-    yield from _fact("kind", _kind(counter), width)
-    if counter.evidence:
-        yield from _fact("evidence", f"{counter.grade.value}: {counter.evidence}", width)
+    if counter.pool is None:
+        yield from _fact("runs out", ends(counter.forecast, now), width)
+    else:
+        yield from _pool(counter, now, width)
+    for flag in counter.flags:
+        yield from _fact(flag.value.lower(), FLAG_HELP.get(flag, ""), width, "text--warn")
     yield from _fact("value", _value(counter), width)
     ceiling = f"{fmt.count(counter.ceiling.value)}: {counter.ceiling.reason}" if counter.ceiling else "none is known"
     yield from _fact("ceiling", ceiling, width)
     used = f"{fmt.bar(counter.used, 16, plain)} {fmt.share(counter.used)}"
     yield from _fact("used", f"{used}   {fmt.count(counter.left)} left", width)
-    if counter.pool is None:
-        yield from _fact("runs out", ends(counter.forecast, now), width)
-    else:
-        yield from _pool(counter, now, width)
     yield from _fact("rate", _rate(counter), width)
     yield from _fact("history", _stands_on(counter.forecast), width)
     if counter.crossing is not None:
@@ -54,10 +53,11 @@ def _lines(counter: CounterView, now: datetime, width: int, plain: bool) -> Iter
                 f"{member.id}: {fmt.count(member.value)}, {fmt.share(member.used)} used, {ends(member.forecast, now)}"
             )
             yield from _fact("", text + flags, width)
-    for flag in counter.flags:
-        yield from _fact(flag.value.lower(), FLAG_HELP.get(flag, ""), width, "text--warn")
     for note in counter.notes:
         yield from _fact("note", note, width)
+    yield from _fact("kind", _kind(counter), width)
+    if counter.evidence:
+        yield from _fact("evidence", f"{counter.grade.value}: {counter.evidence}", width)
     if counter.repair:
         yield from _fact("repair", counter.repair, width, "text--warn")
         yield from _fact("", "(press y to copy it; Tallyglass does not run it)", width, "text--muted")

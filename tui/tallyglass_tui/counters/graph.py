@@ -7,7 +7,7 @@ end is further off. The past is drawn in dots two to a cell across and four down
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -65,11 +65,18 @@ def graph(
     ``history`` is (seconds since 1970, value), oldest first. ``whole`` draws all of it, and up to the late end; else
     neither side of now is drawn much longer than the other. Empty where there is too little history or room.
     """
-    label = _label_width(history, ceiling)
-    width, height = size[0] - label, size[1] - 1
-    if len(history) < 2 or width < _SMALLEST[0] or height < _SMALLEST[1] or history[-1][0] <= history[0][0]:
+    if len(history) < 2 or history[-1][0] <= history[0][0]:
         return []
-    scale = _scale(history, ceiling, band, now, (width, height), whole)
+    if band and band.late <= now:
+        # It is over: its few seconds would leave no room for the past.
+        band = None
+    scale = _scale(history, ceiling, band, now, size, whole)
+    whole_numbers = _exact_width(scale, ceiling)
+    label = whole_numbers or _LABEL
+    width, height = size[0] - label, size[1] - 1
+    if width < _SMALLEST[0] or height < _SMALLEST[1]:
+        return []
+    scale = replace(scale, width=width, height=height)
     grid = [[(" ", "")] * width for _ in range(height)]
     if band and ceiling is not None:
         _draw_band(grid, scale, history[-1], band, ceiling, plain)
@@ -82,7 +89,8 @@ def graph(
         for line in grid:
             if line[column][0] == " ":
                 line[column] = ("|" if plain else "┊", "graph--axis")
-    return [*_labelled(grid, scale, ceiling, label), _times(scale, now, label)]
+    labels = _labelled(grid, scale, ceiling, label, exact=bool(whole_numbers))
+    return [*labels, _times(scale, now, label)]
 
 
 def legend(*, band: bool, plain: bool) -> list[Piece]:
@@ -99,12 +107,14 @@ def legend(*, band: bool, plain: bool) -> list[Piece]:
     return [*pieces, ("times are UTC", "graph--axis")]
 
 
-def _label_width(history: Sequence[tuple[float, float]], ceiling: float | None) -> int:
-    """Wider if the short form of all values would be the same."""
-    values = [value for _, value in history] or [0.0]
-    if fmt.short(min(values)) != fmt.short(max(values)):
-        return _LABEL
-    return max(_LABEL, min(_WIDE_LABEL, len(fmt.count(int(max([*values, ceiling or 0.0])))) + 2))
+def _exact_width(scale: _Scale, ceiling: float | None) -> int:
+    """The width of whole numbers at the axis, where the short form of two of them would read the same; 0 elsewhere."""
+    shown = [scale.v0, (scale.v0 + scale.v1) / 2, scale.v1]
+    if ceiling is not None and scale.v0 < ceiling <= scale.v1:
+        shown[2] = ceiling
+    if len({fmt.short(value) for value in shown}) == len(shown):
+        return 0
+    return max(_LABEL, min(_WIDE_LABEL, len(fmt.count(int(max(map(abs, shown))))) + 2))
 
 
 def _scale(
@@ -169,8 +179,10 @@ def _line(t: float, last: tuple[float, float], end: float, ceiling: float) -> fl
     return last[1] + (ceiling - last[1]) * min(1.0, max(0.0, share))
 
 
-def _labelled(grid: list[list[Piece]], scale: _Scale, ceiling: float | None, width: int) -> list[list[Piece]]:
-    format_value = fmt.short if width == _LABEL else lambda value: fmt.count(int(value))
+def _labelled(
+    grid: list[list[Piece]], scale: _Scale, ceiling: float | None, width: int, *, exact: bool
+) -> list[list[Piece]]:
+    format_value = (lambda value: fmt.count(int(value))) if exact else fmt.short
     labels = {0: scale.v1, len(grid) // 2: (scale.v0 + scale.v1) / 2, len(grid) - 1: scale.v0}
     if ceiling is not None and ceiling <= scale.v1:
         row = min(len(grid) - 1, max(0, int(scale.y(ceiling))))

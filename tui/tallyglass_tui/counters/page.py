@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.events import Resize
 
 from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterTrouble, CounterView
 from tallyglass.mongo.gateway import Gateway
@@ -18,10 +19,12 @@ from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import COLUMNS, LARGEST_FIRST, SORTS, cells, level, name
 from tallyglass_tui.counters.detail import CounterDetail
 from tallyglass_tui.counters.facts import ends, first_out
+from tallyglass_tui.counters.glance import LEAST_HEIGHT, CounterGlance
 from tallyglass_tui.counters.order import ArrangedRows, RowOrder, arrange, words_of
 from tallyglass_tui.shell.messages import CounterRequested, Visit
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.cells import whole_pieces
+from tallyglass_tui.widgets.cursor_list import CursorList
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
@@ -82,6 +85,7 @@ class CountersPage(Page):
         plain = self.shell.plain_glyphs
         yield TextLines(id="summary")
         yield LiveTable(COLUMNS, id="counters")
+        yield CounterGlance(plain)
         yield CounterDetail(plain)
         yield InputLine(id="filter")
 
@@ -95,6 +99,14 @@ class CountersPage(Page):
         """Open the counter that the palette found."""
         if isinstance(message, CounterRequested):
             self._open(message.key)
+
+    def on_resize(self, _: Resize) -> None:
+        """Show or hide the lower half."""
+        self._show_table()
+
+    @on(CursorList.Moved)
+    def _moved(self) -> None:
+        self._show_glance()
 
     def show_snapshot(self, snapshot: CountersSnapshot) -> None:
         """Show a new snapshot."""
@@ -233,6 +245,7 @@ class CountersPage(Page):
         self.query_one(CounterDetail).display = opened is not None
         self.query_one(LiveTable).display = opened is None
         self.query_one("#summary").display = opened is None
+        self._show_glance()
         if opened is None:
             self._opened = ""
             self.give_keys(self.query_one(LiveTable))
@@ -260,6 +273,16 @@ class CountersPage(Page):
         table.sorted_by, table.descending = self._arranged.order.by, self._arranged.order.descending
         table.show(self._arranged.keys, cell, self._empty_text())
         self.query_one("#summary", TextLines).show(whole_pieces(self._summary(now), self.size.width))
+        self._show_glance()
+
+    def _show_glance(self) -> None:
+        """The selected counter in the lower half, where the page is high enough for both."""
+        glance, selected = self.query_one(CounterGlance), self._selected
+        shown = selected is not None and not self._opened and self.size.height >= LEAST_HEIGHT
+        if glance.display != shown:
+            glance.display = shown
+        if shown and selected is not None and self._snapshot:
+            glance.show(selected, self._snapshot.at)
 
     def _empty_text(self) -> tuple[str, ...]:
         snapshot = self._snapshot
