@@ -166,6 +166,21 @@ def test_the_script_stops_at_the_first_doubt_and_goes_on_there(tmp_path: Path) -
     assert "[other-plan]" in rehearse(tmp_path, other, "--yes").stderr
 
 
+@pytest.mark.parametrize(
+    ("printed", "cause"),
+    [
+        ("Failed: applyOps: (UnknownError) applyOps had one or more errors applying ops", "Tools before 100.15"),
+        ("Failed: applyOps: (Unauthorized) not authorized on admin to execute command { applyOps: [", "anyAction"),
+        ("write base/s/c.bson: no space left on device", "make room"),
+        ("Failed: something else", "failed; nothing after it was run. What it printed"),
+    ],
+)
+def test_a_stop_names_the_likely_cause(tmp_path: Path, printed: str, cause: str) -> None:
+    made = with_work(tmp_path, step(f"echo {shlex.quote(printed)} >&2; false"))
+    (said,) = [line for line in rehearse(tmp_path, made, "--yes").stderr.splitlines() if line.startswith("STOPPED")]
+    assert cause in said
+
+
 def test_the_script_asks_and_takes_silence_for_no(tmp_path: Path) -> None:
     made = with_work(tmp_path, step(f"touch {shlex.quote(str(tmp_path / 'ran'))}"))
     silent = rehearse(tmp_path, made)

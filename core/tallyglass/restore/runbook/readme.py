@@ -80,7 +80,10 @@ def _how(plan: Plan) -> Iterator[str]:
         "n, or Ctrl-C, stops it. Run it again to resume: steps that were done are passed over. "
         "Live data change in the phase `return` alone."
     )
-    yield from _item("Or paste the lines below one by one into bash or zsh, in this folder. Stop at the first failure.")
+    yield from _item(
+        "Or paste the lines below one by one into bash or zsh, in this folder. Stop at the first failure. They need "
+        f"the Database Tools {clean(plan.tools_needed, 20)} or newer, all of one version: `restore.sh` checks."
+    )
     yield from _item(f"The steps with an estimate take {duration(total)} together. restore.log keeps what was shown.")
 
 

@@ -11,7 +11,20 @@ say() {
   [ "$LOCKED" = 0 ] || printf '%s\n' "$*" >>restore.log
 }
 die() { say "STOPPED: $*"; exit 1; }
-fail() { die "$* What it printed is in $LOG."; }
+fail() { die "$* $(likely_cause)What it printed is in $LOG."; }
+
+# What the tools leave unsaid, by the last lines that they printed.
+likely_cause() {
+  case $(tail -n 5 "$LOG") in
+    *'applyOps had one or more errors'*)
+      printf '%s ' 'Likely a validator does not take a document: Database Tools before 100.15 lose' \
+        '--bypassDocumentValidation in a replay. Check mongorestore --version; the log of the spare names the cause.' ;;
+    *'not authorized'*applyOps*)
+      printf '%s ' 'The user on the spare needs a role with anyAction on anyResource. Grant it, and run the script again.' ;;
+    *'No space left on device'* | *'no space left on device'*)
+      printf '%s ' 'The disk is full: make room, and run the script again.' ;;
+  esac
+}
 has_terminal() { { : </dev/tty; } 2>/dev/null; }
 
 usage() {
