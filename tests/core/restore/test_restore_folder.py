@@ -128,6 +128,13 @@ def test_nothing_is_run_from_a_folder_that_was_edited(tmp_path: Path, name: str)
         file.write(f"touch {tmp_path}/ran\n")
     done = rehearse(tmp_path, made, "--yes")
     assert (done.returncode, f"[edited] Changed since it was written: {name}." in done.stderr) == (1, True)
+    listed = (folder / "checksums").read_text().splitlines(keepends=True)
+    (folder / "checksums").write_text("".join(line for line in listed if not line.endswith(f"  {name}\n")))
+    for shell in ("sh", "bash", "zsh"):
+        if shutil.which(shell):
+            again = [shell, str(folder / "restore.sh"), "--yes"]
+            said = subprocess.run(again, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL).stderr
+            assert "[edited] Changed since it was written: checksums." in said, shell
     assert not (tmp_path / "ran").exists()
 
 

@@ -27,6 +27,9 @@ SCRIPT = "restore.sh"
 CHECKSUMS = "checksums"
 """The SHA-256 of each file, which the script compares before it runs anything."""
 
+IN_BASH = '[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"'
+"""A script that was started with another shell goes on in bash."""
+
 _SHELL = files(__package__) / "shell"
 
 
@@ -37,11 +40,12 @@ def folder_files(plan: Plan) -> dict[str, str]:
     found = {
         "README.md": readme(plan),
         PLAN: fold_json(to_json(_kept(plan), packed=True)) + "\n",
-        SCRIPT: _script_head(plan) + (_SHELL / "restore.sh").read_text(encoding="ascii"),
+        SCRIPT: "",
         "lib.sh": (_SHELL / "lib.sh").read_text(encoding="ascii"),
         "steps.txt": _steps(plan),
         **{file.name: file.text for file in plan.files},
     }
+    found[SCRIPT] = _script_head(plan, len(found)) + (_SHELL / "restore.sh").read_text(encoding="ascii")
     found[CHECKSUMS] = "".join(f"{_digest(text)}  {name}\n" for name, text in sorted(found.items()))
     return found
 
@@ -129,7 +133,7 @@ def _without_password(text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("password: "))
 
 
-def _script_head(plan: Plan) -> str:
+def _script_head(plan: Plan, files: int) -> str:
     user = {"source": plan.source_user, "spare": plan.spare_user}
     names = {step.argv[0] for step in plan.commands if step.argv}
     programs = any("mongosh " in file.text for file in plan.files if file.name.endswith(".sh"))
@@ -141,6 +145,7 @@ def _script_head(plan: Plan) -> str:
         "SOURCE_USER": user["source"] if "source" in plan.passwords else "",
         "SPARE_USER": user["spare"] if "spare" in plan.passwords else "",
         "STEPS": str(len(plan.commands)),
+        "FILES": str(files),
         "USES_MONGOSH": str(int("mongosh" in names or programs)),
         "USES_MONGOD": str(int(starts)),
     }
@@ -149,6 +154,7 @@ def _script_head(plan: Plan) -> str:
             "#!/usr/bin/env bash",
             f"# Restores {clean(plan.set_name)} to just before {plan.limit} ({iso(plan.limit.time)}): see README.md.",
             "# Asks before each step of steps.txt, checks after it, and stops at the first doubt.",
+            IN_BASH,
             *(f"{name}={shell_quote(value) if value else ''}" for name, value in values.items()),
             "",
         ]

@@ -9,7 +9,7 @@ changed() { grep -E "$1" checksums | sha256sum --check 2>/dev/null | sed -n 's/:
 refuse_changed() {
   local files
   files=$(changed "$1" || true)
-  if [ ! -s checksums ] || [ -n "$files" ]; then
+  if [ "$(grep -c . checksums 2>/dev/null)" != "$FILES" ] || [ -n "$files" ]; then
     echo "STOPPED: [edited] Changed since it was written: ${files:-checksums}. Nothing was run; write the plan again." >&2
     exit 1
   fi
