@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bson import Binary, Int64
+from bson import Binary, Int64, Timestamp
 from test_restore_replay import FIRST, NEITHER, OTHER, UUID, delete, entry, insert, kinds, run, stored, update
 
 from tallyglass.moment import Ts
@@ -195,3 +195,57 @@ def test_entries_of_servers_to_come() -> None:
     for command in ("truncateRange", "upgradeDowngradeViewlessTimeseries"):
         assert kinds(run(Replay({}), entry(20, "c", "s.$cmd", {command: "s.c"}, ui=OTHER))) == ["unknown-command"]
     assert kinds(run(Replay({}), entry(20, "c", "config.$cmd", {"truncateRange": "config.system.preimages"}))) == []
+
+
+def part(at: int, inner: list[dict[str, Any]], **more: Any) -> Entry:
+    """One entry of a transaction."""
+    link = {"lsid": {"id": 1}, "txnNumber": Int64(1)} | ({} if "prevOpTime" in more else {"prevOpTime": FIRST})
+    own = {name: more.pop(name) for name in ("partialTxn", "count") if name in more}
+    return entry(at, "c", "admin.$cmd", {"applyOps": inner} | own, **link, **more)
+
+
+MADE = {"op": "c", "ns": "s.$cmd", "ui": OTHER, "o": {"create": "n"}}
+INSERTED = {"op": "i", "ns": "s.n", "ui": OTHER, "o": {"_id": 1}}
+
+
+def test_what_a_transaction_made_that_was_open_at_the_point_is_newer() -> None:
+    begun = part(90, [MADE, INSERTED], partialTxn=True)
+    ended = part(110, [INSERTED | {"o": {"_id": 2}}], count=3, prevOpTime={"ts": Timestamp(90, 1), "t": Int64(1)})
+    after = LaterWrites(run(Replay({}), begun).lifetimes, LIMIT)
+    assert begun.txn is not None
+    after.begin(begun.txn, [begun])
+    after.feed(ended)
+    assert after.is_newer(bytes(OTHER)), "it took effect after the point"
+
+
+def test_what_a_group_makes_itself_was_not_over_before(tmp_path: Path) -> None:
+    group = part(20, [MADE, INSERTED, {"op": "d", "ns": "s.c", "o": {"_id": 1}, "ui": UUID}])
+    dropped = entry(30, "c", "s.$cmd", {"drop": "n"}, ui=OTHER, o2={"numRecords": 1})
+    held = stored(tmp_path, 1)
+    replay = run(Replay(held, begun_after=Ts(40, 1)), group, dropped)
+    assert (replay.groups_to_leave_out(), kinds(replay)) == (frozenset(), [])
+    found = read_base(held, replay.catalog)
+    assert (found.documents, found.count_mismatches) == ({"s.c": 0}, [])
+
+
+def test_what_a_group_that_is_left_out_wrote_is_not_counted() -> None:
+    made = entry(20, "c", "s.$cmd", {"create": "n"}, ui=OTHER)
+    gone = {"op": "i", "ns": "s.gone", "ui": NEITHER, "o": {"_id": 1}}
+    group = entry(21, "c", "admin.$cmd", {"applyOps": [gone, INSERTED]})
+    over = entry(22, "c", "s.$cmd", {"drop": "gone"}, ui=NEITHER)
+    dropped = entry(30, "c", "s.$cmd", {"drop": "n"}, ui=OTHER, o2={"numRecords": 1})
+    left_out = run(Replay({}, begun_after=Ts(40, 1)), made, group, over, dropped).groups_to_leave_out()
+    assert left_out == {group.ts}
+    again = run(Replay({}, begun_after=Ts(40, 1), without=left_out), made, group, over, dropped)
+    assert read_base({}, again.catalog).count_mismatches == []
+
+
+def test_options_that_coll_mod_changes_are_as_the_server_lists_them() -> None:
+    made = entry(20, "c", "s.$cmd", {"create": "n", "capped": True, "size": 4096, "max": 7}, ui=OTHER)
+    larger = entry(21, "c", "s.$cmd", {"collMod": "n", "cappedSize": 8001.0, "cappedMax": 0}, ui=OTHER)
+    (item,) = run(Replay({}), made, larger).catalog.collections.values()
+    assert canonical_options(item.options) == '{"capped": true, "size": 8192}'
+    clustered = entry(20, "c", "s.$cmd", {"create": "n", "expireAfterSeconds": Int64(60)}, ui=OTHER)
+    off = entry(21, "c", "s.$cmd", {"collMod": "n", "expireAfterSeconds": "off"}, ui=OTHER)
+    (item,) = run(Replay({}), clustered, off).catalog.collections.values()
+    assert canonical_options(item.options) == "{}"

@@ -151,9 +151,22 @@ class Commands:
                     indexes[name] |= _index_changes(change)
         if found is not None:
             changed = {key: value for key, value in entry.o.items() if key not in ("collMod", "index")}
-            found.options |= changed
+            found.options |= _as_options(changed)
             if "validator" in changed:
                 self.kinds.add("validators")
+
+
+def _as_options(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``collMod`` was given, as the options that the collection has afterwards."""
+    options = dict(changed)
+    if options.get("expireAfterSeconds") == "off":
+        options["expireAfterSeconds"] = None
+    if "cappedSize" in options:
+        # The server rounds a size up to whole blocks of 256 bytes.
+        options["size"] = -(-int(options.pop("cappedSize")) // 256) * 256
+    if "cappedMax" in options:
+        options["max"] = max(int(options.pop("cappedMax")), 0)
+    return options
 
 
 def _inline(o: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,8 +47,8 @@ class LaterWrites:
         """Take the next entry."""
         if entry.op == "n":
             return
-        for operation, _ in self._transactions.feed(entry):
-            self.lifetimes.feed(operation)
+        for operation, whole in self._transactions.feed(entry):
+            self.lifetimes.feed(operation, whole.ts)
             self._take(operation)
 
     def of(self, uuid: bytes) -> CollectionWrites | None:

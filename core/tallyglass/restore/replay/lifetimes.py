@@ -22,22 +22,23 @@ class Lifetimes:
     views_removed: set[str] = field(default_factory=set)
     """Views by namespace, and ``db.`` where all of a database were."""
 
-    def feed(self, entry: Entry) -> None:
-        """Take the next entry."""
+    def feed(self, entry: Entry, at: Ts | None = None) -> None:
+        """Take the next entry; ``at`` is when it takes effect, where that is not its own timestamp."""
+        at = at or entry.ts
         if entry.op == "d" and entry.ns.endswith(VIEWS):
             self.views_removed.add(str(entry.document_id))
         if entry.op != "c":
             return
         if entry.command == "applyOps":
             for inner in entry.inner:
-                self.feed(inner)
+                self.feed(inner, at)
         elif entry.command == "create" and entry.ui:
-            self.created[entry.ui] = entry.ts
+            self.created[entry.ui] = at
         elif entry.command == "drop" and entry.ui:
-            self.dropped[entry.ui] = entry.ts
+            self.dropped[entry.ui] = at
             if entry.o.get("drop") == VIEWS[1:]:
                 self.views_removed.add(f"{entry.db}.")
         elif entry.command == "renameCollection":
             self.renamed.add(entry.ui)
             if entry.replaced:
-                self.dropped[entry.replaced] = entry.ts
+                self.dropped[entry.replaced] = at

@@ -92,6 +92,7 @@ class Replay:
             self._note_left_out(entry)
             return
         if entry.ts in self.without:
+            self._lose_count(entry)
             return
         if entry.op not in SKIPPED_OPS and entry.command not in SKIPPED_COMMANDS:
             if entry.txn is not None:
@@ -201,10 +202,18 @@ class Replay:
                 for inner in part.inner:
                     self._apply(inner, top=False)
 
+    def _lose_count(self, entry: Entry) -> None:
+        """What a group that is left out did to collections that were over before the backup is not known."""
+        for inner in entry.inner:
+            found = self.catalog.collections.get(inner.ns)
+            if found is not None and found.base is None:
+                found.touched = None
+
     def _all_dead(self, parts: Sequence[Entry]) -> bool:
         """Whether all of a group is on collections that are not there; then all its entries can be left out."""
         operations = [inner for part in parts for inner in part.inner if not _ignored(inner.ns)]
-        dead = [inner for inner in operations if self._is_dead(inner)]
+        made = {inner.ui for inner in operations if inner.command == "create"}
+        dead = [inner for inner in operations if inner.ui not in made and self._is_dead(inner)]
         if not dead:
             return False
         if len(dead) < len(operations):
