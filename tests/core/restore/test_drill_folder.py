@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tallyglass.errors import InputError
+from tallyglass.errors import InputError, TallyglassError
 from tallyglass.restore.drill import load
 from tallyglass.restore.drill.run_folder import MARK, PREFIX, DrillRunning, remove, sole_run, users_of
 from tallyglass.restore.schedule import DRILL, cron, save_oplog, systemd
@@ -48,7 +48,9 @@ def test_only_one_runs_and_its_folder_goes_with_it(tmp_path: Path) -> None:
 
 
 def test_a_killed_drill_leaves_neither_processes_nor_files(tmp_path: Path) -> None:
-    """Its guard removes both."""
+    """Its guard removes both; whatever the folder is called."""
+    tmp_path = tmp_path / "disk [a] *"
+    tmp_path.mkdir()
     with subprocess.Popen(
         [sys.executable, "-c", _A_DRILL, str(tmp_path), _STARTED], stdout=subprocess.PIPE, text=True
     ) as killed:
@@ -74,6 +76,13 @@ def test_what_is_left_where_the_guard_was_killed_too_goes_with_the_next_drill(tm
         with sole_run(tmp_path, tmp_path):
             assert not left.exists()
     assert process.returncode == -signal.SIGKILL
+
+
+def test_files_that_cannot_be_removed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").write_text("x")
+    monkeypatch.setattr(os, "unlink", lambda *_, **__: (_ for _ in ()).throw(PermissionError))
+    with pytest.raises(TallyglassError, match="cannot be removed"):
+        remove(tmp_path)
 
 
 def test_a_lock_that_names_any_other_folder_removes_nothing(tmp_path: Path) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.drill import past_drills
-from tallyglass.restore.drill.drill import _comparable
+from tallyglass.restore.drill.drill import Failed, _comparable, _measured
 from tallyglass.restore.drill.metrics import families
 from tallyglass.restore.drill.report import DrillFinding, Report, compare, from_json, markdown, sealed, to_json
+from tallyglass.restore.model.plan import Backup, ExpectedNamespace, Plan
 
 
 def report(level: str = "ok", **more: object) -> Report:
@@ -74,6 +77,17 @@ def test_the_last_drill_and_the_last_that_succeeded_are_kept_apart() -> None:
     assert past_drills.last("d2", proved=True) is None
     (past_drills.state_folder() / "d1-last.json").write_text("broken")
     assert past_drills.last("d1") is None
+
+
+def test_a_backup_without_a_collection_proves_nothing(tmp_path: Path) -> None:
+    at = Ts(1, 1)
+    backup = Backup(tmp_path, "directory", False, at, at, "oplog")
+    empty = Plan(at, at, at, backup, "rs", "", datetime.now(UTC), work_dir=str(tmp_path), expected_applied=0)
+    with pytest.raises(Failed, match="nothing was proved") as failed:
+        _measured(report(), empty)
+    assert failed.value.check == "nothing-verified"
+    held = replace(empty, expected=(ExpectedNamespace("shop.orders", "collection", 0),))
+    assert _measured(report(), held).documents == 0
 
 
 def test_metrics_leave_out_what_is_not_known() -> None:

@@ -324,8 +324,10 @@ def _age(ts: Ts) -> float:
 
 
 def _measured(known: Report, plan: Plan) -> Report:
-    """What the verified spare held, and how fast the oplog was replayed onto it."""
+    """What the verified spare held, and how fast the oplog was replayed onto it. Raises Failed for nothing."""
     counts = {clean(item.ns): item.documents for item in plan.expected}
+    if not counts:
+        raise Failed("nothing-verified", "The backup holds no collection: nothing was proved.")
     seconds = _replay_seconds(Path(plan.work_dir))
     operations = plan.expected_applied
     return replace(

@@ -33,7 +33,7 @@ _GUARD = """
 cat >/dev/null
 users() {
   if [ -e /proc/self/environ ]; then
-    for p in /proc/[0-9]*; do grep -qzx "$3=$1" "$p/environ" 2>/dev/null && echo "${p#/proc/}"; done
+    for p in /proc/[0-9]*; do grep -qzxF "$3=$1" "$p/environ" 2>/dev/null && echo "${p#/proc/}"; done
   else
     ps -ww -U "$(id -u)" -o pid=,args= |
       folder="$1/" programs="$2" awk 'index($0, ENVIRON["folder"]) && $2 ~ ENVIRON["programs"] {print $1}'
@@ -101,7 +101,8 @@ def _guard(folder: Path) -> Iterator[None]:
 
 
 def remove(folder: Path) -> None:
-    """End every process that a run started, and remove its files. Raises TallyglassError where one does not end."""
+    """End every process that a run started, and remove its files. Raises TallyglassError where one does not end, or a
+    file stays."""
     deadline = time.monotonic() + _END_SECONDS
     while users := users_of(folder):
         if time.monotonic() > deadline:
@@ -111,6 +112,8 @@ def remove(folder: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
     shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        raise TallyglassError(f"Files of a drill cannot be removed: {clean(str(folder))}.", "Remove that folder.")
 
 
 def users_of(folder: Path) -> list[int]:

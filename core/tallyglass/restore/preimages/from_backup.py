@@ -149,10 +149,13 @@ def _read_bases(contents: Contents, stored: StoredCollection, rows: sqlite3.Conn
             raise InputError(f"The backup has no documents of {clean_name(stored.ns)}.")
         found = documents(stored.data)
     rows.execute("BEGIN")
-    for raw in found:
-        key = id_key(raw)
-        if _is_wanted(rows, key):
-            rows.execute("INSERT INTO base VALUES (?, ?)", (key, raw))
+    try:
+        for raw in found:
+            key = id_key(raw)
+            if _is_wanted(rows, key):
+                rows.execute("INSERT INTO base VALUES (?, ?)", (key, raw))
+    except Malformed as error:
+        raise InputError(f"The backup has a document of {clean_name(stored.ns)} that is no BSON: {error}.") from None
     rows.execute("COMMIT")
     rows.execute("CREATE INDEX base_of ON base (id)")
 

@@ -37,7 +37,9 @@ class ImageFiles:
     """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
-        """Read the files once. Raises InputError where one is missing, and BrokenFile where one is not whole."""
+        """Read the files once. Raises InputError where one is missing or does not hold what the plan proved, and
+        BrokenFile where one is not whole."""
+        expected = {item.ns: item.documents for item in plan.expected}
         self._scratch = tempfile.TemporaryDirectory(prefix="tallyglass-")
         self._rows = sqlite3.connect(Path(self._scratch.name) / "ids.sqlite", isolation_level=None)
         self._paths: dict[str, Path] = {}
@@ -46,12 +48,12 @@ class ImageFiles:
             self._rows.execute("PRAGMA synchronous = OFF")
             self._rows.execute("CREATE TABLE place (ns TEXT, id BLOB, at INTEGER, size INTEGER, PRIMARY KEY (ns, id))")
             for number, row in enumerate(plan.returns, start=1):
-                self._index(row.ns, image_file(folder, number))
+                self._index(row.ns, image_file(folder, number), expected.get(row.ns))
         except BaseException:
             self.close()
             raise
 
-    def _index(self, ns: str, path: Path) -> None:
+    def _index(self, ns: str, path: Path, expected: int | None) -> None:
         if not path.is_file():
             raise InputError(f"{clean(str(path))} is missing.", "Run the step that saves the pre-images first.")
         self._paths[ns] = path
@@ -61,6 +63,11 @@ class ImageFiles:
             self._rows.execute("INSERT OR IGNORE INTO place VALUES (?, ?, ?, ?)", (ns, id_key(raw), at, len(raw)))
             at += len(raw)
         self._rows.execute("COMMIT")
+        (held,) = self._rows.execute("SELECT count(*) FROM place WHERE ns = ?", (ns,)).fetchone()
+        if held != expected:
+            raise InputError(
+                f"{clean(str(path))} holds {held} documents; the plan proved {expected}.", "Save the pre-images again."
+            )
 
     async def find_raw(self, ns: Namespace, query: Document, **_: Any) -> AsyncIterator[bytes]:
         """The documents of ``{_id: {$in: [...]}}``, the one query that an undo asks."""

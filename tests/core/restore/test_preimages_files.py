@@ -1,0 +1,51 @@
+"""Saved pre-images are used only while they are what the plan proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from bson import decode, encode
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.impact.history import documents_by_id
+from tallyglass.restore.model import plan as model
+from tallyglass.restore.preimages.image_files import ImageFiles, as_copy, image_file
+
+ROWS = [encode({"_id": n, "v": n}) for n in range(3)]
+PLAN = model.Plan(
+    point=Ts(2, 1), start=None, limit=Ts(2, 1), set_name="rs", spare="", made=datetime.now(UTC),
+    backup=model.Backup(Path("images"), "pre-images", False, None, None, ""),
+    returns=(model.Return("shop.orders", model.Strategy.MERGE, "beside"),),
+    expected=(model.ExpectedNamespace("shop.orders", "collection", 3),),
+)  # fmt: skip
+
+
+def saved(folder: Path, rows: list[bytes]) -> Path:
+    path = image_file(folder, 1)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"".join(rows))
+    return folder
+
+
+async def test_documents_are_found_by_their_ids(tmp_path: Path) -> None:
+    files = ImageFiles(saved(tmp_path, ROWS), PLAN)
+    copy: Gateway = as_copy(files)
+    found = await documents_by_id(copy, "shop.orders", [b"\x10" + n.to_bytes(4, "little") for n in (2, 7)])
+    assert [decode(raw) for raw in found.values()] == [{"_id": 2, "v": 2}]
+    files.close()
+
+
+@pytest.mark.parametrize("rows", [ROWS[:2], [*ROWS, encode({"_id": 3})], [*ROWS[:2], ROWS[0]], []])
+def test_other_documents_than_the_plan_proved_are_refused(tmp_path: Path, rows: list[bytes]) -> None:
+    with pytest.raises(InputError, match="the plan proved 3"):
+        ImageFiles(saved(tmp_path, rows), PLAN)
+
+
+def test_a_plan_that_does_not_say_how_many_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the plan proved None"):
+        ImageFiles(saved(tmp_path, ROWS), replace(PLAN, expected=()))
