@@ -14,6 +14,7 @@ _FIRST = (
     "tests/live/restore/",
     "tests/live/",
     "tests/terminal/",
+    "tests/test_run_rules.py",
     "tests/tui/",
     "tests/core/",
 )
