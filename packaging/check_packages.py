@@ -50,9 +50,9 @@ def run(argv: Sequence[object], **environ: str) -> subprocess.CompletedProcess[s
 
 def expect(what: str, done: subprocess.CompletedProcess[str], code: int, *texts: str) -> None:
     """Fail unless a program ended with this code and printed these texts, and no traceback."""
-    said = done.stdout + done.stderr
-    if done.returncode != code or any(text not in said for text in texts) or "Traceback" in said:
-        fail(f"{what} exited with {done.returncode} and printed {said[-2000:]!r}.")
+    output = done.stdout + done.stderr
+    if done.returncode != code or any(text not in output for text in texts) or "Traceback" in output:
+        fail(f"{what} exited with {done.returncode} and printed {output[-2000:]!r}.")
 
 
 def empty_root(root: Path) -> None:

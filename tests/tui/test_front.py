@@ -63,7 +63,7 @@ def test_oid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "sentence"),
     [
         (["oid", "zz\x1b[2J"], 2, "not an ObjectId"),
         (["oid", "--at", "\x1b]52;c;x\x07"], 2, "is not a time"),
@@ -86,13 +86,15 @@ def test_oid() -> None:
         (["oplog", "localhost:27017", "--since", "2026-13-01"], 2, "--since: '2026-13-01' is not a time"),
     ],
 )
-def test_bad_words_get_one_clear_line(words: list[str], code: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_words_get_one_clear_line(
+    words: list[str], code: int, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("TALLYGLASS_URI", raising=False)
     result = run(*words)
     assert result.exit_code == code
     assert result.stdout == ""
     (line,) = [line for line in result.stderr.splitlines() if "warning:" not in line]
-    assert said in line
+    assert sentence in line
     assert line.isprintable()
     assert "Traceback" not in result.stderr
     assert CANARY not in result.stderr

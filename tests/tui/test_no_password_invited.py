@@ -36,9 +36,9 @@ def test_no_text_invites_one() -> None:
 
 @pytest.mark.parametrize("words", HELP, ids=" ".join)
 def test_no_help_does(words: list[str]) -> None:
-    said = CliRunner().invoke(main, [*words, "--help"]).output
-    assert "Usage" in said
-    assert not INVITES.search(said)
+    output = CliRunner().invoke(main, [*words, "--help"]).output
+    assert "Usage" in output
+    assert not INVITES.search(output)
 
 
 @pytest.mark.parametrize(

@@ -175,8 +175,8 @@ async def test_a_defect_ends_with_a_status_and_without_locals(screen_at: Any, ca
     with pytest.raises(RuntimeError, match="boom"):
         await crash()
     assert apps[0].return_code == 70
-    said = capsys.readouterr().err
-    assert "RuntimeError: boom 12" in said
-    assert "defect of Tallyglass" in said
+    output = capsys.readouterr().err
+    assert "RuntimeError: boom 12" in output
+    assert "defect of Tallyglass" in output
     # The source line may stand there, the values of its names may not.
-    assert said.count("canary-local") == 0
+    assert output.count("canary-local") == 0

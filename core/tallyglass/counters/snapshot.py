@@ -204,7 +204,7 @@ class CounterView:
 
 @dataclass(frozen=True, slots=True)
 class CounterTrouble:
-    """A namespace that could not be read, and what would help. ``partial``: the counters are known all the same."""
+    """A namespace that could not be read, and what would help. ``partial``: the counters themselves are known."""
 
     ns: str
     title: str

@@ -47,8 +47,8 @@ def open_gateway(uri: str | Target, *, driver: Driver | None = None, **options: 
     Raises InputError for a text that is no connection string, ConnectError for one that cannot be used.
     """
     target = uri if isinstance(uri, Target) else Target.parse(uri)
-    said = target.options
-    settings = {name: value for name, value in DEFAULTS.items() if name.lower() not in said}
+    given = target.options
+    settings = {name: value for name, value in DEFAULTS.items() if name.lower() not in given}
     settings |= {"server_selector": only_asked_member}
     settings |= {name: secret.reveal() for name, secret in target.secrets} | options
     chosen = driver or target.driver
@@ -63,7 +63,7 @@ def open_gateway(uri: str | Target, *, driver: Driver | None = None, **options: 
     return MongoGateway(
         Link(open_client),
         open_sibling=lambda hosts, name: open_gateway(target.at(hosts, name), driver=driver, **options),
-        own_preference="readpreference" in said,
+        own_preference="readpreference" in given,
     )
 
 
@@ -107,15 +107,17 @@ def tls_context(client: Any) -> Any:
 
 
 def _refused(error: Exception, target: Target) -> ConnectError:
-    said = clean(scrub(str(error)), 200)
+    message = clean(scrub(str(error)), 200)
     if isinstance(error, ConfigurationError):
-        unresolved = not_resolved(said)
+        unresolved = not_resolved(message)
         if unresolved:
             return unresolved
-        if "password is required" in said.lower():
+        if "password is required" in message.lower():
             return ConnectError(
                 f"A password is needed for {clean_name(target.user)}.", "Give it at the prompt or with --password-file."
             )
     if isinstance(error, OSError):
-        return ConnectError(f"A file in the connection string cannot be used: {said}.", "Check its path.")
-    return ConnectError(f"The connection string cannot be used: {said.rstrip('.')}.", "Check host, port and options.")
+        return ConnectError(f"A file in the connection string cannot be used: {message}.", "Check its path.")
+    return ConnectError(
+        f"The connection string cannot be used: {message.rstrip('.')}.", "Check host, port and options."
+    )

@@ -80,14 +80,14 @@ def family(what: str) -> Iterator[None]:
 def translate(error: PyMongoError, what: str) -> TallyglassError:
     """Return this package's error for one of the driver's. Server text in it is made safe to show."""
     code = error.code if isinstance(error, OperationFailure) else None
-    said = clean(scrub(_message(error)), 300)
+    message = clean(scrub(_message(error)), 300)
     if code == UNAUTHORIZED:
         return PrivilegeError(
             f"This user may not run {what}.", "tallyglass doctor names the role that would allow it.", privilege=what
         )
-    if code == ATLAS_ERROR and what.endswith(str(OPLOG)) and "bad auth" not in said:
+    if code == ATLAS_ERROR and what.endswith(str(OPLOG)) and "bad auth" not in message:
         return closed_oplog()
-    if code == AUTHENTICATION_FAILED or (code == ATLAS_ERROR and "auth" in said):
+    if code == AUTHENTICATION_FAILED or (code == ATLAS_ERROR and "auth" in message):
         return ConnectError("The server does not accept this user name and password.", "Check both, and authSource.")
     refused = _login_refused(_message(error))
     if refused is not None:
@@ -100,21 +100,21 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
         return unreachable(_message(error))
     if isinstance(error, ConnectionFailure):
         # A failed heartbeat cancels pending reads of its server. The text then does not come from the server.
-        title = "The server stopped answering." if "cancelled" in said else "The connection to the server was lost."
-        return ReadError(title, said, code=_details_code(error))
+        title = "The server stopped answering." if "cancelled" in message else "The connection to the server was lost."
+        return ReadError(title, message, code=_details_code(error))
     if isinstance(error, (ConfigurationError, InvalidName)):
-        unresolved = not_resolved(said)
+        unresolved = not_resolved(message)
         if unresolved:
             return unresolved
         # The driver refuses names that servers accept, such as a..b. The code distinguishes this from a lost server.
         return ReadError(
-            f"{what} cannot be sent: {said}.", code=INVALID_NAMESPACE if isinstance(error, InvalidName) else None
+            f"{what} cannot be sent: {message}.", code=INVALID_NAMESPACE if isinstance(error, InvalidName) else None
         )
-    return ReadError(f"The server refused {what}: {said}.", code=code)
+    return ReadError(f"The server refused {what}: {message}.", code=code)
 
 
 def closed_oplog() -> PrivilegeError:
-    """The error of a service that gives nobody its whole oplog, such as the free and shared tiers of Atlas."""
+    """The error of a service whose oplog cannot be read whole, such as the free and shared tiers of Atlas."""
     return PrivilegeError(
         "This service does not open its oplog.",
         "Counters and ObjectIds work; the live oplog, incidents and restores need an oplog that can be read whole "
@@ -123,11 +123,11 @@ def closed_oplog() -> PrivilegeError:
     )
 
 
-def _login_refused(said: str) -> ConnectError | None:
+def _login_refused(message: str) -> ConnectError | None:
     """Return the error of a login that cannot be attempted, or None if the text says something else."""
     for pattern, title, advice in _LOGINS:
-        if re.search(pattern, said):
-            return ConnectError(title, advice or f"({clean(scrub(said), 200).rstrip('.')})")
+        if re.search(pattern, message):
+            return ConnectError(title, advice or f"({clean(scrub(message), 200).rstrip('.')})")
     return None
 
 

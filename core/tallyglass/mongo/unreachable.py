@@ -77,23 +77,23 @@ _PLAIN = re.compile(r": \[Errno -?\d+\] (?:Connect call failed \([^)]*\)|[A-Z][A
 """The operating system's reason after an address, which only repeats the sentence."""
 
 
-def why(said: str) -> tuple[str, str]:
+def why(message: str) -> tuple[str, str]:
     """Return the sentence and the advice for the driver's text when it finds no server."""
-    detail = clean(scrub(said), 200)
+    detail = clean(scrub(message), 200)
     for pattern, title, advice in _CAUSES:
-        if re.search(pattern, said, re.IGNORECASE):
+        if re.search(pattern, message, re.IGNORECASE):
             return title, f"{advice} ({_PLAIN.sub('', detail) if title in _PLAINLY else detail})"
     return "No server answers.", f"({detail})"
 
 
-def unreachable(said: str) -> ReadError:
+def unreachable(message: str) -> ReadError:
     """Return the error of a read for which no server was found, which may be temporary."""
-    return ReadError(*why(said))
+    return ReadError(*why(message))
 
 
-def not_resolved(said: str) -> ConnectError | None:
+def not_resolved(message: str) -> ConnectError | None:
     """Return the error of a DNS seed list without servers, or None if the text says something else."""
-    if not re.search(r"DNS|SRV|TXT record|nameserver|resolution lifetime", said):
+    if not re.search(r"DNS|SRV|TXT record|nameserver|resolution lifetime", message):
         return None
-    advice = f"Check its name, and that a name server answers on this machine. ({clean(scrub(said), 200)})"
+    advice = f"Check its name, and that a name server answers on this machine. ({clean(scrub(message), 200)})"
     return ConnectError("The DNS seed list returns no servers.", advice)

@@ -1,6 +1,6 @@
-"""Look at the oplog: follow it, filter it, and tell what a person did.
+"""Read the oplog: follow it, filter it, and find what people did.
 
-`follow` yields what is written from now on, `read_past` what was; `scan` what people did. They only read.
+`follow` yields new entries, `read_past` past ones, and `scan` incidents. They only read.
 """
 
 from __future__ import annotations

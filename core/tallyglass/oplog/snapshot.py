@@ -107,7 +107,7 @@ class OplogUpdate:
     ``seen`` and ``matched`` count since the tail began. ``connected_to`` names the member that is read.
     ``trouble`` is empty while entries flow, else one sentence, with ``since``.
 
-    ``majority`` is the newest ``ts`` that a majority of the members holds: a row after it may still be taken back.
+    ``majority`` is the newest ``ts`` that a majority of the members holds: a row after it may still be rolled back.
     ``rates`` are over the last minute of the oplog, ``rates_5m`` over five, ``rates_all`` over all of it that was read
     since the tail began. ``partial`` means that the server left out what
     the filter does not want: then ``seen`` and the rates count only what it sent. ``behind_seconds`` is how far the

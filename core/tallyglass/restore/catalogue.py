@@ -1,4 +1,4 @@
-"""A folder of many backups: which there are, which of them the oplog can continue, and the newest that fits a point."""
+"""A folder of backups: which of them the oplog can continue, and the newest that fits a point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.text import clean
 
 _OWN_FILES = ("oplog.bson", "WiredTiger", SIDECAR, "prelude.json", "prelude.json.gz")
-"""What lies at the top of one backup, and not of a folder of several."""
+"""Names at the top of a backup, but not of a folder of backups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Listed:
 
     @property
     def provable(self) -> bool | None:
-        """Whether the oplog continues it; None where that was not compared."""
+        """Whether the oplog continues it; None if that was not compared."""
         return False if self.why else True if self.compared else None
 
     @property
     def end(self) -> Ts | None:
-        """The moment that it is from: its end, or its beginning where it does not say more."""
+        """The time of the backup: its end, or its beginning if it records no end."""
         return (self.backup.end or self.backup.start) if self.backup else None
 
 

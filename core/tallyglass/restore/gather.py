@@ -1,4 +1,4 @@
-"""Read everything that a plan rests on, stage by stage, in the order in which one answer allows the next question."""
+"""Read everything that a plan rests on, stage by stage; each stage needs the one before."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Step:
 
 
 Progress = Callable[[Step], None]
-"""Told after each batch."""
+"""Called after each batch."""
 
 
 def _steps(progress: Progress | None, start: Start) -> Callable[[int, Ts], None] | None:
@@ -111,13 +111,13 @@ def _steps(progress: Progress | None, start: Start) -> Callable[[int, Ts], None]
 
 
 async def locate(gateway: Gateway, request: RestoreRequest) -> Findings:
-    """The first two stages: what was named, and the ends of the oplog. Takes seconds on any oplog. Errors as for
+    """The first two stages: the request, and the ends of the oplog. Takes seconds on any oplog. Errors as for
     :func:`gather`."""
     return (await _open(gateway, request))[0]
 
 
 async def gather(gateway: Gateway, request: RestoreRequest, progress: Progress | None = None) -> Findings:
-    """Go as far through the stages as the facts allow. Raises the errors of the gateway, and InputError for what cannot
+    """Run the stages as far as the facts allow. Raises the errors of the gateway, and InputError for what cannot
     be read."""
     found, oplog = await _open(gateway, request)
     if found.located is None:

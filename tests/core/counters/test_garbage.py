@@ -45,16 +45,16 @@ class Recorded:
     """A policy that records what it was told."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.calls: list[str] = []
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        self.said.append("begin")
+        self.calls.append("begin")
         yield
-        self.said.append("end")
+        self.calls.append("end")
 
     def built(self) -> None:
-        self.said.append("built")
+        self.calls.append("built")
 
 
 def test_no_module_of_the_library_imports_gc() -> None:
@@ -68,9 +68,9 @@ async def test_a_watch_of_many_new_collections_says_so_to_the_policy_once() -> N
     policy = Recorded()
     watcher = Watcher(ManyCounters(), WatchSettings(garbage=policy))  # type: ignore[arg-type]
     assert len((await watcher.refresh(5.0)).counters) == COLLECTIONS
-    assert policy.said == ["begin", "end"]
+    assert policy.calls == ["begin", "end"]
     await watcher.refresh(5.0)
-    assert policy.said == ["begin", "end"]
+    assert policy.calls == ["begin", "end"]
     await watcher.close()
 
 

@@ -38,10 +38,10 @@ PLAN = Plan(
 )  # fmt: skip
 
 
-def every_object(said: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(said, dict):
-        yield said
-    for inner in said.values() if isinstance(said, dict) else said if isinstance(said, list) else ():
+def every_object(content: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(content, dict):
+        yield content
+    for inner in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
         yield from every_object(inner)
 
 
@@ -51,23 +51,23 @@ def test_what_was_written_is_read() -> None:
 
 
 def test_every_field_is_needed_and_no_other_is_known() -> None:
-    said = json.loads(to_json(PLAN))
-    objects = list(every_object(said))
+    content = json.loads(to_json(PLAN))
+    objects = list(every_object(content))
     assert len(objects) == 9
     for one in objects:
         for name in list(one):
             kept = dict(one)
             del one[name]
             with pytest.raises(InputError) as error:
-                from_json(json.dumps(said))
+                from_json(json.dumps(content))
             assert name in error.value.title or name in ("format", "limit", "level"), error.value.title
             one.clear()
             one.update(kept)
         one["more"] = 1
         with pytest.raises(InputError, match="has more, which is not known"):
-            from_json(json.dumps(said))
+            from_json(json.dumps(content))
         del one["more"]
-    assert from_json(json.dumps(said)) == PLAN
+    assert from_json(json.dumps(content)) == PLAN
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_table_is_read_as_the_list_that_it_stands_for() -> None:
     ],
 )
 def test_a_table_that_was_cut_is_refused(change: dict[str, Any], words: str) -> None:
-    said = json.loads(to_json(MANY, packed=True))
-    said["expected"] |= change
+    content = json.loads(to_json(MANY, packed=True))
+    content["expected"] |= change
     with pytest.raises(InputError, match=words):
-        from_json(json.dumps(said))
+        from_json(json.dumps(content))

@@ -71,19 +71,19 @@ def test_a_dump_began_and_ended_with_its_oplog(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "start", "end"),
+    ("content", "start", "end"),
     [
         ({"before": "5:1", "after": "9:1"}, Ts(5, 1), Ts(9, 1)),
         ({"before": "5:1"}, Ts(5, 1), Ts(30, 1)),
         ({"after": "9:1"}, Ts(10, 1), Ts(30, 1)),
     ],
 )
-def test_the_sidecar_says_it_exactly(tmp_path: Path, said: dict[str, str], start: Ts, end: Ts) -> None:
+def test_the_sidecar_says_it_exactly(tmp_path: Path, content: dict[str, str], start: Ts, end: Ts) -> None:
     folder = dump(tmp_path / "b")
-    (folder / "pitr.json").write_text(json.dumps({"format": 1, "term": 1} | said))
+    (folder / "pitr.json").write_text(json.dumps({"format": 1, "term": 1} | content))
     found = read_backup(folder)
     assert (found.backup.start, found.backup.end) == (start, end)
-    assert bool(found.problems) is ("before" not in said)
+    assert bool(found.problems) is ("before" not in content)
 
 
 def problems(folder: Path) -> str:

@@ -68,7 +68,7 @@ def test_what_may_not_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "numbers", "largest", "said"),
+    ("strategy", "numbers", "largest", "expected_text"),
     [
         (Strategy.WHOLE, (1001, 1042), {"s.c": 1000}, "at the point the largest was 1000"),
         (Strategy.REPLACE, (1001, 1042), {}, "at the point is not known"),
@@ -79,7 +79,7 @@ def test_what_may_not_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
     ],
 )
 def test_ids_that_no_counter_handed_out(
-    strategy: Strategy, numbers: tuple[int, int] | None, largest: dict[str, int | None], said: str
+    strategy: Strategy, numbers: tuple[int, int] | None, largest: dict[str, int | None], expected_text: str
 ) -> None:
     backup = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog")
     inputs = Inputs(Ts(9, 1), Deployment(Kind.REPLICA_SET, version="6.0.5", set_name="rs"), Contents(backup))
@@ -90,5 +90,5 @@ def test_ids_that_no_counter_handed_out(
     returns = (Return("s.c", strategy, "s.c_pitr"),)
     assessed = Assessed(Replayed(covered, BaseFacts(largest=largest)), loss, Ts(9, 1), returns=returns)
     titles = [check.title for check in live_data(Findings(inputs, assessed)) if check.id == "ids"]
-    assert len(titles) == (1 if said else 0)
-    assert all("1001 to 1042" in title and said in title for title in titles)
+    assert len(titles) == (1 if expected_text else 0)
+    assert all("1001 to 1042" in title and expected_text in title for title in titles)

@@ -85,7 +85,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "plan"
     folder.mkdir()
     write_folder(made, folder)
-    for change, said in (
+    for change, message in (
         (lambda: (folder / "lib.sh").write_text("echo"), "lib.sh in .* was changed since it was written"),
         (lambda: (folder / "checksums").write_text("x"), f"holds another plan: to just before {LIMIT}"),
         (lambda: (folder / "plan.json").write_text('{"format": 1, "limit": "1:1"}'), "a plan of another version"),
@@ -93,7 +93,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     ):
         change()
         held = {file.name: file.read_bytes() for file in folder.iterdir()}
-        with pytest.raises(InputError, match=said) as error:
+        with pytest.raises(InputError, match=message) as error:
             write_folder(made, folder)
         assert "\n" not in str(error.value)
         assert {file.name: file.read_bytes() for file in folder.iterdir()} == held
@@ -185,9 +185,9 @@ def test_zsh_and_bash_run_a_folded_line_alike(tmp_path: Path) -> None:
     block = steps.partition("```sh\n")[2].partition("```")[0]
     tools = "".join(f"{name}() {{ printf '%s\\n' \"$@\"; }}\n" for name in ("mongodump", "bash"))
     shells = [name for name in ("bash", "zsh") if shutil.which(name)]
-    said = {
+    commands = {
         subprocess.run([name, "-c", tools + block], capture_output=True, check=True, cwd=os.sep).stdout
         for name in shells
     }
-    assert len(said) == 1
-    assert said.pop().splitlines()[:2] == [b"--config=source.yml", b"--db=local"]
+    assert len(commands) == 1
+    assert commands.pop().splitlines()[:2] == [b"--config=source.yml", b"--db=local"]

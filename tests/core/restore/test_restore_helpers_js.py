@@ -55,9 +55,9 @@ Run = subprocess.CompletedProcess[str]
 
 def sent(done: Run) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert isinstance(said["sent"], list)
-    return said["sent"]
+    reply = json.loads(done.stdout)
+    assert isinstance(reply["sent"], list)
+    return reply["sent"]
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_no_collection_is_renamed_unless_all_can_be(tmp_path: Path) -> None:
     assert "renameCollection" not in short.stdout
 
 
-@pytest.mark.parametrize(("said", "right"), [({"setName": "rs"}, False), ({"setName": "other"}, True), ({}, True)])
-def test_what_is_for_the_spare_does_not_run_on_the_live_set(tmp_path: Path, said: dict[str, str], right: bool) -> None:
+@pytest.mark.parametrize(("reply", "right"), [({"setName": "rs"}, False), ({"setName": "other"}, True), ({}, True)])
+def test_what_is_for_the_spare_does_not_run_on_the_live_set(tmp_path: Path, reply: dict[str, str], right: bool) -> None:
     (tmp_path / "spare.yml").write_text('uri: "mongodb://s:2/"\n')
-    done = run(tmp_path, mongosh.on_spare("rs"), answer={"ok": 1} | said)
+    done = run(tmp_path, mongosh.on_spare("rs"), answer={"ok": 1} | reply)
     assert (done.returncode == 0) is right
     assert right or "not the spare" in done.stderr
 

@@ -95,8 +95,12 @@ def backup(folder: Path, *ids: int, sidecar: bool = False, began: Ts = BACKUP_BE
     """A dump of ``s.c``."""
     (folder / "s").mkdir(parents=True)
     (folder / "s" / "c.bson").write_bytes(b"".join(bson.encode({"_id": one}) for one in ids))
-    said = {"indexes": [{"v": 2, "key": {"_id": 1}, "name": "_id_"}], "uuid": bytes(UUID).hex(), "collectionName": "c"}
-    (folder / "s" / "c.metadata.json").write_text(json.dumps(said))
+    metadata = {
+        "indexes": [{"v": 2, "key": {"_id": 1}, "name": "_id_"}],
+        "uuid": bytes(UUID).hex(),
+        "collectionName": "c",
+    }
+    (folder / "s" / "c.metadata.json").write_text(json.dumps(metadata))
     if sidecar:
         (folder / "pitr.json").write_text(
             json.dumps({"format": 1, "term": 1, "before": str(began), "after": str(began)})

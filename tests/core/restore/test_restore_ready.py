@@ -44,8 +44,8 @@ def check_ids(found: Findings) -> set[str]:
     ],
 )
 def test_what_the_spare_has_become(found: Spare, check: str) -> None:
-    (said,) = check_ready(PLAN, found).checks
-    assert (said.id, said.level is Level.OK) == (check, check == "spare")
+    (check_found,) = check_ready(PLAN, found).checks
+    assert (check_found.id, check_found.level is Level.OK) == (check, check == "spare")
 
 
 def steps_for(backup: Backup, **more: Any) -> Steps:

@@ -119,8 +119,8 @@ def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
     tools = tmp_path / "tools"
     if not tools.exists():
         tools.mkdir()
-        said = dict.fromkeys(("mongodump", "mongorestore", "bsondump"), "version: 100.18.0") | {"tallyglass": "0.0.1"}
-        for name, version in said.items():
+        output = dict.fromkeys(("mongodump", "mongorestore", "bsondump"), "version: 100.18.0") | {"tallyglass": "0.0.1"}
+        for name, version in output.items():
             (tools / name).write_text(
                 f'#!/bin/sh\n[ "$1" != --version ] || exec echo \'{name} {version}\'\ncat "$1" >"$2"\n'
             )
@@ -139,8 +139,8 @@ def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
 
 def rehearse(tmp_path: Path, made: Plan, *options: str) -> subprocess.CompletedProcess[str]:
     running = begin(tmp_path, made, *options)
-    _, said = running.communicate(timeout=120)
-    return subprocess.CompletedProcess(running.args, running.returncode, None, said)
+    _, output = running.communicate(timeout=120)
+    return subprocess.CompletedProcess(running.args, running.returncode, None, output)
 
 
 def with_work(tmp_path: Path, *steps: Command) -> Plan:

@@ -30,15 +30,15 @@ def proves(command: Command, log: Path) -> bool:
 def test_a_name_does_not_pass_for_what_the_tool_says_at_its_end(tmp_path: Path) -> None:
     (replay,) = [made for made in commands(spec()).commands if "--oplogReplay" in made.argv]
     applied, failed = f"{STAMP}\tapplied 2 oplog entries", f"{STAMP}\t5 document(s) restored successfully. "
-    for said, right in (
+    for output, right in (
         (f"{applied}\n{failed}0 document(s) failed to restore.", True),
         (f"{applied}\n{STAMP}\tfinished restoring s.x{FINE}\n{failed}3 document(s) failed to restore.", False),
         (f"{STAMP}\tskipping applied 2 oplog entries\n{failed}0 document(s) failed to restore.", False),
     ):
-        (tmp_path / "replay.log").write_text(f"{said}\n")
-        assert proves(replay, tmp_path / "replay.log") is right, said
+        (tmp_path / "replay.log").write_text(f"{output}\n")
+        assert proves(replay, tmp_path / "replay.log") is right, output
         checks = _read_log(replace(plan(), expected_applied=2), tmp_path / "replay.log")
-        assert (not any(check.level is Level.BLOCK for check in checks)) is right, said
+        assert (not any(check.level is Level.BLOCK for check in checks)) is right, output
 
 
 def test_what_tools_say_does_not_steer_the_terminal_and_their_failure_counts(tmp_path: Path) -> None:
@@ -72,12 +72,12 @@ def test_what_came_back_is_counted_before_it_is_merged(tmp_path: Path) -> None:
     held = replace(spec(), expected=expected, returns=(whole,), documents={"shop.orders": 951})
     (back,) = [made for made in commands(held).commands if "--dir=back/1" in made.argv]
     log = tmp_path / "back-1.log"
-    for said, right in (
+    for output, right in (
         ("951 document(s) restored successfully. 0 document(s) failed to restore.", True),
         ("0 document(s) restored successfully. 0 document(s) failed to restore.", False),
         ("950 document(s) restored successfully. 1 document(s) failed to restore.", False),
         ("restoring s.951 document(s) restored successfully. 0 document(s) failed to restore.", False),
         (f"finished {FINE}\n{STAMP}\t0 document(s) restored successfully. 0 document(s) failed to restore.", False),
     ):
-        log.write_text(f"{STAMP}\t{said}\n")
+        log.write_text(f"{STAMP}\t{output}\n")
         assert proves(back, log) is right

@@ -112,7 +112,7 @@ async def test_what_was_not_computed_is_left_over() -> None:
     ]
 
 
-def said(applied: str, end: str) -> str:
+def log_of(applied: str, end: str) -> str:
     return f"2026-11-22T04:00:00.000+0000\treplaying oplog\n{applied}{end}\n"
 
 
@@ -123,14 +123,14 @@ END = "2026-11-22T04:00:02.000+0000\t3 document(s) restored successfully. {} doc
 @pytest.mark.parametrize(
     ("log", "names"),
     [
-        (said(APPLIED.format(7), END.format(0)), set()),
-        (said(APPLIED.format(6) + APPLIED.format(7), END.format(0)), set()),
-        (said(APPLIED.format(6), END.format(0)), {"applied"}),
-        (said(APPLIED.format(8), END.format(0)), {"applied"}),
-        (said("", END.format(0)), {"applied"}),
-        (said("2026\tapplied 7 oplog entries to x\n", END.format(0)), {"applied"}),
-        (said(APPLIED.format(7), END.format(1)), {"failed-documents"}),
-        (said(APPLIED.format(7), "2026-11-22T04:00:02.000+0000\trestoring s.c"), {"failed-documents"}),
+        (log_of(APPLIED.format(7), END.format(0)), set()),
+        (log_of(APPLIED.format(6) + APPLIED.format(7), END.format(0)), set()),
+        (log_of(APPLIED.format(6), END.format(0)), {"applied"}),
+        (log_of(APPLIED.format(8), END.format(0)), {"applied"}),
+        (log_of("", END.format(0)), {"applied"}),
+        (log_of("2026\tapplied 7 oplog entries to x\n", END.format(0)), {"applied"}),
+        (log_of(APPLIED.format(7), END.format(1)), {"failed-documents"}),
+        (log_of(APPLIED.format(7), "2026-11-22T04:00:02.000+0000\trestoring s.c"), {"failed-documents"}),
     ],
 )
 async def test_the_tool_must_say_that_it_applied_what_was_computed(tmp_path: Path, log: str, names: set[str]) -> None:

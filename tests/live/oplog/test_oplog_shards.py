@@ -70,9 +70,9 @@ async def test_a_shard_and_a_config_server_say_what_they_are(cluster: Cluster) -
 def test_doctor_says_it_before_anyone_plans(cluster: Cluster) -> None:
     identity = cluster.clients[0].admin["system.version"].find_one({"_id": "shardIdentity"})
     assert identity is not None
-    said = CliRunner().invoke(main, ["doctor", cluster.shards[0].uri]).stdout
-    assert f"shard s0 of cluster {identity['clusterId']}" in said
-    assert "Back up and restore all shards" in said
+    output = CliRunner().invoke(main, ["doctor", cluster.shards[0].uri]).stdout
+    assert f"shard s0 of cluster {identity['clusterId']}" in output
+    assert "Back up and restore all shards" in output
 
 
 @pytest.mark.parametrize("shard", [0, 1], ids=["donor", "recipient"])

@@ -58,9 +58,9 @@ def documents(client: MongoClient[Any], db: str, name: str, at: Ts | None) -> li
     if at is None:
         return [bytes(row.raw) for row in client[db].get_collection(name, codec_options=RAW).find()]
     level = {"level": "snapshot", "atClusterTime": Timestamp(at.t, at.i)}
-    said = client[db].command({"find": name, "readConcern": level, "batchSize": 100_000}, codec_options=RAW)
-    assert said["cursor"]["id"] == 0
-    return [bytes(row.raw) for row in said["cursor"]["firstBatch"]]
+    reply = client[db].command({"find": name, "readConcern": level, "batchSize": 100_000}, codec_options=RAW)
+    assert reply["cursor"]["id"] == 0
+    return [bytes(row.raw) for row in reply["cursor"]["firstBatch"]]
 
 
 class Scene:

@@ -200,9 +200,9 @@ async def test_doctor_lists_what_keeps_images_and_how_to_switch_them_on(
     off.insert_many([{"_id": n, "text": "x" * 80} for n in range(100)])
     off.update_many({}, {"$set": {"v": 1}})
     client["images"].orders.delete_one({"_id": 1})
-    said = await asyncio.to_thread(CliRunner().invoke, main, ["doctor", live_set.uri, "--pre-images"])
-    assert said.exit_code == 0, said.output
-    lines = said.stdout.splitlines()
+    result = await asyncio.to_thread(CliRunner().invoke, main, ["doctor", live_set.uri, "--pre-images"])
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
     assert lines[0].split("  ")[-1].strip() == "images.orders"
     assert "as long as the oplog" in lines[1]
     assert f"{datetime.now(UTC):%Y-%m-%d}" in lines[2]

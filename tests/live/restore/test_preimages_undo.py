@@ -108,13 +108,13 @@ async def test_deleted_documents_come_back_amid_other_writers(kept: Scene) -> No
         orders.delete_many({"_id": {"$lt": 300}})
         plan = await undo(kept, done_since(kept, since, "d"))
         assert plan.level is Level.OK, [check for check in plan.checks if check.level is not Level.OK]
-        said = kept.must_run(plan)
+        output = kept.must_run(plan)
     after = contents(kept)
     assert [n for n in range(_COUNT) if n not in after] == []
     assert {n: after[n]["n"] for n in range(_COUNT)} == {n: writer.deposits.get(n, 0) for n in range(_COUNT)}
     assert all(after[n]["own"] == {"a": n, "b": "text"} for n in range(_COUNT))
     assert all(after[n]["v"] == "theirs" for n in writer.inserted)
-    assert "NOT COMPLETE" not in said
+    assert "NOT COMPLETE" not in output
     assert not [name for name in kept.client["shop"].list_collection_names() if name != "orders"]
 
 

@@ -54,7 +54,7 @@ async def test_a_start_that_is_too_late(scene: Scene) -> None:
     limit = drop(scene)
     plan = await scene.plan(backup, limit)
     refused(plan, "base-differs")
-    assert any("7 documents are not as" in said for said in blocks(plan)), blocks(plan)
+    assert any("7 documents are not as" in title for title in blocks(plan)), blocks(plan)
 
 
 async def test_a_file_of_an_older_dump_of_the_same_collection(scene: Scene) -> None:
@@ -100,7 +100,7 @@ async def test_a_collection_that_was_renamed_between_two_dumps(scene: Scene) -> 
     limit = drop(scene)
     plan = await scene.plan(backup, limit)
     refused(plan, "stale-collection")
-    assert any("shop.people, shop.persons" in said for said in blocks(plan)), blocks(plan)
+    assert any("shop.people, shop.persons" in title for title in blocks(plan)), blocks(plan)
     (backup / "shop" / "persons.bson").unlink()
     (backup / "shop" / "persons.metadata.json").unlink()
     refused(await scene.plan(backup, limit), "stale-collection")
@@ -112,20 +112,20 @@ async def test_a_sidecar_that_was_edited_or_is_of_another_version(scene: Scene) 
     backup = scene.backup("--oplog")
     limit = drop(scene)
     file = backup / "pitr.json"
-    said = json.loads(file.read_text())
-    before = Ts(*map(int, said["before"].split(":")))
+    found = json.loads(file.read_text())
+    before = Ts(*map(int, found["before"].split(":")))
     for change, check in (
-        ({"before": f"{before.t}:{before.i + 5000}", "term": said["term"]}, "other-history"),
-        ({"term": said["term"] + 1}, "other-history"),
+        ({"before": f"{before.t}:{before.i + 5000}", "term": found["term"]}, "other-history"),
+        ({"term": found["term"] + 1}, "other-history"),
         ({"format": 2}, "backup-broken"),
         ({"before": 5}, "backup-broken"),
     ):
-        file.write_text(json.dumps(said | change))
+        file.write_text(json.dumps(found | change))
         plan = await scene.plan(backup, limit)
         assert plan.level is Level.BLOCK, change
         if check == "backup-broken":
             refused(plan, check)
-    file.write_text(json.dumps(said))
+    file.write_text(json.dumps(found))
     assert (await scene.plan(backup, limit)).level is not Level.BLOCK
 
 

@@ -121,13 +121,13 @@ def limit_of(scene: Scene) -> tuple[Any, Ts]:
     return before, scene.first_entry({"o.drop": "orders"}, since)
 
 
-def nothing_written(folder: Path, work: Path, said: str) -> None:
+def nothing_written(folder: Path, work: Path, output: str) -> None:
     """No form of the password is in what was said or in any file that the plan, its script and the tools made."""
     forms = (PASSWORD, quote(PASSWORD, safe=""), quote(PASSWORD), PASSWORD.replace("'", "''"))
     history = list((folder / ".mongodb").rglob("*_log"))
     assert history, "where mongosh logs"
     files = [file for file in (*work.rglob("*"), *history, folder / "restore.sh") if file.is_file()]
-    for text in (said, *(file.read_text(errors="replace") for file in files)):
+    for text in (output, *(file.read_text(errors="replace") for file in files)):
         assert not any(form in text for form in forms), "a password was written down"
     assert work.stat().st_mode & 0o077 == 0
 
@@ -152,7 +152,9 @@ async def test_three_members_tls_and_least_privilege(
     assert plan.passwords == ("source", "spare")
     secret = tmp_path / "secret"
     secret.write_text(PASSWORD + "\n")
-    said = scene.must_run(plan, "--until=verify", f"--source-password-file={secret}", f"--spare-password-file={secret}")
+    output = scene.must_run(
+        plan, "--until=verify", f"--source-password-file={secret}", f"--spare-password-file={secret}"
+    )
     same({ns: row for ns, row in record(scene.spare_client).items() if ns.startswith("shop.")},
          {ns: row for ns, row in before.items() if ns.startswith("shop.")})  # fmt: skip
 
@@ -163,9 +165,9 @@ async def test_three_members_tls_and_least_privilege(
     assert scene.client["shop"].list_collection_names() == names, "whose user may only read writes nothing"
     scene.client.admin.command("grantRolesToUser", "reader", roles=[
         {"role": "readWrite", "db": "shop"}, {"role": "dbAdmin", "db": "shop"}])  # fmt: skip
-    said += scene.must_run(plan, "--until=return", *secrets)
+    output += scene.must_run(plan, "--until=return", *secrets)
     assert record(scene.client, databases=("shop",))["shop.orders"] == before["shop.orders"]
-    nothing_written(tmp_path, Path(plan.work_dir), said + to_json(plan))
+    nothing_written(tmp_path, Path(plan.work_dir), output + to_json(plan))
     scene.client.close()
     scene.spare_client.close()
 

@@ -49,14 +49,14 @@ async def test_a_dropped_collection_comes_back_whole(scene: Scene) -> None:
     plan = await rehearse(scene, backup, scene.first_entry({"o.drop": "orders"}, since), before)
     assert plan.level is Level.WARN
     assert [(row.ns, row.strategy) for row in plan.returns] == [("shop.orders", Strategy.WHOLE)]
-    said = scene.must_run(plan)
+    output = scene.must_run(plan)
     # How many depends on what ended just before the backup: leftovers of its replay are one step more.
     rehearsed = [step for step in plan.commands if step.phase in ("secure", "restore", "verify")]
-    assert said.count("(done before)") == len(rehearsed) >= 6
+    assert output.count("(done before)") == len(rehearsed) >= 6
     after = record(scene.client)
     assert after["shop.orders"] == before["shop.orders"]
     assert len(after["shop.other"][3]) == 1
-    assert "is not a spare" not in said
+    assert "is not a spare" not in output
 
 
 async def test_a_dropped_database(scene: Scene) -> None:

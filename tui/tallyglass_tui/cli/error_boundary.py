@@ -99,10 +99,10 @@ def _usage(error: click.ClickException) -> str:
 
 def usage_sentence(error: click.ClickException) -> str:
     """The usage error as a whole sentence."""
-    said = error.format_message().rstrip()
+    sentence = error.format_message().rstrip()
     for kind, plain in _KINDS.items():
-        said = said.replace(f"is not a valid {kind}", f"is not {plain}")
-    return said if said.endswith((".", "?", "!")) else f"{said}."
+        sentence = sentence.replace(f"is not a valid {kind}", f"is not {plain}")
+    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
 
 
 def _unexpected_error(error: Exception) -> int:
@@ -131,8 +131,8 @@ def _discard_output() -> None:
 
 
 def _one_line_warning(message: Warning | str, *_: object, **__: object) -> None:
-    said = str(message)
-    unknown = _UNKNOWN_OPTION.match(said)
+    text = str(message)
+    unknown = _UNKNOWN_OPTION.match(text)
     if unknown:
-        said = f"the connection string option {unknown[1]} is unknown and has no effect."
-    warn(said)
+        text = f"the connection string option {unknown[1]} is unknown and has no effect."
+    warn(text)

@@ -64,10 +64,10 @@ class IncidentList(LiveTable):
             return incident_cell(incidents[index], now, column, width)
 
         done = scan is not None and scan.done
-        said = "No drop, mass delete or mass update stands out in this oplog." if done else "Reading the oplog back ..."
+        note = "No drop, mass delete or mass update stands out in this oplog." if done else "Reading the oplog back ..."
         if scan and scan.incidents and not incidents:
-            said = f"None of {len(scan.incidents):,} incidents matches '{clean(self.filter.text, 60)}'. Esc clears it."
-        self.show([_key(one) for one in incidents], cell, (said,))
+            note = f"None of {len(scan.incidents):,} incidents matches '{clean(self.filter.text, 60)}'. Esc clears it."
+        self.show([_key(one) for one in incidents], cell, (note,))
 
     def _wanted(self, scan: IncidentScan) -> list[Incident]:
         return by_urgency([one for one in scan.incidents if self.filter.shows(one)])

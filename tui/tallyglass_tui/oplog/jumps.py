@@ -19,11 +19,11 @@ class Jumps:
         self._page = page
         self._seeks_incident = False
 
-    def to(self, at: Ts, said: str = "End returns to the live tail.") -> None:
+    def to(self, at: Ts, note: str = "End returns to the live tail.") -> None:
         """To the first entry from a moment on; then say something."""
-        self._page.run_alone(self._read(at, said), _GROUP)
+        self._page.run_alone(self._read(at, note), _GROUP)
 
-    async def _read(self, at: Ts, said: str) -> None:
+    async def _read(self, at: Ts, note: str) -> None:
         page, wanted = self._page, self._page.wanted
         page.say(f"Reading from {fmt.moment(at.time)} ...")
         try:
@@ -31,7 +31,7 @@ class Jumps:
         except TallyglassError as error:
             page.say(str(error))
             return
-        page.show_past(at, rows, said)
+        page.show_past(at, rows, note)
 
     def to_destructive(self) -> None:
         """To the next destructive entry: among the loaded rows, else in the rest of the oplog."""
@@ -85,10 +85,10 @@ class Jumps:
         if found is None:
             page.say("No incident after this entry." if scan.incidents and not tail.following else "No incident.")
             return
-        said = f"{found.title}. i lists all; End returns to the live tail."
+        note = f"{found.title}. i lists all; End returns to the live tail."
         at = next((index for index, row in enumerate(rows) if row.ts == found.first), None)
         if at is None:
-            self.to(found.first, said)
+            self.to(found.first, note)
         else:
             tail.move_to(at)
-            page.say(said)
+            page.say(note)

@@ -236,7 +236,7 @@ class OplogPage(Page):
         elif isinstance(message, SearchRequested):
             self.set_filter(message.words)
 
-    def show_past(self, at: Ts, rows: Sequence[OplogRow], said: str) -> None:
+    def show_past(self, at: Ts, rows: Sequence[OplogRow], note: str) -> None:
         """Show entries of the past, read from ``at`` on, in place of the live tail; then say something."""
         self.show_tail()
         if not rows:
@@ -244,7 +244,7 @@ class OplogPage(Page):
             return
         self._past = f"the past from {fmt.moment(rows[0].ts.time)}, {fmt.plural(len(rows), 'entry', 'entries')}"
         self.tail.replace(rows)
-        self.say(said)
+        self.say(note)
         self.show_lines()
         self.refresh_bindings()
 

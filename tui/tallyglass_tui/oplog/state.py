@@ -98,8 +98,8 @@ def scan_lines(scan: IncidentScan | None, wanted: str = "", shown: int = 0) -> l
         return [pieces, filtered, *([[(f" {scan.trouble}", "text--warn")]] if scan.trouble else [])]
     if scan.trouble:
         return [pieces, [(f" {scan.trouble}", "text--warn")]]
-    said = " data loss first, newest on top; Enter shows details, r plans a restore"
-    return [pieces, [(said, "text--muted")]]
+    hint = " data loss first, newest on top; Enter shows details, r plans a restore"
+    return [pieces, [(hint, "text--muted")]]
 
 
 def window_line(window: OplogWindow | None) -> str:

@@ -137,16 +137,16 @@ class Tail(RowList):
         self.following, self.cursor, self.top, self.marked = False, 0, 0, None
         self.show_changes()
 
-    def restart(self, said: Sequence[str] = ()) -> None:
-        """Clear the rows and follow. ``said`` is shown until rows arrive."""
+    def restart(self, empty_text: Sequence[str] = ()) -> None:
+        """Clear the rows and follow. ``empty_text`` is shown until rows arrive."""
         self.ring.clear()
         self._shown = None
         self.following, self.cursor, self.top, self.marked = True, 0, 0, None
-        self.say(said)
+        self.say(empty_text)
 
-    def say(self, said: Sequence[str]) -> None:
+    def say(self, empty_text: Sequence[str]) -> None:
         """Set the text that is shown while there are no rows."""
-        self.said = said
+        self.empty_text = empty_text
         self.show_changes()
 
     def move_to(self, index: int) -> None:

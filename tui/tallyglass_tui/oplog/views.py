@@ -55,7 +55,7 @@ class OplogViews(Protocol):
         """Show only what matches ``text``. Raises InputError for a text that is no filter."""
         ...
 
-    def show_past(self, at: Ts, rows: Sequence[OplogRow], said: str) -> None:
+    def show_past(self, at: Ts, rows: Sequence[OplogRow], note: str) -> None:
         """Show entries of the past, read from ``at`` on, in place of the live tail; then say something."""
         ...
 

@@ -143,10 +143,10 @@ def loss_items(plan: Plan) -> list[Item]:
 
 def _loss(row: Loss, back: Return | None, ns: int) -> Callable[[int], Lines]:
     numbers = [(row.inserts, "insert"), (row.updates, "update"), (row.deletes, "delete"), (row.commands, "command")]
-    said = ", ".join(fmt.plural(number, word) for number, word in numbers if number) or "nothing after the point"
+    summary = ", ".join(fmt.plural(number, word) for number, word in numbers if number) or "nothing after the point"
 
     def lines(width: int) -> Lines:
-        first, *more = wrap_words(said, max(10, width - ns - 1))
+        first, *more = wrap_words(summary, max(10, width - ns - 1))
         found: list[list[Piece]] = [
             [(fit_middle(clean(row.ns), ns), ""), (f" {first}", "")],
             *([(" " * (ns + 1), ""), (line, "")] for line in more),

@@ -266,11 +266,11 @@ class RestorePage(Page):
     def _show_part(self) -> None:
         if self._part == PARTS[0]:
             found = self._scan.incidents if self._scan else ()
-            shown, said = items.incident_items(found, datetime.now(UTC)), self._why_no_incidents()
+            shown, empty_text = items.incident_items(found, datetime.now(UTC)), self._why_no_incidents()
         else:
-            shown, said = items.part_items(self._part, self._draft)
+            shown, empty_text = items.part_items(self._part, self._draft)
         listed = self.query_one(PickList)
-        listed.show(shown, said)
+        listed.show(shown, empty_text)
         pickable = self._part == PARTS[0]
         if listed.pickable != pickable:
             listed.pickable = pickable

@@ -146,12 +146,12 @@ class KeysLine(LineView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said = ""
+        self._message = ""
         self._timer: Timer | None = None
 
     def say(self, text: str, seconds: float = 6.0) -> None:
         """Show ``text`` in place of the keys for some seconds."""
-        self._said = text
+        self._message = text
         if self._timer:
             self._timer.stop()
         self._timer = self.set_timer(seconds, lambda: self.say("")) if text else None
@@ -166,20 +166,20 @@ class KeysLine(LineView):
         self._show()
 
     def _bindings_changed(self, _: Screen[object]) -> None:
-        if self._said and self._prompt:
+        if self._message and self._prompt:
             self.say("")  # what is asked for now takes the place of what was said before
         else:
             self._show()
 
     def _show(self) -> None:
-        lines = len(self._words(self.app.size.width)) + (not self._said)
+        lines = len(self._words(self.app.size.width)) + (not self._message)
         if self.styles.height is None or self.styles.height.value != lines:
             self.styles.height = lines
         self.show_changes()
 
     def _words(self, width: int) -> list[str]:
         """The message above the keys, or in their place."""
-        text = self._said or self._prompt
+        text = self._message or self._prompt
         return wrap(f" {text}", width, indent=" ")[:_MOST_LINES] if text else []
 
     @property
@@ -193,7 +193,7 @@ class KeysLine(LineView):
         if y < len(words):
             yield words[y], ""
             return
-        if self._said:
+        if self._message:
             return
         shown, pinned = self._shown(), []
         for binding in tuple(shown):

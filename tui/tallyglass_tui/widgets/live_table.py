@@ -88,10 +88,10 @@ class LiveTable(RowList):
         self._cell: CellSource = _no_cell
         self._layout: tuple[int, list[tuple[Column, int]]] = (-1, [])
 
-    def show(self, keys: Sequence[str], cell: CellSource, said: Sequence[str] = ()) -> None:
-        """Show these rows. The cursor stays on the row with the same key. ``said`` stands where there are none."""
+    def show(self, keys: Sequence[str], cell: CellSource, empty_text: Sequence[str] = ()) -> None:
+        """Show these rows. The cursor stays on the row with the same key. ``empty_text`` is shown if there are none."""
         here = self.keys[self.cursor] if self.cursor < len(self.keys) else None
-        self.keys, self._cell, self.said = keys, cell, said
+        self.keys, self._cell, self.empty_text = keys, cell, empty_text
         if here is not None and (self.cursor >= len(keys) or keys[self.cursor] != here):
             offset = self.cursor - self.top
             found = keys.index(here) if here in keys else min(self.cursor, max(0, len(keys) - 1))

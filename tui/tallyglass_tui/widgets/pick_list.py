@@ -66,7 +66,7 @@ class PickList(CursorList):
         super().__init__(id=id)
         self.pickable = pickable
         """Whether Enter picks an item; if not, the key is hidden."""
-        self._said = ""
+        self._empty_text = ""
         self._items: tuple[Item, ...] = ()
         self._opens = False
         self._drawn: list[tuple[int, Sequence[Piece]]] = []
@@ -86,10 +86,10 @@ class PickList(CursorList):
         """The item under the cursor."""
         return self._items[self.cursor] if self._items else None
 
-    def show(self, items: Iterable[Item], said: str = "") -> None:
-        """Set the items. The cursor stays on the item with the same key. ``said`` stands where there are none."""
+    def show(self, items: Iterable[Item], empty_text: str = "") -> None:
+        """Set the items. The cursor stays on the item with the same key. ``empty_text`` is shown if there are none."""
         before = self.selected
-        self._items, self._said = tuple(items), said
+        self._items, self._empty_text = tuple(items), empty_text
         self._opens = any(item.brief for item in self._items)
         keys = [item.key for item in self._items]
         if before and before.key in keys:
@@ -101,7 +101,7 @@ class PickList(CursorList):
         """Line ``y`` of what is in view."""
         self._draw(width)
         if not self._items:
-            lines = ["", *wrap_words(self._said, max(1, width - GUTTER))] if self._said else []
+            lines = ["", *wrap_words(self._empty_text, max(1, width - GUTTER))] if self._empty_text else []
             return [(" " * (GUTTER - 1) + lines[y], "")] if y < len(lines) else ()
         at = self.top + y
         return self._line(*self._drawn[at], width) if at < len(self._drawn) else ()

@@ -19,7 +19,7 @@ class RowList(CursorList):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.said: Sequence[str] = ()
+        self.empty_text: Sequence[str] = ()
         """The text below the header while there are no rows."""
 
     def row(self, index: int, width: int, here: bool) -> Iterable[Piece]:
@@ -50,7 +50,7 @@ class RowList(CursorList):
         return index if y >= self.HEADER_LINES and index < self.count else None
 
     def _empty(self, y: int, width: int) -> Iterable[Piece]:
-        lines = [line for text in self.said for line in ["", *wrap(f" {text}", width, indent=" ")]]
+        lines = [line for text in self.empty_text for line in ["", *wrap(f" {text}", width, indent=" ")]]
         return [(lines[y], "")] if y < len(lines) else ()
 
     def keep_in_view(self) -> None:

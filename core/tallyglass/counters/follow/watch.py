@@ -269,7 +269,7 @@ class Watcher:
         """A sentence for each pattern and rule that matches nothing, once the search is complete."""
         if self._discovery.is_busy or self._discovery.troubles:
             return ()
-        said = list(self._discovery.unmatched)
+        messages = list(self._discovery.unmatched)
         matched = {number for collection in self._collections.values() for number in collection.matched}
         for rule in self._config.rules:
             if rule.number and rule.number not in matched:
@@ -279,12 +279,12 @@ class Watcher:
                     else "no counter was recognised there; name its field"
                 )
                 which = "" if rule.id is None else f" with the _id {clean(json.dumps(rule.id), 120)}"
-                said.append(f"counter {rule.number} ({clean_name(str(rule.ns))}{which}): {what}.")
+                messages.append(f"counter {rule.number} ({clean_name(str(rule.ns))}{which}): {what}.")
         names = [f"{row[1].ns} {row[1].id}" for row in rows] if self._config.acknowledgements else []
         for one in self._config.acknowledgements:
             if not any(fnmatchcase(name, one.counter) for name in names):
-                said.append(f"acknowledge {clean_name(one.counter)} matches no counter.")
-        return tuple(said)
+                messages.append(f"acknowledge {clean_name(one.counter)} matches no counter.")
+        return tuple(messages)
 
     def _acknowledged(self, view: CounterView) -> CounterView:
         if not self._config.acknowledgements or not view.flags:

@@ -94,7 +94,7 @@ def _insert(head: Head) -> str:
 
 
 def _first_fields(head: Head) -> str:
-    """What tells one inserted document from another at a glance: its first fields after the _id."""
+    """A short description of an inserted document: its first fields after the _id."""
     fields = (field for field in head.fields(head.o) if field.name != b"_id" and field.name not in head.secrets)
     return ", ".join(
         f"{clean_name(field.name.decode('utf-8', 'replace'), 40)}: {diff.short_value(head.raw, field)}"

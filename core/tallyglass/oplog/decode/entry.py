@@ -38,7 +38,7 @@ def row(raw: bytes, majority: Ts | None = None) -> OplogRow:
 
 
 def unreadable(raw: bytes, ts: Ts, why: str) -> OplogRow:
-    """A row for bytes that are no entry."""
+    """A row for bytes that are not an entry."""
     return OplogRow(RowKind.ENTRY, ts, None, None, "?", "", f"not readable: {clean(why, 80)}", size=len(raw), raw=raw)
 
 

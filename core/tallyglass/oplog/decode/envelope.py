@@ -31,7 +31,7 @@ _NS_LIMIT = 1_024
 
 
 class Envelope(NamedTuple):
-    """What an entry's first fields say. ``tag`` is the reader's own verdict on them."""
+    """The first fields of an entry. ``tag`` is the reader's own verdict on them."""
 
     op: str
     ns: str

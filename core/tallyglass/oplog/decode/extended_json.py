@@ -172,11 +172,11 @@ def _binary(value: bytes) -> str:
 
 
 _repeated_binary = functools.lru_cache(maxsize=8_192)(_binary)
-"""Sessions, users and collections come again in entry after entry."""
+"""Sessions, users and collections recur in many entries."""
 
 
 def _rare(raw: bytes, kind: int, start: int, end: int, canonical: bool) -> str:
-    """What entries hardly ever hold, by way of the driver."""
+    """Rare types, encoded by the driver."""
     found = walk.value(raw, walk.Element(kind, b"", start, end))
     options = json_util.CANONICAL_JSON_OPTIONS if canonical else json_util.RELAXED_JSON_OPTIONS
     return json_util.dumps(found, json_options=options)

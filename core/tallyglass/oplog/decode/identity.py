@@ -1,4 +1,4 @@
-"""The text of an ``_id``, led back to the values that it may stand for."""
+"""The values that the text of an ``_id`` may stand for."""
 
 from __future__ import annotations
 

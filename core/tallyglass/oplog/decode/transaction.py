@@ -57,7 +57,7 @@ class Assembler:
         return None
 
     def forget(self) -> None:
-        """Drop all unfinished ones: after a gap or a rollback their rest may never come."""
+        """Drop all unfinished ones: after a gap or a rollback the rest may never arrive."""
         self._open.clear()
 
 

@@ -1,7 +1,7 @@
 """Walk raw BSON by its length prefixes, without decoding what is stepped over.
 
 Every position is checked against the bounds of the document, so damaged bytes end in :class:`Malformed`,
-never in a read past the end. No recursion and no cost for a subdocument that nobody looks into.
+never in a read past the end. No recursion and no cost for a subdocument that is not read.
 """
 
 from __future__ import annotations

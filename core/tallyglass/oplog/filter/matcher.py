@@ -1,4 +1,4 @@
-"""Judge entries by a filter, from their bytes, and remember the verdict on each operation and namespace."""
+"""Match entries against a filter, from their bytes; caches the verdict on each operation and namespace."""
 
 from __future__ import annotations
 

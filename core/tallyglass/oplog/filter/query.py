@@ -1,4 +1,4 @@
-"""Which entries are wanted: typed as words, sent to the server where it can judge, and judged here in the end.
+"""Which entries are wanted: typed as words, evaluated by the server as far as possible, and finally here.
 
 The server's part only leaves out what cannot match: :class:`tallyglass.oplog.filter.matcher.FilterMatcher` decides.
 """
@@ -56,7 +56,7 @@ class OplogFilter:
 
     @classmethod
     def parse(cls, text: str) -> OplogFilter:
-        """Read what a person types: ``ns:shop.* ns:!*.tmp op:du id:42 since:now-5m destructive some text``.
+        """Parse a typed filter: ``ns:shop.* ns:!*.tmp op:du id:42 since:now-5m destructive some text``.
 
         TextMatcher without a key form the text. Double quotes keep spaces in a word; around an id they mean the string.
         Raises InputError for a word that cannot be read.
@@ -83,7 +83,7 @@ class OplogFilter:
         return bool(self.namespaces or self.ops or self.id or self.text or self.destructive or self.transaction)
 
     def on_server(self) -> Mapping[str, Any]:
-        """The part that a server can judge, without the times: empty where that is nothing."""
+        """The part that a server can evaluate, without the times; may be empty."""
         conditions = [
             *_namespace_conditions(self.namespaces),
             *_operation_conditions(self.ops),

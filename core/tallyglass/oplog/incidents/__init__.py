@@ -1,1 +1,1 @@
-"""What people did: runs of entries and single acts, grouped."""
+"""Incidents: runs of entries and single operations, grouped."""

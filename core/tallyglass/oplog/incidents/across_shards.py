@@ -106,7 +106,7 @@ async def watch_shards(shards: Mapping[str, Gateway], since: Ts | None = None) -
 
 
 async def _watch_again(gateway: Gateway, since: Ts | None) -> AsyncIterator[IncidentScan]:
-    """As ``watch``, also where the server is away when it begins."""
+    """As ``watch``, also if the server is unreachable at the start."""
     while True:
         try:
             async with closing(watch(gateway, since)) as scans:

@@ -17,7 +17,7 @@ from tallyglass.text import clean, clean_name
 
 USERS, ROLES, VERSION = "admin.system.users", "admin.system.roles", "admin.system.version"
 SYSTEM = frozenset({USERS, ROLES, VERSION})
-"""Collections whose every change is somebody's act."""
+"""Collections in which every change is an incident."""
 
 INTERNAL = ("config.", "local.", "admin.system.")
 """Namespaces whose deletes and updates are the server's own."""
@@ -56,12 +56,12 @@ class Act:
 
 
 def is_temporary(ns: str) -> bool:
-    """Whether a namespace is where the server works on a result: its writes harm nobody."""
+    """Whether a namespace holds the server's intermediate results: writes to it do no harm."""
     return _TEMPORARY.match(_collection(ns)) is not None
 
 
 def command_act(head: Head) -> Act | None:
-    """What a command means; None where it is nobody's harm."""
+    """What a command means; None if it does no harm."""
     first = command_of(head)
     maker = _COMMANDS.get(first.name) if first is not None else None
     return maker(head) if maker is not None else None
@@ -134,7 +134,7 @@ def _converted(head: Head) -> Act:
 
 
 def _truncated(head: Head) -> Act | None:
-    """8.3 and later: many documents of a collection at once, by record id."""
+    """8.3 and later: removes many documents of a collection at once, by record id."""
     ns = target_of(head)
     command = command_of(head)
     word = walk.text(head.raw, command) if command is not None else ""
@@ -147,7 +147,7 @@ def _truncated(head: Head) -> Act | None:
 
 
 def _indexes_made(head: Head) -> Act | None:
-    """Only an index that lets documents expire: others harm nothing."""
+    """Only an index that lets documents expire; others do no harm."""
     ns = target_of(head)
     if ns.startswith(INTERNAL):
         return None

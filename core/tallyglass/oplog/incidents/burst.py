@@ -102,7 +102,7 @@ class Burst:
         )  # fmt: skip
 
     def add(self, piece: Piece) -> None:
-        """Take in a piece that lies before or after what is there."""
+        """Add a piece that lies before or after this burst."""
         older = piece.first < self.first
         if older:
             self.first, self.first_wall = piece.first, piece.first_wall
@@ -173,7 +173,7 @@ class Burst:
         self.samples = [text for text in map(sample_text, self.samples) if text]
 
     def copy(self) -> Burst:
-        """Another burst with the same content, for joining without a trace."""
+        """A copy of the burst, which can be joined without changing this one."""
         twin = Burst(self.first, self.last, self.first_wall, self.last_wall, session=self.session, user=self.user)
         twin.find_and_modify = self.find_and_modify
         twin.entries, twin.documents, twin.statements = self.entries, self.documents, self.statements

@@ -108,7 +108,7 @@ class Compactor:
         self._open_by_family: dict[int, list[Burst]] = {}
 
     def note_newest(self, ts: Ts) -> None:
-        """Say how far the oplog has come."""
+        """Note how far the oplog has been read."""
         if self._newest is None or ts > self._newest:
             self._newest = ts
 
@@ -182,7 +182,7 @@ class Compactor:
             self._close_run(oldest, burst, owner)
 
     def _link(self, run: Burst, former: Burst) -> None:
-        """Remember the older of two runs at the newer one; chains of small ones are cut."""
+        """Link the newer of two runs to the older; chains of small ones are cut."""
         older, newer = (run, former) if self.backward else (former, run)
         if self.backward and newer.documents < LEAST_RUN:
             return
@@ -214,7 +214,7 @@ class Compactor:
         self._open_by_family = found
 
     def turn(self) -> None:
-        """After a look back: go on with what comes after the newest entry."""
+        """After reading backwards: continue after the newest entry."""
         for key, (run, family) in list(self._runs.items()):
             if not self._near_newest(run, NEXT_MILLIS) or key in self._seam_runs:
                 self._close_run(key, run, family)
@@ -278,7 +278,7 @@ class Compactor:
                 self._bound_total()
 
     def _bound_total(self) -> None:
-        """Fold in every family that has more than its share."""
+        """Fold every family that exceeds its share of memory."""
         share = max(8, TOTAL_BURST_LIMIT // 2 // max(len(self.families), 1))
         for family in self.families.values():
             if family.kept > share:

@@ -21,7 +21,7 @@ REMADE = "made again within a second: mongorestore --drop, or a reload"
 
 
 class DatabaseDrops:
-    """Holds drops ready for the dropDatabase that follows them; newest first, a dropDatabase for its drops."""
+    """Keeps drops for the dropDatabase that follows them; newest first, keeps a dropDatabase for its drops."""
 
     def __init__(self) -> None:
         self._drops: dict[str, list[Run]] = {}
@@ -43,7 +43,7 @@ class DatabaseDrops:
         return run
 
     def hold(self, run: Run) -> None:
-        """Hold a drop ready."""
+        """Keep a drop."""
         chain = self._drops.setdefault(run.ns.partition(".")[0], [])
         if chain and chain[-1].distance(run.first, run.first_wall) > GAP_MILLIS:
             chain.clear()

@@ -1,4 +1,4 @@
-"""What is kept of the writes of one kind on one namespace: its bursts, and what is usual there. Bounded."""
+"""The writes of one kind on one namespace: their bursts, and what is usual there. Bounded."""
 
 from __future__ import annotations
 

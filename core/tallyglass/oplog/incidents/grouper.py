@@ -94,7 +94,7 @@ class Grouper:
         }
 
     def note_newest(self, ts: Ts, wall: int | None) -> None:
-        """Say how far the oplog has come, so that an incident that is still going on is known as such."""
+        """Note how far the oplog has been read, so that an incident that is still going on is known as such."""
         if self._newest is None or ts > self._newest:
             self._newest, self._newest_wall = ts, wall
             self._writes.note_newest(ts)
@@ -202,7 +202,7 @@ class Grouper:
                 self._drops.hold(run)
 
     def close(self) -> tuple[Incident, ...]:
-        """End all runs, and give all incidents, worst first."""
+        """End all runs, and return all incidents, worst first."""
         for run in self._open.values():
             self._finish(run)
         self._open.clear()
@@ -391,7 +391,7 @@ class Grouper:
             self._end(act.key)
 
     def _run(self, key: Key, act: Act, head: Head, reach: int) -> Run:
-        """The open run of that key that reaches to this entry, or a new one."""
+        """The open run of that key within reach of this entry, or a new one."""
         run = self._open.get(key)
         if run is not None and run.distance(head.ts, head.wall_millis) > reach:
             self._finish(self._open.pop(key))

@@ -1,4 +1,4 @@
-"""What people did: the incidents of the past, newest first, and those to come."""
+"""The incidents of the past, newest first, and new ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MATCH: dict[str, Any] = {
 
 PROGRESS_SECONDS = 0.5
 KEPT_BYTES = 500_000
-"""Bytes of entries that may be held because they could be taken back, before the majority is asked about."""
+"""Bytes of entries kept because they could be rolled back, before the majority point is read."""
 
 _ASKED_LIMIT = 200
 _SECOND = 1.0
@@ -66,7 +66,7 @@ async def watch(gateway: Gateway, since: Ts | None = None) -> AsyncIterator[Inci
     """The same as :func:`scan`, and then what comes, for ever: an incident that goes on stays one.
 
     After ``done`` it yields whenever something has changed, at most once a second. Where the oplog was interrupted
-    (``trouble`` says so) entries may be missing; after a rollback the past is scanned anew. Errors: as for
+    (``trouble`` says so) entries may be missing; after a rollback the past is scanned again. Errors: as for
     :func:`scan` while it begins, then PrivilegeError alone.
     """
     begun = False
@@ -89,7 +89,7 @@ async def watch(gateway: Gateway, since: Ts | None = None) -> AsyncIterator[Inci
 
 
 class _IncidentReader:
-    """One look at the incidents of a deployment, back through the past and then along with what comes."""
+    """Reads the incidents of a deployment: back through the past, then new ones as they arrive."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -128,7 +128,7 @@ class _IncidentReader:
         yield await self._known(self._goal, done=True)
 
     async def future(self) -> AsyncIterator[IncidentScan]:
-        """What comes after the end of the past; ends where that past was taken back."""
+        """New entries after the past; ends if that past was rolled back."""
         self._grouper.turn()
         stream = OplogStream(self._gateway, self._end.ts, MATCH, anchor=self._end)
         asked, shown = time.monotonic(), await self._known(self._goal, done=True)
@@ -148,7 +148,7 @@ class _IncidentReader:
                     yield known
 
     async def _forget_settled(self, stream: OplogStream) -> None:
-        """Let go of entries that a majority holds by now. Asked only where they are many: it costs a command."""
+        """Release entries that are majority-committed by now. Only if there are many: it costs a command."""
         if stream.kept_bytes > KEPT_BYTES:
             with suppress(ConnectError, PrivilegeError, ReadError):
                 stream.commit((await safe_end(self._gateway)).ts)

@@ -53,7 +53,7 @@ class Run:
     txn: int | None = None
 
     def add(self, ts: Ts, wall: int | None, ops: int = 1, documents: int | None = None) -> None:
-        """Take in entries at ``ts``, which may lie before or after what is there."""
+        """Add entries at ``ts``, which may lie before or after this run."""
         if ts < self.first:
             self.first = ts
             self.first_wall = wall if wall is not None else self.first_wall

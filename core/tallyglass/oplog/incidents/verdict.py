@@ -1,4 +1,4 @@
-"""Whether bursts are somebody's act or routine: decided late, against what is usual on that namespace."""
+"""Whether bursts are incidents or routine: decided late, by what is usual on that namespace."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Finding:
 
 @dataclass(slots=True)
 class FamilyVerdict:
-    """The acts of a family, and its routine in one line; None where there is nothing to tell."""
+    """The incidents of a family, and its routine in one row; None if there is none."""
 
     acts: list[Finding] = field(default_factory=list)
     routine: Finding | None = None
@@ -72,12 +72,12 @@ def cover(family: Family, window: Window) -> float:
 
 
 def is_young(family: Family, window: Window) -> bool:
-    """Whether all that a family did lies so close together that there is no baseline."""
+    """Whether all writes of a family are so close together that there is no baseline."""
     return family.last_wall - family.first_wall <= _YOUNG_SHARE * window.millis
 
 
 def is_steady(burst: Burst, window: Window) -> bool:
-    """Whether it went on for so long that it is how an application works."""
+    """Whether it lasted so long that it is the usual work of an application."""
     if burst.millis > _STEADY_MILLIS:
         return True
     return window.millis >= _STEADY_WINDOW_MILLIS and burst.millis > _STEADY_SHARE * window.millis
@@ -172,7 +172,7 @@ def _split(episodes: Sequence[Burst], clumps: Sequence[Burst]) -> Iterable[Burst
 def _against_baseline(
     family: Family, clumps: list[Burst], episodes: list[Burst], window: Window, ttl: Explained | None
 ) -> tuple[list[Finding], str]:
-    """What stands out from what is usual, and what the rest is."""
+    """The unusual bursts, and the routine."""
     bursts = _outstanding_clumps(family, clumps)
     steady = [one for one in episodes if is_steady(one, window)]
     mixed = bool(steady)
@@ -297,7 +297,7 @@ def _every(period: int) -> str:
 
 
 def _narrowed(act: Finding, bursts: Sequence[Burst]) -> Finding:
-    """The one dense statement that makes up most of an episode, in its place."""
+    """The dense statement that makes up most of an episode, in place of it."""
     inside = [one for one in bursts if act.burst.first <= one.first and one.last <= act.burst.last]
     if len(inside) == 1 and inside[0].documents * 2 >= act.burst.documents:
         act.burst = inside[0]

@@ -1,4 +1,4 @@
-"""The batches of one cursor, each awaited for a bounded time, whatever the driver and the link do."""
+"""The batches of one cursor, each awaited for a bounded time, whatever the driver does."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, cast
 from tallyglass.errors import ReadError
 
 ANSWER_SECONDS = 12.0
-"""A server that does not answer for so long is given up."""
+"""A server that does not answer for this long is given up."""
 
 _CLOSE_SECONDS = 2.0
 
 
 class BatchReader:
-    """The batches of one cursor, each awaited for a bounded time. A call that hangs is left behind, not waited for."""
+    """The batches of one cursor, each awaited for a bounded time. A call that hangs is abandoned."""
 
     def __init__(self, batches: AsyncIterator[bytes]) -> None:
         self._batches = cast("AsyncGenerator[bytes, None]", batches)

@@ -67,11 +67,11 @@ class Collector:
                 self._look(batch[start:end])
 
     def put(self, row: OplogRow) -> None:
-        """Put a row that is no entry in its place; it is never left out before an entry is."""
+        """Insert a row that is not an entry, in its place; entries are dropped before it."""
         self._wait(row)
 
     def break_here(self) -> None:
-        """Entries before and after this do not follow on each other: forget unfinished transactions."""
+        """The oplog is interrupted here: forget unfinished transactions."""
         self._transactions.forget()
 
     def rows(self, majority: Ts | None) -> tuple[tuple[OplogRow, ...], int]:

@@ -1,4 +1,4 @@
-"""Where an oplog begins and ends, as a member says it."""
+"""Where an oplog begins and ends, as a member reports it."""
 
 from __future__ import annotations
 

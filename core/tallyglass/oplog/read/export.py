@@ -58,7 +58,7 @@ ExportItem = Entries | Gap | RolledBack | Lag | Interruption | Opened | Incomple
 async def follow_entries(
     gateway: Gateway, wanted: OplogFilter, *, prefer_secondary: bool = True, backlog: int = 500
 ) -> AsyncIterator[ExportItem]:
-    """What is wanted from ``wanted.since``, or from now on after the ``backlog`` newest before it, for ever.
+    """Matching entries from ``wanted.since``, else the ``backlog`` newest and then new ones, without end.
 
     Raises PrivilegeError; ReadError and ConnectError only before the stream has begun.
     """
@@ -92,7 +92,7 @@ async def follow_entries(
 
 
 async def read_entries(gateway: Gateway, wanted: OplogFilter, *, limit: int = 0) -> AsyncIterator[ExportItem]:
-    """What is wanted of the past, oldest first, then the end.
+    """Matching entries of the past, oldest first.
 
     ``limit`` keeps the first so many from ``wanted.since``, or the newest so many where that is not given; 0 keeps
     all. Errors: those of the gateway.
@@ -121,7 +121,7 @@ async def read_entries(gateway: Gateway, wanted: OplogFilter, *, limit: int = 0)
 
 
 class _LagMonitor:
-    """Asks now and then how far the oplog has come, while a reader takes its time."""
+    """Reads the end of the oplog now and then, while the consumer is slow."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

@@ -19,7 +19,7 @@ from tallyglass.oplog.decode.envelope import position
 from tallyglass.oplog.read.export import Entries, ExportItem
 
 HOLD_SECONDS = 2.0
-"""How long the entries of one shard wait for those of another that says nothing."""
+"""How long the entries of one shard wait for those of a silent one."""
 
 _QUEUED = 4
 
@@ -43,7 +43,7 @@ class ShardEvent:
 
 @dataclass(frozen=True, slots=True)
 class ShardLost:
-    """This shard is read no more, and why; the others go on."""
+    """This shard is no longer read, and why; the others continue."""
 
     shard: str
     reason: str
@@ -101,7 +101,7 @@ async def merge(
 async def _pump(
     items: AsyncIterator[ExportItem], queue: asyncio.Queue[ExportItem | TallyglassError | None], word: asyncio.Event
 ) -> None:
-    """Hand on what comes, no faster than it is taken."""
+    """Pass items on, no faster than they are taken."""
     last: TallyglassError | None = None
     try:
         async with closing(items) as held:
@@ -115,7 +115,7 @@ async def _pump(
 
 
 def _drained(shard: _Source) -> list[MergedItem]:
-    """Take what a shard has said, as long as nothing of it waits; what is no entry is handed on at once."""
+    """Take items of a shard until an entry waits; items that are not entries are passed on at once."""
     found: list[MergedItem] = []
     while not shard.waiting and not shard.queue.empty():
         item = shard.queue.get_nowait()
@@ -133,7 +133,7 @@ def _drained(shard: _Source) -> list[MergedItem]:
 
 
 def _ready(shards: list[_Source], hold: float | None) -> tuple[ShardEntry, ...]:
-    """The entries that no other shard can come before any more, in order."""
+    """The entries that no entry of another shard can precede any more, in order."""
     filled = [shard for shard in shards if shard.waiting]
     if not filled:
         return ()
@@ -151,7 +151,7 @@ def _ready(shards: list[_Source], hold: float | None) -> tuple[ShardEntry, ...]:
 
 
 def _patience(shards: list[_Source], hold: float | None) -> float | None:
-    """How long to wait for a word before the others go on without it; None for as long as it takes."""
+    """How long to wait for an answer before the others continue without it; None without limit."""
     if hold is None or not any(shard.waiting for shard in shards):
         return None
     now = time.monotonic()

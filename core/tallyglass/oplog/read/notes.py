@@ -1,4 +1,4 @@
-"""Rows that are no entry: where the oplog is not continuous, said in one line."""
+"""Rows that are not entries: one line for each place where the oplog is not continuous."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def gap(event: Gap) -> OplogRow:
 
 
 def rolled_back(event: RolledBack) -> OplogRow:
-    """``ROLLBACK: 26 entries taken back``; its ``ts`` is the last entry that still exists, or the first one removed."""
+    """``ROLLBACK: 26 entries rolled back``; its ``ts`` is the last one that exists, or the first one removed."""
     many = "an unknown number of" if event.count is None else f"{event.count:,}"
     after = f"after {event.common}" if event.common else f"from {event.first}"
     what = f"rollback: {many} entries {after} up to {event.last} no longer exist"
@@ -27,14 +27,14 @@ def rolled_back(event: RolledBack) -> OplogRow:
 
 
 def begins_later(wanted: Ts, oldest: Ts) -> OplogRow:
-    """The past that was asked for is no longer there."""
+    """The requested past is no longer in the oplog."""
     return _row(
         RowKind.NOTE, oldest, f"the oplog begins here, {duration(oldest.t - wanted.t)} after the requested time"
     )
 
 
 def search_cut_short(seconds: float) -> OplogRow:
-    """Older entries may be there."""
+    """Older entries may exist."""
     return _row(RowKind.NOTE, ZERO, f"older entries may match: the search for them stopped after {seconds:.0f} s")
 
 

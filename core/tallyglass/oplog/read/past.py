@@ -98,7 +98,7 @@ class SliceLength:
             self.slower()
 
     def slower(self) -> None:
-        """The last slice was too much."""
+        """Halve the slice after one that was too large."""
         self.seconds = max(self.seconds // 2, 1)
 
 

@@ -2,7 +2,7 @@
 
 A driver ends a tailable cursor without an error when its place was lost, and a cursor opened again with
 ``$gte`` skips the hole in silence. So each cursor begins at the last entry that was seen, and its first entry
-must be that one. Otherwise the oplog has rolled past it (a gap), or it was taken back (a rollback).
+must be that one. Otherwise the oplog has rolled past it (a gap), or it was rolled back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tallyglass.oplog.read.batch_reader import BatchReader
 from tallyglass.oplog.read.ends import end_of_oplog
 
 SILENT_SECONDS = 30.0
-"""A cursor without an entry for so long is opened anew; a primary writes a no-op every 10 s."""
+"""A cursor without an entry for this long is opened again; a primary writes a no-op every 10 s."""
 
 BATCH_SIZE = 4_000
 _BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -96,7 +96,7 @@ class OplogStream:
 
     ``start`` is the first ``ts`` wanted; ``anchor`` an entry that is known already, which then must come first and
     is not yielded. ``match`` leaves entries out on the server. :meth:`commit` sets how far the majority has
-    come, so that entries that can no longer be taken back need not be kept.
+    come, so that entries that can no longer be rolled back need not be kept.
     """
 
     def __init__(
@@ -132,11 +132,11 @@ class OplogStream:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of the entries that may still be taken back, as far as :meth:`commit` knows."""
+        """Bytes of the entries that may still be rolled back, as far as :meth:`commit` knows."""
         return self._kept_bytes
 
     def commit(self, majority: Ts) -> None:
-        """Forget the entries up to ``majority``: they cannot be taken back."""
+        """Forget the entries up to ``majority``: they cannot be rolled back."""
         while self._kept and self._kept[0][0].ts <= majority:
             _, batch = self._kept.popleft()
             self._kept_bytes -= len(batch)

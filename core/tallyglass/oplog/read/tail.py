@@ -54,7 +54,7 @@ async def follow(
 
     Reads on whether or not the caller keeps up: each update holds the newest ``room`` wanted rows at most (the first
     one ``backlog`` more) and counts the rest. Goes on by itself through failover and lost cursors; whatever is missing
-    or was taken back stands among the rows. Raises DeploymentError where there is no oplog, PrivilegeError where it
+    or was rolled back is shown among the rows. Raises DeploymentError where there is no oplog, PrivilegeError where it
     may not be read.
     """
     tail = _Tail(gateway, wanted, prefer_secondary, room, backlog)

@@ -55,7 +55,7 @@ class Archive:
 
 
 class Readable(Protocol):
-    """Anything that can be read from."""
+    """A readable stream."""
 
     def read(self, size: int, /) -> bytes:
         """At most ``size`` bytes."""

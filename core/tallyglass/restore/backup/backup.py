@@ -1,4 +1,4 @@
-"""What a backup holds and from when, read from the backup itself and never written to."""
+"""The content and the time of a backup, read from the backup itself, which is never written to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tallyglass.text import clean, clean_name
 DIRECTORY, ARCHIVE, DATA_FILES = "directory", "archive", "data files"
 SIDECAR = "pitr.json"
 SIDECAR_FORMAT = 1
-"""The version of the sidecar's own form."""
+"""The format version of the sidecar."""
 LEFT_OUT = frozenset({"admin", "config", "local"})
 """Databases that are not staged: the source's users must not land on the spare."""
 
@@ -72,7 +72,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A backup with its collections by namespace, and everything about it that is not as it should be."""
+    """A backup with its collections by namespace, and its problems."""
 
     backup: Backup
     collections: dict[str, StoredCollection] = field(default_factory=dict)

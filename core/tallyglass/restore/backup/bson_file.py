@@ -44,7 +44,7 @@ def read_plain(path: Path) -> bytes:
 
 
 def documents(path: Path) -> Iterator[bytes]:
-    """Each document of a BSON file, undecoded. Raises BrokenFile at the first that is not whole."""
+    """Each document of a BSON file, undecoded. Raises BrokenFile at the first incomplete one."""
     count = 0
     with open_plain(path) as file:
         while True:
@@ -65,7 +65,7 @@ def documents(path: Path) -> Iterator[bytes]:
 
 
 def decode(raw: bytes) -> dict[str, Any]:
-    """Decode one document forgivingly: broken UTF-8 and impossible dates do not raise. Raises Malformed."""
+    """Decode one document leniently: broken UTF-8 and impossible dates do not raise. Raises Malformed."""
     return walk.decode(raw, 0, len(raw))
 
 

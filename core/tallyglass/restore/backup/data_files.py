@@ -61,7 +61,7 @@ async def read_running(spare: Gateway, contents: Contents) -> Contents:
 
 
 async def _missing(spare: Gateway) -> str:
-    """A document of the newest inserts that is not there and was not deleted; empty where all are."""
+    """A document of the newest inserts that is missing and was not deleted; empty if there is none."""
     deleted: set[tuple[str, bytes]] = set()
     dropped: set[str] = set()
     async for batch in spare.find_raw(OPLOG, {}, sort=[("$natural", -1)], limit=LOOKED_AT, time_ms=60_000):

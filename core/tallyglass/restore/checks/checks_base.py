@@ -1,4 +1,4 @@
-"""Is the base what the plan assumes? Compared with the oplog, the UUIDs, and the counts that the oplog records."""
+"""Checks of the base against the oplog, the UUIDs, and the counts that the oplog records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COUNT_MISMATCH = (
 
 
 def base_identity(found: Findings) -> Checks:
-    """Is the backup of this set, of this life of it, and of one moment?"""
+    """Is the backup from this set, since its last initiation, and from one moment?"""
     contents, located, covered = found.inputs.contents, found.located, found.covered
     if located is not None and isinstance(located.start, NoStart) and located.start.first_entry is not None:
         yield block(
@@ -121,7 +121,7 @@ def base_documents(found: Findings) -> Checks:
 
 
 def damage(found: Findings) -> Checks:
-    """Is what the mistake damaged in the backup at all?"""
+    """Does the backup hold what the mistake damaged?"""
     replayed, assessed, incident = found.replayed, found.assessed, found.inputs.incident
     if found.inputs.choice is not None:
         return

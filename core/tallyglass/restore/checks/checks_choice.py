@@ -8,7 +8,7 @@ from tallyglass.text import clean_name
 
 
 def chosen(found: Findings) -> Checks:
-    """Whether it was there at the point, and the name is free."""
+    """Whether it existed at the point, and the name is unused."""
     choice, assessed = found.inputs.choice, found.assessed
     if choice is None or assessed is None:
         return

@@ -10,7 +10,7 @@ from tallyglass.text import clean_name
 
 
 def live_data(found: Findings) -> Checks:
-    """What is lost, what comes back, and what has to be set right afterwards."""
+    """What is lost, what comes back, and what must be corrected afterwards."""
     covered, assessed = found.covered, found.assessed
     if covered is not None and _same_group(covered.before_limit, covered.located.at_limit):
         yield warn(

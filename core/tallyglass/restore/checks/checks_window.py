@@ -32,7 +32,7 @@ WORDS = {
     ),
     "admin-collections": ("admin-collections", "Collections in admin are written in the window; they are left out."),
 }
-"""What occurs in the window, by the kind that the replay gives it: id and title of the check."""
+"""Operations in the window, by kind: id and title of the check."""
 
 BLOCKING = {
     "fcv-change": "Restore to a moment before that change.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tallyglass.restore.model.plan import Check, Level
 
 Checks = Iterator[Check]
-"""What one question yields."""
+"""The result of a check function."""
 
 
 def ok(name: str, title: str) -> Check:
@@ -21,5 +21,5 @@ def warn(name: str, title: str, advice: str = "") -> Check:
 
 
 def block(name: str, title: str, advice: str = "") -> Check:
-    """Why there are no commands."""
+    """A check that blocks the plan."""
     return Check(name, Level.BLOCK, title, advice)

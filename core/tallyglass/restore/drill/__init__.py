@@ -1,1 +1,1 @@
-"""Rehearse a restore on a spare server, measure it, and throw it away. The only part of restore that runs anything."""
+"""Rehearse a restore on a temporary spare, and measure it. The only part of restore that runs anything."""

@@ -1,4 +1,4 @@
-"""The programs that a drill runs: which are here, of which version, and how to get what is missing."""
+"""The programs that a drill runs: their versions, and where to get missing ones."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ def check_components(server_version: str, mongod: Path | None) -> dict[str, str]
         problems.append(f"mongosh is missing: install it ({_MONGOSH_FROM})")
     found = {name: ".".join(map(str, version)) for name, version in tools.versions.items()}
     wanted = ".".join(map(str, version_pair(server_version) or ("?",)))
-    said = _version_of(mongod) if mongod else ""
-    if not said:
+    mongod_version = _version_of(mongod) if mongod else ""
+    if not mongod_version:
         problems.append(
             f"mongod {wanted} is missing: put one on PATH, name one with $TALLYGLASS_MONGOD, or, for 6.0, "
             "pip install 'tallyglass[demo]'"
         )
-    elif version_pair(said) != version_pair(server_version):
+    elif version_pair(mongod_version) != version_pair(server_version):
         problems.append(
-            f"mongod is {said}, the source is {server_version}: name one of {wanted} with $TALLYGLASS_MONGOD"
+            f"mongod is {mongod_version}, the source is {server_version}: name one of {wanted} with $TALLYGLASS_MONGOD"
         )
     problems += [f"{name} is missing" for name in _COMMON if shutil.which(name) is None]
     if problems:
         raise UnfitComponents("A drill cannot run here: " + "; ".join(problems) + ".")
-    return found | {"mongod": said}
+    return found | {"mongod": mongod_version}
 
 
 def search_path(mongod: Path | None) -> str:
-    """A short PATH with the folders of all that a drill runs."""
+    """A short PATH with the folders of all programs that a drill runs."""
     programs = [where for name in (*NAMES, "mongosh", "node", *_COMMON) if (where := shutil.which(name))]
     folders = [str(Path(where).parent) for where in (*programs, *([str(mongod)] if mongod else []))]
     return os.pathsep.join(dict.fromkeys([*folders, *os.defpath.strip(":").split(os.pathsep)]))

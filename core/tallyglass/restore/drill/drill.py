@@ -1,4 +1,4 @@
-"""Rehearse a restore: plan it, run the emitted script as it stands on a spare of its own, verify, and throw it away.
+"""Rehearse a restore: plan it, run the emitted script unchanged on a temporary spare, verify, and remove it.
 
 The live set is only read: the script is stopped after the phase ``verify``, before anything goes back. The spare is one
 that the script itself starts on loopback; a drill never takes the address of a server to restore onto.
@@ -44,7 +44,7 @@ WEAK = frozenset(
         "shard-unknown", "uuid-unlisted", "uuid-unknown",
     }
 )  # fmt: skip
-"""Checks of a plan that leave a doubt about this backup even after a drill; the other warnings concern a return."""
+"""Warnings that cast doubt on this backup even after a drill; the others concern the return."""
 
 _POLL_SECONDS = 0.2
 _FOR_A_LATER_ENTRY = 15.0
@@ -75,7 +75,7 @@ class DrillRequest:
 
 
 class Failed(TallyglassError):
-    """The drill came to an end: ``check`` names why; ``level`` is block, or unknown where nothing was proved."""
+    """The drill ended: ``check`` names the reason; ``level`` is block, or unknown where nothing was proved."""
 
     def __init__(self, check: str, title: str, advice: str = "", *, level: str = Level.BLOCK.value) -> None:
         super().__init__(title, advice)
@@ -85,7 +85,7 @@ class Failed(TallyglassError):
 
 @dataclass(slots=True)
 class _Drill:
-    """A drill in progress: what is known so far goes into the report, however it ends."""
+    """A drill in progress: the facts so far go into the report, however it ends."""
 
     gateway: Gateway
     request: DrillRequest
@@ -221,7 +221,7 @@ async def _plan(run: _Drill, folder: Path) -> Plan:
 
 
 async def _newest(gateway: Gateway, after: Ts | None = None) -> Ts:
-    """The newest position that a majority of the members has; one after ``after``, where that comes in time."""
+    """The newest majority-committed position; one after ``after``, if that arrives in time."""
     deadline = time.monotonic() + _FOR_A_LATER_ENTRY
     while True:
         newest = await coverage.majority(gateway)
@@ -289,9 +289,9 @@ def _as_pipe(secret: Secret) -> int:
 
 
 def _why_stopped(log: Path, phase: str) -> Failed:
-    said = clean_block(log.read_text(errors="replace")[-200_000:], 200_000)
-    blocked = _BLOCKED.findall(said)
-    stopped = _STOPPED.findall(said)
+    output = clean_block(log.read_text(errors="replace")[-200_000:], 200_000)
+    blocked = _BLOCKED.findall(output)
+    stopped = _STOPPED.findall(output)
     name, title = stopped[-1] if stopped else ("", "The script ended without giving a reason.")
     advice = " ".join(clean(one, 200) for one in blocked[:3])
     return Failed(f"drill-{phase}" if name in ("", "step-failed", "check-failed") else name, clean(title, 300), advice)
@@ -342,8 +342,8 @@ def _measured(known: Report, plan: Plan) -> Report:
 def _replay_seconds(work: Path) -> float | None:
     """From the first to the last line about the oplog in what mongorestore wrote."""
     try:
-        said = "".join(log.read_text(errors="replace") for log in (*work.glob("*.log"), *work.glob("log/*.txt")))
-        times = [datetime.fromisoformat(at) for at, _ in _REPLAY.findall(said)]
+        output = "".join(log.read_text(errors="replace") for log in (*work.glob("*.log"), *work.glob("log/*.txt")))
+        times = [datetime.fromisoformat(at) for at, _ in _REPLAY.findall(output)]
     except (OSError, ValueError):
         return None
     return (times[-1] - times[0]).total_seconds() if len(times) > 1 else None

@@ -22,7 +22,7 @@ LEAST_CACHE = 256 * 2**20
 """The smallest cache that a mongod takes."""
 _MOST_CACHE = 2**30
 _BESIDE = 512 * 2**20
-"""What the tools, the plan and the server itself need besides the cache."""
+"""What the tools, the plan and the server need in addition to the cache."""
 
 
 def parse_rate(text: str) -> float:
@@ -37,10 +37,10 @@ def parse_rate(text: str) -> float:
 def available_memory() -> int | None:
     """Bytes that a new process may use without swapping; None where this system does not say."""
     try:
-        said = Path("/proc/meminfo").read_text(encoding="ascii")
+        meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
     except OSError:
         return None
-    found = re.search(r"^MemAvailable:\s+(\d+) kB$", said, re.MULTILINE)
+    found = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo, re.MULTILINE)
     return int(found[1]) * 1024 if found else None
 
 
@@ -116,9 +116,9 @@ def _bytes_moved(pid: int) -> int | None:
     """The greater of what a process has read and written; None for one that is not limited or is over."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
-        said = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+        figures = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     except (OSError, ValueError):
         return None
     if name not in ("mongodump", "mongorestore"):
         return None
-    return max(int(said["rchar"]), int(said["wchar"]))
+    return max(int(figures["rchar"]), int(figures["wchar"]))

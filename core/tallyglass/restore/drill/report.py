@@ -24,12 +24,12 @@ _SHRUNK = 0.5
 """A collection that lost this share of its documents since the last drill is named."""
 
 PHASES = ("plan", "secure", "restore", "verify")
-"""What a real restore takes too, up to the point at which the data can be used."""
+"""The phases of a real restore, until the data can be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrillFinding:
-    """One thing to know: ``id`` is that of a check, or one of the drill's own; ``level`` is ok, warn or block."""
+    """One finding: ``id`` is that of a check, or one of the drill's own; ``level`` is ok, warn or block."""
 
     id: str
     level: str
@@ -94,10 +94,10 @@ class Report:
             "operations": (self.operations, ""),
             "documents": (self.documents, ""),
         }
-        said = [f"{name}={value:g}{unit}" for name, (value, unit) in figures.items() if value is not None]
+        perfdata = [f"{name}={value:g}{unit}" for name, (value, unit) in figures.items() if value is not None]
         name = f"[{self.id}] " if self.id else ""
         text = clean(f"{name}{self.title}", 400).replace("|", "/")
-        return f"DRILL {WORDS[self.level]} - {text}" + (f" | {' '.join(said)}" if said else "")
+        return f"DRILL {WORDS[self.level]} - {text}" + (f" | {' '.join(perfdata)}" if perfdata else "")
 
 
 def sealed(report: Report) -> Report:
@@ -106,8 +106,8 @@ def sealed(report: Report) -> Report:
 
 
 def _checksum(report: Report) -> str:
-    said = {name: value for name, value in asdict(report).items() if name != "checksum"}
-    return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+    content = {name: value for name, value in asdict(report).items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
 def to_json(report: Report) -> str:
@@ -118,9 +118,9 @@ def to_json(report: Report) -> str:
 def from_json(text: str) -> Report:
     """The report that :func:`to_json` wrote. Raises InputError for anything else, and where the checksum is wrong."""
     try:
-        said: dict[str, Any] = json.loads(text)
-        lists = {name: tuple(DrillFinding(**one) for one in said[name]) for name in ("findings", "differences")}
-        report = Report(**(said | lists))
+        content: dict[str, Any] = json.loads(text)
+        lists = {name: tuple(DrillFinding(**one) for one in content[name]) for name in ("findings", "differences")}
+        report = Report(**(content | lists))
         right = report.format == FORMAT and report.level in CODES and report.checksum == _checksum(report)
     except (ValueError, TypeError, KeyError, AttributeError):
         right = False
@@ -227,6 +227,6 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[s
 
 
 def _cell(text: str) -> str:
-    """Text without anything that acts in a table of Markdown, or in HTML."""
+    """Text escaped for a Markdown table and HTML."""
     shown = clean(text, 500).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
     return shown.replace("`", "\\`").replace("*", "\\*").replace("_", "\\_").replace("[", "\\[")

@@ -1,4 +1,4 @@
-"""Where a drill keeps its files: one run at a time, and nothing of a run stays behind.
+"""The folder of a drill: one run at a time, removed at the end.
 
 A guard process removes the folder and ends what runs in it when the drill's own process is gone, however it went. Where
 the guard was killed too, or the machine lost power, the next drill does it: the lock, which the kernel releases with

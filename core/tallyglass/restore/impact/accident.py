@@ -1,4 +1,4 @@
-"""Which operations after the point are the accident's, by what they change.
+"""Attributes operations after the point to the accident, by what they change.
 
 The server's oplog does not say which statement an entry came from. An ``updateMany`` leaves entries without a session,
 and so does every write of a client with ``retryWrites=false``; both may stand side by side in the same second. What

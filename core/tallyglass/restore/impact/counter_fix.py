@@ -14,7 +14,7 @@ class Fix:
 
     ``restored`` tells whether it is known to be on the spare after the replay, ``live`` whether it was there when the
     plan was made; where it is neither, the update makes it. ``needed`` is False for a counter that is right once it is
-    back: it is raised all the same, since the application may start it again at 1 before the return.
+    back: it is still raised, since the application may start it again at 1 before the return.
     """
 
     ns: str

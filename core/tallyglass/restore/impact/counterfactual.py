@@ -21,14 +21,14 @@ from tallyglass.restore.raw.patch import (
 
 
 class Verdict(StrEnum):
-    """What has to be done about one document that the accident touched."""
+    """What to do about a document that the accident touched."""
 
     DAMAGED = "damaged"
-    """It is not as it would be without the accident, and can be set right."""
+    """It differs from what it would be without the accident, and can be repaired."""
     WHOLE = "whole"
-    """It is as it would be."""
+    """It is as it would be without the accident."""
     LEFT = "left"
-    """Others deleted it or wrote the same field since: theirs stays."""
+    """Others deleted it or wrote the same field since: their change stays."""
     UNCLEAR = "unclear"
     """What the accident changed and what others changed cannot be separated."""
 

@@ -34,7 +34,7 @@ from tallyglass.restore.raw.patch import Path as FieldPath
 from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 
 OTHERS, OWN, UNCERTAIN = 0, 1, 2
-"""Whose an operation is: others', the accident's, or one of both."""
+"""To whom an operation belongs: to others, to the accident, or unclear."""
 
 AT_ONCE = 1_000
 """Documents that are asked for in one query."""

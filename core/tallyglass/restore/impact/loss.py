@@ -29,7 +29,7 @@ class Changed:
     others: int = 0
     dropped: bool = False
     replaced: bool = False
-    """Whether it was dropped or emptied, or renamed, or replaced: what is there now is another collection."""
+    """Whether it was dropped or emptied, or renamed, or replaced: the present collection is another one."""
     numbers: tuple[int, int] | None = None
     """The least and the greatest whole number that was inserted as an ``_id``."""
 

@@ -57,7 +57,7 @@ async def repairs(source: Gateway, spare: Gateway, plan: Plan, row: Return, coun
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """One document or definition that is not as it should be: its ``_id`` as Extended JSON, and why."""
+    """One document or definition that is still damaged: its ``_id`` as Extended JSON, and why."""
 
     ns: str
     id: str
@@ -126,7 +126,7 @@ async def _account_for_repairs(
 
 
 async def _left_out(source: Gateway, row: Return) -> dict[bytes, str]:
-    """Why repairs were left out, as the look before the merge marked them."""
+    """Why repairs were left out, as the review before the merge marked them."""
     reasons: dict[bytes, str] = {}
     async for batch in source.find_raw(Namespace.parse(row.beside), {"x": {"$exists": True}}):
         for at, end in walk.split(batch):
@@ -183,7 +183,7 @@ async def _look_for(source: Gateway, ns: str, keys: list[bytes], outcome: Namesp
 
 
 async def _other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damaged]:
-    """Indexes and options that are other than at the point."""
+    """Indexes and options that differ from those at the point."""
     item = next((item for item in plan.expected if item.ns == ns), None)
     if item is None or item.kind != "collection":
         return []

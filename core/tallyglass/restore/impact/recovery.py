@@ -1,4 +1,4 @@
-"""What has to be written so that one live collection is as it would be without the accident.
+"""The repairs that make one live collection as it would be without the accident.
 
 Every document that the accident touched is carried forward from its copy on the spare through the oplog, once with and
 once without the accident's operations. Where the two differ, the difference is the repair; what others wrote is in

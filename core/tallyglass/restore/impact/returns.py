@@ -79,7 +79,7 @@ def _damaged(item: ExpectedNamespace, found: Changed, incident: Incident | None,
 
 
 def _names(ns: str, incident: Incident) -> bool:
-    """Whether the incident is about this namespace. Its own name of it is one made safe to show."""
+    """Whether the incident is about this namespace. The incident's name is escaped for display."""
     if incident.kind == "dropDatabase":
         return clean_name(ns.partition(".")[0]) == incident.ns
     return incident.ns == clean_name(ns)

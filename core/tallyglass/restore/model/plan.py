@@ -14,7 +14,7 @@ from tallyglass.moment import Ts
 
 
 class Level(StrEnum):
-    """What a check says."""
+    """The level of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -48,7 +48,7 @@ class Phase(StrEnum):
 
 
 class Effect(StrEnum):
-    """The most that a step does, and to whom."""
+    """The strongest effect of a step."""
 
     FILES = "files only"
     READS_LIVE = "reads live"
@@ -67,7 +67,7 @@ class RunMode(StrEnum):
     PREVIEW = "preview"
     """Shows a person what the next steps will do, which do it once more themselves: ``--yes`` leaves it out."""
     BY_HAND = "by-hand"
-    """Only where a person agrees: ``--yes`` leaves it out, and a no does not stop the script."""
+    """Only if the user agrees: ``--yes`` skips it, and a no does not stop the script."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Retention:
 
     @property
     def known(self) -> bool:
-        """Whether the server said."""
+        """Whether the server reported it."""
         return self.off or self.seconds is not None
 
     @property
@@ -54,17 +54,17 @@ class Retention:
 
 
 async def retention(gateway: Gateway) -> Retention:
-    """What the cluster parameter ``changeStreamOptions`` says."""
+    """The cluster parameter ``changeStreamOptions``."""
     try:
-        said = await gateway.command("getClusterParameter", "changeStreamOptions")
+        reply = await gateway.command("getClusterParameter", "changeStreamOptions")
     except (PrivilegeError, ReadError):
         return Retention()
-    return parse_retention(said)
+    return parse_retention(reply)
 
 
-def parse_retention(said: Mapping[str, Any]) -> Retention:
+def parse_retention(reply: Mapping[str, Any]) -> Retention:
     """The answer of ``getClusterParameter``."""
-    for parameter in said.get("clusterParameters", ()):
+    for parameter in reply.get("clusterParameters", ()):
         seconds = (parameter.get("preAndPostImages") or {}).get("expireAfterSeconds")
         if seconds == "off":
             return Retention(off=True)

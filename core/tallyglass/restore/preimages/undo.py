@@ -129,7 +129,7 @@ async def plan_undo(gateway: Gateway, request: UndoRequest) -> Plan:
 
 
 def images_possible(deployment: Deployment, incident: Incident) -> Iterator[Check]:
-    """What can be said of an undo from pre-images before anything of the incident is read."""
+    """Checks of an undo from pre-images that need no entry of the incident."""
     version = version_pair(deployment.version)
     if deployment.sharded or not deployment.has_oplog:
         yield block("images-sharded", "Pre-images are read from one replica set alone.", "Restore each shard.")
@@ -291,13 +291,13 @@ class _LazyBackup:
 
     @property
     def as_source(self) -> Backup:
-        """It, as it stands in a plan from pre-images."""
+        """The backup, as a plan from pre-images records it."""
         assert self.found is not None
         return replace(self.found.contents.backup, form=WITH_BACKUP, gzip=False)
 
 
 async def _fill(gateway: Gateway, selection: ImageSelection, proof: _Proof, backup: _LazyBackup, limit: Ts) -> None:
-    """Look for the documents without an image in the backup. Where no image at all is held, a restore is the way."""
+    """Look for the documents without an image in the backup. If no image exists at all, use a restore."""
     if not 0 < proof.missing_count < proof.needed:
         return
     try:

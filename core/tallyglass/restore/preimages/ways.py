@@ -1,4 +1,4 @@
-"""The ways to undo an incident, best first, and why one is not possible. A look of seconds: a plan proves it."""
+"""The ways to undo an incident, best first, and why one is not possible. Takes seconds; only a plan proves it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the replay will do to the backup, entry by entry."""
+"""The effect of the replay on the backup, entry by entry."""

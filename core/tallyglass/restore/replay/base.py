@@ -171,7 +171,7 @@ class _Count:
         _compare_later(self.ns, item, self._later, self._untouched, documents, facts)
 
     def skip(self, facts: BaseFacts) -> None:
-        """Its documents cannot be read, or are not."""
+        """Its documents cannot be read, or are not read."""
         if self.ns:
             facts.documents[self.ns] = None
 

@@ -1,4 +1,4 @@
-"""Does the oplog reach, whole, from backup to point? Where the replay must begin, and how long that stays true."""
+"""Does the complete oplog reach from backup to point? Where must the replay begin, and how long is that true?"""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def moved(start: Start, ts: Ts) -> Start:
 
 
 async def overwritten(gateway: Gateway, start: Start) -> str:
-    """Look again, after everything was read: why the oplog no longer holds the start; empty where it does."""
+    """Check again, after everything was read: why the oplog no longer holds the start; empty if it does."""
     oldest = await edge(gateway, 1)
     if oldest is None or oldest.ts > start.ts:
         return f"while it was read its oldest entry became {oldest.ts if oldest else 'unknown'}"
@@ -90,7 +90,7 @@ async def chain_beginning(gateway: Gateway, link: Ts) -> Ts | None:
 
 
 async def majority(gateway: Gateway) -> Ts | None:
-    """The newest timestamp that a majority of the members has; None if the server does not report it."""
+    """The newest majority-committed timestamp; None if the server does not report it."""
     hello = await gateway.command("hello")
     return op_time(hello.get("lastWrite", {}).get("majorityOpTime"))
 

@@ -1,4 +1,4 @@
-"""Is the backup of this set, of this life of it, and of one moment? Decided by collection UUIDs and oplog entries.
+"""Is the backup from this set, its last initiation and one moment? Decided by collection UUIDs and oplog entries.
 
 Each collection of the backup must be live, or its drop must be in the oplog after the replay begins; otherwise it was
 dropped before: the file is of an older dump, or of another set. The backup's own oplog must be a part of the set's.

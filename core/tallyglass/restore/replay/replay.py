@@ -1,4 +1,4 @@
-"""What mongorestore will do with a run of oplog entries, worked out beforehand: pure, fed one entry at a time.
+"""What mongorestore will do with a run of oplog entries, computed beforehand: pure, fed one entry at a time.
 
 Follows ``mongorestore --oplogReplay`` (100.15 and newer) without ``--preserveUUID``: which entries it skips, applies or
 refuses, what counts in its line "applied N oplog entries", and which collections and indexes are there at the end.
@@ -55,7 +55,7 @@ class Replay:
         self.first: Ts | None = None
         self.problems: list[Problem] = []
         self.kinds: set[str] = set()
-        """What occurs that a check reports: rename, collMod, dropIndexes, views, timeseries, validator, users."""
+        """Operations that a check reports: rename, collMod, dropIndexes, views, timeseries, validator, users."""
         self.dead: dict[Ts, tuple[str, bytes]] = {}
         """Entries to leave out, with the namespace and collection UUID that is not there any more."""
         self.made_room: list[Ts] = []

@@ -1,4 +1,4 @@
-"""README.md of a plan's folder: what is restored, to when, what is lost, how to run it, how to stop."""
+"""README.md of a plan's folder: what is restored, to which point, what is lost, how to run and stop it."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _unpack_archive(spec: RunbookSpec) -> Steps:
 
 
 def _guard(spec: RunbookSpec) -> Steps:
-    """Right before mongorestore writes: a plan may be run days later, and an attempt may have been stopped half-way.
+    """Runs right before mongorestore: a plan may be run days later, and an earlier attempt may have been interrupted.
 
     What such an attempt left is removed: a spare of the steps' own is replaced; one that was named is emptied, if it
     bears the mark of this restore. The dumped oplog must be the one whose checksum was taken.

@@ -1,4 +1,4 @@
-"""The steps that bring back what was damaged, under other names first, and clean up afterwards.
+"""The steps that return what was damaged to the live set, through staging collections, and clean up.
 
 Namespaces that come back in one way share the steps of that way, however many they are.
 """
@@ -52,7 +52,7 @@ _COUNTED = 10
 
 
 def return_steps(spec: RunbookSpec) -> Steps:
-    """From the spare to the live set, each damaged namespace; counters before and after."""
+    """Returns each damaged namespace from the spare to the live set; counters before and after."""
     merged = [(number, row) for number, row in enumerate(spec.returns, start=1) if row.strategy is Strategy.MERGE]
     groups = list(_groups(spec))
     parts = [_before(spec)]
@@ -72,7 +72,7 @@ def return_steps(spec: RunbookSpec) -> Steps:
 
 
 def _before(spec: RunbookSpec) -> Steps:
-    """What must be right before anything goes back: privileges on the live set, counters on the spare."""
+    """What must hold before anything is returned: privileges on the live set, counters on the spare."""
     check = run(
         Phase.RETURN, "Check the privileges on the live set", Effect.READS_LIVE,
         ("tallyglass", "restore", "check-return", PLAN, f"--source={SOURCE}"),
@@ -89,7 +89,7 @@ def _before(spec: RunbookSpec) -> Steps:
 
 
 def _account(spec: RunbookSpec) -> Command:
-    """The end: what came back, and what did not."""
+    """The last step: what came back, and what did not."""
     step = run(
         Phase.RETURN, "Account for every document", Effect.READS_LIVE, both_sides("outcome", spec.copy, "--out=."),
         why="What came back, what others changed since, and what is still damaged, with a file of the ids.",
@@ -102,7 +102,7 @@ def _account(spec: RunbookSpec) -> Command:
 
 
 def _load_repairs(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
-    """Work out the repairs, load them next to the live collections, and review them there."""
+    """Compute the repairs, load them into staging collections, and review them there."""
     names = _named([row.ns for _, row in rows])
     staging = [row.beside for _, row in rows]
     compute = run(
@@ -179,7 +179,7 @@ def _merge_count(row: Return, damage: Damage) -> str:
 
 
 def _catch_up(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
-    """Once more, for what was written since the repairs were worked out."""
+    """The same again, for what was written since the repairs were computed."""
     program = lines(
         fold_command(_compute(spec)),
         "# Nothing is left to repair where every file is empty.",
@@ -325,13 +325,13 @@ def _ids_query(ids: Sequence[str]) -> str:
 
 
 def _renamed(groups: Sequence[_Group]) -> list[Return]:
-    """The collections that were loaded under another name and take their own in the end."""
+    """The staging collections that are renamed in the end."""
     strategies = (Strategy.WHOLE, Strategy.REPLACE)
     return [row for group in groups if group.strategy in strategies for row in group.rows if row.beside]
 
 
 def _rename(spec: RunbookSpec, rows: Sequence[Return]) -> Steps:
-    """Give the copies their names, and raise counters on the live set."""
+    """Rename the staging collections, and raise counters on the live set."""
     whole = [row for row in rows if row.strategy is Strategy.WHOLE]
     replaced = [row for row in rows if row.strategy is Strategy.REPLACE]
     statements = [mongosh.build_indexes(row.beside, expiring) for row in whole if (expiring := _expiring(spec, row))]
@@ -389,7 +389,7 @@ def _definitions(spec: RunbookSpec) -> Steps:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Some names, or how many there are."""
+    """Some names, or their number."""
     if len(names) > _NAMED:
         return f"{len(names)} collections"
     return ", ".join(clean_name(ns, 80) for ns in names)
@@ -399,7 +399,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def clean_steps(spec: RunbookSpec) -> Steps:
-    """What was only needed on the way."""
+    """Removes temporary files."""
     parts = []
     if spec.own_spare:
         stop = run(

@@ -10,7 +10,7 @@ from tallyglass.restore.runbook.folder import CHECKSUMS, IN_BASH, SCRIPT, folder
 from tallyglass.text import clean, shell_quote
 
 MODE = 0o700
-"""The script's file mode: for its owner's eyes only, and it can be run."""
+"""The script's file mode: only its owner can read and run it."""
 
 
 def script(plan: Plan) -> str:

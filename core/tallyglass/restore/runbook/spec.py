@@ -1,4 +1,4 @@
-"""What the steps of one restore are made from, and the few ways to make one."""
+"""The specification of the steps of one restore, and the ways to make a step."""
 
 from __future__ import annotations
 

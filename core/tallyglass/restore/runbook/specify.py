@@ -1,4 +1,4 @@
-"""From what was proven to what the steps are made from."""
+"""From a proven plan to the specification of its steps."""
 
 from __future__ import annotations
 

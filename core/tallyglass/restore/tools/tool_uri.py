@@ -1,4 +1,4 @@
-"""The URI for mongodump, mongorestore and mongosh, made anew from the operator's.
+"""The URI for mongodump, mongorestore and mongosh, built from the operator's.
 
 PyMongo and the Go tools read the same URI differently: without authSource the tools log in against another
 database, with one host and no replicaSet they connect to that host alone, a database in the path makes them dump
