@@ -291,7 +291,7 @@ def _operations(letters: str) -> frozenset[str]:
     unknown = set(letters) - set("iudcn")
     if unknown:
         raise InputError(
-            f"--op does not accept '{''.join(sorted(unknown))[:20]}'.",
+            f"--op does not accept the letters '{''.join(sorted(unknown))[:20]}'.",
             "i is an insert, u an update, d a delete, c a command, n a no-op.",
         )
     return frozenset(letters)
