@@ -133,7 +133,7 @@ def test_says_that_a_standalone_has_no_oplog(standalone: Standalone, open_termin
 )  # fmt: skip
 def test_adapts_to_the_environment(replica_set: ReplicaSet, open_terminal: Open, environ: dict[str, str]) -> None:
     terminal = open_terminal(replica_set.uri, environ=environ)
-    text = terminal.wait("rs tally 6.0")
+    text = terminal.wait("rs tally ")
     assert ("1 Hz ssh" in text) == ("SSH_CONNECTION" in environ)
     assert "q  Quit" in text
     if "NO_COLOR" in environ:

@@ -31,6 +31,7 @@ def header(room: int, label: str = "", age: float | None = None, *, lost: bool =
     [
         (120, "", "replica set rs0 · 6.0.5 · primary db1:27017, secondary db2:27017 +12s (read), down db3:27017"),
         (75, "", "replica set rs0 · 6.0.5 · PS*D +12s · primary db1:27017 · 03:07Z · 4 Hz "),
+        (63, "", "rs rs0 6.0.5 PS*D +12s · primary db1:27017 · 03:07Z · 4 Hz "),
         (36, "", "rs rs0 PS*D +12s · 03:07Z · 4 Hz "),
         (35, "PROD", " PROD  PS*D +12s · 03:07Z · 4 Hz "),
         (25, "PROD", " PROD  PS*D +12s · 4 Hz "),

@@ -112,6 +112,8 @@ def _forms(deployment: Deployment, lost: bool, *, named: bool) -> Iterator[list[
             yield [(f"{whole} · ", ""), *letters, (f" · primary {deployment.primary}", "")]
     short = f"rs {deployment.set_name[:12]}" if deployment.kind is Kind.REPLICA_SET else str(deployment.kind)
     gap: list[Piece] = [(" ", "")] if letters else []
+    if letters and deployment.primary and not lost:
+        yield [(f"{short} {deployment.version}", ""), *gap, *letters, (f" · primary {deployment.primary}", "")]
     yield [(whole, ""), *([(" · ", ""), *letters] if letters else [])]
     yield [(f"{short} {deployment.version}", ""), *gap, *letters]
     yield [(short, ""), *gap, *letters]
