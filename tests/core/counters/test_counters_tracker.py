@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -388,3 +389,23 @@ def test_a_library_counter_that_was_set_back_by_hand_stays_one(issues: int, list
     ns = shop.collection.place.ns
     shop.collection.learn({"seq": UsageFinding(ns, "seq", Grade.UNLIKELY, issues=issues)})
     assert bool(shop.look(T0, {"_id": "a", "seq": 4})) is listed
+
+
+async def test_a_reading_that_is_cancelled_closes_its_cursor() -> None:
+    closed: list[bool] = []
+
+    class Endless:
+        async def find(self, *_: object, **__: object) -> AsyncIterator[dict[str, Any]]:
+            try:
+                for number in itertools.count():
+                    yield {"_id": f"tenant {number}", "seq": number}
+            finally:
+                closed.append(True)
+
+    shop: Any = Shop().collection
+    reading = asyncio.ensure_future(shop.read(Endless(), T0, Pacer()))
+    await asyncio.sleep(0.05)
+    reading.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await reading
+    assert closed

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from pymongo import MongoClient
 from tallyglass.counters.follow.watch import WatchSettings, look, watch
 from tallyglass.counters.recognise.config import parse_config
 from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, Grade, NumericType
-from tallyglass.counters.verdict import OK, WARNING, Thresholds, grade
+from tallyglass.counters.verdict import OK, UNKNOWN, WARNING, Thresholds, check_counters, grade
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import Driver, open_gateway
 from tallyglass.mongo.mongo_gateway import MongoGateway
@@ -331,3 +332,16 @@ async def test_several_rules_find_numbers_in_fields_arrays_and_texts(client: Cli
         "global.items.1.next": (22, (2**31 - 1) // 10),
         "codes": (123, 999_999),
     }
+
+
+async def test_a_look_whose_time_is_up_is_not_complete_and_keeps_what_it_found(
+    client: Client, gateway: MongoGateway, tmp_path: Path
+) -> None:
+    client[DB].counters.insert_one({"_id": "orders", "seq": 4})
+    rule = parse_config({"counter": [{"collection": f"{DB}.counters", "field": "seq"}], "include": [f"{DB}.*"]})
+    path = tmp_path / "history.sqlite"
+    snapshot = await look(gateway, WatchSettings(config=rule, history_path=path, look_seconds=0.0))
+    result = check_counters(snapshot)
+    assert (result.level, "before 1 of 1 collections" in result.line, snapshot.unmatched) == (UNKNOWN, True, ())
+    with closing(sqlite3.connect(path)) as store:
+        assert store.execute("SELECT ns FROM looked").fetchall() == [(f"{DB}.counters",)]

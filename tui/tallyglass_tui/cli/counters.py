@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SEARCH_SHARE = 0.6
 """The share of the timeout for the search; the rest is for reading the counters."""
 
+_LOOK_SHARE = 0.8
+"""The share of the timeout after which no further collection is read: what was read by then still counts."""
+
 _SHOWN_MEMBERS = 5
 _JSON_EXACT = 2**53
 
@@ -77,7 +80,11 @@ def look_once(given: ConnectionOptions, config: Path | None, seconds: float, *, 
     """
     from tallyglass.counters.follow.watch import look
 
-    settings = replace(watch_settings(given, config, history=history), search_seconds=seconds * SEARCH_SHARE)
+    settings = replace(
+        watch_settings(given, config, history=history),
+        search_seconds=seconds * SEARCH_SHARE,
+        look_seconds=seconds * _LOOK_SHARE,
+    )
     snapshot = ask(given, lambda gateway: look(gateway, settings), seconds)
     if snapshot.unmatched:
         more = f" ({len(snapshot.unmatched) - 1} more like it)" if len(snapshot.unmatched) > 1 else ""

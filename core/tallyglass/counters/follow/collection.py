@@ -21,7 +21,7 @@ from tallyglass.counters.recognise.libraries import recognise
 from tallyglass.counters.recognise.shapes import Match, Shape, ValueKind, bounded, dig, expand
 from tallyglass.counters.recognise.targets import none as no_targets
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics
-from tallyglass.mongo.gateway import Document, Gateway, Namespace
+from tallyglass.mongo.gateway import Document, Gateway, Namespace, closing
 from tallyglass.text import clean_name
 
 
@@ -82,8 +82,9 @@ class CounterCollection:
 
     async def read(self, gateway: Gateway, at: float, pacer: Pacer) -> None:
         """Read all counter documents with one query, as of ``at``, and bring the trackers up to date."""
-        rows = gateway.find(self.place.ns, dict(self.place.query), limit=MOST_READ, batch_size=_BATCH)
-        await self.take(rows, at, pacer)
+        found = gateway.find(self.place.ns, dict(self.place.query), limit=MOST_READ, batch_size=_BATCH)
+        async with closing(found) as rows:
+            await self.take(rows, at, pacer)
 
     async def take(self, rows: AsyncIterator[Document], at: float, pacer: Pacer) -> None:
         """Bring the trackers up to date with these documents."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import nullcontext
@@ -54,7 +55,8 @@ _SETTLED_AT_ONCE = 2_000
 class WatchSettings:
     """How counters are watched. ``history_path`` is the file that keeps samples across runs; None keeps none.
 
-    ``search_seconds`` limits the search for collections and the reading of the oplog in one :func:`look`.
+    ``search_seconds`` limits the search for collections and the reading of the oplog in one :func:`look`. After
+    ``look_seconds`` it reads no further collection; the snapshot has a trouble for those left out.
 
     ``oplog_history`` lets the past be read from the oplog. ``garbage`` is what this process does about its garbage
     collector while many counters are followed.
@@ -65,14 +67,18 @@ class WatchSettings:
     history_path: Path | None = None
     oplog_history: bool = True
     search_seconds: float = 15.0
+    look_seconds: float = math.inf
     garbage: GarbagePolicy = NO_GARBAGE_POLICY
 
 
 async def look(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> CountersSnapshot:
     """One snapshot of all counters, with forecasts. Raises ConnectError or ReadError if no server answers."""
     watcher = Watcher(gateway, settings)
+    began = time.monotonic()
     try:
-        snapshot = await watcher.refresh(settings.search_seconds)
+        snapshot = await watcher.refresh(settings.search_seconds, began + settings.look_seconds)
+        if 2 * (time.monotonic() - began) > settings.look_seconds:
+            return snapshot
         # A counter is compared with an id that was read before it, which takes a second reading.
         if await watcher.check_drift(_FIRST_SECONDS / 2):
             snapshot = await watcher.refresh(_LATER_SECONDS)
@@ -127,13 +133,18 @@ class Watcher:
         self._said_built = False
         self._targeted: list[Tracker] = []
         self._last: CountersSnapshot | None = None
+        self._deadline = math.inf
+        self._late = False
         self._drift = DriftCheck(gateway)
         self._past = PastReader(gateway, settings.history_path, oplog=settings.oplog_history)
 
-    async def refresh(self, seconds: float) -> CountersSnapshot:
+    async def refresh(self, seconds: float, deadline: float = math.inf) -> CountersSnapshot:
         """Take a new snapshot; ``seconds`` limits the search. Raises ReadError if no server answers."""
         await self._recall()
         await self._discovery.advance(seconds)
+        # Before anything is read: a run that ends early must not search again.
+        await self._keep_search(time.time())
+        self._deadline = deadline
         await self._read_use(min(_USE_SECONDS, seconds * _USE_SHARE))
         self._follow_places()
         new = sum(not collection.found for collection in self._collections.values())
@@ -259,6 +270,9 @@ class Watcher:
             if isinstance(row[2], GroupTracker):
                 followed += row[2].group.followed.values()
         await self._past.save(followed, now)
+        await self._keep_search(now)
+
+    async def _keep_search(self, now: float) -> None:
         fresh, self._discovery.fresh = self._discovery.fresh, {}
         known = [finding for by_path in self._findings.values() for finding in by_path.values()]
         if fresh or known != self._kept:
@@ -267,7 +281,7 @@ class Watcher:
 
     def _unmatched(self, rows: Sequence[RankedCounter]) -> tuple[str, ...]:
         """A sentence for each pattern and rule that matches nothing, once the search is complete."""
-        if self._discovery.is_busy or self._discovery.troubles:
+        if self._discovery.is_busy or self._discovery.troubles or self._late:
             return ()
         messages = list(self._discovery.unmatched)
         matched = {number for collection in self._collections.values() for number in collection.matched}
@@ -348,9 +362,13 @@ class Watcher:
     async def _read_all(self, now: float, pacer: Pacer) -> list[CounterTrouble]:
         troubles: list[CounterTrouble] = []
         turns = asyncio.Semaphore(_AT_ONCE)
+        late: list[CounterCollection] = []
 
         async def read(collection: CounterCollection) -> None:
             async with turns:
+                if time.monotonic() > self._deadline:
+                    late.append(collection)
+                    return
                 try:
                     await collection.read(self._gateway, now, pacer)
                 except (PrivilegeError, ReadError) as error:
@@ -366,6 +384,10 @@ class Watcher:
             await asyncio.gather(*tasks)
         finally:
             await cancel_all(tasks)
+        self._late = bool(late)
+        if late:
+            title = f"The time was up before {len(late):,} of {len(tasks):,} collections with counters were read."
+            troubles.append(CounterTrouble("*", title, "Try a longer --timeout."))
         return troubles
 
     def _all_settled(self, count: int) -> None:
