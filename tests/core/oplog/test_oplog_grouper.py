@@ -217,3 +217,25 @@ def test_backward_then_forward_finds_the_same_as_forward() -> None:
             grouper.feed_batch(raw)
         found = [(one.kind, one.first, one.last, one.ops, one.documents, one.point) for one in grouper.close()]
         assert found == whole, turn
+
+
+def test_sessions_are_told_apart_where_lsid_is_not_the_first_field() -> None:
+    log = Log()
+    for n in range(30):
+        lsid = {"id": Binary(bytes([n % 2]) * 16, 4), "uid": Binary(b"u" * 32)}
+        log.add(n * 0.1, "d", "shop.carts", {"_id": n}, ts=None, t=None, lsid=lsid, txnNumber=Int64(1 + n // 2))
+    assert log.incidents() == ()
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_more_sessions_in_one_batch_than_are_kept_open(backward: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyglass.oplog.incidents.compaction.RUN_LIMIT", 3)
+    log = Log()
+    numbers = [(0, n) for n in range(25)] + [(n, 1) for n in range(1, 9)] + [(0, 500 + n) for n in range(25)]
+    for at, (session, number) in enumerate(numbers):
+        lsid = {"id": Binary(bytes([session]) * 16, 4), "uid": Binary(b"u" * 32)}
+        log.add(at * 0.1, "d", "shop.carts", {"_id": at}, lsid=lsid, txnNumber=Int64(number))
+    grouper = Grouper(backward=backward)
+    grouper.feed_batch(b"".join(log.entries[::-1] if backward else log.entries))
+    (found,) = grouper.close()
+    assert (found.kind, found.documents, found.sessions) == ("deletes", 50, 1)

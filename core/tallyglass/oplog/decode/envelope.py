@@ -24,6 +24,7 @@ _OP = b"\x02op\0\x02\0\0\0"
 _NS = b"\0\x02ns\0"
 _LSID = b"\x03lsid\0"
 _TXN = b"\x12txnNumber\0"
+_USUAL_LSID = _LSID + b"\x48\0\0\0"
 _TXN_SIZE = len(_TXN) + 8
 # From the first byte of "op" to the length of "ns", and to its text.
 _NS_LENGTH, _NS_TEXT = 14, 18
@@ -37,6 +38,23 @@ class Envelope(NamedTuple):
     ns: str
     session: bool
     tag: int
+
+
+class Gathered(NamedTuple):
+    """Entries with one envelope: ``places`` holds where each begins and ends, one after the other."""
+
+    envelope: Envelope
+    places: list[int]
+
+    @property
+    def starts(self) -> list[int]:
+        """Where each begins."""
+        return self.places[::2]
+
+    @property
+    def ends(self) -> list[int]:
+        """Where each ends."""
+        return self.places[1::2]
 
 
 UNREADABLE = "?"
@@ -82,6 +100,49 @@ class Walker:
                 chosen.append((start, end, envelope))
             start = end
         return counts, chosen
+
+    def gather(self, batch: bytes) -> list[Gathered]:
+        """Where a batch's entries lie, by envelope, which may come more than once. Raises Malformed as :meth:`tally`.
+
+        For a reader that looks at almost every entry, whatever order those of different envelopes have.
+        """
+        plain: dict[bytes, list[int]] = {}
+        in_session: dict[bytes, list[int]] = {}
+        odd: dict[Envelope, list[int]] = {}
+        found: list[Gathered] = []
+        start, limit = 0, len(batch)
+        while start < limit:
+            if start + 5 > limit:
+                raise Malformed("a batch ends within an entry")
+            size = _int_at(batch, start)[0]
+            end = start + size
+            if size < 5 or end > limit:
+                raise Malformed("a batch ends within an entry")
+            at, groups = start + 4, plain
+            if batch[at] == 3:
+                if batch[at : at + 10] == _USUAL_LSID and batch[at + 78 : at + 89] == _TXN:
+                    at += 97
+                else:
+                    at = _after_session(batch, at, end)
+                groups = in_session
+            ns_length = _int_at(batch, at + _NS_LENGTH)[0] if at + _NS_TEXT < end else 0
+            key = batch[at : at + _NS_TEXT + ns_length] if 0 < ns_length <= _NS_LIMIT else b""
+            places = groups.get(key)
+            if places is None:
+                known = self._known if groups is plain else self._known_in_session
+                envelope = known.get(key) or self._learn(batch, start, end, at)
+                places = odd.get(envelope) if key not in known else None
+                if places is None:
+                    places = []
+                    found.append(Gathered(envelope, places))
+                    if key in known:
+                        groups[key] = places
+                    else:
+                        odd[envelope] = places
+            places.append(start)
+            places.append(end)
+            start = end
+        return found
 
     def _learn(self, batch: bytes, start: int, end: int, at: int) -> Envelope:
         try:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from tallyglass.oplog.decode.head import read_head
 from tallyglass.oplog.decode.render import id_text
 from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.oplog.incidents.stamps import Stamp
 
 EDGE_ENTRIES = 16
 """Entries at the older end of a burst whose places are kept, to find where a statement began."""
 
 SAMPLES = 5
-_RAW_SAMPLE_BYTES = 1_024
+_RAW_SAMPLE_BYTES, _KEPT_SAMPLE_BYTES = 1_024, 320
+"""Entries up to this size are sampled as they are, while a burst is open and once it is kept."""
 
 Sample = str | bytes
 """The ``_id`` of one document as text, or the entry that it is read from once somebody asks."""
@@ -24,6 +27,7 @@ def sample_of(batch: bytes, start: int, end: int) -> Sample:
     return raw if len(raw) <= _RAW_SAMPLE_BYTES else sample_text(raw)
 
 
+@functools.lru_cache(maxsize=2_000)
 def sample_text(sample: Sample) -> str:
     """The text of a sample, safe to show; empty where the entry names no document."""
     if isinstance(sample, str):
@@ -79,8 +83,8 @@ class Burst:
     find_and_modify: bool = False
     edge: list[tuple[int, int]] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
-    before: Burst | None = None
-    """A few writes of the same session just before, with a hole in the numbers between."""
+    before: list[Stamp] | None = None
+    """A few writes of the same session just before, with a hole in the numbers between. It may still grow."""
 
     _number: int = -1
     _in_number: int = 0
@@ -118,6 +122,29 @@ class Burst:
         if piece.statements:
             self._count_statements(piece, older)
 
+    def add_single(self, stamp: Stamp) -> None:
+        """Take in one entry of a session."""
+        ts, wall, number = stamp
+        older = ts < self.first
+        if older:
+            self.first, self.first_wall = ts, wall
+            self.edge = [(ts, wall), *self.edge[: EDGE_ENTRIES - 1]]
+        elif len(self.edge) < EDGE_ENTRIES:
+            self.edge.append((ts, wall))
+        if ts > self.last:
+            self.last, self.last_wall = ts, wall
+        self.entries += 1
+        self.documents += 1
+        if number == self._number and number >= 0:
+            self._in_number += 1
+        elif number >= 0:
+            self.low = number if self.low < 0 or number < self.low else self.low
+            self.high = number if number > self.high else self.high
+            self.statements += 1
+            self._number, self._in_number = number, 1
+        if self._in_number > self.batch:
+            self.batch = self._in_number
+
     def _count_statements(self, piece: Piece, older: bool) -> None:
         low, high = piece.number, piece.number + piece.statements - 1
         self.low = low if self.low < 0 else min(self.low, low)
@@ -152,6 +179,12 @@ class Burst:
         high = piece.number + piece.statements - 1
         return max(piece.number - self.high, self.low - high, 0)
 
+    def steps_to(self, stamp: Stamp) -> tuple[int, int]:
+        """:meth:`jump` and :meth:`gap` for one entry."""
+        ts, wall, number = stamp
+        gap = wall - self.last_wall if ts > self.last else self.first_wall - wall if ts < self.first else 0
+        return max(number - self.high, self.low - number), gap
+
     def absorb(self, other: Burst) -> None:
         """Take in another burst whole."""
         older = other.first < self.first
@@ -168,9 +201,11 @@ class Burst:
         self.high = max(self.high, other.high)
         self.samples = (self.samples + other.samples)[:SAMPLES]
 
-    def read_samples(self) -> None:
-        """Turn the samples into text, which takes less memory than the entries."""
-        self.samples = [text for text in map(sample_text, self.samples) if text]
+    def shrink_samples(self) -> None:
+        """Turn the samples that are large into text, which takes less memory than the entries."""
+        for place, sample in enumerate(self.samples):
+            if len(sample) > _KEPT_SAMPLE_BYTES:
+                self.samples[place] = sample_text(sample)
 
     def copy(self) -> Burst:
         """A copy of the burst, which can be joined without changing this one."""
@@ -190,3 +225,47 @@ class Burst:
     def purity(self) -> float:
         """The share of the session's statements between first and last that are of this kind: 1.0 for a plain loop."""
         return self.statements / (self.high - self.low + 1) if self.low >= 0 else 0.0
+
+
+class Few:
+    """The first writes of a session's run, which is seldom more: as light as can be.
+
+    ``stamps`` are in the order in which they came, newest first where the oplog is read so.
+    """
+
+    __slots__ = ("before", "stamps")
+
+    def __init__(self, stamp: Stamp) -> None:
+        self.stamps = [stamp]
+        self.before: list[Stamp] | None = None
+
+    @property
+    def documents(self) -> int:
+        """How many writes there are."""
+        return len(self.stamps)
+
+    @property
+    def last(self) -> int:
+        """The ``ts`` of the newest."""
+        return max(self.stamps[0][0], self.stamps[-1][0])
+
+    def burst(self, session: bytes, user: bytes = b"") -> Burst:
+        """The same as a burst."""
+        run = burst_of(self.stamps, session, user)
+        run.before = self.before
+        return run
+
+
+def burst_of(stamps: list[Stamp], session: bytes, user: bytes = b"") -> Burst:
+    """A few writes of one session as a burst."""
+    (first, first_wall, _), (last, last_wall, _) = sorted((stamps[0], stamps[-1]))
+    edge = sorted((ts, wall) for ts, wall, _ in stamps)[:EDGE_ENTRIES]
+    count = len(stamps)
+    run = Burst(first, last, first_wall, last_wall, count, count, session=session, user=user, edge=edge)
+    numbers = [number for _, _, number in stamps if number >= 0]
+    if numbers:
+        run.low, run.high = min(numbers), max(numbers)
+        run.statements = len(set(numbers))
+        run.batch = max(map(numbers.count, numbers)) if run.statements < count else 1
+        run._number, run._in_number = numbers[-1], numbers.count(numbers[-1])
+    return run

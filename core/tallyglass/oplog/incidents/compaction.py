@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import struct
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from operator import sub
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.decode.head import read_head
-from tallyglass.oplog.incidents.burst import EDGE_ENTRIES, Burst, Piece, Sample, sample_of
+from tallyglass.oplog.decode import walk
+from tallyglass.oplog.decode.envelope import Gathered
+from tallyglass.oplog.incidents.burst import EDGE_ENTRIES, SAMPLES, Burst, Few, Piece, Sample, sample_of
 from tallyglass.oplog.incidents.families import (
     BURST_LIMIT,
     CLUMP_MILLIS,
@@ -22,6 +22,15 @@ from tallyglass.oplog.incidents.families import (
     Family,
     Writes,
 )
+from tallyglass.oplog.incidents.stamps import (
+    Stamp,
+    as_number,
+    plain_stamp,
+    read_sessions,
+    read_times,
+    session_in,
+    session_stamp,
+)
 
 RUN_LIMIT = 5_000
 """Sessions' runs that are open at once; the one touched longest ago is closed for the next."""
@@ -30,68 +39,115 @@ FAMILY_LIMIT = 20_000
 TOTAL_BURST_LIMIT = 50_000
 OTHERS = "(other collections)"
 
-_WALL, _TS, _TXN = b"\x09wall\0", b"\x11ts\0", b"\x12txnNumber\0"
 _SAMPLED = 4
-"""Entries of one session in a batch from which the _id of one is read: it costs as much as ten entries."""
+"""Entries of sessions that are sampled together: most are fewer, and never shown."""
 
-_FEW = 8
-"""Entries that do not belong together and are so few are taken one by one."""
+_UID, _RETRY_IMAGE = b"\x05uid\0", b"needsRetryImage\0"
 
-_RETRY_IMAGE = b"needsRetryImage\0"
-_quad = struct.Struct("<Q").unpack_from
-_long = struct.Struct("<q").unpack_from
-_int = struct.Struct("<i").unpack_from
-
-Place = tuple[int, int]
 Key = tuple[str, str, Writes]
+RunKey = tuple[str, str, bytes]
 
 
-class Stamp(NamedTuple):
-    """When an entry was written: its ``ts`` as one number, the wall in milliseconds, and its transaction number."""
+class _Entries:
+    """Entries of one envelope in a batch, in its order: their stamps, and pieces made of them.
 
-    ts: int
-    wall: int
-    number: int
+    Where they lie close together only the stamps that are asked for are read, else all at once. Raises Malformed.
+    """
 
+    def __init__(self, batch: bytes, gathered: Gathered, *, backward: bool) -> None:
+        self.batch, self.backward = batch, backward
+        self.starts, self.ends = gathered.starts, gathered.ends
+        self.size = len(self.ends)
+        self.session = gathered.envelope.session
+        self._stamp = session_stamp if self.session else plain_stamp
+        self.first, self.last = self.stamp(0), self.stamp(self.size - 1)
+        self.ts: Sequence[int] = ()
+        self.walls: Sequence[int] = ()
+        if abs(self.last[1] - self.first[1]) > self.size:
+            self.read_all()
 
-def as_number(ts: Ts) -> int:
-    """A timestamp as one number that orders alike."""
-    return ts.t << 32 | ts.i
+    def read_all(self) -> None:
+        """Read the times of all."""
+        if not self.ts:
+            self.ts, self.walls = read_times(self.batch, self.starts, self.ends, session=self.session)
 
+    def stamp(self, index: int) -> Stamp:
+        """The stamp of one."""
+        return self._stamp(self.batch, self.starts[index], self.ends[index])
 
-def as_ts(number: int) -> Ts:
-    """The timestamp of such a number."""
-    return Ts(number >> 32, number & 0xFFFF_FFFF)
+    def sample(self, index: int) -> Sample:
+        """The sample of one."""
+        return sample_of(self.batch, self.starts[index], self.ends[index])
 
+    def piece(self, low: int, high: int) -> Piece:
+        """Those from ``low`` up to before ``high`` as one piece, without transaction numbers."""
+        size = high - low
+        begin, end = low, min(high, low + EDGE_ENTRIES)
+        if self.backward:
+            begin, end = max(low, high - EDGE_ENTRIES), high
+        if self.ts:
+            edge = list(zip(self.ts[begin:end], self.walls[begin:end], strict=True))
+            first, last = (self.ts[low], self.walls[low]), (self.ts[high - 1], self.walls[high - 1])
+        else:
+            edge = [self.stamp(index)[:2] for index in range(begin, end)]
+            first, last = self.stamp(low)[:2], self.stamp(high - 1)[:2]
+        if self.backward:
+            first, last = last, first
+            edge.reverse()
+        sample = self.sample(low) if size >= _SAMPLED or not self.session else ""
+        return Piece(first[0], last[0], first[1], last[1], size, size, edge, sample)
 
-def plain_stamp(batch: bytes, start: int, end: int) -> Stamp:
-    """Read the stamp of an entry from where servers since 5.0 write it, else by parsing. Raises Malformed."""
-    wall = end - 15
-    if batch[wall : wall + 6] == _WALL and batch[wall - 34 : wall - 30] == _TS:
-        return Stamp(_quad(batch, wall - 30)[0], _long(batch, wall + 6)[0], -1)
-    return _parsed(batch, start, end)
+    def stretches(self, millis: int) -> list[int]:
+        """Where those begin that follow on those before them by more than so many milliseconds, and the end."""
+        if self._apart(self.first[1], self.last[1]) <= millis:
+            return [0, self.size]
+        if not self.ts:
+            return self._stretches_by_halving(millis)
+        walls = self.walls
+        late, early = (walls, walls[1:]) if self.backward else (walls[1:], walls)
+        inner = [n for n, apart in enumerate(map(sub, late, early), 1) if apart > millis]
+        return [0, *inner, self.size]
 
+    def _stretches_by_halving(self, millis: int) -> list[int]:
+        bounds, before, stack = [0], self.first[1], [(0, self.size)]
+        while stack:
+            low, high = stack.pop()
+            wall, after = self.stamp(low)[1], self.stamp(high - 1)[1]
+            if high - low > 1 and self._apart(wall, after) > millis:
+                middle = (low + high) // 2
+                stack += (middle, high), (low, middle)
+                continue
+            if self._apart(before, wall) > millis:
+                bounds.append(low)
+            before = after
+        bounds.append(self.size)
+        return bounds
 
-def is_flagged(batch: bytes, end: int, flag: bytes) -> bool:
-    """Whether this element stands right before ``ts`` in an entry without a session, as servers since 5.0 write it."""
-    ts = end - 49
-    return batch[ts : ts + 4] == _TS and batch[end - 15 : end - 9] == _WALL and batch[ts - len(flag) : ts] == flag
+    def _apart(self, wall: int, after: int) -> int:
+        return wall - after if self.backward else after - wall
 
+    def statement(self) -> Piece | None:
+        """All as one piece, where one session wrote them under one transaction number or each under the next one."""
+        size, one, other = self.size, self.first, self.last
+        apart = abs(other[2] - one[2])
+        if one[2] < 0 or abs(other[1] - one[1]) > RUN_MILLIS or apart not in (0, size - 1):
+            return None
+        if self.batch[self.starts[0] + 4] != walk.DOCUMENT:
+            return None  # lsid stands elsewhere
+        if apart and abs(self.stamp(size // 2)[2] - one[2]) != size // 2:
+            return None
+        session = session_in(self.batch, self.starts[0])
+        if any(session_in(self.batch, start) != session for start in self.starts):
+            return None
+        piece = self.piece(0, size)
+        piece.number, piece.statements = min(one[2], other[2]), size if apart else 1
+        return piece
 
-def session_stamp(batch: bytes, start: int, end: int) -> Stamp:
-    """The same for an entry of a session, with its transaction number. Raises Malformed."""
-    wall = end - 55
-    if wall > start and batch[wall : wall + 6] == _WALL and batch[wall - 34 : wall - 30] == _TS:
-        number = start + 10 + _int(batch, start + 10)[0]
-        if batch[number : number + 11] == _TXN:
-            return Stamp(_quad(batch, wall - 30)[0], _long(batch, wall + 6)[0], _long(batch, number + 11)[0])
-    return _parsed(batch, start, end)
-
-
-def _parsed(batch: bytes, start: int, end: int) -> Stamp:
-    head = read_head(batch[start:end])
-    wall = head.wall_millis if head.wall_millis is not None else head.ts.t * 1_000
-    return Stamp(as_number(head.ts), wall, -1 if head.txn is None else head.txn)
+    def user_and_image(self, index: int) -> tuple[bytes, bool]:
+        """The hash of a session's user, and whether the server kept an image for findAndModify."""
+        start = self.starts[index]
+        user = self.batch[start + 49 : start + 81] if self.batch[start + 39 : start + 44] == _UID else b""
+        return user, self.batch.find(_RETRY_IMAGE, start, self.ends[index]) >= 0
 
 
 class Compactor:
@@ -101,8 +157,8 @@ class Compactor:
         self.backward = backward
         self.families: dict[Key, Family] = {}
         self._compress = compress
-        self._runs: OrderedDict[tuple[str, str, bytes], tuple[Burst, Family]] = OrderedDict()
-        self._seam_runs: dict[tuple[str, str, bytes], tuple[Burst, Family]] = {}
+        self._runs: OrderedDict[RunKey, tuple[Few | Burst, Family]] = OrderedDict()
+        self._seam_runs: dict[RunKey, tuple[Few | Burst, Family]] = {}
         self._newest: Ts | None = None
         self._kept = 0
         self._open_by_family: dict[int, list[Burst]] = {}
@@ -114,34 +170,51 @@ class Compactor:
 
     # Feeding
 
-    def plain(self, batch: bytes, ns: str, op: str, places: list[Place]) -> None:
+    def plain(self, batch: bytes, gathered: Gathered) -> None:
         """Deletes or updates without a session, in order. Raises Malformed."""
-        family = self.family(ns, op, Writes.PLAIN)
-        for piece in self._pieces(batch, places, plain_stamp, _dense, {}):
-            self.add_plain(family, piece)
+        family = self.family(gathered.envelope.ns, gathered.envelope.op, Writes.PLAIN)
+        entries = _Entries(batch, gathered, backward=self.backward)
+        self._count(entries, family)
+        self._clumps(family, entries, entries.stretches(CLUMP_MILLIS))
+        for low, high in pairwise(entries.stretches(EPISODE_MILLIS)):
+            self._episode(family, entries.piece(low, high))
 
-    def session(
-        self, batch: bytes, ns: str, op: str, session: bytes, places: list[Place], stamps: dict[int, Stamp]
-    ) -> None:
-        """Deletes or updates of one session, in order. ``stamps`` remembers what was read. Raises Malformed."""
-        first = places[0][0]
-        user = batch[first + 49 : first + 81] if batch[first + 39 : first + 44] == b"\x05uid\0" else b""
-        image = batch.find(_RETRY_IMAGE, *places[0]) >= 0
-        for piece in self._pieces(batch, places, session_stamp, _contiguous, stamps):
-            self.add_to_run(ns, op, session, user, piece, image)
+    def in_sessions(self, batch: bytes, gathered: Gathered) -> None:
+        """Deletes or updates of sessions, in order. Raises Malformed."""
+        ns, op = gathered.envelope.ns, gathered.envelope.op
+        family, spread = self.family(ns, op, Writes.SESSION), self.family(ns, op, Writes.FAN_OUT)
+        entries = _Entries(batch, gathered, backward=self.backward)
+        self._count(entries, family, spread)
+        self._clumps(spread, entries, entries.stretches(CLUMP_MILLIS))
+        statement = entries.statement()
+        if statement is not None:
+            user, image = entries.user_and_image(0)
+            self._add_to_run(ns, op, session_in(batch, entries.starts[0]), user, statement, image)
+        else:
+            self._runs_of_all(family, entries)
 
-    def fan_out(self, batch: bytes, ns: str, op: str, places: list[Place], stamps: dict[int, Stamp]) -> None:
-        """All deletes or updates of whatever session, in order. Raises Malformed."""
-        family = self.family(ns, op, Writes.FAN_OUT)
-        for piece in self._pieces(batch, places, session_stamp, _dense, stamps):
-            piece.statements = 0
-            family.count(piece)
-            self._clump(family, piece)
+    def _count(self, entries: _Entries, *families: Family) -> None:
+        """Count the entries, and the minutes in which they were written."""
+        ends = entries.first, entries.last
+        walls: Sequence[int] = [entries.first[1]]
+        if entries.first[1] // 60_000 != entries.last[1] // 60_000:
+            entries.read_all()
+            walls = entries.walls
+        for family in families:
+            family.count_all(entries.size, ends, walls)
 
     def add_plain(self, family: Family, piece: Piece) -> None:
         """One piece of writes without a session."""
         family.count(piece)
         self._clump(family, piece)
+        self._episode(family, piece)
+
+    def add_to_run(self, ns: str, op: str, session: bytes, user: bytes, piece: Piece) -> None:
+        """One piece of one session's writes."""
+        self.family(ns, op, Writes.SESSION).count(piece)
+        self._add_to_run(ns, op, session, user, piece)
+
+    def _episode(self, family: Family, piece: Piece) -> None:
         episode = family.open_episode
         if episode is not None and episode.gap(piece) <= EPISODE_MILLIS:
             episode.add(piece)
@@ -150,19 +223,17 @@ class Compactor:
             self._close_episode(family, episode)
         family.open_episode = Burst.of(piece)
 
-    def add_to_run(self, ns: str, op: str, session: bytes, user: bytes, piece: Piece, image: bool = False) -> None:
-        """One piece of one session's writes."""
+    def _add_to_run(self, ns: str, op: str, session: bytes, user: bytes, piece: Piece, image: bool = False) -> None:
         key = (ns, op, session)
-        held = self._runs.get(key)
-        if held is None:
-            held = self._seam_runs.pop(key, None) if not self.backward else None
-            if held is not None:
-                self._runs[key] = held
+        held = self._held(key)
+        former: Burst | None = None
         if held is not None:
             run, family = held
+            if isinstance(run, Few):
+                run = run.burst(session, user)
+                self._runs[key] = run, family
             jump, gap = run.jump(piece), run.gap(piece)
             if (jump <= RUN_JUMP and gap <= RUN_MILLIS) or (jump <= 1 and gap <= NEXT_MILLIS):
-                family.count(piece)
                 run.add(piece)
                 run.find_and_modify |= image
                 self._runs.move_to_end(key)
@@ -170,25 +241,91 @@ class Compactor:
             self._close_run(key, run, family)
             former = run if gap <= RUN_MILLIS else None
         else:
-            family, former = self.family(ns, op, Writes.SESSION), None
-        family.count(piece)
+            family = self.family(ns, op, Writes.SESSION)
         run = Burst.of(piece, session, user)
         if former is not None:
             self._link(run, former)
         run.find_and_modify = image
+        self._open_run(key, run, family)
+
+    def _runs_of_all(self, family: Family, entries: _Entries) -> None:
+        """Entries of several sessions, or with holes in their numbers, one by one."""
+        entries.read_all()
+        sessions, numbers = read_sessions(entries.batch, entries.starts, entries.ends)
+        stamps = zip(entries.ts, entries.walls, numbers, strict=True)
+        backward, sign = self.backward, -1 if self.backward else 1
+        seams = backward and self._is_near(max(entries.first[0], entries.last[0]), NEXT_MILLIS)
+        touched: dict[bytes, Few | Burst] = {}
+        for index, (session, stamp) in enumerate(zip(sessions, stamps, strict=True)):
+            run = touched.get(session)
+            if run is None:
+                run = self._touched(family, session, stamp)
+                touched[session] = run
+                if isinstance(run, Burst):
+                    self._note(run, entries, index)
+            if isinstance(run, Few):
+                near = run.stamps[-1]
+                jump, gap = (stamp[2] - near[2]) * sign, (stamp[1] - near[1]) * sign
+            else:
+                jump, gap = run.steps_to(stamp)
+            if (jump > RUN_JUMP or gap > RUN_MILLIS) and (jump > 1 or gap > NEXT_MILLIS):
+                if seams or isinstance(run, Burst):
+                    key = (family.ns, family.op, session)
+                    self._close_run(key, run, family)
+                    fresh = touched[session] = Few(stamp)
+                    if gap <= RUN_MILLIS:
+                        self._link(fresh, run)
+                    self._open_run(key, fresh, family)
+                else:
+                    family.add_small(len(run.stamps))
+                    run.before = run.stamps if gap <= RUN_MILLIS and not backward else None
+                    run.stamps = [stamp]
+            elif isinstance(run, Burst):
+                run.add_single(stamp)
+            elif stamp is not near:
+                run.stamps.append(stamp)
+                if len(run.stamps) >= LEAST_RUN:
+                    grown = touched[session] = run.burst(session, entries.user_and_image(index)[0])
+                    self._note(grown, entries, index)
+                    self._runs[family.ns, family.op, session] = grown, family
+
+    def _touched(self, family: Family, session: bytes, stamp: Stamp) -> Few | Burst:
+        """The open run of a session, or a new one that begins with this stamp."""
+        key = (family.ns, family.op, session)
+        held = self._held(key)
+        if held is not None:
+            self._runs.move_to_end(key)
+            return held[0]
+        fresh = Few(stamp)
+        self._open_run(key, fresh, family)
+        return fresh
+
+    def _note(self, run: Burst, entries: _Entries, index: int) -> None:
+        """Note, once a batch, what an entry says besides its stamp."""
+        run.find_and_modify |= entries.user_and_image(index)[1]
+        if len(run.samples) < SAMPLES:
+            run.samples.append(entries.sample(index))
+
+    def _held(self, key: RunKey) -> tuple[Few | Burst, Family] | None:
+        held = self._runs.get(key)
+        if held is None and not self.backward and self._seam_runs:
+            held = self._seam_runs.pop(key, None)
+            if held is not None:
+                self._runs[key] = held
+        return held
+
+    def _open_run(self, key: RunKey, run: Few | Burst, family: Family) -> None:
         self._runs[key] = run, family
         if len(self._runs) > RUN_LIMIT:
             oldest, (burst, owner) = next(iter(self._runs.items()))
             self._close_run(oldest, burst, owner)
 
-    def _link(self, run: Burst, former: Burst) -> None:
-        """Link the newer of two runs to the older; chains of small ones are cut."""
-        older, newer = (run, former) if self.backward else (former, run)
-        if self.backward and newer.documents < LEAST_RUN:
-            return
-        newer.before = older
-        if not self.backward and older.documents < LEAST_RUN:
-            older.before = None
+    def _link(self, run: Few | Burst, former: Few | Burst) -> None:
+        """Keep a few writes with the large run that came after them; no chains."""
+        if self.backward and isinstance(former, Burst) and isinstance(run, Few):
+            former.before = run.stamps
+        elif not self.backward and isinstance(former, Few):
+            run.before = former.stamps
 
     def family(self, ns: str, op: str, writes: Writes) -> Family:
         """The family of writes on a namespace; one for all others where there are too many."""
@@ -209,16 +346,19 @@ class Compactor:
     def index_open_runs(self) -> None:
         """Sort the open runs by family, for :meth:`runs_of`."""
         found: dict[int, list[Burst]] = {}
-        for run, family in (*self._runs.values(), *self._seam_runs.values()):
-            found.setdefault(id(family), []).append(run)
+        for (_, _, session), (run, family) in (*self._runs.items(), *self._seam_runs.items()):
+            found.setdefault(id(family), []).append(run.burst(session) if isinstance(run, Few) else run)
         self._open_by_family = found
 
     def turn(self) -> None:
         """After reading backwards: continue after the newest entry."""
         for key, (run, family) in list(self._runs.items()):
-            if not self._near_newest(run, NEXT_MILLIS) or key in self._seam_runs:
+            if not self._is_near(run.last, NEXT_MILLIS) or key in self._seam_runs:
                 self._close_run(key, run, family)
         self._runs.update(self._seam_runs)
+        for run, _ in self._runs.values():
+            if isinstance(run, Few):
+                run.stamps.sort()
         self._seam_runs.clear()
         for family in self.families.values():
             if family.seam_clump is not None or not self._near_newest(family.open_clump, CLUMP_MILLIS):
@@ -229,18 +369,46 @@ class Compactor:
                 family.open_episode, family.seam_episode = family.seam_episode, None
         self.backward = False
 
+    def _clumps(self, family: Family, entries: _Entries, bounds: list[int]) -> None:
+        """The entries between two bounds each as a clump; small ones that cannot grow are only counted."""
+        self._clump(family, entries.piece(0, bounds[1]))
+        if len(bounds) == 2:
+            return
+        inner = bounds[1:-1]
+        least = family.least
+        if self.backward and family.seam_clump is None and self._is_near(entries.first[0], CLUMP_MILLIS):
+            least = 0
+        small: Counter[int] = Counter()
+        for low, size in zip(inner, map(sub, inner[1:], inner), strict=False):
+            if size < least:
+                small[size] += 1
+                continue
+            self._close_clump(family)
+            family.open_clump = Burst.of(entries.piece(low, low + size))
+        self._close_clump(family)
+        family.open_clump = Burst.of(entries.piece(inner[-1], bounds[-1]))
+        for size, times in small.items():
+            family.add_small(size, times)
+
     def _clump(self, family: Family, piece: Piece) -> None:
         clump = family.open_clump
-        if clump is not None:
-            if clump.gap(piece) <= CLUMP_MILLIS:
-                clump.add(piece)
-                return
-            if self.backward and family.seam_clump is None and self._near_newest(clump, CLUMP_MILLIS):
-                family.seam_clump = clump
-            else:
-                family.add_clump(clump)
-                self._check_room(family)
+        if clump is not None and clump.gap(piece) <= CLUMP_MILLIS:
+            clump.add(piece)
+            return
+        self._close_clump(family)
         family.open_clump = Burst.of(piece)
+
+    def _close_clump(self, family: Family) -> None:
+        clump = family.open_clump
+        if clump is None:
+            return
+        if self.backward and family.seam_clump is None and self._near_newest(clump, CLUMP_MILLIS):
+            family.seam_clump = clump
+        elif clump.documents < family.least:
+            family.add_small(clump.documents)
+        else:
+            family.add_clump(clump)
+            self._check_room(family)
 
     def _close_episode(self, family: Family, episode: Burst) -> None:
         if self.backward and family.seam_episode is None and self._near_newest(episode, EPISODE_MILLIS):
@@ -258,15 +426,18 @@ class Compactor:
             family.add_episode(family.open_episode)
             family.open_episode = None
 
-    def _close_run(self, key: tuple[str, str, bytes], run: Burst, family: Family) -> None:
-        del self._runs[key]
+    def _close_run(self, key: RunKey, run: Few | Burst, family: Family) -> None:
+        if self._runs.pop(key, None) is None:
+            return  # closed before, for another one to have its place
         seams = self._seam_runs
-        goes_on = self.backward and key not in seams and self._near_newest(run, NEXT_MILLIS)
+        goes_on = self.backward and key not in seams and self._is_near(run.last, NEXT_MILLIS)
         if goes_on and len(seams) < RUN_LIMIT:
             seams[key] = run, family
-            return
-        family.add_clump(run)
-        self._check_room(family)
+        elif isinstance(run, Few):
+            family.add_small(run.documents)
+        else:
+            family.add_clump(run)
+            self._check_room(family)
 
     def _check_room(self, family: Family) -> None:
         if family.kept > BURST_LIMIT:
@@ -293,95 +464,10 @@ class Compactor:
         self._kept = sum(one.kept for one in self.families.values())
 
     def _near_newest(self, burst: Burst | None, millis: int) -> bool:
-        if burst is None or self._newest is None:
-            return False
-        return self._newest.t - (burst.last >> 32) <= millis // 1_000 + 1
+        return burst is not None and self._is_near(burst.last, millis)
 
-    # Splitting a batch
-
-    def _pieces(
-        self,
-        batch: bytes,
-        places: list[Place],
-        stamp: Callable[[bytes, int, int], Stamp],
-        together: Callable[[Stamp, Stamp, int, Callable[[int], Stamp]], bool],
-        stamps: dict[int, Stamp],
-    ) -> Iterator[Piece]:
-        """The stretches of entries that surely belong together, by halving, in the direction of the batch."""
-
-        count = len(places)
-        if count == 1:
-            start, end = places[0]
-            found = stamps.get(start)
-            if found is None:
-                found = stamps[start] = stamp(batch, start, end)
-            yield _single(found, sample_of(batch, start, end) if stamp is plain_stamp else "")
-            return
-
-        def read(index: int) -> Stamp:
-            start, end = places[index]
-            found = stamps.get(start)
-            if found is None:
-                found = stamps[start] = stamp(batch, start, end)
-            return found
-
-        sample: Sample = sample_of(batch, *places[0]) if count >= _SAMPLED or stamp is plain_stamp else ""
-        stack = [(0, count - 1)]
-        while stack:
-            low, high = stack.pop()
-            one = read(low)
-            if low == high:
-                yield _single(one, sample)
-                sample = ""
-                continue
-            other, size = read(high), high - low + 1
-            if not together(one, other, size, functools.partial(_at, read, low)):
-                if size <= _FEW:
-                    for index in range(low, high + 1):
-                        yield _single(read(index), sample)
-                        sample = ""
-                    continue
-                middle = (low + high) // 2
-                stack.append((middle + 1, high))
-                stack.append((low, middle))
-                continue
-            older, newer = (other, one) if self.backward else (one, other)
-            begin = max(low, high - EDGE_ENTRIES + 1) if self.backward else low
-            edge = [read(index)[:2] for index in range(begin, min(high, begin + EDGE_ENTRIES - 1) + 1)]
-            if self.backward:
-                edge.reverse()
-            statements = 0 if one.number < 0 else 1 if one.number == other.number else size
-            yield Piece(
-                older.ts, newer.ts, older.wall, newer.wall, size, size, edge, sample,
-                min(one.number, other.number), statements,
-            )  # fmt: skip
-            sample = ""
-
-
-def _single(stamp: Stamp, sample: Sample) -> Piece:
-    ts, wall, number = stamp
-    return Piece(ts, ts, wall, wall, 1, 1, [(ts, wall)], sample, number, number >= 0)
-
-
-def _at(read: Callable[[int], Stamp], low: int, step: int) -> Stamp:
-    return read(low + step)
-
-
-def _dense(one: Stamp, other: Stamp, size: int, step: Callable[[int], Stamp]) -> bool:
-    return abs(other.wall - one.wall) <= CLUMP_MILLIS
-
-
-def _contiguous(one: Stamp, other: Stamp, size: int, step: Callable[[int], Stamp]) -> bool:
-    """Whether all lie under one number, or each under the next one."""
-    if abs(other.wall - one.wall) > RUN_MILLIS:
-        return False
-    apart = abs(other.number - one.number)
-    if apart == 0:
-        return True
-    if apart != size - 1:
-        return False
-    middle = size // 2
-    return abs(step(middle).number - one.number) == middle
+    def _is_near(self, last: int, millis: int) -> bool:
+        return self._newest is not None and self._newest.t - (last >> 32) <= millis // 1_000 + 1
 
 
 def stamped(head_ts: Ts, wall_millis: int | None, documents: int, number: int = -1, sample: Sample = "") -> Piece:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tallyglass.oplog.incidents.burst import Burst, Piece
 from tallyglass.oplog.incidents.sizes import SizeHistogram
+from tallyglass.oplog.incidents.stamps import Stamp
 
 CLUMP_MILLIS = 20
 """Entries of one statement follow on each other at least so closely: 21 ms was the longest of 60,000 gaps."""
@@ -107,12 +109,36 @@ class Family:
         """Minutes with at least one entry."""
         return sum(found.bit_count() for found in self.hours.values())
 
+    def count_all(self, entries: int, ends: tuple[Stamp, Stamp], walls: Iterable[int]) -> None:
+        """Count entries of one document each: ``ends`` are the outermost, ``walls`` at least one of each minute."""
+        self.version += 1
+        (first, first_wall, _), (last, last_wall, _) = sorted(ends)
+        if not self.entries or first < self.first:
+            self.first, self.first_wall = first, first_wall
+        if last > self.last:
+            self.last, self.last_wall = last, last_wall
+        self.documents += entries
+        self.entries += entries
+        for minute in {wall // 60_000 for wall in walls}:
+            hour = minute // 60
+            self.hours[hour] = self.hours.get(hour, 0) | 1 << minute % 60
+
+    @property
+    def least(self) -> int:
+        """Documents from which a clump or run is kept as it is."""
+        return _LEAST[self.writes]
+
+    def add_small(self, documents: int, times: int = 1) -> None:
+        """Count clumps or runs that have ended and are too small to be kept."""
+        self.version += 1
+        self.clump_sizes.add(documents, times)
+
     def add_clump(self, burst: Burst) -> None:
         """Take in a clump or a run that has ended."""
         self.version += 1
         self.clump_sizes.add(burst.documents)
-        if burst.documents >= _LEAST[self.writes]:
-            burst.read_samples()
+        if burst.documents >= self.least:
+            burst.shrink_samples()
             self.clumps.append(burst)
 
     def add_episode(self, burst: Burst) -> None:
@@ -120,7 +146,7 @@ class Family:
         self.version += 1
         self.episode_sizes.add(burst.documents)
         if burst.documents >= 2:
-            burst.read_samples()
+            burst.shrink_samples()
             self.episodes.append(burst)
 
     def all_clumps(self) -> list[Burst]:

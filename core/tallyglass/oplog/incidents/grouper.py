@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from tallyglass.moment import ZERO, Ts
-from tallyglass.oplog.decode.envelope import UNREADABLE, Envelope, Walker, position
+from tallyglass.oplog.decode.envelope import UNREADABLE, Gathered, Walker, position
 from tallyglass.oplog.decode.head import (
     LINKED_WRITES,
     Head,
@@ -22,11 +22,11 @@ from tallyglass.oplog.decode.transaction import is_part
 from tallyglass.oplog.decode.walk import Malformed
 from tallyglass.oplog.incidents import acts, rows, verdict
 from tallyglass.oplog.incidents.acts import Act, CollectionDefinitions
-from tallyglass.oplog.incidents.burst import Piece
-from tallyglass.oplog.incidents.compaction import Compactor, Place, Stamp, as_number, is_flagged, plain_stamp, stamped
+from tallyglass.oplog.incidents.compaction import Compactor, stamped
 from tallyglass.oplog.incidents.database_drops import DATABASE_MILLIS, DatabaseDrops, Remakes
 from tallyglass.oplog.incidents.families import BURST_LIMIT, Family, Writes
 from tallyglass.oplog.incidents.run import Run
+from tallyglass.oplog.incidents.stamps import as_number, as_ts, is_flagged, plain_stamp
 from tallyglass.oplog.incidents.transaction_runs import LARGE, TransactionRuns
 from tallyglass.oplog.incidents.users import UserNames
 from tallyglass.oplog.incidents.verdict import Explained, FamilyVerdict, Window
@@ -44,8 +44,6 @@ IGNORED, PLAIN, IN_SESSION, LOOK = 0, 1, 2, 4
 _FROM_MIGRATE = b"\x08fromMigrate\0\x01"
 _BUCKETS = "system.buckets."
 _SWEEP_SECONDS = 5
-_NUMBER_START, _NUMBER_END = 23, 39
-"""Where the 16 bytes of ``lsid.id`` stand in an entry that begins with ``lsid``."""
 
 Key = tuple[str, ...]
 
@@ -107,71 +105,66 @@ class Grouper:
     def feed_batch(self, batch: bytes) -> None:
         """Take a batch of whole entries. Bytes that are no entry are passed over."""
         try:
-            counts, chosen = self._walker.tally(batch)
+            gathered = self._walker.gather(batch)
         except Malformed:
             return
-        if not counts:
+        if not gathered:
             return
-        self.fed += sum(counts.values())
         moved = batch.find(_FROM_MIGRATE) >= 0
-        plain: dict[int, tuple[Envelope, list[Place]]] = {}
-        in_session: dict[int, tuple[Envelope, dict[bytes, list[Place]]]] = {}
-        for start, end, envelope in chosen:
-            tag = envelope.tag
-            if tag == LOOK:
-                self._guarded(batch, start, end)
-            elif moved and batch.find(_FROM_MIGRATE, start, end) >= 0 and self._is_moved(batch, start, end, envelope):
+        first, last, look = len(batch), -1, list[tuple[int, int]]()
+        for envelope, places in gathered:
+            self.fed += len(places) // 2
+            if envelope.tag == IGNORED:
                 continue
-            elif tag == PLAIN:
-                places = plain.get(id(envelope))
-                if places is None:
-                    plain[id(envelope)] = places = (envelope, [])
-                places[1].append((start, end))
-            else:
-                sessions = in_session.get(id(envelope))
-                if sessions is None:
-                    in_session[id(envelope)] = sessions = (envelope, {})
-                session = batch[start + _NUMBER_START : start + _NUMBER_END]
-                found = sessions[1].get(session)
-                if found is None:
-                    sessions[1][session] = [(start, end)]
-                else:
-                    found.append((start, end))
-        self._feed_writes(batch, plain.values(), in_session.values())
-        self._note_ends(batch, chosen)
+            if places[0] < first:
+                first, first_end = places[0], places[1]
+            if places[-2] > last:
+                last, last_end = places[-2], places[-1]
+            if envelope.tag == LOOK:
+                look += zip(places[::2], places[1::2], strict=True)
+        for start, end in sorted(look):
+            self._guarded(batch, start, end)
+        for one in gathered:
+            if one.envelope.tag in (PLAIN, IN_SESSION):
+                kept = self._without_moved(batch, one) if moved else one
+                if kept.places:
+                    self._feed_writes(batch, kept)
+        if last >= 0:
+            self._note_end(batch, first, first_end)
+            self._note_end(batch, last, last_end)
         self._sweep()
 
-    def _feed_writes(
-        self,
-        batch: bytes,
-        plain: Iterable[tuple[Envelope, list[Place]]],
-        in_session: Iterable[tuple[Envelope, dict[bytes, list[Place]]]],
-    ) -> None:
-        writes = self._writes
-        for envelope, places in plain:
-            with suppress(Malformed):
-                writes.plain(batch, envelope.ns, envelope.op, places)
-        for envelope, sessions in in_session:
-            stamps = dict[int, Stamp]()
-            for session, places in sessions.items():
-                with suppress(Malformed):
-                    writes.session(batch, envelope.ns, envelope.op, session, places, stamps)
-            # A batch lies in memory in the order of its entries, whichever direction that is.
-            every = sorted(place for places in sessions.values() for place in places)
-            with suppress(Malformed):
-                writes.fan_out(batch, envelope.ns, envelope.op, every, stamps)
+    def _feed_writes(self, batch: bytes, gathered: Gathered) -> None:
+        with suppress(Malformed):
+            if gathered.envelope.tag == PLAIN:
+                self._writes.plain(batch, gathered)
+            else:
+                self._writes.in_sessions(batch, gathered)
 
-    def _note_ends(self, batch: bytes, chosen: list[tuple[int, int, Envelope]]) -> None:
-        for start, end, _ in (chosen[:1] + chosen[-1:]) if chosen else ():
-            try:
-                stamp = plain_stamp(batch, start, end)
-                ts, wall = Ts(stamp.ts >> 32, stamp.ts & 0xFFFF_FFFF), stamp.wall
-            except Malformed:
-                ts, wall = position(batch, start, end)[0], 0
-            if ts != ZERO:
-                self.note_newest(ts, wall)
-                self.note_oldest(ts)
-                self._at, self._at_wall = ts, wall
+    def _without_moved(self, batch: bytes, gathered: Gathered) -> Gathered:
+        """Those that no migration wrote; the others are counted."""
+        envelope, kept, moved = gathered.envelope, list[int](), list[int]()
+        for start, end in zip(gathered.starts, gathered.ends, strict=True):
+            if batch.find(_FROM_MIGRATE, start, end) < 0 or not self._is_moved(batch, start, end):
+                kept += (start, end)
+            else:
+                moved += (start, end)
+        if moved:
+            stamps = [plain_stamp(batch, *moved[:2]), plain_stamp(batch, *moved[-2:])]
+            family = self._moved_family(envelope.op, envelope.ns)
+            family.count_all(len(moved) // 2, (stamps[0], stamps[1]), ())
+        return Gathered(envelope, kept)
+
+    def _note_end(self, batch: bytes, start: int, end: int) -> None:
+        try:
+            number, wall, _ = plain_stamp(batch, start, end)
+            ts = as_ts(number)
+        except Malformed:
+            ts, wall = position(batch, start, end)[0], 0
+        if ts != ZERO:
+            self.note_newest(ts, wall)
+            self.note_oldest(ts)
+            self._at, self._at_wall = ts, wall
 
     def incidents(self) -> tuple[Incident, ...]:
         """All so far, worst first; ``number`` counts them from 1 by time, oldest first."""
@@ -251,29 +244,23 @@ class Grouper:
             found.append(rows.routine_run(verdicts.routine, family))
         return found
 
-    def _is_moved(self, batch: bytes, start: int, end: int, envelope: Envelope) -> bool:
-        """Whether a migration wrote this entry, which is counted then."""
+    def _is_moved(self, batch: bytes, start: int, end: int) -> bool:
+        """Whether a migration wrote this entry."""
         if is_flagged(batch, end, _FROM_MIGRATE):
-            ts, wall, _ = plain_stamp(batch, start, end)
-            self._count_moved(envelope.op, envelope.ns, Piece(ts, ts, wall, wall, 1, 1, []))
             return True
         try:
-            head = read_head(batch[start:end])
+            return read_head(batch[start:end]).from_migrate
         except Malformed:
             return False
-        if head.from_migrate:
-            self._moved(head.op, head.ns, head, 1)
-        return head.from_migrate
 
     def _moved(self, op: str, ns: str, head: Head, documents: int) -> None:
-        self._count_moved(op, ns, stamped(head.ts, head.wall_millis, documents))
+        self._moved_family(op, ns).count(stamped(head.ts, head.wall_millis, documents))
 
-    def _count_moved(self, op: str, ns: str, piece: Piece) -> None:
+    def _moved_family(self, op: str, ns: str) -> Family:
         key = (ns, op)
         if key not in self._migrated and len(self._migrated) >= MIGRATION_LIMIT:
             key = ("", op)
-        family = self._migrated.setdefault(key, Family(key[0], op, Writes.PLAIN))
-        family.count(piece)
+        return self._migrated.setdefault(key, Family(key[0], op, Writes.PLAIN))
 
     # Commands, users and roles, transactions
 

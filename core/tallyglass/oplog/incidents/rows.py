@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 
 from tallyglass.oplog.incidents.burst import Burst, sample_text
-from tallyglass.oplog.incidents.compaction import as_ts
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.run import SAMPLES, Run
+from tallyglass.oplog.incidents.stamps import as_ts
 from tallyglass.oplog.incidents.verdict import Finding
 from tallyglass.oplog.snapshot import Harm
 from tallyglass.text import clean_name

@@ -11,13 +11,16 @@ class SizeHistogram:
     __slots__ = ("_counts", "count")
 
     def __init__(self) -> None:
-        self._counts = [0] * BUCKETS
+        self._counts: list[int] = []  # as long as the largest size needs: there are thousands of these
         self.count = 0
 
-    def add(self, size: int) -> None:
-        """Count one size."""
-        self._counts[min(size.bit_length(), BUCKETS - 1)] += 1
-        self.count += 1
+    def add(self, size: int, times: int = 1) -> None:
+        """Count a size."""
+        bits = min(size.bit_length(), BUCKETS - 1)
+        if bits >= len(self._counts):
+            self._counts += [0] * (bits + 1 - len(self._counts))
+        self._counts[bits] += times
+        self.count += times
 
     def copy(self) -> SizeHistogram:
         """Another one with the same counts."""

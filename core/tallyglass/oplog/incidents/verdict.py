@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tallyglass.oplog.incidents.burst import Burst
+from tallyglass.oplog.incidents.burst import Burst, burst_of
 from tallyglass.oplog.incidents.families import LEAST_FAN_OUT, LEAST_RUN, RUN_MILLIS, Family, Writes
 from tallyglass.oplog.incidents.rhythm import TTL_MILLIS, in_step, in_step_with_ttl, period_of
 from tallyglass.oplog.incidents.sizes import SizeHistogram
@@ -453,9 +453,11 @@ def _one_session(runs: list[Burst]) -> list[Burst]:
         if before is not None and before.gap(run) <= RUN_MILLIS:
             before.absorb(run)
             continue
-        before, run = run.before, run.copy()
-        if before is not None and before.documents < LEAST_RUN and _same_loop(before, run):
-            run.absorb(before)
+        few, run = run.before, run.copy()
+        if few is not None and len(few) < LEAST_RUN:
+            before = burst_of(few, run.session)
+            if _same_loop(before, run):
+                run.absorb(before)
         last[run.session] = run
         joined.append(run)
     return joined
