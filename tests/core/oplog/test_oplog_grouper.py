@@ -239,3 +239,15 @@ def test_more_sessions_in_one_batch_than_are_kept_open(backward: bool, monkeypat
     grouper.feed_batch(b"".join(log.entries[::-1] if backward else log.entries))
     (found,) = grouper.close()
     assert (found.kind, found.documents, found.sessions) == ("deletes", 50, 1)
+
+
+@pytest.mark.parametrize("pause", [0.3, 1.0, 2.9])
+def test_a_pause_of_the_server_neither_tears_a_delete_many_nor_delays_its_point(pause: float) -> None:
+    log = Log()
+    first = log.add(1, "d", "shop.orders", {"_id": 0})
+    for n in range(1, 200):
+        last = log.add(1 + pause * (n > 2) + pause * (n > 150) + n * 0.001, "d", "shop.orders", {"_id": n})
+    log.add(40, "i", "shop.other", {"_id": 1}, **SESSION)
+    (found,) = log.incidents()
+    assert (found.first, found.last, found.point, found.documents) == (first, last, first, 200)
+    assert found.documents_exact

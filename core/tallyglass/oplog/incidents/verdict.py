@@ -112,7 +112,7 @@ def judge_plain(family: Family, window: Window, explained: Explained) -> FamilyV
     else:
         acts, reason = _against_baseline(family, clumps, episodes, window, explained if ttl else None)
     joined = _joined(acts, family, window)
-    shared = cover(family, window) >= _COVER_TO_CUT
+    shared = _is_shared(family, _rest(family, joined)[1], window)
     for act in joined:
         if shared and reason not in ("ttl",):
             _cut(act)
@@ -128,6 +128,15 @@ def judge_plain(family: Family, window: Window, explained: Explained) -> FamilyV
         times = max(len(episodes) + family.folded.bursts - len(joined), 1)
         routine = Finding(whole, "many", reason, times=times)
     return FamilyVerdict(joined, routine)
+
+
+def _is_shared(family: Family, others: int, window: Window) -> bool:
+    """Whether so many entries that are no part of an act show that somebody else writes there all the time.
+
+    Without them a pause within a statement is the server's, and a cut there would make the point too late.
+    """
+    minutes = window.millis / 60_000
+    return cover(family, window) >= _COVER_TO_CUT and others >= max(_BASELINE_EPISODES, _COVER_TO_CUT * minutes)
 
 
 def _capped(family: Family, episodes: list[Burst], since: int) -> FamilyVerdict:
