@@ -173,7 +173,7 @@ def outcome(
     with private_file(ids) as file:
         file.writelines(one.line().encode() + b"\n" for one in damaged)
     text = "\n".join(_report(rows, ids))
-    nothing = not any(row.restored or row.already or row.left for row in rows)
+    nothing = not any(row.restored or row.already or row.left or row.empty for row in rows)
     with private_file(out / "outcome.txt") as file:
         file.write(text.encode("ascii", "backslashreplace") + b"\n")
     incomplete = out / "incomplete"
@@ -195,7 +195,7 @@ def _report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
         lines += [f"  {row.ns} {one.id}: {one.why}" for one in row.damaged[:SHOWN]]
     if damaged:
         lines.append(f"Still damaged: {len(damaged)}. All of them are in {clean(str(ids), 300)}.")
-    elif rows and not any(row.restored or row.already or row.left for row in rows):
+    elif rows and not any(row.restored or row.already or row.left or row.empty for row in rows):
         lines.append("Nothing was restored.")
     return lines
 

@@ -78,6 +78,8 @@ class NamespaceOutcome:
     already: int = 0
     left: int = 0
     damaged: list[Damaged] = field(default_factory=list)
+    empty: bool = False
+    """Whether it came back, and had no documents."""
 
 
 async def account(
@@ -157,6 +159,8 @@ async def _account_for_copy(
         return
     keys: list[bytes] = []
     query, target = _chosen_ids(plan), row.beside if row.strategy is Strategy.COPY else row.ns
+    if target not in {str(info.ns) for info in await source.list_collections(target.partition(".")[0])}:
+        outcome.damaged.append(Damaged(outcome.ns, "", "The collection is not there."))
     async for batch in spare.find_raw(Namespace.parse(row.ns), query, time_ms=3_600_000):
         for at, end in walk.split(batch):
             keys.append(id_key(batch[at:end]))
@@ -164,6 +168,7 @@ async def _account_for_copy(
                 await _look_for(source, target, keys, outcome)
                 keys = []
     await _look_for(source, target, keys, outcome)
+    outcome.empty = not query and not (outcome.restored or outcome.damaged)
 
 
 def _chosen_ids(plan: Plan) -> dict[str, Any]:
