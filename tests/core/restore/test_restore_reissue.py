@@ -22,22 +22,24 @@ def test_only_what_was_there_at_the_point_or_is_gone_is_moved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("restored", "live", "comes_back", "spare_stops", "source"),
+    ("restored", "now", "comes_back", "spare_stops", "source"),
     [
-        (5, True, True, True, "stops"),
-        (5, False, True, True, "stops"),
-        (5, False, False, True, "nothing"),
-        (None, False, False, False, "nothing"),
-        (None, False, True, False, "stops"),
+        (5, 7, True, True, "stops"),
+        (5, 7, False, True, "nothing"),
+        (5, 6, False, True, "stops"),
+        (5, None, True, True, "stops"),
+        (5, None, False, True, "nothing"),
+        (None, None, False, False, "nothing"),
+        (None, None, True, False, "stops"),
     ],
 )
 def test_a_counter_that_must_be_there_and_is_not_stops_the_script(
-    restored: int | None, live: bool, comes_back: bool, spare_stops: bool, source: str
+    restored: int | None, now: int | None, comes_back: bool, spare_stops: bool, source: str
 ) -> None:
-    seen = Seen("s.counters", "orders", "seq", restored=restored, issued=7, live=live)
+    seen = Seen("s.counters", "orders", "seq", restored=restored, issued=7, now=now, live=now is not None)
     row = _row(seen, [])
     assert row is not None
-    fix = Fix(seen.ns, row, restored is not None, live)
+    fix = Fix(seen.ns, row, restored is not None, seen.live, lowered=seen.was_lowered)
     assert fix.on_spare().startswith("mustMatch(") is spare_stops
     on_source = fix.on_source(comes_back=comes_back)
     assert (on_source == "") is (source == "nothing")

@@ -14,7 +14,8 @@ class Fix:
 
     ``restored`` tells whether it is known to be on the spare after the replay, ``live`` whether it was there when the
     plan was made; where it is neither, the update makes it. ``needed`` is False for a counter that is right once it is
-    back: it is still raised, since the application may start it again at 1 before the return.
+    back: it is still raised, since the application may start it again at 1 before the return. ``lowered`` tells that
+    the live counter was below an id that it had handed out.
     """
 
     ns: str
@@ -22,6 +23,7 @@ class Fix:
     restored: bool
     live: bool
     needed: bool = True
+    lowered: bool = False
 
     @property
     def makes(self) -> bool:
@@ -30,16 +32,16 @@ class Fix:
 
     def on_spare(self) -> str:
         """The statement for the spare."""
-        missing = f"The counter {self._shown} is no number on the spare, but backup and oplog have one: plan again."
+        missing = f"{self._shown} is no number on the spare, but backup and oplog have one: plan again."
         return mongosh.must_match(self.row.fix, missing if self.restored else "")
 
     def on_source(self, *, comes_back: bool) -> str:
-        """The statement for the live set; empty for a missing counter whose collection does not come back."""
-        if not (comes_back or self.live):
+        """The statement for the live set; empty where no step touches the collection and the counter is right."""
+        if not (comes_back or self.lowered):
             return ""
         missing = (
-            f"The counter {self._shown} is missing on the live set, or {self.row.field} is no number there. "
-            f"Set it to {self.row.live} or more and run this again; if it was deleted on purpose, plan again."
+            f"{self._shown}: {self.row.field} is no number on the live set. Set it to {self.row.live} or more, "
+            "and run this again."
         )
         return mongosh.must_match(self.row.fix, missing)
 

@@ -71,6 +71,11 @@ class Seen:
         held = [value for value in (self.restored, self.now) if value is not None]
         return not held or any(as_number(value) < as_number(self.least) for value in held)
 
+    @property
+    def was_lowered(self) -> bool:
+        """Whether the live counter is below that."""
+        return self.now is not None and as_number(self.now) < as_number(self.least)
+
 
 @dataclass(slots=True)
 class Found:
@@ -207,7 +212,7 @@ async def find_reissues(
         await _through_oplog(gateway, search, namespaces, start)
     unknown += _raise_namesakes(search.seen.values())
     fixes = [
-        Fix(one.ns, row, one.restored is not None, one.live, one.is_behind)
+        Fix(one.ns, row, one.restored is not None, one.live, one.is_behind, one.was_lowered)
         for one in search.seen.values()
         if (row := _row(one, unknown)) is not None
     ]

@@ -58,6 +58,7 @@ def _kept(plan: Plan) -> Plan:
         files=(),
         checks=tuple(replace(check, title=clean(check.title, 100), advice="") for check in merged_checks(plan.checks)),
         loss=tuple(row for row in plan.loss if row.commands),
+        reissue=(),
         backup=replace(plan.backup, namespaces=()),
     )
 
