@@ -305,5 +305,6 @@ async def test_a_named_spare_that_a_killed_run_half_filled_is_emptied(scene: Sce
     assert "spare is not empty" in refused.stderr, "nothing proves whose data it is"
     assert "shop" in scene.spare_client.list_database_names()
     marks.insert_one(mark)
+    scene.spare_client["shop"]["half"].insert_one({})  # what a replay made that was killed: --drop leaves it
     scene.must_run(plan)
     assert record(scene.client)["shop.orders"] == before["shop.orders"]
