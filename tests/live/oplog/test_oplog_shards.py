@@ -245,9 +245,17 @@ async def test_a_lost_shard_is_named_and_the_others_are_read(cluster: Cluster) -
     rows = await read_shards(shards.gateways, OplogFilter(), limit=3)
     assert [row.kind for row in rows] == [RowKind.NOTE] + [RowKind.ENTRY] * 3
     assert rows[0].what.startswith("s9 is not read: No server listens at that address.")
-    assert "ids" in await gateway.list_databases()
+    assert "shop" in await gateway.list_databases()
     assert [*gateway.lost] == ["s9"]
     await gateway.close()
+
+
+def test_a_lost_shard_makes_the_answer_unknown(cluster: Cluster) -> None:
+    nowhere = "mongodb://127.0.0.1:1/?replicaSet=s9&serverSelectionTimeoutMS=300"
+    words = [f"--shard={uri}" for uri in (cluster.uris[0], nowhere)]
+    for command in (["oplog", "--limit=3"], ["incidents"], ["check", "--no-history"], ["counters", "--no-history"]):
+        found = CliRunner().invoke(main, [*command, *words])
+        assert (found.exit_code, "s9" in found.output) == (3, True), (command, found.output)
 
 
 def test_a_dropped_database_is_one_incident_on_all_shards(cluster: Cluster) -> None:

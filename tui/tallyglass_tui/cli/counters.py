@@ -10,7 +10,7 @@ import click
 
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.moment import iso
-from tallyglass_tui.cli.error_boundary import warn
+from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import ask, print_text, table, timeout_option, write_json
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of
 
@@ -52,8 +52,13 @@ guesses_option = click.option("--guesses", is_flag=True, help="Include guesses: 
 @timeout_option
 def command(
     given: ConnectionOptions, config: Path | None, no_history: bool, wants_json: bool, guesses: bool, seconds: float
-) -> None:
-    """Show every sequence counter once: value, share of its range used, rate, and when it runs out."""
+) -> int:
+    """Show every sequence counter once: value, share of its range used, rate, and when it runs out.
+
+    Exit 3 if some collections could not be searched: there may be more counters.
+    """
+    from tallyglass.counters.verdict import incomplete
+
     snapshot = look_once(given, config, seconds, history=not no_history)
     if snapshot.discovering:
         looked = f"{snapshot.collections_looked:,} of {snapshot.collections_seen:,} collections"
@@ -70,6 +75,7 @@ def command(
         warn(f"no counter was found in {snapshot.collections_seen:,} collections.")
     if unsure and not wants_json:
         warn(f"{unsure:,} number{'s' * (unsure > 1)} may be counters by name only; --guesses lists them.")
+    return UNKNOWN if incomplete(snapshot) else OK
 
 
 def look_once(given: ConnectionOptions, config: Path | None, seconds: float, *, history: bool) -> CountersSnapshot:

@@ -8,7 +8,7 @@ import click
 
 from tallyglass.errors import ReadError
 from tallyglass.moment import FORMS, Ts, iso
-from tallyglass_tui.cli.error_boundary import warn
+from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import as_json, ask, each_within, print_text, table, timeout_option
 from tallyglass_tui.cli.oplog import need_oplog
 from tallyglass_tui.cli.oplog_window import require_window
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 @click.option("--since", metavar="T", help=f"From this time ({FORMS}); default: the whole oplog.")
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
 @timeout_option
-def command(given: ConnectionOptions, since: str | None, wants_json: bool, seconds: float) -> None:
+def command(given: ConnectionOptions, since: str | None, wants_json: bool, seconds: float) -> int:
     """Show incidents: drops, mass deletes and updates, scripts, renames, transactions; the oldest first.
 
     Routine (TTL, moved chunks, jobs, the usual writes of an application) has separate lines, marked as such. A + after
     TOOK means that it goes on. The last column is the value of --before with which restore plan undoes it.
+    Exit 3 if a part of the oplog could not be read: incidents may be missing.
     """
     start = time_of("--since", since)
     scan = ask(given, lambda gateway: scan_all(gateway, start, seconds), None)
@@ -40,6 +41,7 @@ def command(given: ConnectionOptions, since: str | None, wants_json: bool, secon
         print_text(as_table(found))
     else:
         warn(f"no incidents among the {scan.scanned} entries read.")
+    return UNKNOWN if scan.trouble else OK
 
 
 async def scan_all(gateway: Gateway, since: Ts | None, seconds: float) -> IncidentScan:

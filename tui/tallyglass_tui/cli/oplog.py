@@ -12,7 +12,7 @@ import click
 from tallyglass.errors import DeploymentError, InputError
 from tallyglass.moment import FORMS, iso
 from tallyglass.text import clean_block
-from tallyglass_tui.cli.error_boundary import warn
+from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import as_json, ask, bounded, each_within, timeout_option
 from tallyglass_tui.cli.oplog_window import require_window
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
@@ -63,11 +63,12 @@ def command(
     wants_json: bool,
     canonical: bool,
     seconds: float,
-) -> None:
+) -> int:
     """Print the entries of the oplog, oldest first.
 
     No entry is dropped: a slow reader slows it down, and stderr says how far behind it is. With --json each
     line is an object with "kind": an entry, or a gap, a rollback or a lag in its place.
+    Exit 3 if one of several shards could not be read to the end.
     """
     from tallyglass.oplog.filter.query import OplogFilter
 
@@ -88,7 +89,9 @@ def command(
         raise InputError("--ns is empty.", "Name a namespace, such as shop.orders or shop.*.")
     wanted.check()
     style = (CANONICAL if canonical else RELAXED) if wants_json or canonical else TEXT
-    ask(given, lambda gateway: _run(gateway, wanted, Printer(wanted, style, limit), limit, follow, seconds), None)
+    printer = Printer(wanted, style, limit)
+    ask(given, lambda gateway: _run(gateway, wanted, printer, limit, follow, seconds), None)
+    return UNKNOWN if printer.incomplete else OK
 
 
 async def _run_merged(
@@ -130,13 +133,17 @@ async def _run(
 
 
 class Printer:
-    """Prints entries up to the limit, as fast as the reader takes them, without dropping any."""
+    """Prints entries up to the limit, as fast as the reader takes them, without dropping any.
+
+    ``incomplete`` says that a shard was lost on the way.
+    """
 
     def __init__(self, wanted: OplogFilter, style: str, limit: int) -> None:
         from tallyglass.oplog.read.collect import Collector
 
         self._style = style
         self._left = limit or sys.maxsize
+        self.incomplete = False
         self._trouble = ""
         self._shard = ""
         self._collector = Collector(wanted, sys.maxsize)
@@ -164,6 +171,7 @@ class Printer:
             async for item in held:
                 lines: list[str] = []
                 if isinstance(item, ShardLost):
+                    self.incomplete = True
                     self._say(f"{item.shard} is no longer read: {item.reason}")
                 elif isinstance(item, ShardEvent):
                     self._shard = item.shard
