@@ -107,6 +107,7 @@ async def test_enter_switches_and_leaving_ends_the_reads(screen_at: Any) -> None
 async def test_without_profiles_it_says_how_to_make_one(screen_at: Any) -> None:
     async with screen_at() as screen:
         await screen.press("5")
-        assert "profiles.toml" in screen.text
+        assert "A profile is a section of" in screen.text
+        assert '[prod]\n     uri = "mongodb://' in screen.text
         assert "[prod]" in screen.text
         assert "profiles" not in screen.feeds.named

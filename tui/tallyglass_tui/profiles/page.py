@@ -127,10 +127,8 @@ class ProfilesPage(Page):
             return ()
         return (
             f"A profile is a section of {clean(str(default_path()))}:",
-            "",
             "    [prod]",
             '    uri = "mongodb://monitor@db1.example.com/?replicaSet=rs0"',
             '    password_file = "~/.secrets/prod"',
-            "",
             "With some of them, this page shows all side by side, and Enter switches to one.",
         )

@@ -50,7 +50,11 @@ class RowList(CursorList):
         return index if y >= self.HEADER_LINES and index < self.count else None
 
     def _empty(self, y: int, width: int) -> Iterable[Piece]:
-        lines = [line for text in self.empty_text for line in ["", *wrap(f" {text}", width, indent=" ")]]
+        lines: list[str] = []
+        for text in self.empty_text:
+            if not text.startswith(" "):  # An indented line belongs to the paragraph above it.
+                lines.append("")
+            lines += wrap(f" {text}", width, indent=" ")
         return [(lines[y], "")] if y < len(lines) else ()
 
     def keep_in_view(self) -> None:
