@@ -69,6 +69,16 @@ def test_collections_that_come_back_alike_share_their_steps() -> None:
     assert dumps.count("--collection=collection_00") == 2, "one by one where others of the database do not come back"
 
 
+def test_a_name_with_a_line_break_has_a_step_of_its_own() -> None:
+    """The * of mongorestore's patterns does not match it."""
+    returns = tuple(Return(ns, Strategy.WHOLE, f"{ns}_pitr") for ns in ("shop.a", "shop.b\nc", "shop.d"))
+    expected = tuple(ExpectedNamespace(row.ns, "collection", 1, (INDEX,)) for row in returns)
+    steps = commands(replace(spec(), expected=expected, returns=returns, documents={row.ns: 1 for row in returns}))
+    loads = [step.argv for step in steps.commands if any(word.startswith("--dir=back/") for word in step.argv)]
+    assert ["--nsFrom=shop.*" in argv for argv in loads] == [True, False]
+    assert "--nsFrom=shop.b\nc" in loads[1]
+
+
 def test_a_folder_is_for_its_owner_alone_and_written_once(tmp_path: Path) -> None:
     made = with_work(tmp_path, step("true"))
     folder = write_folder(made, tmp_path / "plan")

@@ -70,6 +70,13 @@ def _collections(covered: Covered) -> Checks:
             f"The backup does not give the UUID of {_named(unknown)}.",
             "Whether these are the same collections as in the oplog cannot be verified.",
         )
+    skipped = sorted(item.ns for item in contents.collections.values() if "\n" in item.ns)
+    if skipped and contents.backup.form != DATA_FILES:
+        yield warn(
+            "name-skipped",
+            f"mongorestore skips {_named(skipped)} in a backup: the name contains a line break.",
+            "Unless the oplog brings it back, restore verify stops the script. Rename it before the next backup.",
+        )
     if covered.unlisted:
         yield warn(
             "uuid-unlisted",

@@ -238,8 +238,9 @@ def _groups(spec: RunbookSpec) -> Iterator[_Group]:
         if row.strategy is Strategy.MERGE or not (row.strategy is Strategy.WHOLE or row.beside):
             continue
         bare = row.strategy is Strategy.BESIDE or bool(row.beside and _expiring(spec, row))
-        # A copy may have any name; all others are called as the collection, and an ending.
-        alone = row.ns if row.strategy is Strategy.COPY else ""
+        # A copy may have any name; all others are called as the collection, and an ending. The * of the tools' patterns
+        # matches no line break.
+        alone = row.ns if row.strategy is Strategy.COPY or "\n" in row.ns else ""
         found.setdefault((row.strategy, row.beside.removeprefix(row.ns), bare, alone), []).append(row)
     for number, ((_, ending, bare, _), rows) in enumerate(found.items(), start=1):
         yield _Group(number, tuple(rows), ending, bare)
