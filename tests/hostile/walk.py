@@ -13,8 +13,14 @@ PASTED = "\x1b[200~{}\x1b[201~"
 HEX_ID = "6923a1f0c0ffee0123456789"
 FOLDER = "w\x1b]0;folder\x07\u202e[@click=app.quit]x"
 """A hostile name for the folder in which the dashboard starts and to which it saves."""
-UNGUARDED = "import tallyglass.text\ntallyglass.text._visible = lambda value: value"
-"""Python code that removes the guard before the dashboard starts."""
+UNGUARDED = """
+import sys
+import tallyglass.text
+import tallyglass_tui.this_program
+tallyglass.text._visible = lambda value: value
+tallyglass_tui.this_program.this_program = lambda: (sys.executable, *sys.orig_argv[1:3])
+"""
+"""Python code that removes the guard before the dashboard starts, and from the process that makes its plans."""
 SPOOF = "or\u200bde\u202ers \x07\x9b31m \u2028[/x]"
 """Text as in a copied log line, without ESC, which the terminal's own paste filter handles."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import READ_COMMANDS
 from tallyglass_tui.cli.main import main
 from tallyglass_tui.pages import PAGES
+from tallyglass_tui.restore import choices
+from tallyglass_tui.restore.draft import Draft, Planned
+from tallyglass_tui.restore.feed import plan_once
 from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
@@ -114,10 +117,21 @@ VISITS: list[tuple[str, str, set[str]]] = [
 """Each page, the keys that lead to it, and the commands that it must be seen to send."""
 
 
-async def test_dashboard_only_reads(replica_set: ReplicaSet, server_with_backup: Path) -> None:
+async def test_dashboard_only_reads(
+    replica_set: ReplicaSet, server_with_backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = Recorder()
     target = Target.parse(replica_set.uri)
     feeds = Feeds(lambda: open_gateway(target, event_listeners=[recorder]))
+
+    async def plan_here(target: Target, draft: Draft) -> AsyncIterator[Planned]:
+        """What the process for plans does, where the recorder sees it."""
+        gateway = open_gateway(target, event_listeners=[recorder])
+        async for planned in plan_once(gateway, draft, target.uri):
+            yield planned
+        await gateway.close()
+
+    monkeypatch.setattr(choices, "plan_apart", plan_here)
     app = Dashboard(Context(target, backup=server_with_backup), feeds, PAGES)
     try:
         async with app.run_test(size=(80, 24)) as pilot:
