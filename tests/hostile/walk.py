@@ -43,7 +43,7 @@ STOPS = (
     Stop("counters, filter", ("/",), "!word excludes", data=False),
     Stop("counters, pasted filter", (PASTED.format(SPOOF), ENTER), " with '"),
     Stop("objectids", ("2",), "first id", data=False),
-    Stop("objectids, pasted", (PASTED.format(f"{SPOOF}\n{HEX_ID} {SPOOF}\n")), HEX_ID, data=False),
+    Stop("objectids, pasted", (PASTED.format(f"{SPOOF}\n{HEX_ID} {SPOOF}\n"),), HEX_ID, data=False),
     Stop("objectids, moment", ("m",), "now-1d .. now", data=False),
     Stop("objectids, no moment", (PASTED.format(SPOOF), ENTER), "is not a time", data=False),
     Stop("oplog", (ESC, "3"), "dropDatabase"),

@@ -118,7 +118,7 @@ def test_handles_tiny_and_large_sizes(replica_set: ReplicaSet, open_terminal: Op
 
 def test_says_that_a_standalone_has_no_oplog(standalone: Standalone, open_terminal: Open) -> None:
     terminal = open_terminal(standalone.uri)
-    terminal.wait("standalone 6.0")
+    terminal.wait("standalone · 6.0")
     terminal.press("3")
     terminal.wait("A standalone has no oplog.")
     terminal.press("1")

@@ -12,6 +12,7 @@ from tallyglass.deployment.cluster import Deployment, Kind, SetMember
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.refresh_rate import RefreshRate
+from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import Piece
 
 HELP = (
@@ -23,6 +24,7 @@ _STALE_SECONDS = 5.0
 _LEAST_LAG = 11.0
 """An idle primary writes every ten seconds: up to then a secondary is not behind."""
 _MOST_LETTERS = 7
+_MOST_NAME = 12
 _LETTERS = {
     "PRIMARY": "P",
     "SECONDARY": "S",
@@ -110,7 +112,9 @@ def _forms(deployment: Deployment, lost: bool, *, named: bool) -> Iterator[list[
         yield [(f"{whole} · ", ""), (", ".join(map(_in_words, members)), "nav--alert" if unwell else "")]
         if deployment.primary:
             yield [(f"{whole} · ", ""), *letters, (f" · primary {deployment.primary}", "")]
-    short = f"rs {deployment.set_name[:12]}" if deployment.kind is Kind.REPLICA_SET else str(deployment.kind)
+    short = str(deployment.kind)
+    if deployment.kind is Kind.REPLICA_SET:
+        short = f"rs {fit(deployment.set_name, _MOST_NAME).rstrip()}"
     gap: list[Piece] = [(" ", "")] if letters else []
     if letters and deployment.primary and not lost:
         yield [(f"{short} {deployment.version}", ""), *gap, *letters, (f" · primary {deployment.primary}", "")]
