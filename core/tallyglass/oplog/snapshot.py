@@ -224,10 +224,14 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class IncidentScan:
-    """Progress of a scan of the past: incidents so far, worst first; how far back it has come."""
+    """Progress of a scan of the past: incidents so far, worst first; how far back it has come.
+
+    ``unread`` names the shards that cannot be read: their incidents are missing.
+    """
 
     incidents: tuple[Incident, ...]
     scanned: int
     reached: Ts | None
     done: bool
     trouble: str = ""
+    unread: tuple[str, ...] = ()

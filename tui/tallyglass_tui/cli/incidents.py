@@ -30,7 +30,7 @@ def command(given: ConnectionOptions, since: str | None, wants_json: bool, secon
 
     Routine (TTL, moved chunks, jobs, the usual writes of an application) has separate lines, marked as such. A + after
     TOOK means that it goes on. The last column is the value of --before with which restore plan undoes it.
-    Exit 3 if a part of the oplog could not be read: incidents may be missing.
+    Exit 3 if one of several shards could not be read: its incidents are missing.
     """
     start = time_of("--since", since)
     scan = ask(given, lambda gateway: scan_all(gateway, start, seconds), None)
@@ -41,7 +41,7 @@ def command(given: ConnectionOptions, since: str | None, wants_json: bool, secon
         print_text(as_table(found))
     else:
         warn(f"no incidents among the {scan.scanned} entries read.")
-    return UNKNOWN if scan.trouble else OK
+    return UNKNOWN if scan.unread else OK
 
 
 async def scan_all(gateway: Gateway, since: Ts | None, seconds: float) -> IncidentScan:

@@ -165,4 +165,5 @@ def _as_one(known: Mapping[str, IncidentScan], errors: Mapping[str, TallyglassEr
         max((one.reached for one in known.values() if one.reached), default=None),
         all(one.done for one in known.values()),
         " ".join(words),
+        tuple(errors),
     )
