@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NICE = 5
 """Less urgent than the screen that waits for it."""
-_TOLD_SECONDS = 0.25
+_REPORT_SECONDS = 0.25
 
 
 @click.command("plan-for-screen", hidden=True)
@@ -33,12 +33,12 @@ def plan_for_screen() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     target, draft = read_request(sys.stdin.buffer)
     threading.Thread(target=_end_with_dashboard, daemon=True).start()
-    told = 0.0
+    reported = 0.0
 
     def progress(step: Step) -> None:
-        nonlocal told
-        if time.monotonic() - told >= _TOLD_SECONDS:
-            told = time.monotonic()
+        nonlocal reported
+        if time.monotonic() - reported >= _REPORT_SECONDS:
+            reported = time.monotonic()
             write_answer(answers, Reading(step.entries, step.at, step.share))
 
     async def work(gateway: Gateway) -> None:

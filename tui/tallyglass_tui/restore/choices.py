@@ -21,7 +21,7 @@ from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.path_completion import complete_path
 
 PLAN_SILENCE = 3_600.0
-"""Seconds that a plan may take without a word of how far it is."""
+"""Seconds that a plan may take without reporting progress."""
 _PROMPTS = {
     "point": f"Point: the first moment to undo. {FORMS}",
     "backup": "Backup: a mongodump directory, an archive or data files, from before the incident. Tab completes.",

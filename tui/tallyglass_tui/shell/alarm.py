@@ -15,7 +15,7 @@ _LOOKED_AT = 200
 
 
 class AlarmKind(StrEnum):
-    """How the terminal is told: its bell, or a notification of the desktop (OSC 9)."""
+    """What the terminal does: ring its bell, or show a desktop notification (OSC 9)."""
 
     OFF = "off"
     BELL = "bell"
@@ -23,8 +23,7 @@ class AlarmKind(StrEnum):
 
 
 class Alarm:
-    """Remembers what was red. What is so when the dashboard has first read everything is no news; each thing is told
-    once."""
+    """Remembers what was red. Only what turns red after the first complete reading is news, and only once."""
 
     def __init__(self) -> None:
         self._counters: set[str] | None = None
