@@ -66,9 +66,7 @@ def status_pieces(
             found = (*fixed, *words, *tail)
             if sum(cell_len(text) for text, _ in found) <= room:
                 return found
-    tight = (f" {rate.badge}", badge[1])
-    return (*fixed[:1], *forms[-1], tight) if not late else found
-    return found
+    return found if late else (*fixed[:1], *forms[-1], (f" {rate.badge}", badge[1]))
 
 
 def member_letters(members: Sequence[SetMember], *, lost: bool = False) -> str:
