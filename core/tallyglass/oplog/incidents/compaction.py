@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from operator import sub
 
@@ -474,8 +474,3 @@ def stamped(head_ts: Ts, wall_millis: int | None, documents: int, number: int = 
     """A piece of one entry that holds several operations."""
     ts, wall = as_number(head_ts), wall_millis if wall_millis is not None else head_ts.t * 1_000
     return Piece(ts, ts, wall, wall, 1, documents, [(ts, wall)], sample, number, 1 if number >= 0 else 0)
-
-
-def total_documents(bursts: Iterable[Burst]) -> int:
-    """Documents of all of them."""
-    return sum(burst.documents for burst in bursts)
