@@ -54,7 +54,7 @@ class CounterCore(RangeCore):
         return max(1, self.highest - self.layout.first + 1)
 
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:
-        """The steps that take ``n`` ids; down to ``least`` of them where the ceiling leaves no more."""
+        """The steps that take ``n`` ids, or as few as ``least`` when fewer are left below the ceiling."""
         budget = yield from self._begin(n, session)
         wanted = n
         while True:
@@ -66,7 +66,7 @@ class CounterCore(RangeCore):
             wanted = yield from self._smaller(n, n if least is None else least, budget)
 
     def create(self, first: int | None = None) -> Steps[bool]:
-        """The steps that create the document if it is missing; whether this call did it."""
+        """The steps that create the document if it is missing; they return whether this call created it."""
         start = self.layout.first if first is None else whole(first, "first")
         stored = whole(self.layout.stored(start), "the number to be stored")
         new = self.layout.new_document(self.key, self.layout.next_id(stored))
@@ -93,13 +93,13 @@ class CounterCore(RangeCore):
         return self.layout.next_id(number_in(self.layout, document, self.where))
 
     def _request(self, n: int, session: Any, budget: RetryBudget) -> Steps[range | None]:
-        """Take ``n`` ids in one call; None where nothing matched."""
+        """Take ``n`` ids in one call; None if no document matched."""
         request = increment(self.layout, self.key, n, self.highest)
         before = yield from self._increment(request, self.where, session, budget)
         return None if before is None else granted(self.layout, request, before, self.where)
 
     def _smaller(self, n: int, least: int, budget: RetryBudget) -> Steps[int]:
-        """How many ids to request after no document matched: ``n`` again, or the remaining ones. Raises Exhausted."""
+        """How many ids to request after a call matched no document: ``n`` again, or the rest. Raises Exhausted."""
         floor = self._floor()
         start = yield from self.peek(budget)
         self._check(floor, start, self.where)
@@ -136,8 +136,8 @@ class Counter(Ranges):
 
     ``collection`` belongs to the caller's client. ``key`` is the counter's ``_id``. ``layout`` says where the
     number is. ``highest`` is the last id that may ever be handed out. ``session`` arguments may be given for causal
-    consistency, never inside a transaction. ``write_concern`` must be a majority; ``unsafe_write_concern`` takes a
-    weaker one, with which a failover repeats ids.
+    consistency, never inside a transaction. ``write_concern`` must be a majority; ``unsafe_write_concern`` accepts a
+    weaker one, with which a failover may repeat ids.
 
     Raises the errors of :mod:`tallyglass.allocate.errors` only.
     """
@@ -162,7 +162,7 @@ class Counter(Ranges):
     def create(self, first: int | None = None) -> bool:
         """Create the document, with ``first`` (default: the layout's) as the next id. False if it exists already.
 
-        Safe when several processes do it at once: it is created once and never changed.
+        Safe when several processes call it at once: the document is created once and never changed.
         """
         return run(self.core.create(first))
 

@@ -109,7 +109,7 @@ def granted(layout: Layout, request: Request, before: Mapping[str, Any], where: 
 
 
 def value_at(document: Mapping[str, Any], path: str) -> Any:
-    """The value under a dotted path; None where there is none."""
+    """The value under a dotted path; None if there is none."""
     value: Any = document
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None

@@ -37,12 +37,12 @@ class PoolCore(RangeCore):
         return self.layout.documents * self.layout.span
 
     def reset_after_fork(self) -> None:
-        """In the child of a fork the documents are read again."""
+        """Forget the documents in the child of a fork; the next call reads them again."""
         super().reset_after_fork()
         self._map = PoolMap()
 
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:
-        """The steps that take ``n`` ids from one document; down to ``least`` from the end of a span."""
+        """The steps that take ``n`` ids from one document, or as few as ``least`` at the end of a span."""
         budget = yield from self._begin(n, session)
         least = n if least is None else least
         fresh = False
@@ -65,7 +65,7 @@ class PoolCore(RangeCore):
                 return ids
 
     def create(self) -> Steps[int]:
-        """The steps that create the documents that are missing; how many this call made."""
+        """The steps that create the missing documents; they return how many this call created."""
         budget = self.budget()
         existing = {document["_id"]: document for document in (yield from self._read(budget))}
         layout = self.layout
@@ -85,7 +85,7 @@ class PoolCore(RangeCore):
         return made
 
     def stats(self) -> Stats:
-        """What was done in this process; ``full`` counts the documents known to be full."""
+        """Statistics of this pool in this process; ``full`` counts the documents known to be full."""
         return self.meter.stats(full=self._map.full)
 
     def _insert(self, missing: list[int], budget: RetryBudget) -> Steps[int]:
@@ -116,7 +116,7 @@ class PoolCore(RangeCore):
         return ids
 
     def _refresh(self, row: PoolDocument, floor: int, where: str, budget: RetryBudget) -> Steps[None]:
-        """Read a document again whose ids did not fit."""
+        """Read a document again after it had no room for a request."""
         document = yield from call_with_retry(
             lambda: self.collection.find_one(by_id(row.key)), where=where, budget=budget
         )
@@ -188,9 +188,9 @@ class Pool(Ranges):
         super().__init__(self.core)
 
     def create(self) -> int:
-        """Create the documents that are missing, in one go; how many were made.
+        """Create the missing documents in one bulk write; returns how many were created.
 
-        Existing ones are left as they are; safe when several processes do it at once. Raises PoolOverlap where
+        Existing ones are not changed; safe when several processes call it at once. Raises PoolOverlap if
         existing documents belong to another layout.
         """
         return run(self.core.create())
@@ -215,6 +215,6 @@ class AsyncPool(AsyncRanges):
         super().__init__(self.core)
 
     async def create(self) -> int:
-        """Create the documents that are missing, in one go; how many were made."""
+        """Create the missing documents in one bulk write; returns how many were created."""
         self._home.check()
         return await run_async(self.core.create())

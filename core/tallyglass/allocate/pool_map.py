@@ -1,4 +1,4 @@
-"""What a process knows about the documents of a pool: where each ends, and how much room it has at most. Pure."""
+"""What a process knows about the documents of a pool: where each ends, and how many ids it may have left. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PoolLayout:
 
 @dataclass(slots=True)
 class PoolDocument:
-    """One document: it hands out ids below ``end``; ``room`` is how many it has at most; ``seen`` its next id."""
+    """One document: it hands out ids below ``end``; ``room`` is how many may be left; ``seen`` its known next id."""
 
     key: Any
     end: int
@@ -69,8 +69,8 @@ class PoolDocument:
 class PoolMap:
     """The documents of a pool, and which of them may still have room.
 
-    Thread-safe and signal-safe without a lock: each change is one assignment, and one that gets lost to another thread
-    makes this process know less than it could, never more than is there.
+    Thread-safe and signal-safe without a lock: each change is one assignment. When two threads race and one change
+    is lost, this process only has an older view of the document: the next call to it finds out.
     """
 
     def __init__(self) -> None:
@@ -78,9 +78,9 @@ class PoolMap:
         self._open: tuple[PoolDocument, ...] = ()
 
     def load(self, layout: PoolLayout, documents: Iterable[Mapping[str, Any]], where: str) -> None:
-        """Replace all rows by what was read; what was seen of a row stays seen.
+        """Replace all rows with those read, keeping the highest next id seen of each row.
 
-        Raises PoolOverlap where two documents could hand out one id, CounterTypeError for a wrong type.
+        Raises PoolOverlap if two documents could hand out the same id, CounterTypeError for a wrong type.
         """
         rows = [self._row(layout, document, where) for document in documents]
         _check_apart(rows, where)
@@ -107,7 +107,7 @@ class PoolMap:
         return random.choice(fitting) if fitting else None
 
     def update(self, row: PoolDocument, *, next_id: int) -> bool:
-        """Note that the next id of ``row`` is at least ``next_id``; whether that filled it up."""
+        """Record that the next id of ``row`` is at least ``next_id``; returns whether that filled the row."""
         had_room = row.room > 0
         if next_id > row.seen:
             row.seen = next_id

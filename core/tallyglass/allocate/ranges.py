@@ -1,4 +1,4 @@
-"""What a Counter and a Pool have in common: single ids or ranges, with one server call each."""
+"""The base of Counter and Pool: single ids or ranges, with one server call each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class RangeCore(Uncopyable, ABC):
-    """What the cores of both share. Thread-safe, signal-safe and fork-safe; no lock is taken."""
+    """The common core of both. Thread-safe, signal-safe and fork-safe; no lock is taken."""
 
     def __init__(self, collection: Documents, where: str, deadlines: Deadlines, meter: Meter) -> None:
         self.collection = collection
@@ -50,15 +50,15 @@ class RangeCore(Uncopyable, ABC):
         self.meter.reset()
 
     def budget(self) -> RetryBudget:
-        """The time that one operation has."""
+        """The time budget of one operation."""
         return RetryBudget(self._deadlines, self.collection.database.client)
 
     @abstractmethod
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:
-        """The steps that take ``n`` ids, down to ``least`` where no more are left."""
+        """The steps that take ``n`` ids, or as few as ``least`` when fewer are left."""
 
     def stats(self) -> Stats:
-        """What was done in this process."""
+        """Statistics of this allocator in this process."""
         return self.meter.stats()
 
     def _begin(self, n: int, session: Any) -> Steps[RetryBudget]:
@@ -74,7 +74,7 @@ class RangeCore(Uncopyable, ABC):
     def _increment(
         self, request: Request, where: str, session: Any, budget: RetryBudget, *, upsert: bool = False
     ) -> Steps[dict[str, Any] | None]:
-        """The document before the increment (after it, with ``upsert``); None where nothing matched."""
+        """The document before the increment (after it, with ``upsert``); None if no document matched."""
         (field,) = request.update["$inc"]
         returned = ReturnDocument.AFTER if upsert else ReturnDocument.BEFORE
 
@@ -136,12 +136,12 @@ class Ranges(Uncopyable):
         return ids
 
     def stats(self) -> Stats:
-        """What this allocator did in this process."""
+        """Statistics of this allocator in this process."""
         return self._ranges.stats()
 
     @property
     def name(self) -> str:
-        """Which collection and document this is, as events and log messages name it."""
+        """The collection and document, as events and log messages name them."""
         return self._ranges.where
 
     @property
@@ -183,12 +183,12 @@ class AsyncRanges(Uncopyable):
         return ids
 
     def stats(self) -> Stats:
-        """What this allocator did in this process."""
+        """Statistics of this allocator in this process."""
         return self._ranges.stats()
 
     @property
     def name(self) -> str:
-        """Which collection and document this is, as events and log messages name it."""
+        """The collection and document, as events and log messages name them."""
         return self._ranges.where
 
     @property

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class Drift:
     """A counter compared with its collection.
 
-    ``next_id`` is what the counter hands out next; ``highest`` the largest id in the collection, None where it
-    holds none. ``command`` is mongosh text that repairs it, empty where there is nothing to repair.
+    ``next_id`` is the next id that the counter hands out; ``highest`` the largest id in the collection, None if it
+    holds none. ``command`` is mongosh text that repairs the counter, empty if there is nothing to repair.
     """
 
     next_id: int
@@ -66,8 +66,8 @@ async def verify_async(
 def advance_to(counter: Counter, next_id: int) -> int:
     """Make ``next_id`` the next id of ``counter``, unless the counter is past it; returns the resulting id.
 
-    With ``$max`` alone: it cannot go back, and it is safe to repeat. Leave a margin for ranges that other
-    processes still hold: each at most two of their steps. Raises CounterMissing, CounterTypeError.
+    Uses only ``$max``, so it never moves back and is safe to repeat. Leave a margin for ranges that other
+    processes still hold: at most two steps each. Raises CounterMissing, CounterTypeError.
     """
     return run(_advance(counter.core, next_id))
 
@@ -80,7 +80,7 @@ async def advance_to_async(counter: AsyncCounter, next_id: int) -> int:
 def _verify(core: CounterCore, collection: Documents, field: str) -> Steps[Drift]:
     field_name(field, "field")
     budget = RetryBudget(Deadlines(), collection.database.client)
-    # The collection first: ids that are taken between the two reads make the counter look further, never behind.
+    # The collection first: ids taken between the two reads make the counter look further ahead, never behind.
     highest = yield from highest_in(collection, field, place(collection, field), budget)
     next_id = yield from core.peek(budget)
     if highest is None or next_id > highest:

@@ -53,7 +53,7 @@ class ScopeCore(CounterCore):
         self.period = period
 
     def create(self, first: int | None = None) -> Steps[bool]:
-        """The steps that set the first id of this scope and period, where none was taken yet."""
+        """The steps that set the first id of this scope and period, if none was taken yet."""
         start = self.layout.first if first is None else whole(first, "first")
         stored = whole(self.layout.stored(start), "the number to be stored")
         budget, field = self.budget(), self.layout.field
@@ -110,7 +110,7 @@ class _ScopesCore(Uncopyable):
         self.deadlines = deadlines
 
     def retire(self, before: str) -> Steps[int]:
-        """The steps that remove all periods before one; how many scopes changed."""
+        """The steps that remove all periods before a given one; they return how many scopes changed."""
         _check_period(before)
         limit = {"$literal": before}
         kept = {"$filter": {"input": {"$objectToArray": "$periods"}, "cond": {"$gte": ["$$this.k", limit]}}}
@@ -126,7 +126,7 @@ class _ScopesCore(Uncopyable):
 
 
 def scope_key(scope: tuple[str, ...]) -> str:
-    """The ``_id`` of a scope: its parts joined by slashes, with those inside a part escaped."""
+    """The ``_id`` of a scope: its parts joined by slashes, with slashes inside a part escaped."""
     if not scope:
         raise ValueError("scope must have at least one part")
     for part in scope:
@@ -196,7 +196,7 @@ class Counters(Uncopyable):
     def retire(self, before: str) -> int:
         """Remove the numbers of all periods before ``before``; returns how many scopes changed.
 
-        Taking from them afterwards raises AllocationRefused. Safe to repeat, and while others take ids.
+        Taking from them afterwards raises AllocationRefused. Safe to repeat, and safe while others take ids.
         """
         return run(self._core.retire(before))
 

@@ -34,7 +34,7 @@ class Uuid7(Uncopyable):
         register_for_fork(self)
 
     def reset_after_fork(self) -> None:
-        """New lock and clock in the child of a fork."""
+        """Create a new lock and clock in the child of a fork."""
         self._lock = threading.RLock()
         self._last = 0
 
@@ -43,7 +43,7 @@ class Uuid7(Uncopyable):
         now = time.time_ns() // 1_000_000 << _COUNT_BITS
         with self._lock:
             # Milliseconds and count are one number: when the count runs over, it borrows from the next millisecond.
-            # A call here would let a signal handler, and a next() in it, in between the reading and the writing.
+            # A function call here would let a signal handler run next() between the read and the write.
             self._last = head = now if now > self._last else self._last + 1
         tail = int.from_bytes(os.urandom(8), "big") & _TAIL_MASK
         high, low = head >> _COUNT_BITS, head & ((1 << _COUNT_BITS) - 1)
@@ -54,7 +54,7 @@ _seven = Uuid7()
 
 
 class Version(IntEnum):
-    """The versions that can be made."""
+    """The supported versions."""
 
     V1 = 1
     V4 = 4
@@ -69,7 +69,7 @@ def new_uuid(version: Version = Version.V7) -> uuid.UUID:
 
 
 def new_binary(version: Version = Version.V7) -> Binary:
-    """A new UUID as BSON binary of subtype 4: what to store, whatever ``uuidRepresentation`` the client has."""
+    """A new UUID as BSON binary of subtype 4: store this, whatever ``uuidRepresentation`` the client has."""
     return to_binary(new_uuid(version))
 
 

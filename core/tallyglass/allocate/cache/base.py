@@ -1,4 +1,4 @@
-"""What both caches share: everything except waiting and fetching."""
+"""The base of both caches: everything except waiting and fetching."""
 
 from __future__ import annotations
 

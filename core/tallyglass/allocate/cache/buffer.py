@@ -54,7 +54,7 @@ class _Piece:
 
 
 class Buffer:
-    """Ids in memory. Any thread may take; one thread at a time may :meth:`add`.
+    """Ids in memory. Any thread may take ids; one thread at a time may :meth:`add`.
 
     ``added`` counts all ids ever added, ``dropped`` the discarded ones. ``fast`` is the iterator of
     the piece that is being consumed: a shortcut for the hot path, which may become empty at any moment.
@@ -68,7 +68,7 @@ class Buffer:
         self.dropped = 0
 
     def take(self) -> int | None:
-        """One id, or None. Returned ids are issued first."""
+        """One id, or None if empty. Ids given back are issued first."""
         if self._returned:
             try:
                 return self._returned.popleft()
@@ -109,7 +109,7 @@ class Buffer:
         self._returned.extend(ids)
 
     def ahead(self) -> int:
-        """Roughly how many ids are left: exact at the start of a piece, not reduced by what is taken from it."""
+        """The estimated number of ids left: exact at the start of a piece, not updated while ids are taken from it."""
         return self.added - self._piece.before
 
     def held(self) -> int:

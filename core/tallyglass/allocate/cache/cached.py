@@ -25,7 +25,7 @@ _YIELD: Final = 50e-6
 
 
 class _Waiter:
-    """A waiting caller. ``claim`` decides between the fetching thread that serves it and the caller that leaves."""
+    """A waiting caller. ``claim`` settles the race between the fetching thread and a caller that gives up."""
 
     __slots__ = ("claim", "error", "value", "woken")
 
@@ -37,7 +37,7 @@ class _Waiter:
         self.error: AllocationError | None = None
 
     def answer(self, value: int | None, error: AllocationError | None = None) -> bool:
-        """Serve this caller, unless it has left."""
+        """Serve this caller, unless it has given up."""
         if not self.claim.acquire(blocking=False):
             return False
         self.value, self.error = value, error
@@ -174,7 +174,7 @@ class Cached(CacheCalls[_Waiter]):
         return not waiter.claim.locked()
 
     def _ensure_fetching(self) -> None:
-        """Start the fetching thread unless there is one. Raises RuntimeError where none can be started.
+        """Start the fetching thread unless one is running. Raises RuntimeError if none can be started.
 
         Uses ``_thread``: ``Thread.start`` takes a lock and waits for the new thread, and a signal handler that calls
         this may have interrupted the very frame that holds the lock.
@@ -186,7 +186,7 @@ class Cached(CacheCalls[_Waiter]):
         _thread.start_new_thread(self._fetch_in_turn, ())
 
     def _fetch_in_turn(self) -> None:
-        """The body of the fetching thread. Of several that start at the same time, one stays."""
+        """The body of the fetching thread. If several start at the same time, only one continues."""
         prefetch = True
         while prefetch or self._line:
             fetch = _Fetch()

@@ -83,9 +83,9 @@ def outer_seconds() -> float:
 def attempt(
     operation: Callable[[], dict[str, Any] | None], n: int, *, where: str, meter: Meter, budget: RetryBudget
 ) -> Steps[dict[str, Any] | None]:
-    """Increment by ``n`` ids, with retries, until there is a reply: the document, or None when nothing matched.
+    """Increment by ``n`` ids, with retries, until there is a reply: the document, or None if no document matched.
 
-    A duplicate key also means that nothing matched: an upsert whose document exists, and does not fit the filter.
+    A duplicate key error also means that no document matched: the one that exists does not satisfy the filter.
     Raises AllocationTimeout, AllocationUnknown, AllocationRefused, CounterTypeError, Exhausted.
     """
     burned = 0
@@ -151,7 +151,7 @@ def read_with_retry(operation: Callable[[], Iterable[T]], *, where: str, budget:
 
 
 def pause_or_raise(error: PyMongoError, where: str, budget: RetryBudget) -> Pause:
-    """The pause before a call that may safely be made twice is made again; raises when a retry cannot help."""
+    """The pause before the retry of a call that is safe to repeat; raises when a retry cannot help."""
     if classify(error) not in (Outcome.UNKNOWN, Outcome.NOT_APPLIED, Outcome.DUPLICATE):
         raise refused(error, where) from error
     pause = budget.pause()

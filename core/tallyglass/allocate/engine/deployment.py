@@ -1,4 +1,4 @@
-"""What this deployment cannot promise, reported once as an event: a weak write concern, a standalone."""
+"""Report once, as events, what weakens the guarantees here: a weak write concern, a standalone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tallyglass.text import clean
 
 
 def report_weaknesses(collection: Documents, *, where: str, meter: Meter, budget: RetryBudget) -> Steps[None]:
-    """Ask the server what it is, and emit a WEAK event for each promise that it cannot keep."""
+    """Emit a WEAK event for each guarantee that the deployment or the write concern cannot give."""
     admin = collection.database.client.admin
     hello = yield from call_with_retry(lambda: admin.command("hello"), where=where, budget=budget)
     if not is_safe(collection.write_concern):

@@ -14,14 +14,14 @@ class Forkable(Protocol):
     """Something that holds ids, locks or random state."""
 
     def reset_after_fork(self) -> None:
-        """Drop all of it, and make new locks: other threads of the parent may have held the old ones."""
+        """Drop all of these, and create new locks: other threads of the parent may have held the old ones."""
 
 
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def register_for_fork(thing: Forkable) -> None:
-    """Have ``thing.reset_after_fork()`` called in the child of every fork, as long as it lives."""
+    """Have ``thing.reset_after_fork()`` called in the child of every fork, as long as the object lives."""
     _all.add(thing)
 
 

@@ -57,7 +57,7 @@ def choose_concern(write_concern: WriteConcern | None, unsafe: WriteConcern | No
 
 
 def check_kind(collection: Any, *, asynchronous: bool) -> None:
-    """Raise WrongClient where the collection's client does not fit the allocator."""
+    """Raise WrongClient if the collection's client does not fit the allocator."""
     if isinstance(collection, Collection):
         found = False
     elif isinstance(collection, AsyncCollection) or type(collection).__module__.partition(".")[0] == "motor":

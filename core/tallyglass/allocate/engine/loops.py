@@ -16,7 +16,7 @@ class HomeLoop:
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def check(self) -> None:
-        """Raise WrongEventLoop where the running loop is not the first one."""
+        """Raise WrongEventLoop if the running loop is not the first one."""
         running = asyncio.get_running_loop()
         if self.loop is None:
             self.loop = running

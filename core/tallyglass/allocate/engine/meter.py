@@ -17,7 +17,7 @@ from typing import Final
 _KEPT_TIMES: Final = 1024
 _COUNTS: Final = ("issued", "burned", "fetches", "retries", "failures", "stalls", "collisions")
 CLOSED: Final = "closed"
-"""The note of ids that were burned as expected: their allocator was closed."""
+"""The note for ids burned as expected, because their allocator was closed."""
 _log = logging.getLogger("tallyglass.allocate")
 
 
@@ -37,7 +37,7 @@ class EventKind(StrEnum):
     STEP = "step"
     """The adaptive step is now ``n``."""
     COLLISION = "collision"
-    """An id that was tried is taken already."""
+    """A proposed id is already taken."""
     FULL = "full"
     """A document of a pool has no ids left: ``note`` names it."""
     REWOUND = "rewound"
@@ -65,18 +65,18 @@ class Event:
 
 
 Hook = Callable[[Event], None]
-"""Called for each event, in the thread or task where it happens. It must be quick; what it raises is logged."""
+"""Called for each event, in the thread or task where it happens. It must be quick; its exceptions are logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Counts since the allocator was made, or since the fork that made this process.
+    """Counts since the allocator was created, or since the fork that created this process.
 
     ``issued`` ids were given to callers; ``burned`` ids were taken from the counter, or may have been, and will
     never be used: an upper bound, since an outcome that is unknown counts as taken.
     ``cached`` ids are in memory. ``fetches`` ranges arrived, ``in_flight`` are under way, ``waiters`` callers
     wait. ``fetch_p50`` and ``fetch_p99`` are seconds over the last 1,024 fetches, None before the first.
-    ``collisions`` ids were taken already. ``full`` documents of a pool have no id left. ``step`` is the size of
+    ``collisions`` proposed ids were taken. ``full`` documents of a pool have no id left. ``step`` is the size of
     the next range.
     """
 

@@ -1,7 +1,7 @@
 """Classifies the error of an increment: was it applied, and may it be retried? Pure.
 
-Uniqueness does not depend on this: ids come from a reply, never from a guess. What is decided here is whether the ids
-of a failed call count as burned, and whether another call can help.
+Uniqueness does not depend on this: ids come from a reply, never from a guess. The class decides whether the ids of a
+failed call count as burned, and whether another call can help.
 Sources: the retryable writes specification, and the outcomes seen in this project's live tests.
 """
 
@@ -41,7 +41,7 @@ class Outcome(Enum):
     DUPLICATE = "duplicate key"
     """A unique index refused the write; nothing happened."""
     REFUSED = "refused"
-    """The server will not do this; nothing happened, and trying again does not help."""
+    """The server refuses the command; nothing happened, and a retry does not help."""
 
 
 _BAD_VALUE: Final = 2

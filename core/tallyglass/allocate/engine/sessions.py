@@ -38,6 +38,6 @@ def _bound_sessions() -> Iterator[Any]:
             assert isinstance(variable, ContextVar)
             yield variable.get(None)
     elif hasattr(_SESSIONS[0], "bind"):
-        # The variable is not public, and this version of the driver calls it otherwise: any of the driver's
+        # The variable is not public, and has another name in this version of the driver: any of the driver's
         # sessions that a context variable holds may be the bound one.
         yield from (value for value in contextvars.copy_context().values() if isinstance(value, _SESSIONS))

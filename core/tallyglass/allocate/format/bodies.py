@@ -22,10 +22,10 @@ class Body(Protocol):
         """The characters that it uses."""
 
     def encode(self, number: int) -> str:
-        """The text of a number. Raises ValueError where it does not fit."""
+        """The text of a number. Raises ValueError if it does not fit."""
 
     def decode(self, text: str) -> int:
-        """The number of a text that :meth:`encode` made. Raises ValueError for any other."""
+        """The number in a text made by :meth:`encode`. Raises ValueError for any other text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,9 @@ class Crockford:
 
 @dataclass(frozen=True, slots=True)
 class ShortCode:
-    """Short codes that do not show how many there are, by Sqids (https://sqids.org): ``Lqj8a0``.
+    """Short codes that do not reveal how many numbers were issued, by Sqids (https://sqids.org): ``Lqj8a0``.
 
-    Shuffle the ``alphabet`` once and keep it: codes of another order cannot be read. It hides the count from readers,
+    Shuffle the ``alphabet`` once and keep it: another order cannot decode the codes. It hides the count from readers,
     not from an attacker who collects codes; where that matters, take
     :class:`~tallyglass.allocate.insert.random_ids.RandomIds`.
     """
@@ -128,7 +128,7 @@ def _checked(number: int) -> int:
 
 
 def _same(text: str, number: int, body: Body) -> int:
-    """The number, where encoding it gives the text again: one number has one text."""
+    """The number, if it encodes to the same text again: each number has exactly one text."""
     try:
         same = number <= INT64_MAX and body.encode(number) == text
     except ValueError:

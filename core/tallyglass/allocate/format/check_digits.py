@@ -17,7 +17,7 @@ class CheckDigit(Protocol):
         """How many characters they are."""
 
     def of(self, text: str, alphabet: str) -> str:
-        """The check characters of a text over an alphabet. Raises ValueError where the two do not go together."""
+        """The check characters of a text over an alphabet. Raises ValueError if the two are incompatible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Damm:
 class Mod97:
     """Two digits, ISO 7064 mod 97-10 as in an IBAN: detects single errors, transpositions and most double errors.
 
-    A letter counts as two digits, so that one typed in place of a digit, or the reverse, passes once in about 97 times.
+    A letter counts as two digits, so one typed in place of a digit, or the reverse, passes about once in 97 times.
     """
 
     @property

@@ -29,7 +29,7 @@ class NumberFormat:
     """``prefix``, ``date``, ``body`` and ``check``, with ``separator`` between them.
 
     ``date`` is made of %Y, %y, %m, %d and %j, such as ``%Y%m``: each has a fixed length, so that it can be read again.
-    The check digit covers date and body; a prefix is not covered. Raises ValueError for parts that do not go together.
+    The check digit covers date and body; a prefix is not covered. Raises ValueError for incompatible parts.
     """
 
     prefix: str = ""
@@ -48,7 +48,7 @@ class NumberFormat:
         return when.strftime(self.date)
 
     def format(self, number: int, when: Date | None = None) -> str:
-        """The text of ``number`` on the day ``when`` (default: today, UTC). Raises ValueError where it does not fit."""
+        """The text of ``number`` on the day ``when`` (default: today, UTC). Raises ValueError if it does not fit."""
         period = self.period(when or datetime.now(UTC)) if self.date else ""
         body = self.body.encode(number)
         parts = (self.prefix, period, body, self._check(period, body))

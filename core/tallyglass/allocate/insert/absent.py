@@ -55,7 +55,7 @@ class MaxPlusOne(Uncopyable):
     """Insert documents under the largest id plus one, with a MongoClient. Thread-safe, fork-safe.
 
     When to use: some inserts a minute from few writers, where no counter document is wanted. For numbers without gaps
-    that also survive deletions there is :class:`~tallyglass.allocate.insert.gapless.GaplessInsert`.
+    that also survive deletions use :class:`~tallyglass.allocate.insert.gapless.GaplessInsert`.
     Promise: the index on ``field`` keeps ids unique (it is verified before the first insert); the id of the
     *last* document is reused once that document is deleted.
     Cost: one read and one insert a document; with ``k`` writers at once up to ``k`` tries each.
@@ -79,7 +79,7 @@ class MaxPlusOne(Uncopyable):
         return int(run(self._core.insert(document, session)))
 
     def stats(self) -> Stats:
-        """What this allocator did in this process."""
+        """Statistics of this allocator in this process."""
         return self._core.target.meter.stats()
 
 
@@ -106,5 +106,5 @@ class AsyncMaxPlusOne(Uncopyable):
         return int(await run_async(self._core.insert(document, session)))
 
     def stats(self) -> Stats:
-        """What this allocator did in this process."""
+        """Statistics of this allocator in this process."""
         return self._core.target.meter.stats()

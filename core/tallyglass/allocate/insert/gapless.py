@@ -1,7 +1,7 @@
 """Numbers without a gap, as for invoices: the counter is incremented in the transaction that inserts the document.
 
 Either both happen or neither does, so that no number is ever missing and none is used twice. The price is that
-inserts of one scope happen one after another: each waits for the transaction before it, or is tried again.
+inserts of one scope happen one after another: each waits for the transaction before it, or is retried.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NO_TRANSACTIONS = 20
 
 
 class _GaplessCore(Uncopyable):
-    """The steps of each operation. ``session`` belongs to the shell, which ends it whatever happens."""
+    """The steps of each operation. The public method owns ``session`` and always ends it."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class _GaplessCore(Uncopyable):
         return number
 
     def _next_number(self, key: dict[str, Any], session: ClientSession, budget: RetryBudget) -> Steps[int]:
-        # A number of the wrong type is found in the reply, and the transaction takes its increment back.
+        # The reply shows a number of the wrong type; aborting the transaction undoes its increment.
         document: dict[str, Any] | None = yield from call(
             lambda: self.counters.find_one_and_update(
                 by_id(key),
@@ -170,7 +170,7 @@ class _GaplessCore(Uncopyable):
         unsure: bool,
         budget: RetryBudget,
     ) -> Steps[int | None]:
-        """The number, when the document is already there; None when another try may help."""
+        """The number if the document is already inserted; None if another try may help."""
         if isinstance(error, DuplicateKeyError):
             pattern = (error.details or {}).get("keyPattern") or {}
             if unsure and list(pattern) == ["_id"]:
@@ -183,7 +183,7 @@ class _GaplessCore(Uncopyable):
                     "Another writer numbers these documents, or the counter is behind: see repair.verify.",
                     code=error.code,
                 ) from error
-            # Two concurrent first uses collide on the counter, whose key is another _id.
+            # Two concurrent first uses collide on the counter document, which has a different _id.
             if list(pattern) != ["_id"] or filled["_id"] == (error.details or {}).get("keyValue", {}).get("_id"):
                 raise refused(error, self.where) from error
             return None
@@ -198,7 +198,7 @@ class _GaplessCore(Uncopyable):
         raise refused(error, self.where) from error
 
     def _written(self, filled: dict[str, Any], document: Mapping[str, Any], budget: RetryBudget) -> Steps[int | None]:
-        """The number of the document where it is this one: each field as it was given."""
+        """The number of the stored document if it is this one, with every field as passed in; else None."""
         found = yield from call_with_retry(
             lambda: self.target.find_one(by_id(filled["_id"])), where=self.where, budget=budget
         )
@@ -271,18 +271,18 @@ class GaplessInsert(Uncopyable):
     def insert(self, document: Mapping[str, Any]) -> int:
         """Insert a copy of ``document`` with the next number of its scope; that number.
 
-        Raises NotUnique without the index of :meth:`create`; AllocationUnknown where it is unknown whether the document
-        is there; AllocationTimeout; AllocationRefused, as for another unique field that is taken.
+        Raises NotUnique without the index of :meth:`create`; AllocationUnknown when it is unknown whether the document
+        was inserted; AllocationTimeout; AllocationRefused, for example when another unique field has a duplicate.
         """
         with self._core.target.database.client.start_session() as session:
             return run(self._core.insert(document, session))
 
     def key(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The ``_id`` of the counter that numbers this document: to start it elsewhere with ``Counter.create``."""
+        """The ``_id`` of the counter that numbers this document: for ``Counter.create`` with another first number."""
         return self._core.key(document)
 
     def stats(self) -> Stats:
-        """What was done in this process."""
+        """Statistics of this allocator in this process."""
         return self._core.meter.stats()
 
     def __repr__(self) -> str:
@@ -334,11 +334,11 @@ class AsyncGaplessInsert(Uncopyable):
             return await run_async(self._core.insert(document, session))
 
     def key(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The ``_id`` of the counter that numbers this document: to start it elsewhere with ``Counter.create``."""
+        """The ``_id`` of the counter that numbers this document: for ``Counter.create`` with another first number."""
         return self._core.key(document)
 
     def stats(self) -> Stats:
-        """What was done in this process."""
+        """Statistics of this allocator in this process."""
         return self._core.meter.stats()
 
     def __repr__(self) -> str:

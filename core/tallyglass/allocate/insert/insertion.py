@@ -48,7 +48,7 @@ class InsertTarget:
         return place(self.collection, self.field)
 
     def budget(self) -> RetryBudget:
-        """The time that one operation has."""
+        """The time budget of one operation."""
         return RetryBudget(self.deadlines, self.collection.database.client)
 
 
@@ -68,7 +68,7 @@ def insert_target(
 
 
 class Inserter(Uncopyable, ABC):
-    """What the inserting strategies share; they differ in the ids that they propose."""
+    """The base of the inserting strategies, which differ only in the ids that they propose."""
 
     def __init__(self, target: InsertTarget) -> None:
         self.target = target

@@ -177,7 +177,7 @@ class ProxiedInsert(Uncopyable):
         return run(self._core.release(value, owner))
 
     def stats(self) -> Stats:
-        """What was done in this process."""
+        """Statistics of this allocator in this process."""
         return self._core.meter.stats()
 
 
@@ -213,5 +213,5 @@ class AsyncProxiedInsert(Uncopyable):
         return await run_async(self._core.release(value, owner))
 
     def stats(self) -> Stats:
-        """What was done in this process."""
+        """Statistics of this allocator in this process."""
         return self._core.meter.stats()

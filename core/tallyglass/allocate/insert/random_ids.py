@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NumberSpace:
-    """The numbers ``low <= id < high``. With ``width`` they are text of so many digits, zeros first."""
+    """The numbers ``low <= id < high``. With ``width`` they are texts of that many digits, zero-padded."""
 
     low: int
     high: int
@@ -52,7 +52,7 @@ class NumberSpace:
         return self.high - self.low
 
     def draw(self) -> int | str:
-        """A random one, from the operating system's random source: safe after a fork, and unpredictable."""
+        """A random id, from the operating system's random source: safe after a fork, and unpredictable."""
         number = self.low + secrets.randbelow(self.size)
         return f"{number:0{self.width}d}" if self.width else Int64(number)
 
@@ -98,7 +98,7 @@ class _RandomIdsCore(Inserter):
 class RandomIds(Uncopyable):
     """Insert documents under a random id, with a MongoClient. Thread-safe, fork-safe.
 
-    When to use: account, card or voucher numbers: a fixed count of digits that reveals neither order nor count.
+    When to use: account, card or voucher numbers: a fixed number of digits that reveals neither order nor count.
     Promise: the index on ``field`` keeps ids unique (it is verified before the first insert); at most
     ``tries`` proposals a document; collisions are counted. An insert whose outcome is unknown is repeated safely.
     Cost: one insert a document, times ``1 / (1 - fill)``; :meth:`fill` returns the present rate.
@@ -126,7 +126,7 @@ class RandomIds(Uncopyable):
         return run(self._core.fill())
 
     def stats(self) -> Stats:
-        """What this allocator did in this process."""
+        """Statistics of this allocator in this process."""
         return self._core.target.meter.stats()
 
 
@@ -158,5 +158,5 @@ class AsyncRandomIds(Uncopyable):
         return await run_async(self._core.fill())
 
     def stats(self) -> Stats:
-        """What this allocator did in this process."""
+        """Statistics of this allocator in this process."""
         return self._core.target.meter.stats()

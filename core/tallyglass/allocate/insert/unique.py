@@ -36,8 +36,8 @@ _BUILD_SECONDS = 600.0
 class Uniqueness:
     """Whether the database keeps a field unique, and why or why not.
 
-    ``index`` is the index that does, empty where none does. ``shard_key`` is None where the collection is not
-    sharded, or where this user may not see it.
+    ``index`` is the index that does, empty if none does. ``shard_key`` is None if the collection is not
+    sharded, or if this user may not read it.
     """
 
     kept: bool
@@ -98,7 +98,7 @@ def _verify(collection: Documents, field: str) -> Steps[Uniqueness]:
 
 
 def _shard_key(collection: Documents, budget: RetryBudget) -> Steps[Mapping[str, Any] | None]:
-    """The shard key as a router (``config.collections``) or a shard (``config.cache.collections``) has it."""
+    """The shard key, as stored on a router (``config.collections``) or a shard (``config.cache.collections``)."""
     config = collection.database.client.get_database("config", read_preference=ReadPreference.PRIMARY)
     wanted = by_id(collection.full_name)
     try:

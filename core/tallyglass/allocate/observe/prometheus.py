@@ -19,7 +19,7 @@ class AllocatorCollector:
         self._allocators: weakref.WeakSet[Any] = weakref.WeakSet(allocators)
 
     def add(self, allocator: Observable) -> None:
-        """Export one more allocator."""
+        """Export another allocator."""
         self._allocators.add(allocator)
 
     def collect(self) -> Iterator[Any]:
@@ -37,7 +37,7 @@ class AllocatorCollector:
 
 
 def export(*allocators: Observable, registry: CollectorRegistry = REGISTRY) -> AllocatorCollector:
-    """Export allocators with a registry (default: the one of the process); the collector, for further ones."""
+    """Export allocators with a registry (default: the process-wide one); returns the collector, to add others."""
     collector = AllocatorCollector(*allocators)
     registry.register(collector)
     return collector

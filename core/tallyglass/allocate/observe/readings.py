@@ -1,4 +1,4 @@
-"""The metrics that both exporters have in common: their names, their meaning, and where each is in ``Stats``. Pure."""
+"""The metrics that both exporters share: their names, their meaning, and the field of each in ``Stats``. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Observable(Protocol):
 
     @property
     def name(self) -> str:
-        """What the metrics are labelled with."""
+        """The label of its metrics."""
 
     def stats(self) -> Stats:
-        """What it did."""
+        """Its statistics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric; ``field`` is its name in ``Stats``. A counter only grows in a process, a gauge is a value of now."""
+    """One metric; ``field`` is its name in ``Stats``. A counter only grows within a process, a gauge may fall."""
 
     field: str
     meaning: str
