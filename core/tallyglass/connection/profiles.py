@@ -1,4 +1,4 @@
-"""Named deployments in the user's own ``profiles.toml``: a URI without a password, and the place of the password.
+"""Named deployments in the user's own ``profiles.toml``: a URI without a password, and where to read the password.
 
 ::
 
@@ -40,7 +40,7 @@ class Profile:
     """One deployment by name. ``uri`` may contain a password from the environment, so there is no repr.
 
     ``shards`` are URIs in place of ``uri``. ``password_file``, ``backup`` and ``counters`` (a file of counter
-    definitions) are paths, None where not named.
+    definitions) are paths, None if not set.
     """
 
     name: str
@@ -58,7 +58,7 @@ def default_path() -> Path:
 
 
 def profile_names(path: Path | None = None) -> tuple[str, ...]:
-    """The names in the file, in its order; none where there is no file. Raises InputError for a wrong file."""
+    """The names in the file, in its order; none if there is no file. Raises InputError for an invalid file."""
     path = path or default_path()
     return tuple(_read(path)) if path.exists() else ()
 

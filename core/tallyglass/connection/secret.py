@@ -58,7 +58,7 @@ class Secret:
 def redact(uri: str) -> str:
     """The URI with ``***`` in place of its password, and of secrets among its options.
 
-    If a password that is not percent-encoded makes its end unclear, everything that may belong to it is masked.
+    If the password is not percent-encoded and its end is ambiguous, everything that may belong to it is masked.
     """
     scheme = _SCHEME.match(uri)
     if not scheme:
@@ -112,7 +112,7 @@ def _authority(rest: str) -> str:
 
 
 def _end_of_user_info(rest: str) -> int | None:
-    """Where the user name and password end, at the latest; None where there are none."""
+    """The last position at which the user name and password can end; None if there are none."""
     last = rest.rfind("@")
     if last < 0:
         return None
@@ -122,7 +122,7 @@ def _end_of_user_info(rest: str) -> int | None:
         return last
     if "@" in authority:
         return authority.rfind("@")
-    # An @ among the options only: an option's value, unless what stands before it cannot be hosts and options.
+    # An @ only among the options is part of a value, unless the text before it cannot be hosts and options.
     options = rest.partition("?")[2]
     hosts_are_plain = all(re.fullmatch(r"(\[[^]]*\]|[^:]*)(:\d+)?", host) for host in authority.split(","))
     return None if hosts_are_plain and all("=" in option for option in options.split("&") if option) else last

@@ -1,4 +1,4 @@
-"""Which deployment to read, as what user, with which driver: a URI that is safe to show, and a password that is not."""
+"""Which deployment to read, as which user, with which driver: a URI that is safe to show, and a secret password."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MECHANISMS = (
 _NO_PASSWORD_NEEDED = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-OIDC"})
 _SECRET_OPTIONS = frozenset({"tlscertificatekeyfilepassword", "proxypassword"})
 _OF_ONE_SERVER = frozenset({"replicaset", "directconnection", "loadbalanced", "srvmaxhosts", "srvservicename"})
-"""Options of a URI that do not hold for another set of the same cluster."""
+"""Options of a URI that do not apply to another set of the same cluster."""
 
-# A port or a second host tells hosts from any other word.
+# A port or a second host distinguishes a list of hosts from any other word.
 _HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
 _HOST_PORT = rf"{_HOST}(?::\d{{1,5}})?"
 _BARE_HOSTS = re.compile(rf"(?:localhost|{_HOST}:\d{{1,5}}|{_HOST_PORT}(?:,{_HOST_PORT})+)(?:/\S*)?\Z")
@@ -73,7 +73,7 @@ class Target:
 
     @classmethod
     def of_shards(cls, shards: Sequence[Target]) -> Target:
-        """Several shards as one target; one alone is itself."""
+        """Several shards as one target; a single shard is returned unchanged."""
         first = shards[0]
         return first if len(shards) == 1 else replace(first, shards=tuple(shards))
 
@@ -112,7 +112,7 @@ class Target:
 
     @property
     def label(self) -> str:
-        """A short name: that of the replica set, else its hosts. Safe to show."""
+        """A short name: the replica set's name, else its hosts. Safe to show."""
         hosts = self.uri.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
         return clean(self.options.get("replicaset") or hosts, 120)
 
@@ -140,7 +140,7 @@ class Target:
 
 
 def with_scheme(text: str) -> str:
-    """``localhost:27017`` and the like with ``mongodb://`` in front; any other text as it is."""
+    """``localhost:27017`` and the like with ``mongodb://`` in front; any other text unchanged."""
     return f"mongodb://{text}" if _BARE_HOSTS.match(text) else text
 
 
