@@ -28,10 +28,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SetMember:
-    """One member of the set: ``state`` as the server names it, empty where it does not say.
+    """One member of the set: ``state`` as the server names it, empty if not reported.
 
-    ``lag_seconds`` is how far it is behind the primary, or behind the newest member where there is no primary; None for
-    a member without data and where the server does not say. On an idle set it is up to ten seconds by itself.
+    ``lag_seconds`` is how far it is behind the primary, or behind the newest member if there is no primary; None for
+    a member without data, or if the server does not report it. On an idle set up to ten seconds are normal.
     """
 
     address: str
@@ -42,9 +42,9 @@ class SetMember:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What ``hello`` and ``buildInfo`` say, safe to show.
+    """What ``hello`` and ``buildInfo`` report, safe to show.
 
-    ``sharded`` is true for any part of a sharded cluster; ``shard_unknown`` where this user may not ask. A shard knows
+    ``sharded`` is true for any part of a sharded cluster; ``shard_unknown`` if this user may not read it. A shard knows
     its name, its cluster's id and its config servers; ``config_server`` is true for a member of those.
     """
 
@@ -73,7 +73,7 @@ class Deployment:
         return self.set_name or str(self.kind)
 
     def sharding_advice(self) -> str:
-        """What being a part of a sharded cluster means for a restore; empty where it is none."""
+        """What membership in a sharded cluster means for a restore; empty if it is not a member."""
         if self.config_server:
             return "Its data say where each chunk lives: restore it together with every shard, never alone."
         if self.kind is Kind.CLUSTER:
@@ -86,7 +86,7 @@ class Deployment:
         )
 
     def no_oplog_because(self) -> str:
-        """One sentence for a panel that needs the oplog; empty where there is one."""
+        """One sentence for a panel that needs the oplog; empty if there is an oplog."""
         if self.has_oplog:
             return ""
         if self.arbiter:
@@ -99,7 +99,7 @@ class Deployment:
 
 
 async def look_at(gateway: Gateway) -> Deployment:
-    """Ask the server what it is. Member states need replSetGetStatus; without it they come from ``hello``.
+    """Read what the server is. Member states need replSetGetStatus; without it they come from ``hello``.
 
     Several shards that are read as one are one deployment; its members are those of all shards.
     """
@@ -163,7 +163,7 @@ async def _look_at_cluster(cluster: ClusterGateway) -> Deployment:
 
 
 async def _sharding_state(gateway: Gateway) -> Document | None:
-    """What a shard says of its cluster; None where this user may not ask."""
+    """What a shard reports about its cluster; None if this user may not read that."""
     try:
         return await gateway.command("shardingState")
     except PrivilegeError:
@@ -195,7 +195,7 @@ async def _members(gateway: Gateway, hello: Document) -> tuple[SetMember, ...]:
 
 
 def _applied(row: Document) -> datetime | None:
-    """The time of the newest entry that a member has; a member that is down is said to be at the epoch."""
+    """The time of the newest entry that a member has; the server reports the epoch for a member that is down."""
     at = row.get("optimeDate")
     if not isinstance(at, datetime) or at.year <= 1970:
         return None

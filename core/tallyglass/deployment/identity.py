@@ -1,4 +1,4 @@
-"""A name for a deployment that is the same in every run, whatever its members are called."""
+"""A name for a deployment that is the same in every run, independent of the names of its members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tallyglass.mongo.gateway import Document, Gateway
 
 
 async def identify(gateway: Gateway, hello: Document) -> str:
-    """A name for this deployment that stays the same across runs; empty where there is none that is sure."""
+    """A name for this deployment that stays the same across runs; empty if no reliable one exists."""
     try:
         config = await gateway.command("replSetGetConfig")
         identity = str(config["config"]["settings"]["replicaSetId"])

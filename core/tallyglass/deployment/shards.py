@@ -1,4 +1,4 @@
-"""The shards of a sharded cluster: those that were named one by one, or those that a mongos lists."""
+"""The shards of a sharded cluster: those that the user names one by one, or those that a mongos lists."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ CLOCK_SECONDS = 5.0
 class Shards:
     """The shards of a cluster. Every text is safe to show.
 
-    ``gateways`` are those to read, by name; also one that does not answer now, under the name of its replica set.
-    ``left_out`` says of each of the others why it is not read, ``warnings`` what else to know: sentences.
+    ``gateways`` are those to read, by name; including one that does not answer now, under the name of its replica set.
+    ``left_out`` has a sentence for each shard that is not read, with the reason; ``warnings`` are other sentences.
     """
 
     gateways: Mapping[str, Gateway]
@@ -37,7 +37,7 @@ class Shards:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One shard as it was given, what it is, and how far its clock is from the one here in seconds."""
+    """One shard as specified, its kind, and the offset of its clock from the local one in seconds."""
 
     given: str
     gateway: Gateway
@@ -46,10 +46,10 @@ class _Look:
 
 
 async def shards_of(gateway: Gateway) -> Shards | None:
-    """The shards behind a gateway; None where it is one replica set or a standalone.
+    """The shards behind a gateway; None if it is one replica set or a standalone.
 
-    Through a mongos they come from ``config.shards`` and are read with the same user. Raises DeploymentError where
-    nothing is left to read, and the first error where no shard answers.
+    Through a mongos they come from ``config.shards`` and are read with the same user. Raises DeploymentError if
+    nothing is left to read, and the first error if no shard answers.
     """
     if isinstance(gateway, ClusterGateway):
         return await _identify(gateway.shards)
@@ -100,9 +100,9 @@ async def _identify(given: Mapping[str, Gateway]) -> Shards:
 async def _look(name: str, gateway: Gateway) -> _Look:
     try:
         found = await look_at(gateway)
-        asked = time.time()
+        before = time.time()
         local_time = (await gateway.command("hello")).get("localTime")
-        here = (asked + time.time()) / 2
+        here = (before + time.time()) / 2
     except TallyglassError as error:
         return _Look(name, gateway, error)
     clock = local_time.replace(tzinfo=UTC).timestamp() - here if isinstance(local_time, datetime) else None
@@ -110,7 +110,7 @@ async def _look(name: str, gateway: Gateway) -> _Look:
 
 
 def _why_left_out(found: Deployment, name: str, known: Mapping[str, _Look]) -> str:
-    """Why a shard is not read; empty where it is."""
+    """Why a shard is not read; empty if it is read."""
     reason = found.no_oplog_because()
     if reason:
         return reason
