@@ -1,9 +1,9 @@
 """From a target to a gateway. The password is never shown, logged or put into an error.
 
 Time limits, measured on a replica set (docs/security.md): a frozen member is noticed after connect timeout plus
-heartbeat interval, so both are short. The socket timeout is longer than any ``maxTimeMS``: it is for a server that
-answers heartbeats and nothing else.
-What the connection string says itself wins over every default here.
+heartbeat interval, so both are short. The socket timeout is longer than any ``maxTimeMS``: it catches a server that
+answers only heartbeats.
+A setting in the connection string overrides every default here.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ DEFAULTS: dict[str, Any] = {
     "readPreference": "primaryPreferred",
     "retryReads": True,
 }
-"""Client options that hold unless the connection string or the caller says otherwise."""
+"""Client options that apply unless the connection string or the caller sets them."""
 
 
 def open_gateway(uri: str | Target, *, driver: Driver | None = None, **options: Any) -> MongoGateway:
     """A gateway on the deployment that ``uri`` names; nothing is sent yet.
 
     ``driver`` is that of the target unless given. ``options`` go to the client as they are.
-    Raises InputError for a text that is no connection string, ConnectError for one that cannot be used.
+    Raises InputError for an invalid connection string, ConnectError for one that cannot be used.
     """
     target = uri if isinstance(uri, Target) else Target.parse(uri)
     given = target.options
@@ -99,9 +99,9 @@ def _certificate(client: Any, target: Target, driver: Driver) -> ClientCertifica
 
 
 def tls_context(client: Any) -> Any:
-    """The ``ssl.SSLContext`` of a client; None without TLS, and where this PyMongo keeps it under another name.
+    """The ``ssl.SSLContext`` of a client; None without TLS, or if this PyMongo keeps it under another name.
 
-    PyMongo has no public way to it. It makes another one once it has resolved a DNS seed list: ask each time.
+    PyMongo has no public access to it, and creates another one after it resolves a DNS seed list: do not cache it.
     """
     return getattr(client.options.pool_options, "_ssl_context", None)
 

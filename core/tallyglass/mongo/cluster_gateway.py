@@ -30,12 +30,12 @@ from tallyglass.mongo.gateway import (
 Answer = TypeVar("Answer")
 
 RETRY_SECONDS = 10.0
-"""A shard that could not be reached is asked again only after so long: each attempt holds up the whole answer."""
+"""Seconds before a shard that could not be reached is tried again: each attempt delays the whole answer."""
 
 
 class ClusterGateway:
-    """Asks every shard and puts the answers together. A shard that cannot be read stands in :attr:`lost`, by name and
-    reason, and does not stop the others; where none can be read, the first error is raised.
+    """Queries every shard and merges the answers. A shard that cannot be read is listed in :attr:`lost`, by name and
+    reason, and does not stop the others; if none can be read, the first error is raised.
 
     ``shards`` are the gateways by name. Closing this closes them.
     """
@@ -55,7 +55,7 @@ class ClusterGateway:
         member: str = "",
         **fields: object,
     ) -> Document:
-        """The answer of the first shard that gives one."""
+        """The answer of the first shard that responds."""
         error: TallyglassError | None = None
         for label, shard in self.shards.items():
             try:
@@ -127,7 +127,7 @@ class ClusterGateway:
         batch_size: int = 0,
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[bytes]:
-        """Sorted or limited answers are put together in memory: ``limit`` bounds them."""
+        """Sorted or limited answers are merged in memory: ``limit`` bounds them."""
         batches = self._chain(
             lambda shard: shard.find_raw(ns, query, sort=sort, limit=limit, batch_size=batch_size, time_ms=time_ms)
         )
@@ -157,7 +157,7 @@ class ClusterGateway:
         await asyncio.gather(*(shard.close() for shard in self.shards.values()))
 
     async def _all(self, ask: Callable[[Gateway], Awaitable[Answer]]) -> list[Answer]:
-        """The answers of those shards that give one, in order."""
+        """The answers of the shards that respond, in order."""
         answers = await asyncio.gather(*(self._ask(name, ask) for name in self.shards))
         errors = [answer for answer in answers if isinstance(answer, TallyglassError)]
         if len(errors) == len(answers):
@@ -175,7 +175,7 @@ class ClusterGateway:
         return found
 
     def _raise_recent(self, name: str) -> None:
-        """Raise why a shard could not be reached a moment ago."""
+        """Raise the error again if a recent attempt could not reach the shard."""
         until, error = self._errors.get(name, (0.0, None))
         if error is not None and time.monotonic() < until:
             raise error
@@ -191,7 +191,7 @@ class ClusterGateway:
         self._errors.pop(name, None)
 
     async def _chain(self, ask: Callable[[Gateway], AsyncIterator[Answer]]) -> AsyncIterator[Answer]:
-        """What each shard yields, one shard after the other."""
+        """The rows of each shard, one shard after the other."""
         errors: list[TallyglassError] = []
         for name, shard in self.shards.items():
             try:
@@ -209,7 +209,7 @@ class ClusterGateway:
 
 
 def _sorted(rows: list[Document], ns: Namespace, sort: Sequence[tuple[str, int]]) -> list[Document]:
-    """Rows of several shards in the order that was asked for."""
+    """Rows of several shards in the requested order."""
     for field, direction in reversed(sort):
         # The natural order of an oplog is that of its timestamps.
         path = "ts" if field == "$natural" and ns == OPLOG else field

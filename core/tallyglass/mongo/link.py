@@ -3,7 +3,7 @@
 Driver calls are never cancelled. On CPython before 3.12, ``asyncio.wait_for`` runs its awaitable as a separate task. A
 second cancellation ends the outer call while the inner one re-acquires a lock of the client and never releases it;
 every later call on that client then waits forever. Each call therefore runs in its own task (:meth:`Session.begin`),
-limited by the driver's timeouts, and runs to its end if nobody waits for it any more.
+limited by the driver's timeouts, and runs to its end even if no caller waits for it any more.
 
 A client may still stop answering. If calls get no answer for some time, the client is sent a ``hello``, and if that
 gets no answer, so is a new client. If only the new client gets an answer, it replaces the old one. Calls that wait on
@@ -222,7 +222,7 @@ class HeldCursor:
 
     @property
     def resume_token(self) -> str:
-        """Behind what a change stream has given; empty before it has a place."""
+        """The resume token after the last event of a change stream; empty before it has one."""
         token = self._cursor.resume_token
         return str(token["_data"]) if token else ""
 

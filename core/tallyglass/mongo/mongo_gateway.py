@@ -31,8 +31,8 @@ from tallyglass.mongo.link import HeldCursor, Link, Session
 
 _ROWS_A_CALL = 1_000
 _EVENT_PARTS = ("clusterTime", "documentKey", "fullDocumentBeforeChange", "operationType")
-"""All of an event that is asked for: with the whole document and the update it might be larger than 16 MB."""
-# Until a tail has its first batch: with a filter, that may be a long way from where it starts.
+"""The requested fields of an event: with the full document and the update it could exceed 16 MB."""
+# The limit until the first batch of a tail: with a filter, the first match may be far from the start.
 _SEEK_MS = 60_000
 
 
@@ -209,11 +209,11 @@ class MongoGateway:
     async def changes(
         self, ns: Namespace, since: Timestamp, *, await_ms: int = 1_000
     ) -> AsyncIterator[tuple[list[RawBSONDocument], str]]:
-        """Follow the changes of one collection from ``since`` on, each with the document before it where that is held.
+        """Follow the changes of one collection from ``since`` on, each with its pre-image if the server has one.
 
         Yields events (``clusterTime``, ``documentKey``, ``fullDocumentBeforeChange``, ``operationType``), none if
-        ``await_ms`` passed without one, and the resume token behind them. The driver keeps the token, and goes on
-        behind it after an election.
+        ``await_ms`` passed without one, and the resume token after them. The driver keeps the token, and resumes
+        there after an election.
         """
         session = self.link.session
         with _errors(f"change stream on {ns}", session):
@@ -240,7 +240,7 @@ class MongoGateway:
     async def _cursor(
         self, method: str, ns: Namespace, query: Document, how: dict[str, Any], await_ms: int = 0, **options: Any
     ) -> AsyncIterator[HeldCursor]:
-        """A cursor, closed at the end. With ``await_ms`` it is one that follows a capped collection."""
+        """A cursor, closed at the end. With ``await_ms`` it is a tailable cursor on a capped collection."""
         session = self.link.session
         with _errors(f"{'tail of' if await_ms else 'find on'} {ns}", session):
             if await_ms:
@@ -258,7 +258,7 @@ class MongoGateway:
 
 @contextmanager
 def _errors(what: str, session: Session) -> Iterator[None]:
-    """:func:`family`, with the client's certificate in mind."""
+    """:func:`family`, which also renews the client's certificate and explains errors that it may cause."""
     if session.certificate is not None:
         session.certificate.renew()
     try:
@@ -275,7 +275,7 @@ def _collection(session: Session, ns: Namespace, **options: Any) -> Any:
 
 
 async def _all_rows(cursor: Any) -> list[Document]:
-    """All rows of a cursor that PyMongo gives as a coroutine, and Motor as it is."""
+    """All rows of a cursor, which PyMongo returns from a coroutine and Motor directly."""
     rows = await cursor if inspect.isawaitable(cursor) else cursor
     return [row async for row in rows]
 
@@ -291,7 +291,7 @@ def only_asked_member(servers: Sequence[Any]) -> Sequence[Any]:
 
 @contextmanager
 def asking_member(member: str) -> Iterator[None]:
-    """Within it, operations that begin go to ``member``, where the client was opened with :func:`only_asked_member`."""
+    """Operations begun in this context go to ``member``, if the client was opened with :func:`only_asked_member`."""
     token = _ASKED.set(member)
     try:
         yield
