@@ -46,7 +46,7 @@ class Numbers(Protocol):
         ...
 
     def earlier(self, ago: Sequence[int]) -> list[int | float]:
-        """The numbers taken this many numbers before the last one."""
+        """For each count in ``ago``, the number taken that many numbers before the last one."""
         ...
 
     def advance(self, count: int) -> Advance:

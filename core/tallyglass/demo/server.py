@@ -1,6 +1,6 @@
 """Real mongod servers on loopback, in a temporary folder: one member, several, or a plain standalone.
 
-A guard process removes servers and folder when the process that started them is gone, however it went.
+A guard process removes servers and folder after the process that started them exits for any reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tallyglass.errors import EmbeddedServerError
 
 __all__ = ["HOST", "MongodProcess", "ReplicaSet", "Servers", "Standalone", "free_port"]
 
-# Reads until the starter's end of the pipe closes, then ends what the pid files name and removes the folder.
+# Reads until the parent's end of the pipe closes, then kills the processes in the pid files and removes the folder.
 _GUARD = """
 cat >/dev/null
 for f in "$1"/*/pid; do [ -s "$f" ] && kill -9 "$(cat "$f")" 2>/dev/null; done
@@ -53,7 +53,7 @@ class Servers:
             require_free(port)
         self._binary = find_mongod(mongod)
         self._set_name = set_name
-        # Statistics that nobody reads: without them an idle server uses a third less of the processor.
+        # Diagnostic data is not needed here: without it an idle server uses a third less CPU.
         quiet = ["--setParameter", "diagnosticDataCollectionEnabled=false"]
         self._options = [*options, *quiet, "--wiredTigerCacheSizeGB", str(cache_gb)]
         self.members: list[MongodProcess] = []
@@ -105,7 +105,7 @@ class Servers:
         self.members[index].kill()
 
     def freeze(self, index: int) -> None:
-        """SIGSTOP one member: it keeps its connections and answers nothing."""
+        """SIGSTOP one member: it keeps its connections and does not answer."""
         self.members[index].signal(signal.SIGSTOP)
 
     def thaw(self, index: int) -> None:
@@ -113,7 +113,7 @@ class Servers:
         self.members[index].signal(signal.SIGCONT)
 
     def shut_down(self, index: int) -> None:
-        """SIGTERM one member and wait for its clean end."""
+        """SIGTERM one member and wait for a clean shutdown."""
         self.members[index].shut_down()
 
     def restart(self, index: int) -> None:
@@ -134,7 +134,7 @@ class Servers:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def client(self, index: int | None = None, **options: Any) -> MongoClient[Document]:
-        """A synchronous client of the whole, or of one member. The caller closes it."""
+        """A synchronous client for the whole set, or for one member. The caller closes it."""
         uri = self.uri if index is None else self.direct_uri(index)
         majority = {"w": "majority"} if self._set_name else {}  # which is the default only from MongoDB 5.0 on
         return MongoClient(uri, **({"serverSelectionTimeoutMS": 30_000} | majority | options))
@@ -162,7 +162,7 @@ class ReplicaSet(Servers):
         before: Callable[[Servers], None] | None = None,
         **how: Any,
     ) -> None:
-        """``before`` is called with the servers as they run without ``--replSet``, before the set is made of them."""
+        """``before`` is called with the servers as they run without ``--replSet``, before the set is initiated."""
         super().__init__(members, set_name=None if before else set_name, **how)
         try:
             if before:
@@ -188,7 +188,7 @@ class ReplicaSet(Servers):
             self.restart(index)
 
     def primary(self) -> int | None:
-        """The index of the member that calls itself primary now, or None."""
+        """The index of the member that currently reports itself as primary, or None."""
         for index, member in enumerate(self.members):
             if member.process is None:
                 continue
@@ -201,7 +201,7 @@ class ReplicaSet(Servers):
         return None
 
     def await_primary(self, seconds: float = 60.0) -> int:
-        """Wait until the set has a primary that takes majority writes; its index."""
+        """Wait until the set has a primary that takes majority writes; returns its index."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             index = self.primary()
