@@ -54,7 +54,7 @@ def ceiling_of(
     """The smallest ceiling, with its reason.
 
     ``bound`` is the last id that may be handed out, ``bound_name`` the field or setting it comes from;
-    ``digits`` the number of decimal digits an id may have. Among equals the more specific reason wins.
+    ``digits`` the number of decimal digits an id may have. Between equal limits the more specific reason wins.
     """
     limits = [] if bound is None else [Ceiling(bound, bound_name)]
     if digits is not None:

@@ -34,7 +34,7 @@ _KINDS = {
 
 
 def numeric_type(value: object) -> NumericType | None:
-    """The BSON type that a decoded value was stored as; None where it is no number.
+    """The BSON type that a decoded value was stored as; None if it is not a number.
 
     The driver decodes int32 as ``int``, int64 as ``Int64`` and double as ``float``.
     """
@@ -65,7 +65,7 @@ _DIGITS = re.compile(r"(\d{1,30})\D*\Z")
 def read_number(raw: Any, *, text: bool = False) -> tuple[Number, NumericType] | None:
     """The number in a decoded value and the type it is stored as; with ``text`` also the last digits of a text.
 
-    None where there is none.
+    None if there is none.
     """
     kind = numeric_type(raw)
     if kind is not None:
@@ -83,7 +83,7 @@ def padded_digits(raw: object) -> int | None:
 
 
 def is_stalled(value: Number, kind: NumericType) -> bool:
-    """Whether an increment by one leaves the stored number as it is, or is refused by the server."""
+    """Whether an increment by one leaves the stored number unchanged, or the server refuses it."""
     if isinstance(value, float) and not math.isfinite(value):
         return True
     if kind is NumericType.DOUBLE:

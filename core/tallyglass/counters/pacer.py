@@ -18,7 +18,7 @@ class Pacer:
         self._waiting = False
 
     async def rest(self) -> None:
-        """Yield to the loop if it is time. Of tasks that wait together one goes on a turn, not each for a slice."""
+        """Yield to the loop if the slice is used up. Waiting tasks share the next slice instead of taking one each."""
         while time.perf_counter() - self._since >= SLICE_SECONDS:
             if not self._waiting:
                 self._waiting = True

@@ -123,7 +123,7 @@ class Members:
     """Many counters of one kind in one collection, such as one for each tenant, shown as one row.
 
     ``worst`` are those that end first or have a flag. ``used`` counts them by whole percent of their range used (101
-    numbers); empty where that is not known.
+    numbers); empty if unknown.
     """
 
     count: int
@@ -214,11 +214,11 @@ class CounterTrouble:
 
 @dataclass(frozen=True, slots=True)
 class CountersSnapshot:
-    """All counters at one moment, most urgent first; what could not be read; what is still being looked for.
+    """All counters at one moment, most urgent first; what could not be read; and the progress of the search.
 
-    ``discovering``: not all of the ``collections_seen`` were looked at, only ``collections_looked`` of them.
+    ``discovering``: only ``collections_looked`` of the ``collections_seen`` were searched so far.
     ``collections_unread`` exist and could not be read. ``unmatched`` lists configuration rules that match nothing.
-    ``oplog_seconds`` is how far back the oplog reaches, None where that is unknown.
+    ``oplog_seconds`` is how far back the oplog reaches, None if unknown.
     """
 
     at: datetime

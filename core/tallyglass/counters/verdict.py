@@ -20,7 +20,7 @@ _WARNING_FLAGS = (Flag.DOUBLE,)
 _MOST_NAMED = 5
 
 NAIVE_MARGIN = 3.5
-"""The true end comes earlier than the naive date divided by this one time in ten (docs/forecasting.md)."""
+"""In one case in ten the true remaining time is shorter than the naive one divided by this (docs/forecasting.md)."""
 
 _LEAST_CHANGES = 10
 _FEW_CHANGES = 3
@@ -230,12 +230,12 @@ def span(days: float) -> str:
 
 
 def _share(used: float) -> str:
-    """A share in percent. What is not quite full never reads as 100 %."""
+    """A share in percent. A counter that is not quite full never shows 100 %."""
     return ">99.9%" if 0.9995 <= used < 1 else f"{used:.1%}"
 
 
 def days_left(counter: CounterView, now: datetime) -> float | None:
-    """Days until the early end of the band; None where there is no date."""
+    """Days until the early end of the band; None if there is no date."""
     return _days_until(counter.forecast.early, now)
 
 
@@ -269,7 +269,7 @@ def labels(counters: Sequence[CounterView]) -> list[str]:
 
 
 def _stable_name(counter: CounterView) -> str:
-    """The name without how many counters a row stands for."""
+    """The name without the number of counters in the row."""
     return name_of(counter) if counter.members is None else _plain(f"{counter.ns} * {counter.field}")
 
 

@@ -1,4 +1,4 @@
-"""The counters of one collection: from the documents of one query to trackers."""
+"""The counters of one collection: turns the documents of one query into trackers."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ RecognisedDocument = tuple[Hashable, FoundCounters, Document]
 
 @dataclass(slots=True)
 class CounterCollection:
-    """One collection that holds counters. ``trackers`` are those to show, pools and groups first.
+    """One collection that holds counters. ``trackers`` are the ones to show, pools and groups first.
 
     ``ns_text`` is the namespace, safe to show. ``findings`` holds the results of usage analysis, ``matched`` the
-    numbers of the rules that match something here. Above ``group_above`` of one kind, counters become a group.
+    numbers of the rules that match a counter here. Above ``group_above`` of one kind, counters become a group.
     """
 
     place: CounterPlace
@@ -125,7 +125,7 @@ class CounterCollection:
             self.trackers = trackers
 
     def paths(self) -> tuple[str, ...]:
-        """The paths of all numbers that are followed here."""
+        """The paths of all followed numbers in this collection."""
         return tuple({tracker.identity.path: None for tracker in self.trackers})
 
     def add_past(self, values: Mapping[Hashable, Mapping[str, list[PastValue]]]) -> None:
@@ -145,9 +145,9 @@ class CounterCollection:
             tracker.add_past(pasts, steps=sum(len(rows) for rows in points.values()))
 
     async def follow_active(self, gateway: Gateway, values: Mapping[Hashable, Mapping[str, list[PastValue]]]) -> None:
-        """Follow those members of groups one by one whose value moved in the past."""
+        """Follow individually the group members whose value changed in the past."""
         for path, group in self.groups.items():
-            # A key that is not the id itself is its BSON: those members wait until they move.
+            # A key that is not the id itself is its BSON: such members are not followed until their value changes.
             active = [
                 key
                 for key, by_path in values.items()
@@ -159,13 +159,13 @@ class CounterCollection:
                     group.add_followed(document_key(row["_id"]), row, self._follower(path))
 
     def all_trackers(self) -> Iterable[Tracker]:
-        """The trackers to show, and the members of groups that are followed one by one."""
+        """The trackers to show, and the group members that are followed individually."""
         yield from self.trackers
         for group in self.groups.values():
             yield from group.followed.values()
 
     def _take_member(self, key: Hashable, row: Document) -> bool:
-        """Whether the document belongs to groups alone, which have then taken it in."""
+        """Update the groups that this document is a member of; return whether there is any."""
         taken = False
         for path, group in self.groups.items():
             if key in group:
@@ -181,7 +181,7 @@ class CounterCollection:
         return finding is not None and finding.text
 
     def _join_groups(self, key: Hashable, row: Document) -> bool:
-        """Whether a new document belongs to groups alone, which have then taken it in."""
+        """Add a new document to the groups of all its numbers; return False if that is not possible."""
         if not self.groups or key in self.found:
             return False
         matches = self._matches(row)
@@ -242,7 +242,7 @@ class CounterCollection:
             self._drop_grouped(documents, [*documents] if made else [key])
 
     def _drop_grouped(self, documents: dict[Hashable, Document], keys: Iterable[Hashable]) -> None:
-        """Drop those of ``keys`` whose numbers are all in groups."""
+        """Drop the ``keys`` of documents whose numbers are all in groups."""
         for key in keys:
             found = self.found.get(key)
             if found and found.matches and all(key in self.groups.get(match.path, ()) for match in found.matches):
@@ -473,7 +473,7 @@ def _graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
     if finding.excludes(name):
         grade, evidence = Grade.OPEN, "Its values were not found in documents inserted shortly afterwards."
     elif grade not in (Grade.CERTAIN, Grade.LIKELY) and match.grade is Grade.LIKELY:
-        # Ids may be used elsewhere or in another form, and a restore sets values back: name and shape of a library
+        # Ids may be used elsewhere or in another form, and a restore resets values: name and shape of a library
         # outweigh missing matches until enough issues were seen.
         doubted = grade is not Grade.POSSIBLE and finding.issues >= _DOUBTED_AFTER
         if not doubted:
@@ -517,7 +517,7 @@ def _spans(path: str, bound_key: str, rows: Iterable[RecognisedDocument]) -> tup
 
 
 def _may_have_target(match: Match) -> bool:
-    """Whether the counter may be compared with the largest id of a collection, which a member of a group is not."""
+    """Whether the counter may be compared with the largest id of a collection: never so for a member of a group."""
     return bool(match.targets) or match.shape.target is not no_targets
 
 

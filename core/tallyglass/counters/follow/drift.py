@@ -1,7 +1,7 @@
 """Is a counter behind the ids in its collection? Then the next insert collides.
 
-One indexed read a target: the largest number in the field that the counter fills. It is read *before* the counter,
-so that inserts in between cannot make the counter seem to be behind.
+One indexed read for each target: the largest number in the field that the counter fills. It is read *before* the
+counter, so that inserts in between cannot make the counter seem to be behind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READ_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class LargestId:
-    """The largest id in a target and the smallest, and how many documents it has by its metadata.
+    """The largest id in a target and the smallest, and its document count from the metadata.
 
     ``read_at`` is when (monotonic); ``dated`` whether the documents have ObjectIds; ``int64_ids`` whether the largest
     id is below 2^31 and still stored as int64, so that its writer has 64 bits.
@@ -59,11 +59,14 @@ class DriftCheck:
 
     @property
     def troubles(self) -> tuple[CounterTrouble, ...]:
-        """Problems with targets that this user may not read, each once."""
+        """Problems with targets that this user may not read, without duplicates."""
         return tuple(dict.fromkeys(self._refused.values()))
 
     async def advance(self, trackers: Iterable[Tracker], seen: Collection[Namespace], seconds: float) -> None:
-        """Read what is due, for about ``seconds``; ``seen`` are the collections there are. Raises for a lost server."""
+        """Read the largest ids that are due, for about ``seconds``; ``seen`` are the existing collections.
+
+        Raises ConnectError or ReadError if no server answers.
+        """
         deadline = time.monotonic() + seconds
         due = [tracker for tracker in trackers if tracker.identity.targets and self._is_due(tracker)]
         due.sort(key=lambda tracker: self._tried.get(tracker.identity.key, 0.0))
@@ -74,7 +77,7 @@ class DriftCheck:
     def apply(self, trackers: Iterable[Tracker], read_after: float) -> None:
         """Set the drift of trackers from ids read before ``read_after`` (monotonic), when the counters were read.
 
-        Each reading is used once: compared with an older id, a counter that goes on would seem ever further ahead.
+        Each reading is used once: compared with an older id, an advancing counter would seem ever further ahead.
         """
         for tracker in trackers if self._new else ():
             key = tracker.identity.key
@@ -161,7 +164,7 @@ def burned(largest: LargestId, value: Number) -> float | None:
 
 
 def _leads(index: Mapping[str, object], field: str) -> bool:
-    """Whether an index can serve a sort on the numbers of a field: it comes first, and no number is left out."""
+    """Whether an index can serve a sort on the numbers of a field: the field is first, and the index is complete."""
     keys = index.get("key")
     first = next(iter(keys), "") if isinstance(keys, Mapping) else ""
     unusable = "partialFilterExpression" in index or index.get("hidden")

@@ -1,4 +1,4 @@
-"""The policy for the cyclic garbage collector while counters are watched: by default nothing is changed.
+"""The policy for the cyclic garbage collector while counters are watched: the default changes nothing.
 
 The collector belongs to the program that imports this library. A program that watches tens of thousands of counters and
 owns the interpreter, such as the dashboard, may pass another policy.
@@ -18,7 +18,7 @@ class GarbagePolicy(Protocol):
         ...
 
     def built(self) -> None:
-        """Most existing objects will be long-lived."""
+        """Called when most existing objects will be long-lived."""
         ...
 
 
@@ -26,11 +26,11 @@ class NoGarbagePolicy:
     """The default: the collector keeps the settings of the program."""
 
     def building(self) -> AbstractContextManager[object]:
-        """Nothing."""
+        """Do nothing."""
         return nullcontext()
 
     def built(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 NO_GARBAGE_POLICY: GarbagePolicy = NoGarbagePolicy()

@@ -34,7 +34,7 @@ Follow = Callable[[Document], Tracker | None]
 
 
 def group_above(collections: int) -> int:
-    """The limit where so many collections hold counters: lower, so that those followed one by one stay few in all."""
+    """The limit when this many collections hold counters: lower, to keep the total of individual counters small."""
     return min(GROUP_ABOVE, max(_LEAST_GROUP, _MOST_SINGLE // max(1, collections)))
 
 
@@ -70,14 +70,14 @@ class GroupTracker(Tracker):
         return self._view
 
     def update_forecasts(self, now: float) -> None:
-        """Work out the rate of all, and the forecasts of the members that are followed."""
+        """Compute the total rate, and the forecasts of the members that are followed."""
         for tracker in self.group.followed.values():
             if tracker.stale_forecast:
                 tracker.update_forecasts(now)
         super().update_forecasts(now)
 
     def settle(self, now: float) -> None:
-        """Update what depends on the passing of time."""
+        """Update values that depend on the current time."""
         for tracker in self.group.followed.values():
             tracker.settle(now)
         super().settle(now)
@@ -87,9 +87,9 @@ _NOTE = "Each member has its own end; see the worst ones."
 
 
 class Group:
-    """The members of one path. ``take`` one document after the other between ``begin`` and ``finish``.
+    """The members of one path. Between ``begin`` and ``finish``, call ``take`` for each document.
 
-    ``above`` is the number of members that made it a group; a tenth as many of the largest are followed.
+    ``above`` is the number of members above which they became a group; a tenth as many, the largest, are followed.
     """
 
     def __init__(self, identity: Identity, path: str, above: int = GROUP_ABOVE) -> None:
@@ -123,7 +123,7 @@ class Group:
         self._largest.clear()
 
     def take(self, key: Hashable, row: Document, number: Number, kind: NumericType, follow: Follow) -> None:
-        """Take in one member as it is now; ``follow`` makes a tracker for it where it needs one."""
+        """Record the current state of one member; ``follow`` makes a tracker for it if it needs one."""
         if kind is NumericType.DOUBLE:
             self._doubles += 1
         else:
@@ -144,7 +144,7 @@ class Group:
         if tracker is not None:
             tracker.observe(number, kind, self._at)
         elif kind is NumericType.DOUBLE and self._doubles <= _SHOWN:
-            # Whatever its value: a double is a fault of its own.
+            # Regardless of the value: storing a double is a fault in itself.
             self.add_followed(key, row, follow)
         self._total += value
         largest = self._largest
@@ -178,7 +178,7 @@ class Group:
         self.tracker.invalidate_view()
 
     def add_followed(self, key: Hashable, row: Document, follow: Follow) -> None:
-        """Follow one member on its own."""
+        """Follow one member individually."""
         tracker = follow(row)
         if tracker is not None:
             self.followed[key] = tracker
@@ -197,7 +197,7 @@ class Group:
         return [key for key in keys if key in self._index and key not in self.followed][:room]
 
     def trackers(self) -> Iterator[tuple[Hashable, Tracker]]:
-        """The members that are followed one by one."""
+        """The members that are followed individually."""
         return iter(self.followed.items())
 
     def members(self) -> Members:

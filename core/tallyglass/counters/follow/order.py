@@ -1,4 +1,4 @@
-"""Orders counters by urgency, and sorts again only what changed."""
+"""Orders counters by urgency, and re-sorts only those that changed."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class PastReader:
         self.troubles: dict[str, CounterTrouble] = {}
 
     async def open(self) -> None:
-        """Open the file of samples and find out which deployment this is, once. Raises for a lost server."""
+        """Open the file of samples and identify the deployment, once. Raises if no server answers."""
         if not self._opened:
             await self._open()
 
@@ -87,7 +87,7 @@ class PastReader:
             await self._give_up(error)
 
     async def oplog_window(self) -> tuple[Timestamp, Timestamp] | None:
-        """The first and the last timestamp of the oplog; None where there is none, or it may not be read."""
+        """The first and the last timestamp of the oplog; None if there is no oplog, or this user may not read it."""
         await self.open()
         if not self._oplog:
             return None

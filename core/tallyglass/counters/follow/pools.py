@@ -48,7 +48,7 @@ def as_pool(spans: Sequence[PoolSpan]) -> list[PoolPart] | None:
     """The documents of a pool in the order of their ranges; None if they do not divide one id space.
 
     They do when there are at least three, their bounds all differ and no span reaches into the one before; and,
-    where the documents do not name their first id, when the bounds lie equally far apart.
+    where the documents do not name their first id, when the bounds are equally spaced.
     """
     if len(spans) < _LEAST_DOCUMENTS:
         return None
@@ -84,7 +84,7 @@ class PoolOutlook:
 
 
 def outlook(cells: Sequence[PoolPart]) -> PoolOutlook:
-    """How many more ids each event of a pool is away.
+    """How many more ids can be handed out until each event of a pool.
 
     Half of the documents full means two tries for a batch on average: a random choice meets a full one every second
     time.
@@ -100,14 +100,14 @@ def outlook(cells: Sequence[PoolPart]) -> PoolOutlook:
 
 
 def _mean_until(room: Sequence[int], chance: float) -> float:
-    """Batches a document gets on average when, with this chance, none is full yet. ``room`` rises."""
+    """The mean batches per document at which, with this probability, none is full yet. ``room`` is ascending."""
     low, high = 0.0, float(room[len(room) // 2]) + 1.0
     for _ in range(40):
         mean = (low + high) / 2
         log_none = 0.0
         for free in room:
             full = _chance_full(mean, free)
-            # The rest have more room still.
+            # The remaining documents have more room.
             if full < _NEGLIGIBLE:
                 break
             log_none += math.log(max(1e-300, 1.0 - full))
@@ -116,7 +116,7 @@ def _mean_until(room: Sequence[int], chance: float) -> float:
 
 
 def _chance_full(mean: float, free: int) -> float:
-    """The chance that a Poisson number of this mean reaches ``free`` (normal approximation of its cube root)."""
+    """The probability that a Poisson variable with this mean reaches ``free`` (Wilson-Hilferty)."""
     if mean <= 0:
         return 0.0
     # Wilson-Hilferty: P(Poisson(mean) >= free) = P(Gamma(free) <= mean).
@@ -125,7 +125,7 @@ def _chance_full(mean: float, free: int) -> float:
 
 
 def _expected_ids(room: Sequence[int], mean: float) -> float:
-    """Batches handed out by all documents when each was offered ``mean`` of them: a full one takes no more."""
+    """Batches handed out by all documents when each was offered ``mean`` of them: a full one accepts no more."""
     total = 0.0
     for free in room:
         spread = math.sqrt(mean)

@@ -112,7 +112,7 @@ class Tracker:
         self._view: CounterView | None = None
 
     def observe(self, number: Number, kind: NumericType, at: float) -> None:
-        """Take in the value read at a moment (seconds since 1970)."""
+        """Record the value read at a moment (seconds since 1970)."""
         if self.first_at is None:
             self.first_at = self.last_at = at
             self.value, self.kind = number, kind
@@ -128,7 +128,7 @@ class Tracker:
         self._measure(at)
 
     def observe_pool(self, cells: Sequence[PoolPart], kind: NumericType, at: float) -> None:
-        """Take in all documents of a pool; the value followed is the sum of the ids they issued."""
+        """Record all documents of a pool; the tracked value is the sum of the ids they issued."""
         if self.cells and len(cells) != len(self.cells):
             # The sum over another set of documents is not comparable with the old one.
             self.series = _EMPTY
@@ -189,16 +189,16 @@ class Tracker:
         self.forecast_at, self.stale_forecast, self._view = 0.0, True, None
 
     def _is_before(self, number: Number, other: Number) -> bool:
-        """Whether a counter has ``number`` before it has ``other``."""
+        """Whether the counter reaches ``number`` before ``other``."""
         return number * self.direction < other * self.direction
 
     def _forget_rewind(self) -> None:
         self.high, self.rewound, self.rewound_at = None, None, None
 
     def compare(self, target: IdField, largest: int, burn: float | None) -> None:
-        """Take in the largest id in the collection that this counter serves, read before the counter itself was.
+        """Record the largest id in the collection that this counter serves; it was read before the counter.
 
-        ``burn`` is the share of ids without a document, None where that is not known.
+        ``burn`` is the share of ids without a document, None if unknown.
         """
         issued = self.issued()
         if self.identity.block > 1 or self.direction < 0:
@@ -221,7 +221,7 @@ class Tracker:
             self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
 
     def settle(self, now: float) -> None:
-        """Update what depends on the passing of time, for an idle counter."""
+        """Update values that depend on the current time, for an idle counter."""
         if not len(self.series):
             if self.rate is None and self.first_at is not None and now - self.first_at >= _SHORTEST:
                 self.rate, self._view = 0.0, None
@@ -300,12 +300,12 @@ class Tracker:
             self.window.append((at, number))
 
     def _measure(self, at: float) -> None:
-        """Update the current rate: over the last half minute, or as much of it as was seen."""
+        """Update the current rate: over the last half minute, or the observed part of it."""
         points = self.series
         since = max(points.times[0], at - _LATELY) if len(points) else at
         if self.cells and self.first_at is not None:
             # The history of a pool is estimated from a few documents, too coarse for the current rate; and a pool
-            # advances in batches, so that some seconds without one do not mean that it is idle.
+            # advances in batches, so that a few seconds without one do not mean that it is idle.
             if self.changed_at is None and at - self.first_at < _LATELY:
                 return
             since = max(since, self.first_at)
@@ -315,7 +315,7 @@ class Tracker:
         if rate != self.rate or rate:
             self.rate, self._view = rate, None
         if not rate and self.window is not None and len(self.window) == RECENT:
-            # Idle for a whole window: drop it until the value changes again.
+            # Idle for a whole window: drop the window until the value changes again.
             self.window = None
 
     @property

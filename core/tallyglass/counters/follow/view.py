@@ -20,7 +20,7 @@ _GRAPH_POINTS = 240
 
 
 class Followed(Protocol):
-    """The facts about a tracked counter that a view is made from."""
+    """The facts about a tracked counter from which its view is made."""
 
     identity: Identity
     value: Number

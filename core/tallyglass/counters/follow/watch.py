@@ -1,4 +1,4 @@
-"""Watches all counters of a deployment: find them, read them, follow them, forecast their ends."""
+"""Watches all counters of a deployment: find them, read them, follow them, forecast when they run out."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class WatchSettings:
     ``search_seconds`` limits the search for collections and the reading of the oplog in one :func:`look`. After
     ``look_seconds`` it reads no further collection; the snapshot has a trouble for those left out.
 
-    ``oplog_history`` lets the past be read from the oplog. ``garbage`` is what this process does about its garbage
-    collector while many counters are followed.
+    ``oplog_history`` lets the past be read from the oplog. ``garbage`` is the policy for the garbage collector
+    of this process while many counters are followed.
     """
 
     refresh_seconds: float = 1.0
@@ -88,7 +88,7 @@ async def look(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> C
 
 
 async def watch(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> AsyncIterator[CountersSnapshot]:
-    """A snapshot every ``refresh_seconds``, without end. While no server answers, the last one with a problem added.
+    """A snapshot every ``refresh_seconds``, without end; while no server answers, the last one with the error added.
 
     The pause after a slow refresh is as long as the refresh, so that at most half of one core is used.
     """
@@ -238,7 +238,7 @@ class Watcher:
         return self._last
 
     async def _recognise_idle(self, seconds: float) -> bool:
-        """Compare guesses with the largest ids of their databases, once each; whether any was recognised."""
+        """Compare guesses with the largest ids of their databases, once each; returns whether any was recognised."""
         guesses: dict[str, list[tuple[CounterCollection, Tracker]]] = {}
         for ns, collection in self._collections.items():
             for tracker in collection.trackers if ns not in self._compared else ():
@@ -308,7 +308,7 @@ class Watcher:
         return replace(view, acknowledged=flags) if flags else view
 
     async def check_drift(self, seconds: float) -> bool:
-        """Read the largest ids of targets, for use in the next refresh; whether any is known."""
+        """Read the largest ids of targets, for use in the next refresh; returns whether any is known."""
         self._drift.forget({tracker.identity.key for tracker in self._targeted})
         await self._drift.advance(self._targeted, self._discovery.seen, seconds)
         return bool(self._drift.largest)
@@ -416,7 +416,7 @@ class Watcher:
 
 
 def _lost_shards(gateway: Gateway) -> Iterator[CounterTrouble]:
-    """The shards of a cluster of which nothing was read: their counters are not known."""
+    """The shards of a cluster that could not be read: their counters are unknown."""
     lost = gateway.lost if isinstance(gateway, ClusterGateway) else {}
     for name, reason in lost.items():
         yield CounterTrouble(name, f"Shard {name} is not read: {reason}")

@@ -27,13 +27,13 @@ NEARLY = 0.01
 """A span that lacks this share of a day or a week counts as a whole one."""
 
 _PARTS_OF_A_SPAN = 12
-# Hours that a block may have, all of them parts of a day, of which three are needed.
+# Possible lengths of a block in hours: each divides a day into at least three blocks.
 _BLOCKS = (1, 2, 3, 4, 6, 8)
-# Of the noise of 168 hours, a week that is smoothed to the totals of seven days and one shape keeps so much.
+# Share of the noise of 168 hourly values left after smoothing a week to seven daily totals and one daily shape.
 _SMOOTHED = 30 / 168
-# A swing counts as far as its square exceeds that of chance so many times.
+# Multiple of the squared noise that is subtracted from the squared swing.
 _SURE = 3.0
-# One day of seven at the double level makes the days 0.24 odd, and the rate wrong by 0.56 as a logarithm.
+# One day of seven at twice the usual level: an irregularity of 0.24, and an error of 0.56 in the log rate.
 _ODD_DAYS = 2.0
 
 
@@ -41,17 +41,16 @@ _ODD_DAYS = 2.0
 class Basis:
     """What was estimated from the history of a counter.
 
-    ``seconds`` is the span that the rate was taken over, ``total`` the ids handed out in it, at the level of its end.
+    ``seconds`` is the span that the rate was measured over, ``total`` the ids handed out in it, at its final level.
     ``cycle`` is a week, a day, or the span itself; ``profile`` the usual ids of each of its equal parts. ``irregular``
-    is the standard deviation of the ids of a block of ``block`` seconds over their mean, cycles left out. ``span``,
+    is the standard deviation of the ids of a block of ``block`` seconds over their mean, without cycles. ``span``,
     ``steps`` and ``rise`` are of the whole series.
 
-    ``level`` is the rate at the end over the mean, 1 for whole cycles, which say more. ``swing`` is how far the parts
-    of the cycle lie apart, ``sure_swing`` what of it is not chance. ``trend`` is by how much the logarithm of the
-    weekly total rises each week, 0 where that is not clear; ``wander`` the variance that the logarithm of the level
-    gains a day, 0 where it stays about one level. ``shifted`` says how many seconds ago the level last changed, and to
-    how many times; ``doubt`` is the standard deviation of the
-    logarithm that comes from a change that too few days have shown.
+    ``level`` is the final rate over the mean; 1 if whole cycles are known, which are more reliable. ``swing`` is how
+    much the parts of the cycle vary, ``sure_swing`` the part of it that is not due to chance. ``trend`` is the weekly
+    rise of the logarithm of the weekly total, 0 if it is not clear; ``wander`` the variance that the logarithm of the
+    level gains a day, 0 if the level is stable. ``shifted`` is how many seconds ago the level last changed, and by
+    what factor; ``doubt`` is the standard deviation of the logarithm due to a change that too few days confirm.
     """
 
     seconds: float
@@ -83,9 +82,9 @@ class Basis:
 
 
 def read_basis(series: Series) -> Basis | None:
-    """The rate is that over the largest whole number of weeks, else of days, else over all.
+    """The basis over the largest whole number of weeks, else of days, else over the whole series.
 
-    None without any span.
+    None if the series spans no time.
     """
     span = series.span
     if len(series) < 2 or span <= 0:
@@ -173,7 +172,7 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
 
 
 def _rises(series: Series, seconds: float, count: int) -> list[float]:
-    """The ids of equal parts of the last ``seconds``; between two points the value goes on a line."""
+    """The ids of equal parts of the last ``seconds``, interpolated linearly between points."""
     times, values = series.times, series.offsets
     start, last = times[-1] - seconds, len(times) - 1
     index, before, rises = 0, 0.0, []
@@ -196,7 +195,7 @@ def _joined(parts: Sequence[float], width: int) -> list[float]:
 
 
 def _block_hours(series: Series, seconds: float) -> int:
-    """The hours of a block at which the older half of the history still has a sample for each block."""
+    """The shortest block, in hours, for which the older half of the history has about one sample a block."""
     end = series.times[-1]
     start, middle = (bisect_left(series.times, end - part) for part in (seconds, seconds / 2))
     apart = seconds / 2 / max(1, middle - start) / HOUR

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 _WANDERS = 0.9
-"""Between independent blocks the mean square of the steps is twice the variance; as low as this it is not by chance."""
+"""Between independent blocks the mean squared step is twice the variance; a ratio this low is not due to chance."""
 
 
 def irregularity(rises: Sequence[float]) -> float:
-    """The standard deviation of the ids of a block over their mean, with smooth cycles left out.
+    """The standard deviation of the ids of a block over their mean, without smooth cycles.
 
     Taken from second differences: days and nights drop out of them, jobs and batches stay. Needs three blocks.
     """
@@ -28,13 +28,13 @@ def unexplained(rises: Sequence[float], profile: Sequence[float]) -> float:
     """The standard deviation of the ids of a block over their mean, about the weekly ``profile`` of those blocks."""
     mean, length = sum(rises) / len(rises), len(profile)
     squares = sum((rise - profile[n % length]) ** 2 for n, rise in enumerate(rises))
-    # The profile took as many numbers from the past as there are days in it and parts in a day.
+    # The profile uses one degree of freedom for each of its days and for each part of a day.
     free = len(rises) - 6 - length // 7
     return math.sqrt(squares / free) / mean if mean > 0 else 0.0
 
 
 def without_chance(profile: Sequence[float], noise: float) -> list[float]:
-    """A profile drawn to its mean as far as its ups and downs may be chance: ``noise`` is their deviation by it."""
+    """A profile shrunk towards its mean as far as its variation may be chance: ``noise`` is its random deviation."""
     mean = sum(profile) / len(profile)
     variance = (swing(profile) * mean) ** 2
     kept = max(0.0, 1 - (noise * mean) ** 2 / variance) if variance else 0.0
@@ -42,7 +42,7 @@ def without_chance(profile: Sequence[float], noise: float) -> list[float]:
 
 
 def smooth_week(profile: Sequence[float]) -> list[float]:
-    """A week of equal parts as the shape of its days times the totals of its days: less of it is chance."""
+    """A week of equal parts as one daily shape times the daily totals, which leaves less noise in it."""
     total, parts = sum(profile), len(profile) // 7
     if total <= 0:
         return list(profile)
@@ -52,9 +52,9 @@ def smooth_week(profile: Sequence[float]) -> list[float]:
 
 
 def level_days(week: Sequence[float], odd: float) -> list[float]:
-    """A week of equal parts with the totals of its days drawn to their mean as far as they may not recur.
+    """A week of equal parts with its daily totals shrunk towards their mean as far as they may not recur.
 
-    ``odd`` is the deviation of the days that a weekly pattern would not have.
+    ``odd`` is the deviation between days that a weekly pattern does not explain.
     """
     parts = len(week) // 7
     days = [sum(week[day * parts : day * parts + parts]) for day in range(7)]
@@ -63,16 +63,16 @@ def level_days(week: Sequence[float], odd: float) -> list[float]:
 
 
 def swing(profile: Sequence[float]) -> float:
-    """How far the parts of a cycle lie apart: their standard deviation over their mean."""
+    """How much the parts of a cycle vary: their standard deviation over their mean."""
     mean = sum(profile) / len(profile)
     return math.sqrt(sum([(part - mean) ** 2 for part in profile]) / len(profile)) / mean if mean > 0 else 0.0
 
 
 def level_now(rises: Sequence[float]) -> float:
-    """The rate at the end of a span over the mean rate in it; 1 where the level does not clearly wander.
+    """The rate at the end of a span over the mean rate in it; 1 if the level does not clearly wander.
 
-    It wanders when neighbours are much more alike than the rest (von Neumann's ratio). Exponential smoothing then, with
-    the gain that is best for a level that wanders as much. Needs three blocks.
+    It wanders if neighbouring blocks are much more alike than others (von Neumann's ratio). The rate is then
+    exponentially smoothed, with the optimal gain for that random walk. Needs three blocks.
     """
     mean = sum(rises) / len(rises)
     steps = sum([(b - a) ** 2 for a, b in pairwise(rises)]) / (len(rises) - 1)

@@ -1,7 +1,7 @@
 """How long the remaining ids last, and the band around that, from the basis of a counter.
 
 A counter adds up: its errors are a random walk. So the rate is that of the two end points, taken over whole cycles
-(:mod:`tallyglass.counters.forecast.basis`), and the cycle is walked through again from now on. The band is log-normal
+(:mod:`tallyglass.counters.forecast.basis`), and the cycle is repeated from now on. The band is log-normal
 around that, and symmetric; its width has terms for chance, the length of the history, a level that wanders, a trend,
 and a recent step. docs/forecasting.md has the reasons and the measurements.
 """
@@ -30,22 +30,22 @@ _TREND_DOUBT = 0.30
 _STEP_DOUBT_DAYS = 1.5
 _MOST_GROWTH = 3.0
 
-# How long the current level differs from the mean, without a whole day seen; shorter for a short history.
+# Time constant of the return to the mean when less than a day was seen; shorter for a short history.
 _FADING = DAY / 2
 _FADING_SPANS = 2
-# After so many times as long nothing of it is left.
+# Number of time constants after which the difference is gone.
 _FADED = 40
 _HALVINGS = 40
 
-# A day or two of a load that follows people were more likely working days: an average day is less busy by so much.
+# One or two days of a load that follows people were probably working days: the share by which an average day has less.
 _WEEKENDS = 0.07
-# Parts of a day that lie so far apart belong to people.
+# A daily swing this large means that the load follows people.
 _FULL_SWING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The likely time ahead in seconds, and the factors by which the early end lies before it, the late end after."""
+    """The likely time ahead in seconds, and the factors for the early end (divide) and the late end (multiply)."""
 
     ahead: float
     sooner: float
@@ -68,7 +68,7 @@ class Estimate:
 
 
 def estimate(basis: Basis, remaining: float) -> Estimate:
-    """How long ``remaining`` (above 0) more ids last at a rate above 0. Does not decide whether to show it."""
+    """How long ``remaining`` (above 0) more ids last at a rate above 0. The caller decides whether to show it."""
     if basis.trend:
         ahead = follow_trend(basis, remaining)
     elif basis.level != 1.0:
@@ -97,9 +97,9 @@ def follow_level(basis: Basis, remaining: float) -> float:
 
 
 def unseen_weekends(basis: Basis, ahead: float) -> float:
-    """By what share the time gets longer for the weekends that one to three days did not show.
+    """The share added to the time for weekends, of which a history of one to three days shows none.
 
-    Only as far as the load clearly follows the day of people, and as far as the time ahead reaches a weekend.
+    It applies only as far as the load clearly follows people's days, and the time ahead reaches a weekend.
     """
     if basis.cycle != DAY:
         return 0.0
@@ -128,7 +128,7 @@ def follow_trend(basis: Basis, remaining: float) -> float:
     """
     weeks = round(basis.seconds / WEEK)
     level = basis.total / weeks
-    # The total of the span was handed out around its middle.
+    # The total of the span represents the level at its middle.
     reached, passed = basis.trend * (weeks - 1) / 2, 0.0
     for _ in range(weeks):
         reached += basis.trend
@@ -143,8 +143,8 @@ def follow_trend(basis: Basis, remaining: float) -> float:
 def spread_of(basis: Basis, ahead: float) -> float:
     """The standard deviation of the logarithm of the time ahead.
 
-    With weeks seen: how much weeks change, a level that wanders, a trend, and a step that few days have shown. With
-    less: what of the day or the week was not seen, and chance.
+    With weeks of history: variation between weeks, a wandering level, a trend, and a recent step. With less: the part
+    of the day or week that was not seen, and chance.
     """
     days, weeks_ahead = basis.seconds / DAY, ahead / WEEK
     variance = chance_of(basis, ahead)
@@ -165,6 +165,6 @@ def spread_of(basis: Basis, ahead: float) -> float:
 
 
 def chance_of(basis: Basis, ahead: float) -> float:
-    """The variance of the logarithm that comes from blocks that differ by chance, and from how few steps were seen."""
+    """The variance of the logarithm due to random differences between blocks and to the small number of steps."""
     block = basis.block
     return basis.irregular**2 * (block / basis.seconds + block / max(ahead, block)) + 1 / max(basis.steps, 1) ** 2

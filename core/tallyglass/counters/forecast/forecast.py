@@ -14,7 +14,7 @@ from tallyglass.moment import from_seconds
 
 MIN_STEPS = 10
 MIN_SHARE = 0.05
-"""A date needs a history of at least this share of the time it lies ahead."""
+"""A date needs a history of at least this share of the time until it."""
 
 NO_HISTORY = Forecast(note="No history yet.")
 
@@ -29,7 +29,7 @@ def forecast(series: Series, remaining: float, now: float) -> Forecast:
 
 
 def forecasts(series: Series, remaining: Sequence[float], now: float) -> tuple[Forecast, ...]:
-    """When so many more ids are used, for several numbers at once."""
+    """When each number of ``remaining`` ids is used, all from one basis."""
     stopped = stopped_since(series)
     if stopped is not None:
         return tuple(_stopped(series, stopped, ids, now) for ids in remaining)

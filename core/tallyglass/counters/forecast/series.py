@@ -1,7 +1,7 @@
 """The values of one counter over time: exact, thinned with age, broken where they cannot be compared.
 
-A reset, a rewind and a change of type break a series: no rate is taken across a break. A hole in the samples does not,
-as long as the value only rose: both of its ends still give the mean.
+A reset, a rewind and a change of type break a series: no rate is taken across a break. A hole in the samples does not
+break a series if the value only rose: both of its ends still give the mean.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HOLE_SECONDS = 3 * DAY
 """If samples are further apart than this, the shape of the load between them is unknown."""
 
 _KEPT_SECONDS = 120 * DAY
-# Points may lie as close as this share of their age: about 1,000 of them over four months, 24 kB a counter at most.
+# Least distance between points, as a share of their age: about 1,000 of them over four months, 24 kB a counter at most.
 _CLOSENESS = 1 / 90
 _THIN_ABOVE = 1_500
 
@@ -104,8 +104,8 @@ class Series:
         """Put older points before the present ones.
 
         They may come unsorted; what lies after the first present point, before the last break, or across a break
-        that the points themselves show, is left out. ``steps`` is how many changes they stand for, where that is known
-        better than by counting them.
+        that the points themselves show, is left out. ``steps`` is how many changes they represent, if that is
+        known more exactly than by counting them.
         """
         older = Series()
         first = self.times[0] if self.times else float("inf")
@@ -133,11 +133,11 @@ class Series:
             self._thin()
 
     def rise_since(self, at: float) -> float:
-        """Ids handed out since a moment; between two points the value goes on a line. Needs a point."""
+        """Ids handed out since a moment; interpolated linearly between points. Needs a point."""
         return self.offsets[-1] - self.offset_at(at)
 
     def offset_at(self, at: float) -> float:
-        """The value at a moment less ``base``; between two points on the line from one to the other. Needs a point."""
+        """The value at a moment minus ``base``, interpolated linearly between points. Needs a point."""
         index = bisect_left(self.times, at)
         if index == 0:
             return self.offsets[0]
@@ -166,7 +166,7 @@ class Series:
             if times[-1] - at >= age * _CLOSENESS:
                 times.append(at)
                 offsets.append(offset)
-        # The oldest stays: without it a span of whole weeks would not be one any more.
+        # Keep the oldest: without it a span of whole weeks would fall short.
         if times[-1] != self.times[0] and now - self.times[0] <= _KEPT_SECONDS:
             times.append(self.times[0])
             offsets.append(self.offsets[0])

@@ -11,17 +11,17 @@ _LEAST_DAYS = 14
 _LEAST_WEEKDAYS = 3
 _MOST_SHIFTS = 3
 _SMALLEST = math.log(1.2)
-# A change explains so many times what it leaves unexplained for each degree of freedom: five standard errors.
+# Least ratio of the squares that a change explains to the residual per degree of freedom: five standard errors.
 _CLEAR = 25.0
-# And so many times the variance of a day that the number of steps leaves to chance.
+# Least ratio of these squares to the variance of a day due to the number of steps.
 _BEYOND_CHANCE = 12.0
-# What it leaves is at most so much of what a trend leaves.
+# Largest ratio of the residual of a change to the residual of a trend.
 _BETTER_THAN_TREND = 0.8
 # The minimum standard deviation of a day.
 _NOISE_FLOOR = 0.01**2
-# So many days at another level are believed; one alone may be a holiday or an import.
+# Days at another level before the change is fully trusted; a single day may be a holiday or an import.
 _BELIEVED_AFTER = 3
-# How much of the day of the change may lie before it.
+# Fractions of the day that may pass before the change.
 _PARTS = (0.0, 1 / 3, 2 / 3)
 _CUT_HOURS = 3
 
@@ -35,19 +35,19 @@ class Shift:
     size: float
 
     def missing(self, day: int) -> float:
-        """What of the new level a day did not have yet, as a logarithm."""
+        """The share of the change that a day does not include, as a logarithm."""
         return self.size * (1.0 if day < self.day else self.part if day == self.day else 0.0)
 
     def age(self, count: int) -> float:
-        """Days since, at the end of ``count`` of them."""
+        """Days since the change, at the end of day ``count``."""
         return count - self.day - self.part
 
 
 def find_shifts(days: Sequence[float], chance: float = 0.0) -> list[Shift]:
     """The changes of level in the daily totals of whole weeks, the clearest first. Needs two weeks.
 
-    Weekdays that had no id once are left out; three must be left. ``chance`` is the variance that the logarithm of a
-    daily total has at least, as the steps seen were few.
+    Weekdays with any empty day are left out; three must remain. ``chance`` is the least variance of the logarithm of a
+    daily total, given how few steps were seen.
     """
     found: list[Shift] = []
     busy = [min(days[day::_WEEKDAYS], default=0) > 0 for day in range(_WEEKDAYS)]
@@ -64,12 +64,12 @@ def find_shifts(days: Sequence[float], chance: float = 0.0) -> list[Shift]:
 
 
 def credibility(shift: Shift, days: int) -> float:
-    """How far a change is believed to last: fully after three days."""
+    """How far a change is trusted to last (0..1): fully after three days."""
     return min(1.0, shift.age(days) / _BELIEVED_AFTER)
 
 
 def at_new_level(hours: Sequence[float], shifts: Sequence[Shift]) -> list[float]:
-    """The hours of whole days as they would have been at the last level, as far as that is believed."""
+    """The hours of whole days, rescaled to the last level as far as that is trusted."""
     count = len(hours) // 24
     factors = [
         math.exp(sum(shift.missing(day) * credibility(shift, count) for shift in shifts)) for day in range(count)
@@ -78,7 +78,7 @@ def at_new_level(hours: Sequence[float], shifts: Sequence[Shift]) -> list[float]
 
 
 def _clearest(logs: Sequence[float], busy: Sequence[bool], least: float) -> Shift | None:
-    """The one change of level that explains most, if ``least`` of the squares; None where a trend explains as much."""
+    """The change that explains most of the squares, and at least ``least``; None if a trend explains as much."""
     count, weeks = len(logs), len(logs) // _WEEKDAYS
     used = sum(busy) * weeks
     rest = _without_weekdays(logs)
@@ -112,7 +112,7 @@ def _without_weekdays(values: Sequence[float]) -> list[float]:
 
 
 def day_irregularity(hours: Sequence[float]) -> float:
-    """How far the hours of one week are from days that are alike, but for up to two in a row of another kind.
+    """How much the days of one week differ, apart from up to two consecutive days of rest.
 
     A standard deviation of the logarithm of daily totals. A day may begin at any hour. A single week cannot show
     whether odd days are a habit or a change of level.
@@ -123,7 +123,7 @@ def day_irregularity(hours: Sequence[float]) -> float:
         logs = [math.log(max(sum(turned[day : day + 24]), 1.0)) for day in range(0, 168, 24)]
         mean = sum(logs) / _WEEKDAYS
         logs = [value - mean for value in logs]
-        # What one and what two days of rest explain; the others then lie about a mean of their own.
+        # The squares that one or two days of rest explain; the other days then have their own mean.
         rest = [min(0.0, value) for value in logs]
         explained = max(value * value * 7 / 6 for value in rest)
         explained = max(explained, *((a + b) ** 2 * 7 / 10 for a, b in zip(rest, [*rest[1:], rest[0]], strict=True)))

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 _TREND_WEEKS = 3
 # How much loads grow or shrink in a week, a priori: one standard deviation of the logarithm.
 _USUAL_TREND = 0.08
-# A slope counts when it is so many times its own error.
+# Least ratio of a slope to its own error.
 _CLEAR_TREND = 4.0
 
 _WANDER_DAYS = 28
-# A random walk has twice the difference after twice the time, days that only jump about have the same.
+# Over twice the interval, a random walk has twice the squared difference; independent days have the same.
 _WANDERS = 1.3
 
 
 def clear_trend(days: Sequence[float]) -> float:
-    """The weekly slope of the logarithm of weekly totals, from daily ones; 0 where the weeks do not agree on it.
+    """The weekly slope of the logarithm of weekly totals, from daily ones; 0 if the weeks do not agree on it.
 
     Needs three weeks, each with some ids.
     """
@@ -53,7 +53,7 @@ def log_trend(totals: Sequence[float]) -> tuple[float, float]:
 
 
 def wander_of(days: Sequence[float], trend: float = 0.0) -> float:
-    """The variance that the logarithm of the level gains a day, where it wanders as a random walk does; else 0.
+    """The variance that the logarithm of the level gains a day if it follows a random walk, else 0.
 
     ``days`` are daily totals of whole weeks; weekdays and the weekly ``trend`` are taken out first. Needs four weeks,
     and weekdays that all have ids each week.

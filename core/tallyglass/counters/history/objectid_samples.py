@@ -26,9 +26,9 @@ _READ_MS = 300
 async def read_dated(
     gateway: Gateway, target: IdField, largest: int, kind: NumericType, ahead: int, seconds: float
 ) -> list[PastValue]:
-    """Past values of a counter whose ids are in ``target``, oldest first, as far as ``seconds`` reach.
+    """Past values of a counter whose ids are in ``target``, oldest first, as many as can be read in ``seconds``.
 
-    ``largest`` is the largest id there; ``ahead`` is 1 where the counter stores the next id, else 0.
+    ``largest`` is the largest id there; ``ahead`` is 1 if the counter stores the next id, else 0.
     """
     deadline = time.monotonic() + seconds
     first = await _at_least(gateway, target, None)
@@ -50,7 +50,7 @@ async def read_dated(
 
 
 def _spread(low: int, high: int) -> list[int]:
-    """Values between two, half of them over the whole range, half over the newest eighth, the most useful first."""
+    """Values between two bounds: half spread over the whole range, half over the newest eighth; most useful first."""
     half = POINTS // 2
     whole = [low + (high - low) * n // half for n in range(half, 0, -1)]
     recent = low + (high - low) * 7 // 8

@@ -25,13 +25,13 @@ from tallyglass.errors import ReadError
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
 
 SLICES = 64
-"""Slices that a window is cut into, at most."""
+"""The maximum number of slices of a window."""
 
 DOCUMENTS = 1_000_000
-"""Oplog entries that the server looks through for all slices together, at most."""
+"""The maximum number of oplog entries that the server examines for all slices together."""
 
 ENTRIES = 400
-"""Entries of counters that one slice yields, at most."""
+"""The maximum number of counter entries that one slice yields."""
 
 SLICE_MS = 250
 _AT_ONCE = 4
@@ -56,8 +56,8 @@ async def read_oplog(
 ) -> Values:
     """Past values of the numbers at ``paths`` of these collections, up to ``until``, as far as ``seconds`` allow.
 
-    Raises PrivilegeError where the oplog may not be read, ReadError where no server answers; a slice that takes the
-    server too long is left out. Empty where there is no oplog.
+    Raises PrivilegeError if this user may not read the oplog, ReadError if no server answers; a slice that takes the
+    server too long is left out. Empty if there is no oplog.
     """
     if not paths:
         return {}
@@ -83,7 +83,7 @@ async def read_oplog(
 
 
 async def oplog_end(gateway: Gateway, direction: int) -> Timestamp | None:
-    """The first (1) or last (-1) timestamp of the oplog; None where there is none."""
+    """The first (1) or last (-1) timestamp of the oplog; None if there is none."""
     row = await gateway.find_one(OPLOG, {}, projection={"ts": 1}, sort=[("$natural", direction)])
     return row["ts"] if row and isinstance(row.get("ts"), Timestamp) else None
 
@@ -104,7 +104,7 @@ async def _slice(gateway: Gateway, spaces: Sequence[Namespace], start: float, en
 
 
 def scattered(count: int) -> list[int]:
-    """0..count-1 in an order whose every beginning is spread evenly: first, last, middle, quarters and so on."""
+    """0..count-1 in an order in which every prefix is evenly spread: first, last, middle, quarters and so on."""
     order, seen = [0, count - 1], {0, count - 1}
     step = count
     while len(seen) < count:
@@ -118,7 +118,7 @@ def scattered(count: int) -> list[int]:
 
 def _collect(found: Values, entry: Document, paths: Mapping[Namespace, Sequence[str]]) -> None:
     ts = entry["ts"]
-    # Entries of one second are kept apart by their ordinal.
+    # The ordinal distinguishes entries of one second.
     at = ts.time + min(ts.inc, 999_999) / 1e6
     for operation in _operations(entry):
         ns = Namespace.parse(str(operation.get("ns", "")))
@@ -179,8 +179,8 @@ def pool_levels(
     """How many ids a pool had issued at moments of the past, estimated from those of its documents that were seen.
 
     ``points`` are values of single documents, ``now`` their present values, ``total`` the ids issued by now.
-    Batches go to documents at random, so that what the documents seen at a moment have issued since stands for all
-    of them.
+    Batches go to documents at random, so that the ids issued since by the documents seen at a moment are
+    representative of all documents.
     """
     rows = sorted((past.at, now[key] - past.number) for key, pasts in points.items() if key in now for past in pasts)
     rows = [row for row in rows if row[1] >= 0]
@@ -199,7 +199,7 @@ _MOST_GROUPS = 32
 
 
 def _not_falling(levels: list[tuple[float, float, int]]) -> list[tuple[float, float]]:
-    """The nearest series that never falls: neighbours that do are averaged (pool adjacent violators)."""
+    """The closest series that never falls: neighbours that fall are averaged (pool adjacent violators)."""
     merged: list[list[tuple[float, float, int]]] = []
     means: list[float] = []
     for level in levels:

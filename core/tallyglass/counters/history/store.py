@@ -1,8 +1,8 @@
 """Samples kept across runs, in one SQLite file that may be deleted at any time.
 
 Bounded: a sample of a counter every five minutes at most, one an hour after two days, one in six hours after two
-weeks, none after four months, and never more than :data:`MOST_ROWS` in all. Only names and numbers of counters are
-in it.
+weeks, none after four months, and never more than :data:`MOST_ROWS` in all. It holds only names and numbers of
+counters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
 
 SAVE_SECONDS = 300.0
-"""A counter's samples are at least so far apart."""
+"""The minimum interval between samples of one counter."""
 
 MOST_ROWS = 500_000
 _KEPT = 120 * DAY
@@ -136,7 +136,7 @@ class SampleStore:
             connection.executemany(statement, rows)
 
     def close(self) -> None:
-        """Close the file for good."""
+        """Close the file permanently."""
         with self._lock:
             self._closed = True
             if self._connection:
@@ -162,7 +162,7 @@ class SampleStore:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """A connection to a file with the schema; nothing stays open where that fails."""
+    """A connection to a file with the schema; leaves nothing open on failure."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Created here first: SQLite would make it readable for everyone.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))

@@ -56,7 +56,7 @@ _KEYS = (
 _ACKNOWLEDGE_KEYS = ("counter", "flags", "until", "reason")
 _TOP_KEYS = ("counter", "acknowledge", "include", "exclude")
 SYSTEM_DATABASES = frozenset({"admin", "local", "config"})
-"""Databases without data of applications."""
+"""Databases without application data."""
 
 _MOST_DIGITS = 34
 _LARGEST = 10**34
@@ -119,7 +119,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Flags of some counters that do not alarm until a moment."""
+    """Flags of some counters that do not alarm until a given time."""
 
     counter: str
     flags: tuple[Flag, ...]
@@ -127,7 +127,7 @@ class Acknowledgement:
     reason: str = ""
 
     def covers(self, name: str, now: datetime) -> bool:
-        """Whether it applies to the counter of this name (namespace, blank, id) at a moment."""
+        """Whether it applies to the counter with this name (namespace, space, id) at a given time."""
         return now < self.until and fnmatchcase(name, self.counter)
 
 
@@ -156,13 +156,13 @@ class CountersConfig:
         return not any(fnmatchcase(text, pattern) for pattern in self.exclude)
 
     def acknowledged(self, name: str, now: datetime) -> tuple[Flag, ...]:
-        """The flags of a counter that are acknowledged at a moment."""
+        """The flags of a counter that are acknowledged at a given time."""
         found = [flag for one in self.acknowledgements if one.covers(name, now) for flag in one.flags]
         return tuple(dict.fromkeys(found))
 
 
 def load_config(path: Path) -> CountersConfig:
-    """Read a TOML file of counter definitions. Raises InputError that names the entry and the key at fault."""
+    """Read a TOML file of counter definitions. Raises InputError that names the invalid entry and key."""
     shown = clean(str(path))
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -24,13 +24,13 @@ from tallyglass.mongo.gateway import CollectionInfo, Document, Gateway, Namespac
 from tallyglass.text import clean, clean_name
 
 SAMPLE = 5
-"""Documents sampled from a collection."""
+"""Number of documents sampled from a collection."""
 
 MOST_GUESSED = 5_000
-"""A collection of no known name with more documents than this is not taken for counters (pools have a thousand)."""
+"""A collection without a known name and with more documents than this is not searched (pools have a thousand)."""
 
 MOST_READ = 200_000
-"""Counter documents of one collection that are followed."""
+"""The maximum number of counter documents followed in one collection."""
 
 REMEMBERED_SECONDS = 86_400.0
 """A collection without counters is sampled again after about a day; an empty one much sooner."""
@@ -120,7 +120,7 @@ class Discovery:
             await asyncio.gather(*(self._sample(self._queue.popleft()) for _ in range(min(_AT_ONCE, len(self._queue)))))
 
     def follow(self, ns: Namespace) -> None:
-        """Treat a collection as one of counters, whatever its name and documents."""
+        """Treat a collection as one that holds counters, regardless of its name and documents."""
         self.places.setdefault(ns, CounterPlace(ns))
         self._never.discard(ns)
 
@@ -232,7 +232,7 @@ class Discovery:
             if document and shape.numbers(document):
                 return Content.COUNTERS, tuple(shape.query.items())
         if shape:
-            # Its counters are a few among many other documents: reading them all would be too expensive.
+            # Few of its documents are counters: reading all documents would be too expensive.
             return Content.OTHER, ()
         sample = [row async for row in self._gateway.find(ns, {}, limit=SAMPLE, time_ms=_SAMPLE_MS)]
         if not sample:

@@ -13,9 +13,9 @@ from tallyglass.mongo.gateway import Namespace
 class UsageFinding:
     """The usage of one numeric path of a collection, from its updates and the inserts that followed.
 
-    ``target`` is the field in which its values were found, None where they were not; ``whole_target`` whether all ids
+    ``target`` is the field in which its values were found, None if not found; ``whole_target`` whether all ids
     there are this counter's, so that its largest may be compared. ``step`` is what one update adds, ``block`` how many
-    ids one number stands for. ``text`` marks digits within a text. ``issues`` is how many updates were looked at.
+    ids one number stands for. ``text`` marks digits within a text. ``issues`` is how many updates were examined.
     ``evidence`` is a sentence, safe to show. ``by_document`` maps the ``_id`` of documents with separate targets to
     those targets; ``others`` are the documents whose values were not found. ``int64_ids``: the target stores ids
     below 2^31 as int64, so that their writer has 64 bits.

@@ -60,7 +60,7 @@ def signature_of(document: Document) -> Signature:
 def guess(collection: str, document: Document, signature: Signature | None = None) -> list[Match]:
     """The counter in a document of no known library; empty if it does not resemble one.
 
-    ``signature`` is that of the document where it is known already.
+    ``signature`` is that of the document if already known.
     """
     if len(document) > _MOST_KEYS:
         return []

@@ -16,7 +16,7 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
 LEAST_VALUE = 100
-"""Smaller values equal some largest id by chance."""
+"""Smaller values may equal some largest id by chance."""
 
 _MOST_FIELDS = 4
 _READ_MS = 200

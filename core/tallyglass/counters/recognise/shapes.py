@@ -69,7 +69,7 @@ class Shape:
     """The fingerprint of one library's counter document.
 
     ``number`` is the dotted path of the number, or ends in ``*`` for several counters in one document.
-    ``keys`` must be there with these kinds; ``may`` may be there; ``spare_keys`` allows any others too.
+    ``keys`` are required, with these kinds; ``may`` are optional; ``spare_keys`` allows any other keys.
     ``label`` holds the paths that name the counter, ``*`` for all keys unknown to the shape.
     ``anywhere`` marks shapes specific enough for a collection of any name; with any of ``sure_keys`` the match there is
     certain. ``query`` selects the counters among other documents of a collection, served
@@ -115,7 +115,7 @@ _MOST_ELEMENTS = 1_000
 
 
 def dig(document: Any, path: str) -> Any:
-    """The value at a dotted path of a document; None where there is none."""
+    """The value at a dotted path of a document; None if there is none."""
     if "." not in path and isinstance(document, Mapping):
         return document.get(path)
     for step in path.split("."):
@@ -152,7 +152,7 @@ def expand(document: Any, path: str) -> list[str]:
 class Match:
     """One number found in a document: its shape, its path, and the confidence (1 = name and shape).
 
-    ``bound_key`` and ``start_key`` are the keys that bound its range; empty where there are none. ``grade`` is the
+    ``bound_key`` and ``start_key`` are the keys that bound its range; empty if there are none. ``grade`` is the
     confidence that it hands out ids, ``evidence`` the reason; ``semantics``, ``targets``, ``step`` and ``block`` come
     from usage analysis. ``text``: the number is the last digits of a text. ``rule_number`` is the rule of the
     configuration that names the path, 0 for none.

@@ -39,7 +39,7 @@ def id_and_field(document: Document) -> Candidates:
 def collection_and_field(document: Document) -> Candidates:
     """``collection`` and ``field`` name the target.
 
-    With a filter in the document only part of the ids there belong to the counter.
+    With a filter in the document only some of the ids there belong to the counter.
     """
     if set(document) - {"_id", "collection", "field", "current"}:
         return []
@@ -65,9 +65,9 @@ def djongo(document: Document) -> Candidates:
 
 
 def mongoose_model(document: Document) -> Candidates:
-    """``model``, ``modelName`` or ``m`` names a class, whose collection mongoose calls by its lower-case plural.
+    """``model``, ``modelName`` or ``m`` names a class; mongoose names its collection by the lower-case plural.
 
-    With a group in ``groupingField`` only a part of the ids there is the counter's.
+    With a group in ``groupingField`` only some of the ids there belong to the counter.
     """
     if document.get("groupingField"):
         return []

@@ -65,7 +65,7 @@ class UsageReader:
     async def read(self, first: Timestamp, last: Timestamp, seconds: float) -> Evidence:
         """The evidence between two moments of the oplog, as much as ``seconds`` allow.
 
-        Raises PrivilegeError where the oplog may not be read, ReadError where no server answers.
+        Raises PrivilegeError if this user may not read the oplog, ReadError if no server answers.
         """
         began = time.monotonic()
         await self._read_updates(first, last, began + seconds * 0.5)
