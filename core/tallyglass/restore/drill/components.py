@@ -21,12 +21,12 @@ _COMMON = ("bash", "ps", "awk", "sha256sum", "gzip")
 
 
 class UnfitComponents(TallyglassError):
-    """Programs are missing, or of a version that a drill of this deployment cannot use."""
+    """Programs are missing, or their version does not suit a drill of this deployment."""
 
 
 def check_components(server_version: str, mongod: Path | None) -> dict[str, str]:
     """The version of each program, by name. Raises UnfitComponents, which names all that are missing or unfit. Blocks
-    for as long as they take to start."""
+    until each program has started and answered."""
     problems: list[str] = []
     tools = installed()
     unfit = [
@@ -76,10 +76,10 @@ def _version_of(program: Path) -> str:
 def environment(folder: Path, mongod: Path, cache_bytes: int, tallyglass: Sequence[str]) -> Mapping[str, str]:
     """The environment for the script: its ``mongod`` has a bounded cache, its ``tallyglass`` is this one.
 
-    ``folder`` is a new one for these programs, in that of the run."""
+    ``folder`` is a new folder for these programs, inside the folder of the run."""
     folder.mkdir(mode=0o700)
     size = f"--wiredTigerCacheSizeGB={cache_bytes / 2**30:.3f}"
-    # A call for the version takes no other option.
+    # ``--version`` accepts no other option.
     _program(folder / "mongod", f'[ "$1" = --version ] || set -- "$@" {size}\nexec {shlex.quote(str(mongod))} "$@"')
     _program(folder / "tallyglass", f'exec {shlex.join(tallyglass)} "$@"')
     return os.environ | {"PATH": f"{folder}:{os.environ.get('PATH', os.defpath)}", MARK: str(folder.parent)}

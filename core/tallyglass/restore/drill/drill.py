@@ -1,7 +1,7 @@
 """Rehearse a restore: plan it, run the emitted script unchanged on a temporary spare, verify, and remove it.
 
-The live set is only read: the script is stopped after the phase ``verify``, before anything goes back. The spare is one
-that the script itself starts on loopback; a drill never takes the address of a server to restore onto.
+The live set is only read: the script stops after the phase ``verify``, before anything is written to it. The script
+starts the spare itself, on loopback; a drill never accepts the address of a server to restore onto.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WEAK = frozenset(
         "shard-unknown", "uuid-unlisted", "uuid-unknown",
     }
 )  # fmt: skip
-"""Warnings that cast doubt on this backup even after a drill; the others concern the return."""
+"""Warnings that cast doubt on this backup even after a drill; the others are about the return to the live set."""
 
 _POLL_SECONDS = 0.2
 _FOR_A_LATER_ENTRY = 15.0
@@ -57,10 +57,9 @@ _REPLAY = re.compile(r"^(\S+)\t(replaying oplog|applied \d+ oplog entries)$", re
 
 @dataclass(frozen=True, slots=True)
 class DrillRequest:
-    """What to rehearse. ``backup`` may be a folder of backups; ``to`` is the point, the newest that can be proven where
-    it is None. ``work_root`` is where the spare's data go while the drill runs, ``mongod`` the server that is started,
-    ``tallyglass`` the words that call this program.
-    ``rate`` is in bytes a second, ``deadline`` in seconds."""
+    """What to rehearse. ``backup`` may be a folder of backups; ``to`` is the point; None means the newest point that
+    can be proven. ``work_root`` holds the spare's data while the drill runs, ``mongod`` is the server binary,
+    ``tallyglass`` the command line that calls this program. ``rate`` is in bytes a second, ``deadline`` in seconds."""
 
     backup: Path
     source_uri: str
@@ -75,7 +74,7 @@ class DrillRequest:
 
 
 class Failed(TallyglassError):
-    """The drill ended: ``check`` names the reason; ``level`` is block, or unknown where nothing was proved."""
+    """The drill failed: ``check`` names the reason; ``level`` is block, or unknown if nothing was proved."""
 
     def __init__(self, check: str, title: str, advice: str = "", *, level: str = Level.BLOCK.value) -> None:
         super().__init__(title, advice)
@@ -85,7 +84,7 @@ class Failed(TallyglassError):
 
 @dataclass(slots=True)
 class _Drill:
-    """A drill in progress: the facts so far go into the report, however it ends."""
+    """A drill in progress. What it has found goes into the report, however the drill ends."""
 
     gateway: Gateway
     request: DrillRequest
@@ -97,7 +96,7 @@ class _Drill:
 async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Run one drill; ``tell`` gets a line for each phase that begins.
 
-    Always gives a report, which is kept as the last one of the deployment. Raises InputError where it cannot be kept.
+    Always returns a report and stores it as the last one of the deployment. Raises InputError if it cannot be stored.
     """
     made = iso(datetime.now(UTC).replace(microsecond=0))
     known = Report(
@@ -125,7 +124,7 @@ async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], N
         report = _ended(run, Failed("components", error.title, error.advice, level=UNKNOWN))
     except DrillRunning as error:
         report = _ended(run, Failed("locked", error.title, error.advice, level=UNKNOWN))
-        return sealed(report)  # the report of the one that runs is the one to keep
+        return sealed(report)  # the running drill will store its own report
     except InputError as error:
         report = _ended(run, Failed("backup-unreadable", error.title, error.advice))
     except TallyglassError as error:
@@ -221,7 +220,7 @@ async def _plan(run: _Drill, folder: Path) -> Plan:
 
 
 async def _newest(gateway: Gateway, after: Ts | None = None) -> Ts:
-    """The newest majority-committed position; one after ``after``, if that arrives in time."""
+    """The newest majority-committed position; waits a limited time for one later than ``after``."""
     deadline = time.monotonic() + _FOR_A_LATER_ENTRY
     while True:
         newest = await coverage.majority(gateway)
@@ -241,7 +240,7 @@ def _free_port() -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The files of a run: its folder, the environment of the script, and the plan that the script is of."""
+    """The files of a run: its folder, the environment of the script, and the plan behind the script."""
 
     folder: Path
     env: Mapping[str, str]
@@ -249,7 +248,7 @@ class _Work:
 
 
 async def _run_script(run: _Drill, work: _Work, phase: str) -> None:
-    """Run the emitted script up to ``phase``; it passes over what was done before. Raises Failed."""
+    """Run the emitted script up to ``phase``; it skips phases that are already done. Raises Failed."""
     log = work.folder / f"{phase}.log"
     process = _start_script(work, phase, run.request.password, log)
     pace = load.ToolPace(run.request.rate) if run.request.rate else None
@@ -281,7 +280,7 @@ def _start_script(work: _Work, phase: str, password: Secret | None, log: Path) -
 
 
 def _as_pipe(secret: Secret) -> int:
-    """A file descriptor to read a password from, so that it is in no file and no argument of this program."""
+    """A file descriptor to read a password from, so that the password is in no file and no argument."""
     reading, writing = os.pipe()
     os.write(writing, secret.reveal().encode() + b"\n")
     os.close(writing)
@@ -324,7 +323,7 @@ def _age(ts: Ts) -> float:
 
 
 def _measured(known: Report, plan: Plan) -> Report:
-    """What the verified spare held, and how fast the oplog was replayed onto it. Raises Failed for nothing."""
+    """What the verified spare held, and how fast the oplog was replayed. Raises Failed if it held nothing."""
     counts = {clean(item.ns): item.documents for item in plan.expected}
     if not counts:
         raise Failed("nothing-verified", "The backup holds no collection: nothing was proved.")
@@ -340,7 +339,7 @@ def _measured(known: Report, plan: Plan) -> Report:
 
 
 def _replay_seconds(work: Path) -> float | None:
-    """From the first to the last line about the oplog in what mongorestore wrote."""
+    """The time from the first to the last line about the oplog in mongorestore's output."""
     try:
         output = "".join(log.read_text(errors="replace") for log in (*work.glob("*.log"), *work.glob("log/*.txt")))
         times = [datetime.fromisoformat(at) for at, _ in _REPLAY.findall(output)]
@@ -374,7 +373,8 @@ def _succeeded(run: _Drill, plan: Plan, before: Report | None) -> Report:
 
 
 def _comparable(before: Report | None, limit: Ts) -> Report | None:
-    """The last drill, unless it went to a later point than this one: what is missing may have come in between."""
+    """The last drill, unless its point is later than this one's: what is missing now may have been written in
+    between."""
     return before if before and before.point and parse_ts(before.point) <= limit else None
 
 

@@ -1,4 +1,4 @@
-"""How much a drill may ask of this machine and of the source: bytes a second, memory, priority."""
+"""The load that a drill may put on this machine and on the source: bytes a second, memory, priority."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMG]?)i?B?(?:/s)?\Z")
 _UNITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 
 LEAST_CACHE = 256 * 2**20
-"""The smallest cache that a mongod takes."""
+"""The smallest cache that mongod accepts."""
 _MOST_CACHE = 2**30
 _BESIDE = 512 * 2**20
 """What the tools, the plan and the server need in addition to the cache."""
@@ -35,7 +35,7 @@ def parse_rate(text: str) -> float:
 
 
 def available_memory() -> int | None:
-    """Bytes that a new process may use without swapping; None where this system does not say."""
+    """Bytes that a new process may use without swapping; None if the system does not report it."""
     try:
         meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
     except OSError:
@@ -45,7 +45,7 @@ def available_memory() -> int | None:
 
 
 def cache_for(available: int | None) -> int | None:
-    """How large the spare's cache may be, in bytes: a quarter of what is free, 1 GiB at most. None where there is too
+    """How large the spare's cache may be, in bytes: a quarter of what is free, 1 GiB at most. None if there is too
     little memory for a drill."""
     if available is None:
         return LEAST_CACHE
@@ -63,13 +63,13 @@ class Budget:
         self._spent = 0.0
 
     def spend(self, size: float) -> float:
-        """Take ``size`` bytes; how many seconds to wait until they are allowed."""
+        """Take ``size`` bytes; return the seconds to wait until they are allowed."""
         self._spent += size
         return max(0.0, self._spent / self._rate - (time.monotonic() - self._begun))
 
 
 class _Paced:
-    """A gateway whose bulk reads keep to a rate."""
+    """A gateway with a limit on the rate of bulk reads."""
 
     def __init__(self, gateway: Gateway, rate: float) -> None:
         self._gateway = gateway
@@ -85,12 +85,13 @@ class _Paced:
 
 
 def paced(gateway: Gateway, rate: float | None) -> Gateway:
-    """``gateway`` with bulk reads of ``rate`` bytes a second at most; unchanged without a rate."""
+    """``gateway`` with bulk reads limited to ``rate`` bytes a second; unchanged without a rate."""
     return gateway if rate is None else cast(Gateway, _Paced(gateway, rate))
 
 
 class ToolPace:
-    """Holds the tools of a run to a rate: a process that has read or written more than it may is paused for a while.
+    """Limits the rate of the tools of a run: a process that has read or written more than allowed is paused for a
+    while.
 
     Linux counts the bytes of each process, sockets and files alike.
     """
@@ -113,7 +114,7 @@ class ToolPace:
 
 
 def _bytes_moved(pid: int) -> int | None:
-    """The greater of what a process has read and written; None for one that is not limited or is over."""
+    """The bytes that a process has read or written, whichever is more; None if it is not limited or has ended."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
         figures = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())

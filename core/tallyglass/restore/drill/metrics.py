@@ -10,8 +10,8 @@ from tallyglass.restore.drill.report import Report
 
 
 def families(report: Report, proved: Report | None) -> list[MetricFamily]:
-    """All metrics of one drill. ``proved`` is the last that succeeded, which may be this one; what is not known is
-    absent."""
+    """All metrics of one drill. ``proved`` is the last drill that succeeded, which may be this one; unknown values are
+    left out."""
     where = (report.set_name,)
     found = [
         _family("restore_drill_status", "0 ok, 1 warning, 2 critical, 3 unknown.", where, report.code),

@@ -30,8 +30,8 @@ def state_folder() -> Path:
 
 
 def last(deployment: str, *, proved: bool = False) -> Report | None:
-    """The last drill of a deployment, or with ``proved`` the last that succeeded; None where there is none that can be
-    read."""
+    """The last drill of a deployment, or with ``proved`` the last that succeeded; None if there is none, or it cannot
+    be read."""
     name = _name(deployment, proved)
     try:
         with (state_folder() / name).open(encoding="ascii") as file:
@@ -42,7 +42,7 @@ def last(deployment: str, *, proved: bool = False) -> Report | None:
 
 @dataclass(frozen=True, slots=True)
 class LastDrill:
-    """The last drill of a deployment in short; safe to show. ``made`` is None where there was none."""
+    """A summary of the last drill of a deployment; safe to show. ``made`` is None if there was none."""
 
     made: datetime | None = None
     proved: bool = False
@@ -51,7 +51,7 @@ class LastDrill:
 
 
 async def follow_last(gateway: Gateway) -> AsyncIterator[LastDrill]:
-    """The last drill of the deployment, now and again every half minute."""
+    """Yields the last drill of the deployment, now and then every half minute."""
     name = await identify(gateway, await gateway.command("hello"))
     while True:
         report = await asyncio.to_thread(last, name) if name else None
@@ -67,7 +67,7 @@ def _in_short(report: Report) -> LastDrill:
 
 
 def keep(report: Report) -> None:
-    """Keep a report as the last one of its deployment. Raises InputError where that cannot be done."""
+    """Store a report as the last one of its deployment. Raises InputError if that fails."""
     if not report.deployment:
         return
     folder = state_folder()

@@ -15,7 +15,7 @@ from tallyglass.text import clean
 FORMAT = 1
 
 UNKNOWN = "unknown"
-"""The level of a drill that could not be run: nothing is known of the backup."""
+"""The level of a drill that could not be run: it says nothing about the backup."""
 
 CODES = {Level.OK.value: 0, Level.WARN.value: 1, Level.BLOCK.value: 2, UNKNOWN: 3}
 WORDS = {Level.OK.value: "OK", Level.WARN.value: "WARNING", Level.BLOCK.value: "CRITICAL", UNKNOWN: "UNKNOWN"}
@@ -39,13 +39,14 @@ class DrillFinding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One drill. Times are ISO 8601 in UTC, positions in the oplog ``"t:i"``, durations seconds; None is unknown.
+    """One drill. Times are ISO 8601 in UTC, oplog positions are ``"t:i"``, durations are in seconds; None means
+    unknown.
 
     ``level`` is ok, warn, block or unknown; ``seconds`` holds the duration of each phase that was run; ``namespaces``
-    the documents of each collection that was verified, None where their number cannot be computed. ``backup_age`` is
-    the time from the backup's end to now: what would be lost without the live oplog. ``point_age`` is the time
-    from the point that was proved to the plan. ``rate_limit``, in bytes a second, makes ``rto_seconds`` longer than
-    that of a real restore. ``differences`` compares with the last drill that succeeded.
+    the number of documents of each verified collection, None if it cannot be computed. ``backup_age`` is the time from
+    the backup's end to now: what would be lost without the live oplog. ``point_age`` is the time from the proven point
+    to the making of the plan. With a ``rate_limit``, in bytes a second, ``rto_seconds`` is longer than a real restore
+    would take. ``differences`` compares with the last drill that succeeded.
     """
 
     made: str
@@ -86,7 +87,7 @@ class Report:
 
     @property
     def line(self) -> str:
-        """One line for monitoring, with performance data where there are figures."""
+        """One line for monitoring, with performance data if there are figures."""
         figures = {
             "rto": (self.rto_seconds, "s"),
             "point_age": (self.point_age, "s"),
@@ -116,7 +117,7 @@ def to_json(report: Report) -> str:
 
 
 def from_json(text: str) -> Report:
-    """The report that :func:`to_json` wrote. Raises InputError for anything else, and where the checksum is wrong."""
+    """The report that :func:`to_json` wrote. Raises InputError for anything else, and if the checksum is wrong."""
     try:
         content: dict[str, Any] = json.loads(text)
         lists = {name: tuple(DrillFinding(**one) for one in content[name]) for name in ("findings", "differences")}
@@ -130,8 +131,8 @@ def from_json(text: str) -> Report:
 
 
 def compare(before: Report | None, namespaces: Mapping[str, int | None]) -> tuple[DrillFinding, ...]:
-    """What was verified last time and is not there now, or lost half of its documents: a backup may be rotten though
-    it restores."""
+    """Collections that were verified last time and are now missing or have lost half of their documents: a backup that
+    restores may still be incomplete."""
     if before is None:
         return ()
     found = []
@@ -161,7 +162,7 @@ def compare(before: Report | None, namespaces: Mapping[str, int | None]) -> tupl
 
 
 def markdown(report: Report) -> str:
-    """The report for people and for the files."""
+    """The report as Markdown."""
     return "\n".join(_lines(report)) + "\n"
 
 

@@ -1,8 +1,8 @@
 """The folder of a drill: one run at a time, removed at the end.
 
-A guard process removes the folder and ends what runs in it when the drill's own process is gone, however it went. Where
-the guard was killed too, or the machine lost power, the next drill does it: the lock, which the kernel releases with
-its process, names the folder of its run.
+A guard process removes the folder and ends what runs in it when the drill's own process ends for any reason. If the
+guard was killed too, or the machine lost power, the next drill cleans up: the lock, which the kernel releases when its
+process ends, names the folder of the run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ MARK = "TALLYGLASS_DRILL"
 """The environment variable that names the run's folder to every process that it starts."""
 
 _PROGRAMS = "(^|/)(bash|mongo[a-z]+|bsondump|python[0-9.]*|node|tallyglass|tee|gzip)$"
-"""What a run starts, where environments cannot be read: found by its name, and by the folder in its arguments."""
+"""Programs that a run starts. Where environments cannot be read, processes are found by name and by the folder in their
+arguments."""
 
 _GUARD = """
 cat >/dev/null
@@ -59,8 +60,8 @@ class DrillRunning(TallyglassError):
 def sole_run(state: Path, root: Path) -> Iterator[Path]:
     """A new folder under ``root`` for one run, which is removed at the end with every process that uses it.
 
-    The lock in ``state`` names the folder of the last run: what a killed one left is removed before. Raises
-    DrillRunning, and InputError where one of the folders cannot be written.
+    The lock in ``state`` names the folder of the last run: what a killed run left behind is removed first. Raises
+    DrillRunning, and InputError if one of the folders cannot be written.
     """
     try:
         for place in (state, root):
@@ -77,7 +78,7 @@ def sole_run(state: Path, root: Path) -> Iterator[Path]:
         if Path(last).name.startswith(PREFIX):
             remove(Path(last))
         folder = root / f"{PREFIX}{secrets.token_hex(8)}"
-        # Noted before it is made: a run may be killed at any moment.
+        # Recorded before the folder is made: a run may be killed at any moment.
         lock.seek(0)
         lock.truncate()
         lock.write(str(folder))
@@ -101,8 +102,8 @@ def _guard(folder: Path) -> Iterator[None]:
 
 
 def remove(folder: Path) -> None:
-    """End every process that a run started, and remove its files. Raises TallyglassError where one does not end, or a
-    file stays."""
+    """End every process that a run started, and remove its files. Raises TallyglassError if a process does not end or a
+    file cannot be removed."""
     deadline = time.monotonic() + _END_SECONDS
     while users := users_of(folder):
         if time.monotonic() > deadline:
@@ -127,7 +128,7 @@ def _by_environment(folder: Path) -> list[int]:
     mark = f"{MARK}={folder}".encode()
     found = []
     for process in Path("/proc").glob("[0-9]*"):
-        # Of another user, or over by now.
+        # Belongs to another user, or has ended.
         with contextlib.suppress(OSError):
             if mark in (process / "environ").read_bytes().split(b"\0"):
                 found.append(int(process.name))

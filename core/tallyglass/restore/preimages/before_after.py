@@ -1,4 +1,4 @@
-"""A document before and after one oplog entry, where its pre-image is held; else why that is not known."""
+"""A document before and after one oplog entry, if the server holds its pre-image; otherwise why it is unknown."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.text import clean_name
 
 _OPERATIONS = 20
-"""Operations of one transaction that are shown."""
+"""How many operations of one transaction are shown."""
 _CHANGES = 200
 _VALUE = 200
-"""Characters of one value."""
+"""How many characters of one value are shown."""
 _DOCUMENT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class BeforeAfterText:
-    """Lines, safe to show and bounded: ``found`` is what changed, ``notes`` what is not known and why, and how long
+    """Lines, safe to show and bounded: ``found`` is what changed; ``notes`` say what is unknown and why, and how long
     images are kept."""
 
     found: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ async def before_and_after(gateway: Gateway, raw: bytes) -> BeforeAfterText:
 
 
 def _operations(entry: Entry) -> Iterator[tuple[int, Entry]]:
-    """The updates and deletes, each with its place in the entry."""
+    """The updates and deletes, each with its index in the entry."""
     inside = entry.inner if entry.command == "applyOps" else (entry,)
     for place, operation in enumerate(inside):
         if operation.op in ("u", "d") and operation.ui:
@@ -102,7 +102,7 @@ def _difference(operation: Entry, before: bytes) -> Iterator[str]:
 
 
 def _path_text(path: Path) -> str:
-    """The names, in quotes where one holds a dot: shop."a.b"."""
+    """The path; a name that contains a dot is quoted: shop."a.b"."""
     names = (name.decode("utf-8", "replace") for name in path)
     return ".".join(render.quoted(name, _VALUE) if "." in name or not name else clean_name(name) for name in names)
 
@@ -118,7 +118,7 @@ def _text(value: Value | None) -> str:
 
 
 async def _kept(gateway: Gateway, operation: Entry, *, held: bool) -> AsyncIterator[str]:
-    """How long the collection keeps its images; where there is none, why not and how to switch them on."""
+    """How long the collection keeps its images; if there is none, why not and how to enable them."""
     shown = clean_name(operation.ns)
     if held:
         oldest = await oldest_image(gateway, operation.ui)

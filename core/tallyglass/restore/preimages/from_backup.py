@@ -1,7 +1,7 @@
 """Documents whose pre-image is not held, from a backup: carried forward to the point through the oplog.
 
-No spare is needed for them. A document counts only if there is one answer: while the backup was made, it may have been
-read before or after each of its updates, and whichever it was, the document at the point has to come out the same.
+This needs no spare. A document is used only if its state is unambiguous: mongodump may have read it before or after
+each update that ran during the backup, and both cases must give the same document at the point.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from tallyglass.restore.replay.earlier_writes import EarlierWrites, ExpectedDocu
 from tallyglass.text import clean, clean_name
 
 _MOST_DOUBTS = 100
-"""Updates of one document during the backup; more are not tried."""
+"""The most updates of one document during the backup that are tried."""
 
 _AGAIN = frozenset({*REMOVING, "truncateRange"})
-"""Commands after which the backup's documents are not the collection's, or not all of them."""
+"""Commands after which the backup no longer has all documents of the collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsableBackup:
-    """A backup that the oplog continues from ``start`` on."""
+    """A backup that the oplog continues from ``start``."""
 
     contents: Contents
     start: Ts
 
 
 class DocumentStep(NamedTuple):
-    """An operation on one document. ``doubtful`` means that the backup may hold the document as it was afterwards;
-    ``o`` is empty for a delete."""
+    """An operation on one document. ``doubtful`` means that the backup may already hold the result; ``o`` is empty for
+    a delete."""
 
     doubtful: bool
     op: str
@@ -55,13 +55,14 @@ class DocumentStep(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether the document afterwards does not depend on what it was before."""
+        """Whether the result does not depend on the document before."""
         return self.op != "u" or is_replacement(self.o)
 
 
 async def usable_backup(gateway: Gateway, path: Path, limit: Ts, start: Ts | None = None) -> UsableBackup:
     """The backup at ``path``, or the newest of a folder that ended before ``limit``. ``start`` is an oplog position
-    known to lie before it. Raises InputError with what speaks against it, and the errors of the gateway."""
+    known to lie before it. Raises InputError, which says why the backup cannot be used, and the errors of the
+    gateway."""
     if holds_backups(path):
         path = newest_before([one async for one in list_backups(path, gateway)], limit)
     contents = await asyncio.to_thread(read_backup, path, start)
@@ -79,9 +80,9 @@ async def usable_backup(gateway: Gateway, path: Path, limit: Ts, start: Ts | Non
 async def carry_forward(
     gateway: Gateway, backup: UsableBackup, info: CollectionInfo, ids: Iterator[bytes], limit: Ts
 ) -> AsyncIterator[tuple[bytes, bytes | None]]:
-    """Each of the documents as it was just before ``limit``; None where that is not proven.
+    """Each of the documents as it was just before ``limit``; None if that cannot be proven.
 
-    Raises InputError where the backup holds another collection of that name, or a broken file, and the errors of the
+    Raises InputError if the backup holds another collection of that name or a broken file, and the errors of the
     gateway.
     """
     stored = backup.contents.collections.get(str(info.ns))
@@ -174,10 +175,10 @@ def _resolve(rows: sqlite3.Connection, key: bytes, earlier: EarlierWrites, uuid:
 def only_answer(
     bases: Sequence[bytes], steps: Sequence[DocumentStep], expected: ExpectedDocument | None = None
 ) -> bytes | None:
-    """The document after all steps; None where it is not there, or where there is more than one answer.
+    """The document after all steps; None if it does not exist or the result is ambiguous.
 
-    ``bases`` are the documents of the backup with this id: two where it was written again while the backup was made.
-    ``expected`` says what the entries before the steps left. Raises Malformed for broken BSON.
+    ``bases`` are the documents of the backup with this id: two if it was written again during the backup. ``expected``
+    is the state that the entries before the steps left. Raises Malformed for broken BSON.
     """
     last = max((number for number, step in enumerate(steps) if step.whole), default=None)
     if last is not None:
@@ -196,13 +197,13 @@ def only_answer(
 
 
 def _may_hold(base: bytes, step: DocumentStep) -> bool:
-    """Whether a document may be as this update left it."""
+    """Whether a document may be the result of this update."""
     diff = decode(step.o).get("diff")
     return not isinstance(diff, Mapping) or ExpectedDocument(diff=diff).allows(base)
 
 
 def _applied(document: bytes, steps: Sequence[DocumentStep]) -> bytes | None:
-    """The document after updates; None where one does not fit it: then this is not what was updated."""
+    """The document after updates; None if one of them does not fit: then this is not the document that was updated."""
     try:
         for step in steps:
             document = apply_update(document, step.o)

@@ -1,4 +1,4 @@
-"""Pre-images as a dump folder, and the documents in it by their ids."""
+"""Pre-images in a dump folder, and lookup of documents in it by ``_id``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tallyglass.restore.raw.entries import element_key
 from tallyglass.text import clean
 
 FOLDER = "images"
-"""The dump folder in that of the plan: one numbered file per namespace of the return, in its order."""
+"""The dump folder inside the plan's folder: one numbered file per namespace, in the order of the return."""
 
 _DATABASE = "tallyglass"
 
 
 def image_file(folder: Path, number: int) -> Path:
-    """The file with the images of the namespace with this number in the plan's return, from 1."""
+    """The file with the images of one namespace; ``number`` is its place in the plan's return, from 1."""
     return folder / _DATABASE / f"{number}.bson"
 
 
@@ -37,8 +37,8 @@ class ImageFiles:
     """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
-        """Read the files once. Raises InputError where one is missing or does not hold what the plan proved, and
-        BrokenFile where one is not whole."""
+        """Read the files once. Raises InputError if one is missing or differs from what the plan proved, and BrokenFile
+        if one is incomplete."""
         expected = {item.ns: item.documents for item in plan.expected}
         self._scratch = tempfile.TemporaryDirectory(prefix="tallyglass-")
         self._rows = sqlite3.connect(Path(self._scratch.name) / "ids.sqlite", isolation_level=None)
@@ -70,9 +70,9 @@ class ImageFiles:
             )
 
     async def find_raw(self, ns: Namespace, query: Document, **_: Any) -> AsyncIterator[bytes]:
-        """The documents of ``{_id: {$in: [...]}}``, the one query that an undo asks."""
+        """The documents for ``{_id: {$in: [...]}}``, the only query that an undo sends."""
         assert isinstance(query, RawBSONDocument)
-        await asyncio.sleep(0)  # a file is read at once: let the driver's heartbeats run
+        await asyncio.sleep(0)  # reading a file does not yield: let the driver's heartbeats run
         name = str(ns)
         with self._paths[name].open("rb") as file:
             for key in _ids_of(query):
@@ -95,5 +95,5 @@ def _ids_of(query: RawBSONDocument) -> list[bytes]:
 
 
 def as_copy(files: ImageFiles) -> Gateway:
-    """The files in place of the spare that an undo reads documents from."""
+    """These files as the source of an undo's documents, in place of a spare."""
     return cast(Gateway, files)

@@ -1,4 +1,4 @@
-"""Which pre-images an undo needs: for each document that the accident hit, that of its first operation since the point.
+"""Which pre-images an undo needs: the image of the first operation since the point, for each damaged document.
 
 That image is the document as it was at the point. The server keeps an image under the UUID of the collection, the
 ``ts`` of the entry that logged the operation, and the place in that entry's ``applyOps``; so the oplog names each
@@ -36,15 +36,15 @@ from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 PRE_IMAGES = Namespace("config", "system.preimages")
 
 _AT_ONCE = 1_000
-"""Images that are asked for in one query."""
+"""How many images one query asks for."""
 
 _SCAN_MS = 600_000
 
 _SILENT_SECONDS = 60.0
-"""A set with a majority writes an entry every ten seconds, and the stream goes on with it."""
+"""A set with a majority writes an entry at least every ten seconds, so the stream advances."""
 
 _LAST = frozenset({"drop", "rename", "dropDatabase", "invalidate"})
-"""Events after which a stream of one collection gives nothing more."""
+"""Events that end the change stream of a collection."""
 
 
 class ImageKey(NamedTuple):
@@ -58,8 +58,8 @@ class ImageKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The image of one document: its ``_id`` as a type byte and the value's bytes, and the document as BSON, None
-    where the server does not hold it."""
+    """The image of one document: its ``_id`` as a type byte and the value's bytes, and the document as BSON, None if
+    the server does not hold it."""
 
     id: bytes
     key: ImageKey
@@ -68,9 +68,9 @@ class Image:
 
 @dataclass(slots=True)
 class ImageSelection:
-    """What has to be read for one collection, in a file that is removed with :meth:`close`.
+    """The images to read for one collection, kept in a temporary file that :meth:`close` removes.
 
-    ``by_accident`` and ``by_others`` count the operations since the point. A row has where the first operation on a
+    ``by_accident`` and ``by_others`` count the operations since the point. Each row says where the first operation on a
     document was logged (``t``, ``i``, ``place``) and when it took effect (``at_t``, ``at_i``).
     """
 
@@ -91,16 +91,16 @@ class ImageSelection:
 
     @property
     def count(self) -> int:
-        """How many images are needed. A document that was inserted after the point needs none."""
+        """The number of images needed. A document inserted after the point needs none."""
         found: int = self.rows.execute(f"SELECT COUNT(*) {_NEEDED}").fetchone()[0]
         return found
 
     def note_missing(self, id_: bytes) -> None:
-        """The image of this document is not held."""
+        """Note that the server does not hold the image of this document."""
         self.rows.execute("INSERT OR IGNORE INTO missing VALUES (?)", (id_,))
 
     def missing(self) -> Iterator[bytes]:
-        """The ids of the documents whose image is not held, as far as they were noted."""
+        """The ids of documents without an image, as far as they were recorded."""
         for (id_,) in self.rows.execute("SELECT id FROM missing ORDER BY id"):
             yield id_
 
@@ -157,7 +157,8 @@ async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> Ima
 
 
 def _may_be_the_accident(attribution: Attribution, operation: Entry, whole: Entry) -> bool:
-    """Whose an update is, is decided later by what all of them change: so all that may be are taken."""
+    """Which updates belong to the accident is decided later, by the fields they change; until then all candidates
+    count."""
     if operation.op == "u" and attribution.accident.updates:
         return attribution.spans(whole.ts) and attribution.same_sender(whole)
     return attribution.owns(operation, whole)
@@ -182,9 +183,9 @@ async def located_operations(source: Gateway, ns: str, start: Ts) -> AsyncIterat
 
 
 async def read_images(source: Gateway, selection: ImageSelection) -> AsyncIterator[Image]:
-    """Each image that is needed; through a change stream where this user may not read ``config.system.preimages``.
+    """Yield each image that is needed; through a change stream if this user may not read ``config.system.preimages``.
 
-    Raises the errors of the gateway, PrivilegeError where neither is allowed.
+    Raises the errors of the gateway, and PrivilegeError if neither is allowed.
     """
     try:
         async for image in _read_directly(source, selection):
@@ -203,8 +204,8 @@ async def read_images(source: Gateway, selection: ImageSelection) -> AsyncIterat
 
 
 async def _read_stream(source: MongoGateway, selection: ImageSelection) -> AsyncIterator[Image]:
-    """The images as events carry them. An event names its document and when it took effect; of several on one document
-    at that moment the first carries the image that is needed."""
+    """The images from change events. An event names its document and the time it took effect; if several events on one
+    document share that time, the first has the image that is needed."""
     rows = selection.rows
     begin = rows.execute(f"SELECT at_t, at_i {_NEEDED} ORDER BY at_t, at_i LIMIT 1").fetchone()
     if begin is not None:
@@ -229,7 +230,7 @@ async def _read_stream(source: MongoGateway, selection: ImageSelection) -> Async
 
 
 def _image_of(event: RawBSONDocument, rows: sqlite3.Connection) -> Image | None:
-    """The image that an event carries, if it is one that is needed; the server holds it no more where it is null."""
+    """The image in an event, if it is needed; null means that the server no longer holds it."""
     if event["operationType"] not in ("update", "replace", "delete"):
         return None
     at, id_ = event["clusterTime"], id_key(bytes(event["documentKey"].raw))
@@ -243,14 +244,14 @@ def _image_of(event: RawBSONDocument, rows: sqlite3.Connection) -> Image | None:
 
 
 def _position(token: str) -> Ts:
-    """How far a change stream has read: a resume token begins with the mark of a timestamp and its eight bytes."""
+    """How far a change stream has read: a resume token begins with a type byte and the eight bytes of a timestamp."""
     return Ts(int(token[2:10], 16), int(token[10:18], 16)) if token.startswith("82") else ZERO
 
 
 async def _read_directly(source: Gateway, selection: ImageSelection) -> AsyncIterator[Image]:
-    """The images from where the server keeps them.
+    """The images, read from the server's own collection of pre-images.
 
-    The range of keys bounds what the server looks at; a list of whole keys alone would make it look at all images.
+    The range of keys limits what the server scans; with a list of keys alone it would scan all images.
     """
     for group in selection.needed():
         first, last = group[0][1], group[-1][1]
@@ -275,8 +276,8 @@ async def _read_directly(source: Gateway, selection: ImageSelection) -> AsyncIte
 
 
 async def images_between(gateway: Gateway, first: ImageKey, last: ImageKey) -> AsyncIterator[tuple[ImageKey, bytes]]:
-    """The images of one collection from one key to another, both included. Raises the errors of the gateway,
-    PrivilegeError without ``find`` on them."""
+    """The images of one collection from one key to another, both inclusive. Raises the errors of the gateway, and
+    PrivilegeError if this user may not read them."""
     bounds = {"$gte": _id_of(first), "$lte": _id_of(last)}
     async for raw in unpacked(gateway.find_raw(PRE_IMAGES, {"_id": bounds})):
         found = RawBSONDocument(raw)

@@ -26,13 +26,13 @@ ROLE = (
     '[{resource: {db: "config", collection: "system.preimages"}, actions: ["find"]}, '
     '{resource: {cluster: true}, actions: ["getClusterParameter"]}], roles: []})'
 )
-"""mongosh text for the role that reads images; of the built-in roles only ``root`` may."""
+"""mongosh text for a role that may read images; among the built-in roles only ``root`` may."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long images are held: ``seconds``, or as long as their oplog entry where ``off``. Both unset where this user
-    may not ask (``getClusterParameter``)."""
+    """How long images are kept: ``seconds``, or as long as their oplog entry if ``off``. Both are unset if this user
+    may not run ``getClusterParameter``."""
 
     seconds: int | None = None
     off: bool = False
@@ -44,7 +44,7 @@ class Retention:
 
     @property
     def words(self) -> str:
-        """Behind "kept"."""
+        """The words that follow "kept"."""
         return f"for {self}" if self.seconds is not None else str(self) if self.off else "for an unknown time"
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ def parse_retention(reply: Mapping[str, Any]) -> Retention:
 
 
 def keeps_images(info: CollectionInfo) -> bool | None:
-    """Whether a collection keeps images; None where its options may not be read."""
+    """Whether a collection keeps images; None if this user may not read its options."""
     if info.options is None:
         return None
     option = info.options.get("changeStreamPreAndPostImages")
@@ -82,13 +82,13 @@ def keeps_images(info: CollectionInfo) -> bool | None:
 
 
 def how_to_enable(db: str, collection: str) -> str:
-    """mongosh text that switches the images of a collection on; it needs ``collMod`` (``dbAdmin``)."""
+    """mongosh text that enables pre-images for a collection; it needs ``collMod`` (``dbAdmin``)."""
     body = {"collMod": collection, "changeStreamPreAndPostImages": {"enabled": True}}
     return f"db.getSiblingDB({literal(db)}).runCommand({literal(body)})"
 
 
 async def oldest_image(gateway: Gateway, collection: bytes) -> datetime | None:
-    """When the oldest image of a collection was stored; None where none is held. Raises the gateway's errors."""
+    """When the oldest image of a collection was stored; None if there is none. Raises the gateway's errors."""
     uuid = Binary(collection, UUID_SUBTYPE)
     query = {"_id": {"$gte": {"nsUUID": uuid}, "$lt": {"nsUUID": uuid, "ts": MaxKey()}}}
     found = await gateway.find_one(PRE_IMAGES, query, projection={"operationTime": 1}, sort=[("_id", 1)])

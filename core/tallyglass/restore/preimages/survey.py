@@ -16,17 +16,17 @@ from tallyglass.restore.raw import entries
 from tallyglass.restore.raw.batches import unpacked
 
 _SAMPLE = 20_000
-"""Entries of the oplog, the newest, from which the cost is estimated."""
+"""How many of the newest oplog entries the estimate of the cost reads."""
 _SHORTEST_SECONDS = 60
-"""A shorter span of them gives no rate."""
+"""The shortest span of entries that gives a rate."""
 _MOST = 50
-"""Collections that are asked about one by one."""
+"""How many collections are queried one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageCost:
     """What keeping images would store for one collection at the present rate: updates and deletes an hour, and the
-    bytes of the documents that they change, None where their average size may not be read."""
+    bytes of the documents that they change, None if this user may not read the average size."""
 
     ns: str
     changes_per_hour: float
@@ -37,9 +37,9 @@ class ImageCost:
 class Survey:
     """Which collections keep images. Names as stored. ``unknown`` counts those whose options may not be read.
 
-    ``oldest`` is when the oldest image that is held was stored, None where none is held; a collection for which that
-    may not be read, or was not asked, is absent. ``costs`` are those of the collections without images that change
-    most; ``sampled_seconds`` is the time that they are estimated from, None where the oplog does not tell a rate.
+    ``oldest`` is when the oldest image was stored, None if there is none; a collection is absent if that may not be
+    read or was not queried. ``costs`` covers the collections without images that change most; ``sampled_seconds`` is
+    the span of oplog that the estimate uses, None if the oplog gives no rate.
     """
 
     keeping: tuple[str, ...]
@@ -89,8 +89,8 @@ async def _oldest(gateway: Gateway, keeping: list[CollectionInfo]) -> dict[str, 
 
 
 async def _changes(gateway: Gateway) -> tuple[int | None, Counter[bytes]]:
-    """Updates and deletes by collection in the newest entries, and the seconds that these cover; None where they cover
-    too few to tell a rate, or may not be read."""
+    """Updates and deletes by collection in the newest entries, and the seconds that these cover; None if that is too
+    short for a rate, or the oplog may not be read."""
     changes: Counter[bytes] = Counter()
     first = last = None
     try:

@@ -1,4 +1,4 @@
-"""Plan the undo of an incident from pre-images: prove that every one is held, and only then make commands."""
+"""Plan the undo of an incident from pre-images: commands are made only if every image is proven to be there."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ from tallyglass.restore.tools.toolset import needed_for, version_pair
 from tallyglass.text import clean_name
 
 FORM = "pre-images"
-"""What stands for the form of the backup in a plan from pre-images."""
+"""The backup form that a plan from pre-images records."""
 WITH_BACKUP = "pre-images, the missing ones from this backup"
-"""The same where documents without an image come from a backup."""
+"""The same if documents without an image come from a backup."""
 
 _SHOWN = 5
 _SOON_HOURS = 24
@@ -74,7 +74,7 @@ class UndoRequest:
 
 @dataclass(slots=True)
 class _Proof:
-    """What is known of one collection: how many images are needed, which of them are not held, and their bytes.
+    """What is known of one collection: how many images are needed, which of them are missing, and their bytes.
     ``from_backup`` counts the documents that come from a backup instead; ``refused`` says why others do not."""
 
     ns: str
@@ -93,8 +93,7 @@ class _Proof:
 
 
 async def plan_undo(gateway: Gateway, request: UndoRequest) -> Plan:
-    """Prove that each document that the incident hit can be read as it was, then emit the commands; a blocked plan has
-    none.
+    """Prove that every damaged document can be read as it was, then emit the commands; a blocked plan has none.
 
     Reads the oplog from the point on and every image, so it may take minutes. Raises the errors of the gateway.
     """
@@ -213,7 +212,7 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
 
 
 async def live_collections(gateway: Gateway, incident: Incident) -> dict[str, CollectionInfo]:
-    """The collections that the incident may be about; its own namespace is cleaned for display."""
+    """The live collections that the incident may refer to: its own namespace is sanitised for display."""
     found: dict[str, CollectionInfo] = {}
     for db in await gateway.list_databases():
         if db in LEFT_OUT or (incident.kind != "transaction" and not incident.ns.startswith(f"{clean_name(db)}.")):
@@ -256,7 +255,7 @@ def _collections(names: list[str], live: dict[str, CollectionInfo], incident: In
 
 
 async def _read(gateway: Gateway, selection: ImageSelection, info: CollectionInfo) -> _Proof:
-    """Read every image once: what the server holds by now is all that counts."""
+    """Read every image once: only what the server still holds counts."""
     proof = _Proof(selection.ns, info, selection.count, selection.by_accident, selection.by_others)
     async for image in read_images(gateway, selection):
         proof.first = min(proof.first or image.key.ts, image.key.ts)
@@ -274,14 +273,14 @@ async def _read(gateway: Gateway, selection: ImageSelection, info: CollectionInf
 
 
 class _LazyBackup:
-    """The backup of a request, which is looked at only where an image is missing."""
+    """The backup of a request, opened only if an image is missing."""
 
     def __init__(self, gateway: Gateway, request: UndoRequest, limit: Ts) -> None:
         self._gateway, self._request, self._limit = gateway, request, limit
         self.found: UsableBackup | None = None
 
     async def use(self) -> UsableBackup:
-        """The backup. Raises InputError with what speaks against it."""
+        """The backup. Raises InputError, which says why it cannot be used."""
         request = self._request
         if request.backup is None:
             raise InputError("No backup was named.")

@@ -19,7 +19,7 @@ from tallyglass.text import clean_name
 
 
 async def possible_ways(gateway: Gateway, incident: Incident, request: RestoreRequest | None) -> tuple[Way, ...]:
-    """The ways, best first. ``request`` names the backup; None where there is none. Raises the errors of the
+    """The ways, best first. ``request`` names the backup; None if there is none. Raises the errors of the
     gateway."""
     found = [await _from_images(gateway, incident), await _from_backup(gateway, incident, request)]
     order = (True, None, False)
@@ -40,7 +40,7 @@ async def _from_images(gateway: Gateway, incident: Incident) -> Way:
 
 
 async def _first_image(gateway: Gateway, incident: Incident, info: CollectionInfo) -> Way:
-    """Look whether the image of the incident's first operation is held."""
+    """Check whether the server holds the image of the incident's first operation."""
     bounds = {"$gte": stamp(incident.first), "$lte": stamp(incident.last)}
     entry = await edge(gateway, 1, {"ts": bounds, "ns": str(info.ns), "op": written(incident) or "d"})
     if entry is None:

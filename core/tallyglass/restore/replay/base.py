@@ -1,4 +1,4 @@
-"""Read the backup's documents once: is every file whole, how many documents will there be, is anything missing?"""
+"""Read the backup's documents once: check that every file is complete, count the documents, find missing ones."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tallyglass.text import clean_name
 _DOUBLE, _INT32, _INT64 = b"\x01", b"\x10", b"\x12"
 
 MOST_BYTES = 64 * 2**30
-"""Bytes of backup files that are read; anything beyond is not read, and a check reports it."""
+"""The most bytes of backup files that are read; a check reports what was not read."""
 
 
 @dataclass(slots=True)
 class BaseFacts:
-    """``documents`` per stored namespace at the point; None where it is not computed. ``largest`` is the largest whole
-    number that is an ``_id`` then; without an entry where that is not known. ``missing`` counts documents that
-    the oplog updates and that are neither in the backup nor inserted, by namespace. ``dead_updates`` are the updates
-    among them that a later delete makes pointless, as timestamps; ``fatal`` those that cannot be left out."""
+    """``documents`` per stored namespace at the point; None if not computed. ``largest`` is the largest integer ``_id``
+    at that time; it has no entry if unknown. ``missing`` counts documents that the oplog updates and that are neither
+    in the backup nor inserted, by namespace. ``dead_updates`` are the updates among them that a later delete makes
+    pointless, as timestamps; ``fatal`` those that cannot be left out."""
 
     documents: dict[str, int | None] = field(default_factory=dict)
     largest: dict[str, int | None] = field(default_factory=dict)
@@ -41,11 +41,11 @@ class BaseFacts:
     fatal: int = 0
     unread_bytes: int = 0
     count_mismatches: list[CountMismatch] = field(default_factory=list)
-    """Counts that the oplog states and that backup and oplog do not give."""
+    """Counts recorded in the oplog that differ from what backup and oplog give."""
     unlike_earlier: dict[str, int] = field(default_factory=dict)
-    """Documents that are not as the entries before the start left them, by namespace."""
+    """Documents that differ from what the entries before the start left, by namespace."""
     unlike_later: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Documents that the entries after the point show to be missing, and to be too many, by namespace."""
+    """Missing documents and surplus documents, as the entries after the point show, by namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def read_base(
 ) -> BaseFacts:
     """Walk every file of the backup that the replay builds on, or the ``archive``, and compare it with the evidence.
 
-    Takes long: run it in a thread.
+    Slow: run it in a thread.
     """
     facts = BaseFacts()
     catalog.ids.end()
@@ -86,7 +86,7 @@ def read_base(
 
 
 def _count_created(catalog: Catalog, later: LaterWrites, facts: BaseFacts) -> None:
-    """The collections that are not in the backup: the replay makes them, and all that is in them."""
+    """The collections that are not in the backup: the replay creates them and everything in them."""
     for ns, made in catalog.collections.items():
         if made.base is not None:
             continue
@@ -110,9 +110,9 @@ class _Untouched:
 
 
 class _Count:
-    """One collection of the backup while its documents are read, and what the replay makes of it.
+    """One collection of the backup while its documents are read, and what the replay does to it.
 
-    ``ns`` is its stored namespace at the point; empty if it does not exist any more.
+    ``ns`` is its stored namespace at the point; empty if it no longer exists.
     """
 
     def __init__(self, source: StoredCollection, ns: str, item: Collection | None, evidence: OplogEvidence) -> None:
@@ -171,7 +171,7 @@ class _Count:
         _compare_later(self.ns, item, self._later, self._untouched, documents, facts)
 
     def skip(self, facts: BaseFacts) -> None:
-        """Its documents cannot be read, or are not read."""
+        """Leave its documents unread."""
         if self.ns:
             facts.documents[self.ns] = None
 
@@ -253,7 +253,7 @@ def _read_archive(path: Path, counts: Sequence[_Count], facts: BaseFacts, left: 
 
 
 def whole_number(key: bytes) -> int | None:
-    """The number of an ``_id`` as comparable bytes, if it is a whole one."""
+    """An integer ``_id`` as comparable bytes."""
     if key[:1] in (_INT32, _INT64):
         return int.from_bytes(key[1:], "little", signed=True)
     if key[:1] == _DOUBLE:
@@ -263,7 +263,7 @@ def whole_number(key: bytes) -> int | None:
 
 
 def _largest(item: Collection, untouched: int | None) -> int | None:
-    """The largest whole ``_id`` at the point, None where there is none."""
+    """The largest integer ``_id`` at the point, None if there is none."""
     largest = untouched
     for key, state in item.touched.items() if item.touched is not None else ():
         if state & EXISTS and (number := whole_number(key)) is not None and (largest is None or number > largest):
@@ -272,9 +272,9 @@ def _largest(item: Collection, untouched: int | None) -> int | None:
 
 
 def _find_missing(ns: str, item: Collection, facts: BaseFacts) -> None:
-    """Updates of documents that are not there: harmless where a delete follows, else the backup lacks them."""
+    """Updates of documents that do not exist: harmless if a delete follows, otherwise the backup lacks the document."""
     if ns.partition(".")[0] in LEFT_OUT:
-        return  # no replay sees them: an update of a user is no lack of the backup
+        return  # the replay leaves them out: an update of a user does not mean that the backup lacks a document
     for exists, places in item.touched.update_only() if item.touched is not None else ():
         if exists:
             facts.missing[ns] = facts.missing.get(ns, 0) + 1

@@ -1,4 +1,4 @@
-"""How servers log the documents that a capped collection removes to make room for new ones."""
+"""How server versions log the documents that a capped collection removes to make room for new ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Removals(Enum):
 
 
 def removals(version: tuple[int, int] | None) -> Removals:
-    """How a server of this version does it. Run on 4.4.2, 5.0.4, 6.0.5 and 6.0.27."""
+    """What a server of this version logs. Tested on 4.4.2, 5.0.4, 6.0.5 and 6.0.27."""
     if version is None or version >= (6, 0):
         return Removals.REPLAYED
     return Removals.REFUSED if version >= (5, 0) else Removals.UNLOGGED

@@ -19,7 +19,7 @@ from tallyglass.restore.replay.stated_counts import StatedCount
 Index = dict[str, Any]
 
 TEMPORARY = re.compile(r"tmp.{5}\.(rename|convertToCapped)|tmp\.agg_out\.|tmp\.mr\.")
-"""Names that the server gives to collections on the way to something else."""
+"""Names that the server gives to temporary collections."""
 
 
 @dataclass(slots=True)
@@ -34,9 +34,9 @@ class Collection:
     base: StoredCollection | None = None
     touched: IdStates | None = None
     built: frozenset[str] = frozenset()
-    """Names of indexes that are there already: on a spare that runs on a copy of the data files."""
+    """Names of indexes that already exist: on a spare that runs on a copy of the data files."""
     stated: StatedCount | None = None
-    """The count in the entry that dropped it."""
+    """The document count in the entry that dropped it."""
 
     @property
     def is_capped(self) -> bool:
@@ -48,14 +48,14 @@ class Catalog:
     """All collections by stored name, and mongorestore's index list by name."""
 
     def __init__(self, stored: Mapping[str, StoredCollection], *, running: bool = False) -> None:
-        """``running`` means that the collections are on the spare already, with their indexes."""
+        """``running`` means that the collections and their indexes are already on the spare."""
         self.ids = IdStore()
         self.collections: dict[str, Collection] = {}
         self.listed: dict[str, dict[str, Index]] = {}
         self.views: dict[str, dict[str, Any]] = {}
         self.leftovers: list[str] = []
         self.removed: list[Collection] = []
-        """Collections that were dropped or replaced on the way."""
+        """Collections that were dropped or replaced during the replay."""
         for item in stored.values():
             if item.ns.partition(".")[0] in LEFT_OUT:
                 continue
@@ -83,7 +83,7 @@ class Catalog:
         self.collections.setdefault(f"{db}.system.views", Collection("views", b"", {}, {}, touched=self.ids.new()))
 
     def create(self, ns: str, uuid: bytes, options: dict[str, Any], id_index: Index | None) -> None:
-        """``create``: where the name exists already the server accepts it and changes nothing."""
+        """``create``: if the name already exists, the server accepts it and changes nothing."""
         if ns in self.collections:
             return
         kind = "timeseries" if "timeseries" in options else "collection"
@@ -96,7 +96,7 @@ class Catalog:
         self.listed.pop(ns, None)
 
     def drop_database(self, db: str) -> None:
-        """``dropDatabase``: everything of the database."""
+        """``dropDatabase``: all collections of the database."""
         for name in [name for name in self.collections if name.startswith(f"{db}.")]:
             self._remove(name)
         for name in [name for name in self.listed if name.startswith(f"{db}.")]:
@@ -105,7 +105,7 @@ class Catalog:
             del self.views[name]
 
     def rename(self, source: str, target: str) -> bool:
-        """``renameCollection`` over whatever is at the target. False where the source is not there.
+        """``renameCollection``, replacing any target. False if the source does not exist.
 
         The server does not know the UUID of the target that is to be dropped, since mongorestore takes UUIDs out: it
         renames that collection away and leaves it.
@@ -139,6 +139,6 @@ class Catalog:
         return [name for name in self.listed.get(ns, {}) if name not in wanted]
 
     def phantoms(self) -> list[str]:
-        """Collections that mongorestore makes by building indexes under a name that no collection has any more."""
+        """Collections that mongorestore creates by building indexes under a name that no longer exists."""
         known = set(self.collections) | set(self.views)
         return sorted(ns for ns, indexes in self.listed.items() if indexes and ns not in known)

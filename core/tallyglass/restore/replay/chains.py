@@ -1,4 +1,4 @@
-"""The entries of one transaction, what is left out of the replay file, and problems of a replay."""
+"""The entries of one transaction, which namespaces the replay file leaves out, and problems of a replay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tallyglass.restore.raw.entries import Entry
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in the window that the replay cannot do, or that must be reported. ``kind`` is the id of its check."""
+    """Something in the window that the replay cannot apply, or that must be reported. ``kind`` is the id of its
+    check."""
 
     kind: str
     text: str
@@ -32,6 +33,6 @@ class Chain:
 
 
 def is_left_out(ns: str) -> bool:
-    """Whether the query of the oplog dump leaves this namespace out: users, versions, and the server's own records."""
+    """Whether the query of the oplog dump excludes this namespace: users, versions, and the server's own records."""
     db, _, name = ns.partition(".")
     return db == "config" or (db == "admin" and name != "$cmd")

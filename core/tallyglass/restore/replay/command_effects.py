@@ -44,7 +44,7 @@ class Commands:
         self._removed = removed
 
     def apply(self, entry: Entry) -> None:
-        """Take one command; what an applyOps holds is taken one by one elsewhere."""
+        """Apply one command; the operations of an applyOps arrive one by one."""
         name = entry.command
         if name not in KNOWN_COMMANDS:
             self.problem("unknown-command", f"{clean(name)} at {entry.ts}", entry)
@@ -73,7 +73,7 @@ class Commands:
             self.problem("unknown-command", f"convertToCapped at {entry.ts}, in the form of servers before 4.4", entry)
 
     def _note_count(self, ns: str, entry: Entry) -> None:
-        """Keep the count that a drop or a rename over another collection gives of the documents that it removes."""
+        """Keep the number of removed documents that a drop, or a rename over another collection, records."""
         if entry.command not in ("drop", "renameCollection") or entry.records is None:
             return
         renames = entry.command == "renameCollection"
@@ -157,7 +157,7 @@ class Commands:
 
 
 def _as_options(changed: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``collMod`` was given, as the options that the collection has afterwards."""
+    """The arguments of ``collMod`` as the options that the collection has afterwards."""
     options = dict(changed)
     if options.get("expireAfterSeconds") == "off":
         options["expireAfterSeconds"] = None

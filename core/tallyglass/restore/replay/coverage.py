@@ -1,4 +1,4 @@
-"""Does the complete oplog reach from backup to point? Where must the replay begin, and how long is that true?"""
+"""Whether the oplog is complete from backup to point, where the replay must begin, and how long that stays true."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tallyglass.oplog.read.ends import op_time
 from tallyglass.restore.raw.oplog import edge, stamp
 
 RECENT_SECONDS = 600
-"""How far back the present rate of writing is looked for."""
+"""How far back the current write rate is measured."""
 
 _SAMPLES = 12
 
 BACK_OFF_SECONDS = 10
-"""mongodump notes the newest entry it sees; entries before it may not be visible yet. So the replay begins earlier."""
+"""mongodump records the newest entry it sees; earlier entries may not be visible yet. So the replay begins earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Start:
 @dataclass(frozen=True, slots=True)
 class NoStart:
     """Why the oplog does not reach back to the backup, and its newest entry. ``first_entry`` is the set's first entry,
-    where the oplog still holds it: the backup is then from before this set began."""
+    if the oplog still holds it: the backup is then older than this set."""
 
     why: str
     newest: Ts | None = None
@@ -44,11 +44,11 @@ class NoStart:
 
 
 async def choose_start(gateway: Gateway, known: Ts, back_off: int) -> Start | NoStart:
-    """The newest entry at or before ``known`` less ``back_off`` seconds. Nothing is assumed: the entry is read.
+    """The newest entry at or before ``known`` minus ``back_off`` seconds. It is read, not assumed.
 
-    If the oplog still holds the first entry of the set, that entry will do for a backup that was begun after it:
-    nothing came before. A backup from before it is of another life of the set: initiated again after ``local`` was
-    dropped, or a standalone then. What happened in between is in no oplog.
+    If the oplog still holds the first entry of the set, that entry is enough for a backup that began after it. An older
+    backup is from before the set was initiated: it was a standalone then, or ``local`` was dropped since. No oplog
+    holds what happened in between.
     """
     oldest, newest = await edge(gateway, 1), await edge(gateway, -1)
     if oldest is None or newest is None:
@@ -66,12 +66,12 @@ async def choose_start(gateway: Gateway, known: Ts, back_off: int) -> Start | No
 
 
 def moved(start: Start, ts: Ts) -> Start:
-    """The same with the replay beginning at ``ts``, where a transaction begins."""
+    """The same start, moved to ``ts``, where a transaction begins."""
     return replace(start, ts=ts)
 
 
 async def overwritten(gateway: Gateway, start: Start) -> str:
-    """Check again, after everything was read: why the oplog no longer holds the start; empty if it does."""
+    """Check again after everything was read. Returns why the oplog no longer holds the start; empty if it does."""
     oldest = await edge(gateway, 1)
     if oldest is None or oldest.ts > start.ts:
         return f"while it was read its oldest entry became {oldest.ts if oldest else 'unknown'}"
@@ -79,7 +79,7 @@ async def overwritten(gateway: Gateway, start: Start) -> str:
 
 
 async def chain_beginning(gateway: Gateway, link: Ts) -> Ts | None:
-    """The first entry of the transaction that ``link`` belongs to; None where the oplog does not hold it any more."""
+    """The first entry of the transaction that ``link`` belongs to; None if the oplog no longer holds it."""
     while True:
         found = await edge(gateway, 1, {"ts": stamp(link)})
         if found is None:
@@ -115,8 +115,8 @@ async def hours_left(gateway: Gateway, start: Ts, oldest: Ts, newest: Ts) -> flo
 
 
 async def _entries_a_second(gateway: Gateway, newest: Ts) -> float:
-    """Over the last minutes, in samples of one entry: the ordinal of a second's last timestamp is the number of entries
-    that were written in it."""
+    """The write rate of the last minutes, from sampled entries: the increment of a second's last timestamp is the
+    number of entries written in that second."""
     found = []
     for back in range(1, _SAMPLES + 1):
         second = newest.t - back * RECENT_SECONDS // _SAMPLES

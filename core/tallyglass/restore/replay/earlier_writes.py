@@ -1,7 +1,7 @@
 """Evidence about the backup from the newest entries before the replay begins: it must hold all their effects.
 
-The replay carries the data from its start on. A backup that was read from a member that was behind, that holds a part
-of the documents, or that has a file of an older dump, lacks what came before.
+The replay only adds what was written after its start. A backup lacks earlier writes if it was read from a lagging
+member, holds only some of the documents, or contains a file of an older dump.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from tallyglass.restore.raw.entries import Entry, Txn
 from tallyglass.restore.raw.oplog import SCAN_MS, stamp
 
 MOST_ENTRIES = 200_000
-"""Entries before the start that are looked at, newest first."""
+"""How many entries before the start are read, newest first."""
 
 
 class ExpectedDocument:
-    """What a document must be by the newest entry about it: absent, equal to ``digest``, or with what ``diff`` set."""
+    """The expected state of a document after the newest entry about it: absent, equal to ``digest``, or with the values
+    that ``diff`` set."""
 
     __slots__ = ("absent", "diff", "digest")
 
@@ -52,7 +53,7 @@ class EarlierWrites:
         self._committed: set[Txn] = set()
 
     def feed(self, entry: Entry) -> None:
-        """Take the entry before the last one."""
+        """Take the next older entry."""
         self.oldest = entry.ts
         txn = entry.txn
         if txn is not None:
@@ -104,7 +105,7 @@ def _expected(entry: Entry) -> ExpectedDocument:
 
 
 def _shows(diff: Mapping[str, Any], document: object) -> bool:
-    """Whether a document has the values that an update set; arrays are not compared."""
+    """Whether a document has the values that an update set; arrays are ignored."""
     if not isinstance(document, Mapping):
         return False
     for part, value in diff.items():

@@ -1,4 +1,4 @@
-"""The state of single documents after a pass over the oplog: in memory, and beyond a bound in a temporary file."""
+"""The state of single documents after a pass over the oplog: in memory, or in a temporary file above a limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 
 IN_MEMORY = 150_000
-"""Ids of one pass that are held in memory; then they go to the file. Some 30 MB."""
+"""The most ids of one pass held in memory before they are written to the file. About 30 MB."""
 
 EXISTS, UPDATE_ONLY, EXISTED, INSERTED = 1, 2, 4, 8
 """Bits of a state: the document exists after its last operation; its operations began with an update, and it was not
@@ -32,7 +32,7 @@ class IdStore:
         self._held = 0
         self._all: list[IdStates] = []
         self.rows: sqlite3.Connection | None = None
-        """The file; None while all is in memory."""
+        """The file; None while everything is in memory."""
 
     def new(self) -> IdStates:
         """The states of one more collection."""
@@ -41,7 +41,7 @@ class IdStore:
         return states
 
     def note_new(self) -> None:
-        """One more id is held in memory."""
+        """Note that one more id is held in memory."""
         self._held += 1
         if self._held > self._most:
             self.spill()
@@ -49,7 +49,7 @@ class IdStore:
     def spill(self) -> None:
         """Move what is in memory to the file."""
         if self.rows is None:
-            # SQLite removes a database without a name when it is closed. The backup is read in another thread.
+            # SQLite removes an unnamed database when it is closed. Another thread reads the backup.
             self.rows = sqlite3.connect("", isolation_level=None, check_same_thread=False)
             self.rows.execute("PRAGMA journal_mode = OFF")
             self.rows.execute("PRAGMA cache_size = -16000")
@@ -64,7 +64,7 @@ class IdStore:
         self._held = 0
 
     def end(self) -> None:
-        """All operations were noted: from here on the states are read."""
+        """All operations have been noted; from now on the states are only read."""
         if self.rows is not None:
             self.spill()
 
@@ -90,7 +90,8 @@ class IdStates:
         self._seen: list[bytes] = []
 
     def touch(self, key: bytes, op: str, place: int | None = None) -> None:
-        """Note an insert, update or delete. ``place`` is kept of updates of a document that was not inserted before."""
+        """Note an insert, update or delete. ``place`` is kept for updates of a document that was not inserted
+        before."""
         state = self.held.get(key)
         if state is None:
             if op == "i":
@@ -113,7 +114,7 @@ class IdStates:
                 self._places.setdefault(key, bytearray()).extend(place.to_bytes(_PLACE_BYTES, "big"))
 
     def move_to(self, rows: sqlite3.Connection) -> None:
-        """Move all states to the file, sorted: neighbours are in the same pages."""
+        """Move all states to the file, sorted, so that neighbours share pages."""
         places = self._places
         rows.executemany(
             _ADD, ((self._number, key, state, places.get(key)) for key, state in sorted(self.held.items()))
@@ -122,11 +123,11 @@ class IdStates:
         self._places = {}
 
     def lookup(self) -> Callable[[bytes], int | None]:
-        """The state of one document by its id; None where nothing was noted."""
+        """The state of one document by its id; None if nothing was noted."""
         return self.held.get if self._store.rows is None else self.get
 
     def get(self, key: bytes) -> int | None:
-        """The state of one document; None where nothing was noted."""
+        """The state of one document; None if nothing was noted."""
         if self._store.rows is None:
             return self.held.get(key)
         found = self._store.rows.execute(
@@ -135,7 +136,7 @@ class IdStates:
         return None if found is None else int(found[0])
 
     def see(self, key: bytes) -> None:
-        """The document is in the backup: an update of it is no sign that the backup lacks it."""
+        """Note that the backup holds the document, so an update of it does not count as missing."""
         if self._store.rows is None:
             self.held[key] &= ~UPDATE_ONLY
             return

@@ -1,7 +1,8 @@
-"""Is the backup from this set, its last initiation and one moment? Decided by collection UUIDs and oplog entries.
+"""Whether the backup is from this set, since its last initiation, and from one moment: by collection UUIDs and oplog
+entries.
 
-Each collection of the backup must be live, or its drop must be in the oplog after the replay begins; otherwise it was
-dropped before: the file is of an older dump, or of another set. The backup's own oplog must be a part of the set's.
+Each collection of the backup must be live, or the oplog must contain its drop after the replay begins; otherwise the
+file is from an older dump or another set. The backup's own oplog must be part of the set's.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class LiveCollections:
 
 
 async def list_live(gateway: Gateway, stored: Mapping[str, StoredCollection]) -> LiveCollections:
-    """List the databases of the backup. Call it before the end of the oplog is read: what is dropped later is then
-    either listed or seen to be dropped."""
+    """List the databases of the backup. Call it before the end of the oplog is read, so that a collection that is
+    dropped meanwhile is either listed or its drop is seen."""
     uuids: dict[bytes, str] = {}
     views: set[str] = set()
     unknown: set[str] = set()
@@ -70,8 +71,8 @@ def _is_explained(ns: str, item: StoredCollection, live: LiveCollections, lifeti
 
 
 async def foreign_anchor(gateway: Gateway, anchors: tuple[Anchor, ...], oldest: Ts) -> str:
-    """Why the backup is not of this oplog: a position of it that the oplog should hold and does not. Empty if all are
-    there."""
+    """Why the backup does not belong to this oplog: one of its positions that the oplog should hold and does not. Empty
+    if all are found."""
     for anchor in anchors:
         if anchor.ts < oldest:
             continue
@@ -86,5 +87,5 @@ async def foreign_anchor(gateway: Gateway, anchors: tuple[Anchor, ...], oldest: 
 
 
 def is_same_entry(one: Entry, other: Entry) -> bool:
-    """Whether two entries with one timestamp are one."""
+    """Whether two entries with the same timestamp are the same entry."""
     return (one.term, one.op, one.ns, one.ui, one.o_raw) == (other.term, other.op, other.ns, other.ui, other.o_raw)

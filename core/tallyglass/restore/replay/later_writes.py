@@ -1,8 +1,8 @@
 """Evidence about the state at the point, from the entries after it.
 
-A document whose first later entry is an update or a delete was there at the point; one whose first later entry is an
-insert was not. A drop states how many documents there were. Both allow backup and replay to be compared with the
-server's own record.
+A document whose first later entry is an update or a delete existed at the point; one whose first later entry is an
+insert did not. A drop records how many documents there were. Both let backup and replay be checked against the server's
+own record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 
 @dataclass(slots=True)
 class CollectionWrites:
-    """The later writes to one collection, by id. ``dropped`` is the count that its drop states."""
+    """The later writes to one collection, by id. ``dropped`` is the count that its drop records."""
 
     ns: str
     ids: IdStates
@@ -40,7 +40,7 @@ class LaterWrites:
         self._transactions = TransactionBuffer()
 
     def begin(self, txn: Txn, parts: list[Entry]) -> None:
-        """A transaction that began before the limit and was still open there."""
+        """Take a transaction that began before the limit and was still open there."""
         self._transactions.begin(txn, parts)
 
     def feed(self, entry: Entry) -> None:

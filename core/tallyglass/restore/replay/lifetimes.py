@@ -1,5 +1,4 @@
-"""Which collections were created and dropped in the part of the oplog that was read, by UUID; and which views were
-removed."""
+"""Which collections the oplog shows as created and dropped, by UUID, and which views as removed."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ class Lifetimes:
     dropped: dict[bytes, Ts] = field(default_factory=dict)
     renamed: set[bytes] = field(default_factory=set)
     views_removed: set[str] = field(default_factory=set)
-    """Views by namespace, and ``db.`` where all of a database were."""
+    """Removed views by namespace; ``db.`` if all views of a database were removed."""
 
     def feed(self, entry: Entry, at: Ts | None = None) -> None:
         """Take the next entry; ``at`` is when it takes effect, where that is not its own timestamp."""

@@ -12,13 +12,13 @@ LEFT_OUT_PATTERN = r"^(config\.|admin\.(?!\$cmd$))"
 """Users, versions and the server's own records: never for the spare. ``admin.$cmd`` stays: it holds transactions."""
 
 MOST_LEFT_OUT = 20_000
-"""Entries that a query may name one by one to leave them out."""
+"""The most entries that a query may exclude by name."""
 
 
 def oplog_query(start: Ts, limit: Ts, without: Sequence[Ts] = ()) -> str:
-    """Everything from ``start`` to ``limit``, the entry at the limit too: it proves that the file reaches it.
+    """Everything from ``start`` to ``limit``, including the entry at the limit, which proves that the file reaches it.
 
-    ``without`` names entries to leave out. The first and the last bound make a bounded seek of it on the server.
+    ``without`` names entries to exclude. The first and the last bound let the server seek instead of scan.
     """
     bounds: dict[str, Any] = {"$gte": _stamp(start), "$lte": _stamp(limit)}
     if without:

@@ -1,4 +1,4 @@
-"""Collections that the backup no longer saw under the name that an entry gives: renamed, replaced or dropped."""
+"""Collections that were renamed, replaced or dropped before the backup read the name that an entry gives."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from tallyglass.restore.raw.entries import Entry
 
 
 class RemovedCollections:
-    """What happened to collections, by UUID. ``begun_after`` is a position at which the backup had not begun to
-    read."""
+    """What happened to collections, by UUID. ``begun_after`` is a position before the backup began to read."""
 
     def __init__(self, stored: Iterable[bytes], begun_after: Ts | None) -> None:
         self._stored = frozenset(uuid for uuid in stored if uuid)
@@ -28,7 +27,7 @@ class RemovedCollections:
                 self._dropped[entry.replaced] = entry.ts
 
     def explains(self, uuid: bytes) -> bool:
-        """Whether something in the window, or another name in the backup, explains why the name is not there."""
+        """Whether something in the window, or another name in the backup, explains why the name is missing."""
         return uuid in self._stored or (bool(uuid) and (uuid in self._left or uuid in self._dropped))
 
     def dropped_before_backup(self, uuid: bytes) -> bool:
@@ -37,5 +36,5 @@ class RemovedCollections:
         return dropped is not None and self._begun_after is not None and dropped <= self._begun_after
 
     def left_before_backup(self, uuid: bytes) -> bool:
-        """Whether the backup saw it no more under the name that it had: it was dropped, or has another name there."""
+        """Whether the backup no longer saw it under its old name: it was dropped, or has another name there."""
         return uuid in self._stored or self.dropped_before_backup(uuid)

@@ -1,7 +1,7 @@
-"""What mongorestore will do with a run of oplog entries, computed beforehand: pure, fed one entry at a time.
+"""Predicts what mongorestore will do with a run of oplog entries. Pure; fed one entry at a time.
 
 Follows ``mongorestore --oplogReplay`` (100.15 and newer) without ``--preserveUUID``: which entries it skips, applies or
-refuses, what counts in its line "applied N oplog entries", and which collections and indexes are there at the end.
+refuses, what counts in its line "applied N oplog entries", and which collections and indexes exist at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tallyglass.text import clean, clean_name
 KEPT_CONFIG = frozenset({"chunks", "collections", "databases", "settings", "shards", "tags", "version"})
 SKIPPED_OPS = frozenset({"n", "cd", "ci", "cu", "km"})
 SKIPPED_COMMANDS = frozenset({"startIndexBuild", "abortIndexBuild", "setMultikeyMetadata", "dropIdent"})
-"""Commands that mongorestore skips: ``dropIdent``, of MongoDB 9.0, since 100.18, which that server needs anyway."""
+"""Commands that mongorestore skips. ``dropIdent`` (MongoDB 9.0) since 100.18, which that server needs anyway."""
 
 _USERS = ("system.users", "system.roles")
 
@@ -44,7 +44,7 @@ class Replay:
         self.running = running
         """Whether the spare runs on a copy of the data files: mongorestore then does not know its indexes."""
         self.upserts = upserts
-        """Whether an update of a missing document inserts it, as servers before 8.1 do while replaying."""
+        """Whether an update of a missing document inserts it, as servers before 8.1 do during a replay."""
         self.removals = removals
         self.without = without
         """Entries that are left out of the file: updates of documents that a later delete removes anyway, and groups
@@ -57,16 +57,16 @@ class Replay:
         self.kinds: set[str] = set()
         """Operations that a check reports: rename, collMod, dropIndexes, views, timeseries, validator, users."""
         self.dead: dict[Ts, tuple[str, bytes]] = {}
-        """Entries to leave out, with the namespace and collection UUID that is not there any more."""
+        """Entries to leave out, with the namespace and the UUID of the collection that no longer exists."""
         self.made_room: list[Ts] = []
-        """Deletes on capped collections to leave out, where ``removals`` are refused."""
+        """Deletes on capped collections to leave out, if ``removals`` are refused."""
         self.dead_groups: dict[Ts, tuple[str, bytes]] = {}
         """Transactions and groups all of whose operations are on such collections. They were not applied;
         read the window again with :meth:`groups_to_leave_out` in ``without``."""
         self.unlinked: dict[Ts, Ts] = {}
         """Entries of a transaction whose beginning lies before the window: its last entry here and the link to it."""
         self.unopened_views: set[str] = set()
-        """Databases where a view is written though nothing holds views there yet."""
+        """Databases where a view is written before ``system.views`` exists."""
         self._removed = RemovedCollections((item.uuid for item in self.catalog.collections.values()), begun_after)
         self._split: list[tuple[frozenset[Ts], frozenset[bytes]]] = []
         self._commands = Commands(self.catalog, self._removed, self.kinds, self._problem, running=running)
@@ -140,7 +140,7 @@ class Replay:
         return bool(self.without) and Ts(place >> 32, place & 0xFFFF_FFFF) in self.without
 
     def _plain_collection(self, ns: str) -> Collection | None:
-        """The collection whose writes need nothing but to be counted; None where there is more to them."""
+        """The collection whose writes only need counting; None if they need more."""
         found = self.catalog.collections.get(ns)
         special = is_left_out(ns) or _ignored(ns) or ".system." in ns
         if found is None or special or (found.is_capped and self.removals is not Removals.REPLAYED):
@@ -162,15 +162,15 @@ class Replay:
             )
 
     def unexplained(self) -> dict[Ts, str]:
-        """Entries on collections that are not there though nothing dropped or renamed them: the backup lacks them."""
+        """Entries on collections that are missing though nothing dropped or renamed them: the backup lacks them."""
         dead = self.dead | self.dead_groups
         return {ts: ns for ts, (ns, uuid) in dead.items() if not self._removed.explains(uuid)}
 
     def groups_to_leave_out(self) -> frozenset[Ts]:
-        """Entries of the transactions and groups that cannot be applied and need not be.
+        """Entries of transactions and groups that cannot be applied and are not needed.
 
-        These are the dead groups, and the groups that write in part to a collection that was dropped before the backup
-        began: since the backup no longer saw that collection, it saw everything else that the group did.
+        These are the dead groups, and the groups with some writes to a collection that was dropped before the backup
+        began: the backup no longer saw that collection, so it saw everything else in the group.
         """
         past = (places for places, uuids in self._split if all(map(self._removed.left_before_backup, uuids)))
         return frozenset(self.dead_groups).union(*past)
@@ -203,14 +203,15 @@ class Replay:
                     self._apply(inner, top=False)
 
     def _lose_count(self, entry: Entry) -> None:
-        """What a group that is left out did to collections that were over before the backup is not known."""
+        """Drop the counts of collections that were removed before the backup: what a skipped group did to them is
+        unknown."""
         for inner in entry.inner:
             found = self.catalog.collections.get(inner.ns)
             if found is not None and found.base is None:
                 found.touched = None
 
     def _all_dead(self, parts: Sequence[Entry]) -> bool:
-        """Whether all of a group is on collections that are not there; then all its entries can be left out."""
+        """Whether the whole group is on collections that do not exist; then all its entries can be left out."""
         operations = [inner for part in parts for inner in part.inner if not _ignored(inner.ns)]
         made = {inner.ui for inner in operations if inner.command == "create"}
         dead = [inner for inner in operations if inner.ui not in made and self._is_dead(inner)]
@@ -224,8 +225,8 @@ class Replay:
         return True
 
     def _is_dead(self, entry: Entry) -> bool:
-        """An insert or update on a collection that is not there, or a change of an index of one: it was dropped or
-        renamed before the backup read it."""
+        """An insert, update or index change on a collection that does not exist: it was dropped or renamed before the
+        backup read it."""
         if entry.command == "collMod":
             found = self.catalog.collections.get(f"{entry.db}.{entry.o['collMod']}")
             return bool(entry.ui) and "index" in entry.o and (found is None or found.uuid not in (b"", entry.ui))

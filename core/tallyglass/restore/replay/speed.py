@@ -1,4 +1,4 @@
-"""How fast the tools work, for estimates: measured on two processors, and lower than that on busy hosts."""
+"""How fast the tools work, for estimates. Measured with two CPUs; a busy host is slower."""
 
 from __future__ import annotations
 

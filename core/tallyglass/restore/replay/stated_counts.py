@@ -1,4 +1,4 @@
-"""Document counts that the oplog itself records: in ``drop``, and in ``renameCollection`` over another collection."""
+"""Document counts that the oplog records: in ``drop``, and in ``renameCollection`` over another collection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StatedCount:
 
 @dataclass(frozen=True, slots=True)
 class CountMismatch:
-    """A count that the oplog states and that backup and oplog do not give."""
+    """A count recorded in the oplog that differs from what backup and oplog give."""
 
     stated: StatedCount
     computed: int

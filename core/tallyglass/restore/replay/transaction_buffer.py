@@ -14,7 +14,7 @@ class TransactionBuffer:
         self._parts: dict[Txn, list[Entry]] = {}
 
     def begin(self, txn: Txn, parts: list[Entry]) -> None:
-        """Entries of a transaction that came before the first one fed."""
+        """Add the entries of a transaction that came before the first one fed."""
         self._parts[txn] = list(parts)
 
     def feed(self, entry: Entry) -> Iterator[tuple[Entry, Entry]]:

@@ -58,7 +58,8 @@ def _secure(spec: RunbookSpec) -> Steps:
 
 
 def _dump_rest(spec: RunbookSpec) -> Steps:
-    """What came after the saved entries, up to the point: one more slice, which begins with the newest of them."""
+    """Dump what came after the saved entries, up to the point: one more slice, which begins with the newest saved
+    entry."""
     if spec.live_from is None:
         return Steps()
     stamps = [{"$timestamp": {"t": ts.t, "i": ts.i}} for ts in (spec.live_from, spec.limit)]

@@ -25,10 +25,10 @@ from tallyglass.text import clean, shell_quote
 
 SCRIPT = "restore.sh"
 CHECKSUMS = "checksums"
-"""The SHA-256 of each file, which the script compares before it runs anything."""
+"""The SHA-256 of each file; the script checks them before it runs anything."""
 
 IN_BASH = '[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"'
-"""A script that was started with another shell goes on in bash."""
+"""Restarts the script in bash if it was started with another shell."""
 
 _SHELL = files(__package__) / "shell"
 
@@ -51,7 +51,7 @@ def folder_files(plan: Plan) -> dict[str, str]:
 
 
 def _kept(plan: Plan) -> Plan:
-    """What the steps read of a plan: without what was only shown, or needed for the proof."""
+    """The part of a plan that the steps read, without what is only for display or proof."""
     return replace(
         plan,
         commands=(),
@@ -69,7 +69,7 @@ def mode_of(name: str) -> int:
 
 
 def check_free(path: Path) -> None:
-    """Raise InputError where a new plan cannot be written to ``path``: before hours of planning, not after them."""
+    """Raise InputError if a new plan cannot be written to ``path``; called before planning, which may take hours."""
     path = absolute_path(path)
     shown = clean(str(path))
     try:
@@ -84,8 +84,8 @@ def check_free(path: Path) -> None:
 def write_folder(plan: Plan, path: Path) -> Path:
     """Write the folder, readable by its owner alone, and give its absolute path. It appears whole or not at all.
 
-    Raises InputError where the plan blocks, something else is there, a file of this plan was changed since, or the
-    folder cannot be written; nothing is changed then. Where this plan is there already, nothing is done.
+    Raises InputError, and changes nothing, if the plan blocks, ``path`` holds something else, a file of this plan was
+    changed, or the folder cannot be written. Does nothing if the folder already holds this plan.
     """
     path = absolute_path(path)
     wanted = folder_files(plan)

@@ -25,7 +25,7 @@ from tallyglass.text import clean, clean_name, shell_join
 @dataclass(frozen=True, slots=True)
 class Preparation:
     """The sidecar's text and place, and the backup command that must follow it. ``before`` is the majority's newest
-    timestamp at this moment: a backup that begins later is covered from there on. ``warnings`` are for the
+    timestamp at this moment: a backup that begins later is covered from this position. ``warnings`` are for the
     operator."""
 
     path: Path
@@ -35,7 +35,7 @@ class Preparation:
     warnings: tuple[str, ...] = ()
 
     def write(self) -> Path:
-        """Write the sidecar, readable by its owner alone; its path. Raises InputError where that cannot be done."""
+        """Write the sidecar, readable only by its owner, and return its path. Raises InputError if that fails."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -51,10 +51,10 @@ class Preparation:
 async def prepare(
     gateway: Gateway, source_uri: str, out: Path, *, gzip: bool = False, archive: bool = False
 ) -> Preparation:
-    """Note the oplog position for a backup into ``out``: a directory, or a file with ``archive``.
+    """Record the oplog position for a backup into ``out``: a directory, or a file if ``archive``.
 
-    Raises InputError where something is there already, DeploymentError where there is no oplog to replay, and the
-    errors of the gateway.
+    Raises InputError if ``out`` already exists, DeploymentError if there is no oplog to replay, and the errors of the
+    gateway.
     """
     out = absolute_path(out)
     _must_be_new(out)
@@ -85,7 +85,7 @@ async def prepare(
         "namespaces": names,
     }
     where = f"--archive={out}" if archive else f"--out={out}"
-    # A member that is behind would not hold what the sidecar vouches for.
+    # A lagging member would not hold what the sidecar promises.
     read = (f"--uri={uri.text}", "--readPreference=primary")
     argv = ("mongodump", *read, "--oplog", *(["--gzip"] if gzip else []), where)
     command = Command(
@@ -102,7 +102,7 @@ async def prepare(
 
 
 def _must_be_new(out: Path) -> None:
-    """A backup that is there already was not taken after this position; a second one among its files is none."""
+    """Refuse a place that already holds a backup: it is older than this position, and two mixed dumps are no backup."""
     try:
         if not (out.exists() or out.is_symlink()) or (out.is_dir() and not any(out.iterdir())):
             return

@@ -1,4 +1,4 @@
-"""The steps that rebuild the data on the spare: one run of mongorestore, and what must stand around it.
+"""The steps that rebuild the data on the spare: one run of mongorestore, and the steps before and after it.
 
 Follows one rule of mongorestore above all: data and oplog in a single run, since its indexes are built from a list
 that it keeps in memory during that run.
@@ -93,10 +93,10 @@ def _unpack_archive(spec: RunbookSpec) -> Steps:
 
 
 def _guard(spec: RunbookSpec) -> Steps:
-    """Runs right before mongorestore: a plan may be run days later, and an earlier attempt may have been interrupted.
+    """Checks right before mongorestore: a plan may be run days later, and an earlier attempt may have been interrupted.
 
-    What such an attempt left is removed: a spare of the steps' own is replaced; one that was named is emptied, if it
-    bears the mark of this restore. The dumped oplog must be the one whose checksum was taken.
+    What such an attempt left is removed: a spare that the steps started is replaced; a named spare is emptied if it
+    carries the mark of this restore. The checksum of the dumped oplog must match.
     """
     files: list[PlanFile] = []
     if spec.contents.backup.form == DATA_FILES:
@@ -117,7 +117,7 @@ def _guard(spec: RunbookSpec) -> Steps:
 
 
 def _only_once() -> list[str]:
-    """On data files a second replay over a part of the first one would not be the same."""
+    """On a copy of data files, a second replay on top of a partial first one would give another result."""
     return [
         shell_join(verification("--empty")),
         "if [ -e replay.begun ]; then",
@@ -130,7 +130,7 @@ def _only_once() -> list[str]:
 
 
 def _still_empty(spec: RunbookSpec) -> tuple[list[str], list[PlanFile]]:
-    """A spare that was named: empty, or marked by this restore and then emptied."""
+    """A named spare is empty, or carries the mark of this restore and is then emptied."""
     folder = f"{MARK}/{MARKS.db}"
     ready = [
         "status=0",
@@ -151,7 +151,7 @@ def _still_empty(spec: RunbookSpec) -> tuple[list[str], list[PlanFile]]:
 
 
 def _opened_views(spec: RunbookSpec) -> Iterator[str]:
-    """The oplog holds views, but not the collection that they are kept in: a view of our own makes it."""
+    """The oplog holds views but does not create ``system.views``: a temporary view of our own creates it."""
     yield mongosh.on_spare(spec.set_name)
     for db in spec.open_views:
         yield mongosh.drop_if_there(db, {"drop": VIEW_OPENER})

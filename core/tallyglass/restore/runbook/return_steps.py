@@ -1,6 +1,6 @@
-"""The steps that return what was damaged to the live set, through staging collections, and clean up.
+"""The steps that return damaged data to the live set, through staging collections, and clean up.
 
-Namespaces that come back in one way share the steps of that way, however many they are.
+Namespaces that come back in the same way share their steps, however many there are.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from tallyglass.text import clean_name
 
 _MERGE, _LOAD = "merge.js", "load-repairs.sh"
 _NAMED = 3
-"""Namespaces that a title names; more are counted."""
+"""The most namespaces that a title names; above that it gives their number."""
 
 _COUNTED = 10
-"""Namespaces of which a step says how many documents it writes."""
+"""The most namespaces for which a step says how many documents it writes."""
 
 
 def return_steps(spec: RunbookSpec) -> Steps:
@@ -94,7 +94,7 @@ def _account(spec: RunbookSpec) -> Command:
         Phase.RETURN, "Account for every document", Effect.READS_LIVE, both_sides("outcome", spec.copy, "--out=."),
         why="What came back, what others changed since, and what is still damaged, with a file of the ids.",
     )  # fmt: skip
-    # 1 says that documents are still damaged: the script ends with it after its last step.
+    # Exit status 1 means that documents are still damaged: the script ends with it after its last step.
     return replace(step, mode=RunMode.AGAIN, exits=(0, 1))
 
 
@@ -179,7 +179,7 @@ def _merge_count(row: Return, damage: Damage) -> str:
 
 
 def _catch_up(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
-    """The same again, for what was written since the repairs were computed."""
+    """Repeat the repair for what was written since it was computed."""
     program = lines(
         fold_command(_compute(spec)),
         "# Nothing is left to repair where every file is empty.",
@@ -199,7 +199,7 @@ _BY_COLL_MOD = ("validator", "validationLevel", "validationAction", "changeStrea
 
 
 def _definitions_of(spec: RunbookSpec, row: Return) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The indexes and the options that a collection which was made again is to have; nothing for another one."""
+    """The indexes and options of a collection that was created again; nothing for any other."""
     item = next((item for item in spec.expected if item.ns == row.ns), None)
     if item is None or not row.recreated:
         return [], {}
@@ -216,7 +216,7 @@ def _definitions_of(spec: RunbookSpec, row: Return) -> tuple[list[dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Collections that come back in one run: each goes to its name and ``ending``, "" for its own name."""
+    """Collections that come back in one run: each to its name plus ``ending``, "" for its own name."""
 
     number: int
     rows: tuple[Return, ...]
@@ -238,8 +238,8 @@ def _groups(spec: RunbookSpec) -> Iterator[_Group]:
         if row.strategy is Strategy.MERGE or not (row.strategy is Strategy.WHOLE or row.beside):
             continue
         bare = row.strategy is Strategy.BESIDE or bool(row.beside and _expiring(spec, row))
-        # A copy may have any name; all others are called as the collection, and an ending. The * of the tools' patterns
-        # matches no line break.
+        # A copy may have any name; all others have the collection's name and an ending. The * in the tools' patterns
+        # does not match a line break.
         alone = row.ns if row.strategy is Strategy.COPY or "\n" in row.ns else ""
         found.setdefault((row.strategy, row.beside.removeprefix(row.ns), bare, alone), []).append(row)
     for number, ((_, ending, bare, _), rows) in enumerate(found.items(), start=1):
@@ -266,13 +266,13 @@ def _copy_back(spec: RunbookSpec, group: _Group) -> Steps:
         else "There was no live collection of this name when the privileges were checked.",
         undo=f"Drop {targets} on the live set.",
     )
-    # Some, where there were some: mongorestore succeeds with an empty folder too.
+    # Expect some documents if there were some: mongorestore also succeeds with an empty folder.
     some = not spec.ids and any(spec.documents.get(row.ns) for row in group.rows)
     return join([dump, Steps((replace(back, proof=restored(some)),))])
 
 
 def _dumps(spec: RunbookSpec, group: _Group) -> list[tuple[str, ...]]:
-    """One mongodump for a database of which most comes back in this way, else one for each collection."""
+    """One mongodump per database if most of it comes back in this way, otherwise one per collection."""
     databases: dict[str, list[str]] = {}
     for row in group.rows:
         databases.setdefault(row.ns.partition(".")[0], []).append(row.ns)
@@ -308,7 +308,7 @@ def _restore(group: _Group) -> tuple[str, ...]:
 
 
 def _expiring(spec: RunbookSpec, row: Return) -> list[dict[str, Any]]:
-    """The indexes of a collection that comes back whole and has a TTL index, which could take it away again."""
+    """The indexes of a collection that comes back whole and has a TTL index, which could delete its documents again."""
     item = next((item for item in spec.expected if item.ns == row.ns), None)
     if item is None or row.strategy is not Strategy.WHOLE:
         return []
@@ -318,11 +318,11 @@ def _expiring(spec: RunbookSpec, row: Return) -> list[dict[str, Any]]:
 
 
 def _ids_query(ids: Sequence[str]) -> str:
-    """The query for some documents of a collection, as the tools take it."""
+    """The query for some documents of a collection, in the syntax of the tools."""
     return json.dumps({"_id": {"$in": [json.loads(one) for one in ids]}}, ensure_ascii=True)
 
 
-# --- copies that take a name
+# --- copies that are renamed
 
 
 def _renamed(groups: Sequence[_Group]) -> list[Return]:

@@ -26,12 +26,12 @@ class Damage:
 class RunbookSpec:
     """Everything that the steps are made from. All of it was proven before.
 
-    ``mark`` is what a spare that was named is marked with; ``own_spare`` is the port where the steps start a spare of
-    their own, 0 where one was named. ``fixes`` and ``live_fixes`` are the mongosh statements for counters on the spare
-    and on the live set. ``documents`` says by namespace how many documents come back, None where that was not computed,
-    and ``paths`` the numbers of counters in it. ``definitions`` are the statements for indexes and validators that a
-    person decides on. ``set_name`` is that of the source, which the spare must not have. ``ids`` are those of the
-    documents that were asked for, if only some were.
+    ``mark`` is the mark that a named spare gets; ``own_spare`` is the port on which the steps start a spare, 0 if one
+    was named. ``fixes`` and ``live_fixes`` are the mongosh statements for counters on the spare and on the live set.
+    ``documents`` says by namespace how many documents come back, None if that was not computed, and ``paths`` the paths
+    of the counter values in its documents. ``definitions`` are the statements for indexes and validators that a person
+    decides on. ``set_name`` is that of the source, which the spare must not have. ``ids`` are those of the documents
+    that were asked for, if only some were.
     """
 
     mark: str
@@ -60,11 +60,11 @@ class RunbookSpec:
     set_name: str = ""
     ids: tuple[str, ...] = ()
     oplog: str = ""
-    """The saved oplog that the window is cut out of; empty where it is dumped from the server."""
+    """The saved oplog that the window is cut from; empty if it is dumped from the server."""
     live_from: Ts | None = None
-    """From where on the server is needed besides; None where the saved oplog reaches the limit."""
+    """Where the server's oplog must take over; None if the saved oplog reaches the limit."""
     copy: str = f"--spare={SPARE}"
-    """The option that says where the documents as they were at the point are read from."""
+    """The option for the source of the documents as they were at the point."""
 
     @property
     def gzip(self) -> bool:
@@ -81,7 +81,7 @@ class Steps:
 
 
 def join(parts: Iterable[Steps]) -> Steps:
-    """All steps of some parts, in order; a file that several parts have stands once."""
+    """All steps of some parts, in order; a file that several parts have is listed once."""
     found = list(parts)
     files = {file.name: file for part in found for file in part.files}
     return Steps(tuple(step for part in found for step in part.commands), tuple(files.values()))
@@ -111,8 +111,8 @@ def mongosh_call(name: str) -> tuple[str, ...]:
 
 
 def restored(some: bool = False) -> str:
-    """The proof that mongorestore ended well: its last line says that documents came, with ``some`` at least one, and
-    that none failed."""
+    """The check that mongorestore succeeded: its last line reports restored documents (at least one if ``some``) and no
+    failures."""
     return "restored_all '[1-9][0-9]*'" if some else "restored_all '[0-9]+'"
 
 
@@ -127,5 +127,5 @@ def both_sides(command: str, copy: str, *options: str) -> tuple[str, ...]:
 
 
 def escape_pattern(ns: str) -> str:
-    """A namespace where the tools read a pattern: ``*`` and ``\\`` stand for themselves after a backslash."""
+    """A namespace as a literal in a pattern of the tools: ``*`` and ``\\`` are escaped with a backslash."""
     return ns.replace("\\", "\\\\").replace("*", "\\*")

@@ -52,7 +52,7 @@ def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> Runb
 def _documents(assessed: Assessed, plan: Plan) -> dict[str, int | None]:
     """How many documents of each namespace come back."""
     computed = {item.ns: item.documents for item in plan.expected}
-    # A counter that was raised on the spare before may be new there.
+    # A counter that was raised on the spare earlier may be new there.
     made = Counter(ns for ns, _ in {(fix.ns, fix.row.id) for fix in assessed.counters.fixes if fix.makes})
     counts = {row.ns: computed.get(row.ns) for row in plan.returns}
     return {ns: None if count is None else count + made[ns] for ns, count in counts.items()}

@@ -33,7 +33,7 @@ def step_text(number: int, total: int, step: Command) -> Iterator[str]:
 
 
 def fold_line(step: Command) -> str:
-    """The line of a step, broken before options where it is long; it can still be pasted."""
+    """The command line of a step, wrapped before options if it is long; it can still be pasted."""
     return fold_shell(step.shell, [shell_quote(word) for word in step.argv])
 
 

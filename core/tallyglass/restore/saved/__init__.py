@@ -1,1 +1,2 @@
-"""Saved oplog: slices in files, the proof that they join, reading them as one oplog with the live one, saving more."""
+"""Saved oplog: slices in files, the proof that they join, reading them together with the live oplog, and saving
+more."""

@@ -1,4 +1,4 @@
-"""Write the part of a saved oplog that a replay needs into one file, as mongodump would write it from the server."""
+"""Write the part of a saved oplog that a replay needs to one file, in the form that mongodump writes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tallyglass.text import clean
 
 
 def cut(query: Path, paths: Iterable[Path], out: Path) -> int:
-    """Write to ``out`` what ``query``, the plan's query of the oplog dump, finds in the slices; how many entries.
+    """Write to ``out`` the entries that ``query``, the plan's oplog query, finds in the slices. Returns their number.
 
-    Takes long: run it in a thread. Raises InputError where the slices do not hold all of it or a file cannot be read or
+    Slow: run it in a thread. Raises InputError if the slices do not hold all of it, or a file cannot be read or
     written.
     """
     start, limit, without = _read_query(query)

@@ -1,6 +1,6 @@
-"""A saved oplog and the live one as one oplog, behind the gateway that everything else reads through.
+"""A saved oplog and the live one as one oplog, with the interface of the gateway.
 
-What the slices hold is read from them, and only what came later from the server. Each scan that goes on to the server
+Entries in the slices are read from the slices, later ones from the server. Each scan that continues on the server
 begins there with the newest saved entry and compares it.
 """
 
@@ -31,8 +31,8 @@ _MOST = Ts(0xFFFF_FFFF, 0xFFFF_FFFF)
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Whether the live oplog continues the saved one. ``hole`` is what neither holds, ``differs`` says why they are not
-    one oplog; where both are empty it does."""
+    """Whether the live oplog continues the saved one. ``hole`` is the gap between them, ``differs`` says why they are
+    not one oplog; if both are empty, it does."""
 
     hole: Hole | None = None
     differs: str = ""
@@ -87,7 +87,7 @@ class JoinedOplog:
         if low > high:
             return
         wanted = {name: value for name, value in query.items() if name != "ts"}
-        # Not closed here: a thread may still be in it when this is cancelled.
+        # Not closed here: a thread may still be using it when this is cancelled.
         blocks = self._saved.blocks(low, high, backward=backward)
         while (found := await asyncio.to_thread(next, blocks, None)) is not None:
             block, least, most, inside = found
@@ -121,14 +121,14 @@ class JoinedOplog:
             self._must_be_last(b"")
 
     async def hours_left(self) -> float | None:
-        """Hours until the server overwrites the newest saved entry; None where that is not known."""
+        """Hours until the server overwrites the newest saved entry; None if unknown."""
         oldest, newest = await edge(self._live, 1), await edge(self._live, -1)
         if oldest is None or newest is None:
             return None
         return await hours_left(self._live, self._saved.last, oldest.ts, newest.ts)
 
     async def prove(self) -> None:
-        """Look again, after everything was read. Raises ReadError where the server no longer holds the newest saved
+        """Check again after everything was read. Raises ReadError if the server no longer holds the newest saved
         entry."""
         if self._follows:
             found = await edge(self._live, 1, {"ts": stamp(self._saved.last)})
@@ -143,14 +143,14 @@ class JoinedOplog:
 
 
 async def join(live: Gateway, saved: SavedOplog) -> tuple[Gateway, Join]:
-    """One oplog of the saved one and, if that continues it, the live one."""
+    """Join the saved oplog and, if it continues the saved one, the live oplog."""
     found, follows = await _compare(live, saved)
     return cast("Gateway", JoinedOplog(live, saved, follows=follows)), found
 
 
 async def open_joined(live: Gateway, path: Path, start: Ts) -> Gateway:
-    """The same for a step of a restore, which needs every entry from ``start`` on. Raises ReadError where one is
-    missing, and InputError for a path that holds no saved oplog."""
+    """The same for a restore step, which needs every entry from ``start``. Raises ReadError if one is missing, and
+    InputError if the path holds no saved oplog."""
     saved = await asyncio.to_thread(read_saved, [path], start)
     gateway, found = await join(live, saved)
     if saved.first > start or saved.differs or not found.holds:
@@ -160,13 +160,13 @@ async def open_joined(live: Gateway, path: Path, start: Ts) -> Gateway:
 
 
 async def _compare(live: Gateway, saved: SavedOplog) -> tuple[Join, bool]:
-    """Whether they are one oplog, and whether the live one has anything to add."""
+    """Whether they are one oplog, and whether the live one has newer entries."""
     oldest, newest = await edge(live, 1), await edge(live, -1)
     last = saved.last
     if oldest is None or newest is None:
         return Join(differs="the live oplog is empty"), False
     if newest.ts < last:
-        # A member that is behind: its newest entry must be a saved one.
+        # A lagging member: its newest entry must be among the saved ones.
         held, found = saved.entry(newest.ts), newest
     elif oldest.ts > last:
         return Join(Hole(last, oldest.ts if saved.hole is None else min(oldest.ts, saved.hole.until))), False
@@ -181,7 +181,7 @@ async def _compare(live: Gateway, saved: SavedOplog) -> tuple[Join, bool]:
 
 
 def _bounds(query: Document) -> tuple[Ts, Ts]:
-    """The least and the greatest timestamp that a query asks for, both inclusive."""
+    """The lowest and the highest timestamp of a query, both inclusive."""
     given = query.get("ts", {})
     if isinstance(given, Timestamp):
         return _ts(given), _ts(given)
@@ -210,7 +210,7 @@ def _before(ts: Ts) -> Ts:
 
 
 def _chosen(block: bytes, low: Ts, high: Ts, wanted: Mapping[str, Any], backward: bool) -> bytes:
-    """The entries of a block that are asked for, in the order that is asked for."""
+    """The entries of a block that the query selects, in its order."""
     found = []
     for start, end in walk.split(block):
         head = read_head(block, start, end)
@@ -240,7 +240,7 @@ def _values(value: object) -> Sequence[Any]:
 
 
 def _at_most(batch: bytes, most: int) -> tuple[bytes, int]:
-    """The first ``most`` entries of a batch, and how many they are; all of them, uncounted, for -1."""
+    """The first ``most`` entries of a batch and their number; for -1 all of them, uncounted."""
     if most < 0:
         return batch, 1
     ends = [end for _, end in islice(walk.split(batch), most)]

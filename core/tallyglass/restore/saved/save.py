@@ -1,6 +1,6 @@
-"""Take the next slice of the oplog: from the newest entry of the last slice to the newest that a majority has.
+"""Save the next slice of the oplog: from the newest entry of the last slice to the newest majority-committed entry.
 
-So each slice begins with the entry that the one before it ends with, and the proof that they join needs nothing else.
+Each slice begins with the last entry of the slice before it; that alone proves that they join.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _DRAFT = ".oplog-draft.bson.gz"
 _LOCK = ".lock"
 _BATCH = 10_000
 _LEVEL = 1
-"""A third of the time of gzip's own default, and a tenth more bytes."""
+"""Takes a third of the time of gzip's default level, for a tenth more bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedSlice:
-    """What was saved: ``path`` is None where nothing new was there. ``hole`` is what the server had overwritten since
-    the last slice, ``differs`` says that the last slice is of another history of the set. ``removed`` are the slices
-    that were older than asked for."""
+    """What was saved: ``path`` is None if there was nothing new. ``hole`` is what the server had overwritten since the
+    last slice, ``differs`` says that the last slice is from another history of the set. ``removed`` are the slices that
+    were older than the retention."""
 
     path: Path | None
     last: Ts
@@ -51,11 +51,11 @@ class SavedSlice:
 
 
 async def save_slice(gateway: Gateway, folder: Path, keep_seconds: float) -> SavedSlice:
-    """Write the next slice into ``folder``, readable by its owner alone, and remove what is older than
-    ``keep_seconds``. The first slice reaches as far back. A slice appears whole or not at all.
+    """Write the next slice into ``folder``, readable only by its owner, and remove slices older than ``keep_seconds``.
+    The first slice reaches back as far. A slice appears complete or not at all.
 
-    Raises InputError where the folder cannot be written or another run is busy there, DeploymentError where there is no
-    oplog, ReadError where the server does not say what a majority has, and the errors of the gateway.
+    Raises InputError if the folder cannot be written or another run uses it, DeploymentError if there is no oplog,
+    ReadError if the server does not report the majority commit point, and the errors of the gateway.
     """
     deployment = await look_at(gateway)
     if deployment.sharded:
@@ -97,7 +97,7 @@ async def _save(
     try:
         first, last, count, size = await _write(batches, draft)
         if before is not None and start == before.last and first != start:
-            hole = Hole(before.last, first)  # overwritten while this looked
+            hole = Hole(before.last, first)  # overwritten meanwhile
         if not count or (before is not None and last == before.last):
             return SavedSlice(None, before.last if before else newest, hole=hole, differs=differs)
         path = folder / f"oplog-{first.t}_{first.i}-{last.t}_{last.i}.bson.gz"
@@ -154,7 +154,7 @@ def _remove_old(folder: Path, least: float) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One run at a time: two would save the same entries, and remove each other's draft."""
+    """Allow one run at a time: two would save the same entries and remove each other's temporary file."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with os.fdopen(os.open(folder / _LOCK, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as lock:
         try:

@@ -1,7 +1,7 @@
-"""Slices of an oplog that were saved one after the other: do they join, and what do they hold together?
+"""Slices of an oplog that were saved one after the other: whether they join, and what they hold together.
 
-Two slices join where the later one begins with an entry that the earlier one holds too. Nothing else is taken for a
-join: between two entries that merely follow each other there may have been a third.
+Two slices join only if the later one begins with an entry that the earlier one also holds: between two entries that
+merely follow each other there may have been a third.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tallyglass.restore.saved.slice_file import SliceFile, read_slice
 from tallyglass.text import clean
 
 NAME = re.compile(r"oplog-(\d+)_(\d+)-(\d+)_(\d+)\.bson\.gz\Z")
-"""What ``restore save-oplog`` calls a slice: its first and its last entry."""
+"""How ``restore save-oplog`` names a slice: by its first and its last entry."""
 _NAMES = re.compile(r"oplog[^/]*\.bson(\.gz)?\Z")
 _BEFORE_SECONDS = 3_600
-"""How far before the start slices are read: what was written there is compared with the backup."""
+"""How far before the start slices are read: those entries are compared with the backup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """No slice holds what came between two entries, both exclusive."""
+    """A gap: no slice holds the entries between two entries, both exclusive."""
 
     after: Ts
     until: Ts
@@ -46,10 +46,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class SavedOplog:
-    """Slices that join, oldest first. ``hole`` is what is missing behind them where there are later ones.
+    """Slices that join, oldest first. ``hole`` is the gap after them, if there are later slices.
 
-    ``differs`` says which two slices do not belong to one oplog; empty where all do. ``problems`` are of files that are
-    not whole.
+    ``differs`` says which two slices do not belong to one oplog; empty if all do. ``problems`` are about incomplete
+    files.
     """
 
     parts: tuple[Part, ...]
@@ -73,15 +73,15 @@ class SavedOplog:
         return self.parts[-1].file.last_entry
 
     def entry(self, ts: Ts) -> bytes:
-        """The raw entry with this ``ts``; empty where there is none."""
+        """The raw entry with this ``ts``; empty if there is none."""
         for part in self.parts:
             if part.after < ts <= part.file.last and (found := part.file.entry(ts)):
                 return found
         return b""
 
     def blocks(self, low: Ts, high: Ts, *, backward: bool = False) -> Iterator[tuple[bytes, Ts, Ts, bool]]:
-        """Batches that hold all entries from ``low`` to ``high``, with the bounds that hold in each, and whether all of
-        its entries lie there. Reads files: call it in a thread."""
+        """Batches that hold all entries from ``low`` to ``high``, each with its bounds and whether all of its entries
+        lie within them. Reads files: call it in a thread."""
         for part in reversed(self.parts) if backward else self.parts:
             least = max(low, next_after(part.after))
             if part.file.last < least or part.file.first > high:
@@ -92,14 +92,14 @@ class SavedOplog:
 
 
 def next_after(ts: Ts) -> Ts:
-    """The least timestamp that is later."""
+    """The next possible timestamp."""
     return Ts(ts.t, ts.i + 1)
 
 
 def read_saved(paths: Iterable[Path], start: Ts | None = None) -> SavedOplog:
-    """Read the slices in files and folders, and choose the newest that join and reach back to ``start``.
+    """Read the slices in files and folders, and choose the newest slices that join and reach back to ``start``.
 
-    Steps over every entry once: run it in a thread. Raises InputError where there is no slice, or one cannot be read.
+    Visits every entry once: run it in a thread. Raises InputError if there is no slice, or one cannot be read.
     """
     found = [one for path in _files(paths) if not _is_old(path, start) and (one := read_slice(path)) is not None]
     if not found:
@@ -137,7 +137,7 @@ def _differs(run: list[Part], later: SliceFile) -> str:
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            # A folder that is named slice and one that is a mongodump hold them at different depths.
+            # A slice folder and a mongodump folder hold them at different depths.
             yield from sorted(one for one in path.rglob("oplog*.bson*") if _NAMES.match(one.name) and one.is_file())
         elif path.is_file():
             yield path

@@ -1,4 +1,4 @@
-"""One file of saved oplog entries, plain or gzip: where it begins and ends, and its entries from any place on."""
+"""One file of saved oplog entries, plain or gzip: where it begins and ends, and its entries from any position."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class SliceFile:
-    """The whole entries of a file. ``first_entry`` and ``last_entry`` are raw. ``problem`` says why the file is not
-    whole; empty where it is."""
+    """The whole entries of a file. ``first_entry`` and ``last_entry`` are raw. ``problem`` says why the file is
+    incomplete; empty if it is complete."""
 
     path: Path
     blocks: tuple[Block, ...]
@@ -75,7 +75,7 @@ class SliceFile:
                 yield file.read(block.end - block.start), inside
 
     def entry(self, ts: Ts) -> bytes:
-        """The raw entry with this ``ts``; empty where there is none."""
+        """The raw entry with this ``ts``; empty if there is none."""
         for known in (self.first_entry, self.last_entry):
             if entry_ts(known) == ts:
                 return known
@@ -93,7 +93,7 @@ class SliceFile:
         for block, next_first in zip(self.blocks[begin:], ends, strict=True):
             if block.first > high:
                 break
-            # Nothing of the next block is read for this: its first entry is later than all of this one.
+            # The next block need not be read: its first entry is later than all entries of this one.
             inside = block.first >= low and (next_first <= high if next_first is not None else self.last <= high)
             found.append((block, inside))
         return found
@@ -110,7 +110,7 @@ class SliceFile:
 
 
 def read_slice(path: Path) -> SliceFile | None:
-    """Step over all entries of a file once; None where there is no whole entry in it.
+    """Visit all entries of a file once; None if it has no whole entry.
 
     Raises InputError for a file that cannot be read or holds no oplog entries.
     """
@@ -138,7 +138,7 @@ def read_slice(path: Path) -> SliceFile | None:
 
 
 class _Torn(Exception):
-    """A file ends within an entry."""
+    """The file ends within an entry."""
 
 
 def _whole_blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes, int]]:

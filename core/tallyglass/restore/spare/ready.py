@@ -1,4 +1,4 @@
-"""Right before the spare is written: is it still what it was when the plan was made? A plan may be run days later."""
+"""Check, right before the spare is written, that it is still as the plan saw it: a plan may be run days later."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tallyglass.text import clean
 
 
 async def ready(plan: Plan, spare: Gateway) -> Verification:
-    """Whether the spare is no part of the source, and empty unless it runs on a copy of the data files; mongorestore
-    drops what it finds under the same names. The level is a warning where it holds what an earlier attempt of this
-    restore left there, which may be dropped."""
+    """Check that the spare is not part of the source, and that it is empty unless it runs on a copy of the data files:
+    mongorestore drops collections of the same names. The level is a warning if it holds leftovers of an earlier attempt
+    of this restore, which may be dropped."""
     found = await look_at_spare(spare, plan.spare)
     full = [db for db in found.databases if not await _only_opened(spare, db)]
     marked = bool(full) and await spare.find_one(MARKS, {"_id": plan.mark}) is not None
@@ -24,13 +24,13 @@ async def ready(plan: Plan, spare: Gateway) -> Verification:
 
 
 async def _only_opened(spare: Gateway, db: str) -> bool:
-    """Whether a database holds nothing but what the commands themselves made there a step before."""
+    """Whether a database holds only what the commands created there one step earlier."""
     names = {info.ns.collection for info in await spare.list_collections(db)}
     return names <= {VIEW_OPENER, "system.views"}
 
 
 def check_ready(plan: Plan, found: Spare, *, marked: bool = False) -> Verification:
-    """The same from what is known of the spare."""
+    """The same check on known facts about the spare."""
     if found.trouble:
         return _blocked("spare-unreachable", f"The spare does not answer: {clean(found.trouble)}")
     if found.sharded or (found.set_name and found.set_name == plan.set_name):

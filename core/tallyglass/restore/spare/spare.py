@@ -13,17 +13,17 @@ from tallyglass.mongo.gateway import Gateway, Namespace
 _OWN = frozenset({"admin", "config", "local"})
 
 VIEW_OPENER = "tallyglass_view_opener"
-"""A view that the commands make where the replay needs ``system.views`` to be there, and drop afterwards."""
+"""A view that the commands create if the replay needs ``system.views``, and drop afterwards."""
 
 
 MARKS = Namespace("admin", "tallyglass_spare")
-"""Where a spare bears the marks of the restores that wrote on it: one document each, whose ``_id`` is the mark."""
+"""Where a spare keeps the marks of the restores that wrote to it: one document each, whose ``_id`` is the mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """The facts about a spare; None where they could not be read. ``free_to_apply`` tells whether this user may run
-    any action, or whether access control is off. ``trouble`` is empty when it answered."""
+    """The facts about a spare; None if they could not be read. ``free_to_apply`` tells whether this user may run
+    any action, or whether access control is off. ``trouble`` is empty if it answered."""
 
     address: str
     version: str = ""
@@ -39,7 +39,7 @@ class Spare:
 
 
 async def look_at_spare(gateway: Gateway, address: str) -> Spare:
-    """Ask the spare what it is. A spare that does not answer is returned with its trouble."""
+    """Read the facts from the spare. If it does not answer, the result says so in ``trouble``."""
     try:
         deployment = await look_at(gateway)
         names = await gateway.list_databases()
@@ -60,7 +60,7 @@ async def look_at_spare(gateway: Gateway, address: str) -> Spare:
 
 
 async def feature_version(gateway: Gateway) -> str | None:
-    """The feature compatibility version, such as ``6.0``; None where it may not be read."""
+    """The feature compatibility version, such as ``6.0``; None if it may not be read."""
     try:
         answer = await gateway.command("getParameter", featureCompatibilityVersion=1)
     except (PrivilegeError, ReadError):
@@ -78,7 +78,7 @@ async def _ttl_monitor(gateway: Gateway) -> bool | None:
 
 
 async def may_do_anything(gateway: Gateway) -> bool | None:
-    """Whether the user holds ``anyAction`` on any resource, or access control is off; None where that is not known."""
+    """Whether the user holds ``anyAction`` on any resource, or access control is off; None if unknown."""
     answer = await gateway.command("connectionStatus", showPrivileges=True)
     info = answer.get("authInfo", {})
     if not info.get("authenticatedUsers"):

@@ -1,4 +1,4 @@
-"""Compare the spare with what the plan computed, find leftovers, and give the repair."""
+"""Compare the spare with what the plan computed, find leftovers, and give the repair statements."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tallyglass.text import clean, clean_name
 COUNT_MS = 3_600_000
 """How long counting one collection may take."""
 
-# Whole lines of the tool: names from the data can appear in other lines.
+# Matches whole lines of the tool: names from the data can appear in other lines.
 _APPLIED = re.compile(r"^\S+\tapplied (\d+) oplog entries$", re.MULTILINE)
 _FAILED = re.compile(r"^\S+\t\d+ document\(s\) restored successfully\. (\d+) document\(s\) failed to restore\.$")
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was compared, and the mongosh statements that mend what can be mended; run them on the spare."""
+    """What was compared, and the mongosh statements that repair what can be repaired; run them on the spare."""
 
     checks: tuple[Check, ...]
     repair: tuple[str, ...] = ()
