@@ -15,10 +15,10 @@ from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
 from tallyglass.tasks import cancel_all
 
 APART_SECONDS = 10
-"""A statement that a router sends to all shards begins on each within so many seconds."""
+"""How many seconds apart the parts of one statement, sent by a router to all shards, may begin."""
 
 _CANDIDATES = 8
-"""How many of the latest incidents with the same key another shard's part may belong to."""
+"""How many of the latest incidents with the same key are tried for another shard's part."""
 
 _AGAIN_SECONDS = 2.0
 _FLUSH_SECONDS = 0.25
@@ -28,8 +28,8 @@ def combine(by_shard: Mapping[str, Sequence[Incident]]) -> tuple[Incident, ...]:
     """All incidents in order of time, numbered from 1; ``shards`` names those that took part.
 
     Incidents of one kind on one namespace that overlap or lie at most ten seconds apart on different shards are one;
-    with a session, only those of the same session, and of a transaction those of the same transaction on whatever
-    namespaces. Its ``point`` is the earliest of theirs.
+    with a session, only those of the same session; for a transaction, those of the same transaction on any namespace.
+    Its ``point`` is the earliest of theirs.
     """
     found = sorted(
         ((incident, shard) for shard, incidents in by_shard.items() for incident in incidents),
@@ -86,7 +86,7 @@ async def scan_shards(
 ) -> AsyncIterator[IncidentScan]:
     """As :func:`~tallyglass.oplog.incidents.incident.scan`, over several shards by name, as one list.
 
-    ``trouble`` names a shard that cannot be read. Raises the first error where none can.
+    ``trouble`` names a shard that cannot be read. Raises the first error if none can be read.
     """
     scans = {name: scan(gateway, since, until=until) for name, gateway in shards.items()}
     async with closing(_merged(scans)) as found:
@@ -97,7 +97,7 @@ async def scan_shards(
 async def watch_shards(shards: Mapping[str, Gateway], since: Ts | None = None) -> AsyncIterator[IncidentScan]:
     """As :func:`~tallyglass.oplog.incidents.incident.watch`, over several shards by name, as one list.
 
-    A shard that cannot be read is named in ``trouble`` and asked again. Raises PrivilegeError where none may be read.
+    A shard that cannot be read is named in ``trouble`` and tried again. Raises PrivilegeError if none may be read.
     """
     scans = {name: _watch_again(gateway, since) for name, gateway in shards.items()}
     async with closing(_merged(scans)) as found:
@@ -118,7 +118,7 @@ async def _watch_again(gateway: Gateway, since: Ts | None) -> AsyncIterator[Inci
 
 
 async def _merged(scans: Mapping[str, AsyncIterator[IncidentScan]]) -> AsyncIterator[IncidentScan]:
-    """The newest of each shard as one, whenever one of them has changed."""
+    """Merge the latest result of each shard whenever one of them has changed."""
     known: dict[str, IncidentScan] = {}
     errors: dict[str, TallyglassError] = {}
     changed = asyncio.Event()

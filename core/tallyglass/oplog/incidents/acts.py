@@ -20,7 +20,7 @@ SYSTEM = frozenset({USERS, ROLES, VERSION})
 """Collections in which every change is an incident."""
 
 INTERNAL = ("config.", "local.", "admin.system.")
-"""Namespaces whose deletes and updates are the server's own."""
+"""Namespaces that the server itself deletes from and updates."""
 
 DEFINITIONS_LIMIT = 20_000
 
@@ -36,8 +36,8 @@ _TEMPORARY = re.compile(
 
 @dataclass(slots=True)
 class Act:
-    """One entry's meaning. Acts of the same ``key`` within ``reach`` milliseconds are one incident, which an act
-    with ``ends`` ends."""
+    """One entry's meaning. Acts with the same ``key`` within ``reach`` milliseconds are one incident; an act with
+    ``ends`` closes it."""
 
     kind: str
     harm: Harm
@@ -134,7 +134,7 @@ def _converted(head: Head) -> Act:
 
 
 def _truncated(head: Head) -> Act | None:
-    """8.3 and later: removes many documents of a collection at once, by record id."""
+    """A command of 8.3 and later that removes many documents of a collection at once, by record id."""
     ns = target_of(head)
     command = command_of(head)
     word = walk.text(head.raw, command) if command is not None else ""
@@ -147,7 +147,7 @@ def _truncated(head: Head) -> Act | None:
 
 
 def _indexes_made(head: Head) -> Act | None:
-    """Only an index that lets documents expire; others do no harm."""
+    """Only a TTL index counts; others do no harm."""
     ns = target_of(head)
     if ns.startswith(INTERNAL):
         return None
@@ -224,10 +224,10 @@ def _fcv_act(head: Head) -> Act | None:
 
 @dataclass(slots=True)
 class CollectionDefinitions:
-    """Which collections let documents expire or are capped, and since when as far as the oplog shows.
+    """Which collections have a TTL or are capped, and since when, as far as the oplog shows.
 
-    What a server says today need not have held when an entry was written: ``since`` is the newest ``ts`` at which
-    a collection was made, renamed into place, or given a TTL index. Clustered and time-series collections have
+    Today's definition may not have applied when an entry was written: ``since`` is the newest ``ts`` at which a
+    collection was created, renamed into place, or given a TTL index. Clustered and time-series collections have
     ``expireAfterSeconds`` themselves, without an index.
     """
 
@@ -259,7 +259,7 @@ class CollectionDefinitions:
         self.since[ns] = max(self.since.get(ns, head.ts), head.ts)
 
     def held(self, ns: str, names: set[str], ts: Ts) -> bool:
-        """Whether ``ns`` is one of ``names``, and was by ``ts`` as far as is known."""
+        """Whether ``ns`` is one of ``names``, and already was at ``ts`` as far as is known."""
         return ns in names and self.since.get(ns, ts) <= ts
 
 

@@ -1,4 +1,4 @@
-"""Writes that follow on each other closely: an interval that grows at either end, in any direction of time."""
+"""Writes in close succession: an interval that grows at either end, in either direction of time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tallyglass.oplog.decode.walk import Malformed
 from tallyglass.oplog.incidents.stamps import Stamp
 
 EDGE_ENTRIES = 16
-"""Entries at the older end of a burst whose places are kept, to find where a statement began."""
+"""How many entries at the older end of a burst keep their position, to find where a statement began."""
 
 SAMPLES = 5
 _RAW_SAMPLE_BYTES, _KEPT_SAMPLE_BYTES = 1_024, 320
-"""Entries up to this size are sampled as they are, while a burst is open and once it is kept."""
+"""Entries up to this size are kept whole as samples: while a burst is open, and once it is kept."""
 
 Sample = str | bytes
-"""The ``_id`` of one document as text, or the entry that it is read from once somebody asks."""
+"""The ``_id`` of one document as text, or the entry to read it from on demand."""
 
 
 def sample_of(batch: bytes, start: int, end: int) -> Sample:
@@ -29,7 +29,7 @@ def sample_of(batch: bytes, start: int, end: int) -> Sample:
 
 @functools.lru_cache(maxsize=2_000)
 def sample_text(sample: Sample) -> str:
-    """The text of a sample, safe to show; empty where the entry names no document."""
+    """The text of a sample, safe to show; empty if the entry names no document."""
     if isinstance(sample, str):
         return sample
     try:
@@ -46,7 +46,7 @@ class Piece:
 
     ``first`` and ``last`` are timestamps as one number (``t << 32 | i``), the walls milliseconds since 1970. ``edge``
     holds ``(ts, wall)`` of the oldest entries, oldest first. ``number`` is the lowest ``txnNumber`` of a session's
-    writes, ``statements`` how many numbers follow on each other from there; 0 without a session.
+    writes, ``statements`` how many consecutive numbers follow from there; 0 without a session.
     """
 
     first: int
@@ -84,7 +84,7 @@ class Burst:
     edge: list[tuple[int, int]] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     before: list[Stamp] | None = None
-    """A few writes of the same session just before, with a hole in the numbers between. It may still grow."""
+    """A few earlier writes of the same session, after a gap in the numbers. It may still grow."""
 
     _number: int = -1
     _in_number: int = 0
@@ -123,7 +123,7 @@ class Burst:
             self._count_statements(piece, older)
 
     def add_single(self, stamp: Stamp) -> None:
-        """Take in one entry of a session."""
+        """Add one entry of a session."""
         ts, wall, number = stamp
         older = ts < self.first
         if older:
@@ -163,7 +163,7 @@ class Burst:
         self.batch = max(self.batch, self._in_number)
 
     def gap(self, piece: Piece | Burst) -> int:
-        """Milliseconds between this and what lies before or after it; 0 where they overlap."""
+        """Milliseconds between this burst and another; 0 if they overlap."""
         if piece.first > self.last:
             return max(piece.first_wall - self.last_wall, 0)
         if piece.last < self.first:
@@ -175,7 +175,7 @@ class Burst:
         return self.first <= other.last and other.first <= self.last
 
     def jump(self, piece: Piece) -> int:
-        """How far the transaction numbers of a piece lie from the interval of this burst's."""
+        """How far the transaction numbers of a piece are from this burst's interval."""
         high = piece.number + piece.statements - 1
         return max(piece.number - self.high, self.low - high, 0)
 
@@ -186,7 +186,7 @@ class Burst:
         return max(number - self.high, self.low - number), gap
 
     def absorb(self, other: Burst) -> None:
-        """Take in another burst whole."""
+        """Merge another burst into this one."""
         older = other.first < self.first
         if older:
             self.first, self.first_wall = other.first, other.first_wall
@@ -202,7 +202,7 @@ class Burst:
         self.samples = (self.samples + other.samples)[:SAMPLES]
 
     def shrink_samples(self) -> None:
-        """Turn the samples that are large into text, which takes less memory than the entries."""
+        """Turn large samples into text, which takes less memory than the entries."""
         for place, sample in enumerate(self.samples):
             if len(sample) > _KEPT_SAMPLE_BYTES:
                 self.samples[place] = sample_text(sample)
@@ -228,9 +228,9 @@ class Burst:
 
 
 class Few:
-    """The first writes of a session's run, which is seldom more: as light as can be.
+    """The first writes of a session's run. Most runs stay this short, so it uses little memory.
 
-    ``stamps`` are in the order in which they came, newest first where the oplog is read so.
+    ``stamps`` are in reading order: newest first if the oplog is read backwards.
     """
 
     __slots__ = ("before", "stamps")

@@ -33,14 +33,14 @@ from tallyglass.oplog.incidents.stamps import (
 )
 
 RUN_LIMIT = 5_000
-"""Sessions' runs that are open at once; the one touched longest ago is closed for the next."""
+"""The most session runs open at once; the least recently used one is closed for the next."""
 
 FAMILY_LIMIT = 20_000
 TOTAL_BURST_LIMIT = 50_000
 OTHERS = "(other collections)"
 
 _SAMPLED = 4
-"""Entries of sessions that are sampled together: most are fewer, and never shown."""
+"""How many session entries share a sample: most runs are shorter and never shown."""
 
 _UID, _RETRY_IMAGE = b"\x05uid\0", b"needsRetryImage\0"
 
@@ -51,7 +51,7 @@ RunKey = tuple[str, str, bytes]
 class _Entries:
     """Entries of one envelope in a batch, in its order: their stamps, and pieces made of them.
 
-    Where they lie close together only the stamps that are asked for are read, else all at once. Raises Malformed.
+    If they lie close together only the requested stamps are read, otherwise all at once. Raises Malformed.
     """
 
     def __init__(self, batch: bytes, gathered: Gathered, *, backward: bool) -> None:
@@ -98,7 +98,7 @@ class _Entries:
         return Piece(first[0], last[0], first[1], last[1], size, size, edge, sample)
 
     def stretches(self, millis: int) -> list[int]:
-        """Where those begin that follow on those before them by more than so many milliseconds, and the end."""
+        """The start of each stretch that follows a gap of more than so many milliseconds, and the end."""
         if self._apart(self.first[1], self.last[1]) <= millis:
             return [0, self.size]
         if not self.ts:
@@ -127,13 +127,13 @@ class _Entries:
         return wall - after if self.backward else after - wall
 
     def statement(self) -> Piece | None:
-        """All as one piece, where one session wrote them under one transaction number or each under the next one."""
+        """All as one piece, if one session wrote them under one transaction number or under consecutive ones."""
         size, one, other = self.size, self.first, self.last
         apart = abs(other[2] - one[2])
         if one[2] < 0 or abs(other[1] - one[1]) > RUN_MILLIS or apart not in (0, size - 1):
             return None
         if self.batch[self.starts[0] + 4] != walk.DOCUMENT:
-            return None  # lsid stands elsewhere
+            return None  # lsid is in another place
         if apart and abs(self.stamp(size // 2)[2] - one[2]) != size // 2:
             return None
         session = session_in(self.batch, self.starts[0])
@@ -151,7 +151,7 @@ class _Entries:
 
 
 class Compactor:
-    """Holds the families of all namespaces. ``compress`` is asked to fold what is usual when a family is full."""
+    """Holds the families of all namespaces. Calls ``compress`` to fold usual bursts when a family is full."""
 
     def __init__(self, compress: Callable[[Family], None], *, backward: bool) -> None:
         self.backward = backward
@@ -301,7 +301,7 @@ class Compactor:
         return fresh
 
     def _note(self, run: Burst, entries: _Entries, index: int) -> None:
-        """Note, once a batch, what an entry says besides its stamp."""
+        """Note, once per batch, what else an entry says."""
         run.find_and_modify |= entries.user_and_image(index)[1]
         if len(run.samples) < SAMPLES:
             run.samples.append(entries.sample(index))
@@ -321,14 +321,14 @@ class Compactor:
             self._close_run(oldest, burst, owner)
 
     def _link(self, run: Few | Burst, former: Few | Burst) -> None:
-        """Keep a few writes with the large run that came after them; no chains."""
+        """Attach a few writes to the large run that came after them; no chains."""
         if self.backward and isinstance(former, Burst) and isinstance(run, Few):
             former.before = run.stamps
         elif not self.backward and isinstance(former, Few):
             run.before = former.stamps
 
     def family(self, ns: str, op: str, writes: Writes) -> Family:
-        """The family of writes on a namespace; one for all others where there are too many."""
+        """The family of writes on a namespace; if there are too many, one family holds the rest."""
         key = (ns, op, writes)
         found = self.families.get(key)
         if found is None:
@@ -370,7 +370,7 @@ class Compactor:
         self.backward = False
 
     def _clumps(self, family: Family, entries: _Entries, bounds: list[int]) -> None:
-        """The entries between two bounds each as a clump; small ones that cannot grow are only counted."""
+        """The entries between each two bounds as a clump; small ones that cannot grow are only counted."""
         self._clump(family, entries.piece(0, bounds[1]))
         if len(bounds) == 2:
             return
@@ -428,7 +428,7 @@ class Compactor:
 
     def _close_run(self, key: RunKey, run: Few | Burst, family: Family) -> None:
         if self._runs.pop(key, None) is None:
-            return  # closed before, for another one to have its place
+            return  # closed earlier to make room for another one
         seams = self._seam_runs
         goes_on = self.backward and key not in seams and self._is_near(run.last, NEXT_MILLIS)
         if goes_on and len(seams) < RUN_LIMIT:

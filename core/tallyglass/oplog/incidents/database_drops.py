@@ -1,4 +1,4 @@
-"""Which drops belong to a dropDatabase: the server logs one for each collection, and only then the dropDatabase."""
+"""Which drops belong to a dropDatabase: the server logs one drop per collection, then the dropDatabase."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tallyglass.oplog.snapshot import Harm
 from tallyglass.text import clean_name
 
 DATABASE_MILLIS = 10_000
-"""How long a dropDatabase may wait for the majority between its last drop and itself."""
+"""How long after its last drop a dropDatabase may be logged: it waits for the majority in between."""
 
 CHAIN_LIMIT = 10_000
 REMADE_MILLIS = 1_000
@@ -21,14 +21,15 @@ REMADE = "made again within a second: mongorestore --drop, or a reload"
 
 
 class DatabaseDrops:
-    """Keeps drops for the dropDatabase that follows them; newest first, keeps a dropDatabase for its drops."""
+    """Keeps drops until their dropDatabase arrives; when reading newest first, keeps the dropDatabase until its drops
+    arrive."""
 
     def __init__(self) -> None:
         self._drops: dict[str, list[Run]] = {}
         self._databases: dict[str, Run] = {}
 
     def take(self, act: Act, head: Head) -> Run | None:
-        """One drop as a separate run; None where a dropDatabase took it in."""
+        """One drop as a separate run; None if it is part of a dropDatabase."""
         database = self._databases.get(head.db)
         if database is not None:
             reach = DATABASE_MILLIS if database.ops == 1 else GAP_MILLIS
@@ -51,7 +52,7 @@ class DatabaseDrops:
             chain.append(run)
 
     def take_database(self, head: Head, *, backward: bool) -> tuple[Run, list[Run]]:
-        """A dropDatabase with the drops before it, and those drops, which are no incidents of their own."""
+        """A dropDatabase with the drops before it, and those drops, which are not separate incidents."""
         run = Act("dropDatabase", Harm.LOSS, f"dropDatabase {clean_name(head.db, 120)}", head.db).run(head)
         run.add(head.ts, head.wall_millis)
         if backward:
@@ -70,7 +71,7 @@ class DatabaseDrops:
         self._databases.pop(db, None)
 
     def sweep(self, at: Ts, wall: int | None) -> None:
-        """Forget what is out of reach of an entry there."""
+        """Forget what is out of reach of an entry at that time."""
         self._drops = {
             db: chain for db, chain in self._drops.items() if chain[-1].distance(at, wall) <= DATABASE_MILLIS
         }
@@ -89,7 +90,7 @@ class Remakes:
         self._created: OrderedDict[str, tuple[Ts, int | None]] = OrderedDict()
 
     def dropped(self, run: Run | None) -> None:
-        """A drop; None where it belongs to a dropDatabase."""
+        """Take a drop; None if it belongs to a dropDatabase."""
         if run is None:
             return
         created = self._created.get(run.ns)
@@ -98,7 +99,7 @@ class Remakes:
         _hold(self._dropped, run.ns, run)
 
     def created(self, ns: str, head: Head) -> None:
-        """A collection was made."""
+        """Note that a collection was created."""
         run = self._dropped.get(ns)
         if run is not None and head.ts > run.last and run.distance(head.ts, head.wall_millis) <= REMADE_MILLIS:
             run.note = REMADE

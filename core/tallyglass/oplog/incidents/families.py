@@ -11,25 +11,25 @@ from tallyglass.oplog.incidents.sizes import SizeHistogram
 from tallyglass.oplog.incidents.stamps import Stamp
 
 CLUMP_MILLIS = 20
-"""Entries of one statement follow on each other at least so closely: 21 ms was the longest of 60,000 gaps."""
+"""The longest gap between entries of one statement: 21 ms was the longest of 60,000 measured gaps."""
 
 EPISODE_MILLIS = 10_000
-"""Writes without a session that are no further apart are looked at together."""
+"""Writes without a session that are no further apart are judged together."""
 
 RUN_MILLIS, RUN_JUMP = 10_000, 4
 NEXT_MILLIS = 1_800_000
-"""How long a session's next statement may take and still belong to what it did before: the life of a session."""
+"""The longest pause between two statements of one run of a session: the lifetime of a session."""
 
 LEAST_RUN = 20
-"""Single writes by one session that are an incident at least: below it an application's request looks the same."""
+"""The fewest single writes by one session that are an incident: fewer look like a request of an application."""
 
 LEAST_FAN_OUT = 100
 BURST_LIMIT = 512
-"""Bursts of one family that are kept as they are; then what is usual is only counted."""
+"""The most bursts of one family that are kept; above that, usual ones are only counted."""
 
 
 class Writes(StrEnum):
-    """How writes are put together: without a session, by one session, or over all sessions."""
+    """How writes are grouped: without a session, by one session, or over all sessions."""
 
     PLAIN = "plain"
     SESSION = "session"
@@ -37,17 +37,17 @@ class Writes(StrEnum):
 
 
 _LEAST = {Writes.PLAIN: 2, Writes.SESSION: LEAST_RUN, Writes.FAN_OUT: LEAST_FAN_OUT}
-"""Documents from which a burst is kept as it is."""
+"""The fewest documents of a burst that is kept."""
 
 
 @dataclass(slots=True)
 class Folded:
-    """Bursts that were found usual and are only counted."""
+    """Bursts that were judged usual and are only counted."""
 
     bursts: int = 0
     documents: int = 0
     starts: list[int] = field(default_factory=list)
-    """Walls at which some of them began: the oldest and the newest, as a reference for a rhythm."""
+    """Wall times at which some of them began: the oldest and the newest, as a reference for a rhythm."""
 
     def add(self, burst: Burst) -> None:
         """Count one."""
@@ -64,7 +64,7 @@ class Family:
     """The deletes or the updates of one namespace, in one of the forms of :class:`Writes`.
 
     ``clumps`` are dense; ``episodes``, of writes without a session, have pauses too. Open ones may still grow. ``seam``
-    holds those at the newest entry of a look back: they go on with what comes.
+    holds those at the newest entry of the scan of the past: new entries continue them.
     """
 
     ns: str
@@ -89,7 +89,7 @@ class Family:
     forgotten: int = 0
     version: int = 0
     verdict: object = None
-    """What a judge remembers, with the version that it holds for."""
+    """A cached judgement, with the version that it applies to."""
 
     def count(self, piece: Piece) -> None:
         """Count the entries of a piece."""
@@ -125,7 +125,7 @@ class Family:
 
     @property
     def least(self) -> int:
-        """Documents from which a clump or run is kept as it is."""
+        """The fewest documents of a clump or run that is kept."""
         return _LEAST[self.writes]
 
     def add_small(self, documents: int, times: int = 1) -> None:
@@ -134,7 +134,7 @@ class Family:
         self.clump_sizes.add(documents, times)
 
     def add_clump(self, burst: Burst) -> None:
-        """Take in a clump or a run that has ended."""
+        """Add a clump or a run that has ended."""
         self.version += 1
         self.clump_sizes.add(burst.documents)
         if burst.documents >= self.least:
@@ -142,7 +142,7 @@ class Family:
             self.clumps.append(burst)
 
     def add_episode(self, burst: Burst) -> None:
-        """Take in an episode that has ended."""
+        """Add an episode that has ended."""
         self.version += 1
         self.episode_sizes.add(burst.documents)
         if burst.documents >= 2:
@@ -150,11 +150,11 @@ class Family:
             self.episodes.append(burst)
 
     def all_clumps(self) -> list[Burst]:
-        """The clumps with those that are open, oldest first."""
+        """All clumps, open ones included, oldest first."""
         return _with_open(self.clumps, self.open_clump, self.seam_clump)
 
     def all_episodes(self) -> list[Burst]:
-        """The episodes with those that are open, oldest first."""
+        """All episodes, open ones included, oldest first."""
         return _with_open(self.episodes, self.open_episode, self.seam_episode)
 
     @property

@@ -33,7 +33,7 @@ from tallyglass.oplog.incidents.verdict import Explained, FamilyVerdict, Window
 from tallyglass.oplog.snapshot import Incident
 
 FINISHED_LIMIT = 2_000
-"""Incidents that are kept; beyond it the least harmful are only counted, never the only one of a kind."""
+"""The most incidents kept; above that the least harmful are only counted, but never the only one of a kind."""
 
 ROUTINE_LIMIT = 500
 KIND_QUOTA = 100
@@ -49,11 +49,11 @@ Key = tuple[str, ...]
 
 
 class Grouper:
-    """Feed it entries in order, oldest first, or newest first with ``backward``; ask for the incidents at any time.
+    """Feed it entries in order: oldest first, or newest first with ``backward``. Read the incidents at any time.
 
     Entries that cannot be part of an incident may be left out: see ``MATCH`` in incident.py. ``known`` says which
-    collections have a TTL index or are capped; those whose definition passes by are added. ``users`` names the users
-    that sessions belong to.
+    collections have a TTL index or are capped; definitions that it reads in the oplog are added. ``users`` names the
+    users that sessions belong to.
     """
 
     def __init__(self, *, backward: bool = False) -> None:
@@ -80,11 +80,11 @@ class Grouper:
 
     @property
     def left_out(self) -> int:
-        """Incidents that were forgotten to bound the memory, or that are too many for the list."""
+        """How many incidents were dropped, to limit memory or the length of the list."""
         return self._left_out.total() + self._cut
 
     def deleted_from(self) -> set[str]:
-        """The namespaces of all mass deletes so far: whoever knows, adds to ``known``."""
+        """The namespaces of all mass deletes so far, so that the caller can add their definitions to ``known``."""
         return {
             family.ns
             for family in self._writes.families.values()
@@ -98,12 +98,12 @@ class Grouper:
             self._writes.note_newest(ts)
 
     def note_oldest(self, ts: Ts) -> None:
-        """Say how far back the oplog was looked at, also where nothing was found there."""
+        """Note how far back the oplog was read, even if nothing was found there."""
         if ts != ZERO and (self._oldest is None or ts < self._oldest):
             self._oldest = ts
 
     def feed_batch(self, batch: bytes) -> None:
-        """Take a batch of whole entries. Bytes that are no entry are passed over."""
+        """Take a batch of whole entries. Bytes that are not an entry are skipped."""
         try:
             gathered = self._walker.gather(batch)
         except Malformed:
@@ -142,7 +142,7 @@ class Grouper:
                 self._writes.in_sessions(batch, gathered)
 
     def _without_moved(self, batch: bytes, gathered: Gathered) -> Gathered:
-        """Those that no migration wrote; the others are counted."""
+        """Remove the entries that a migration wrote, and count them."""
         envelope, kept, moved = gathered.envelope, list[int](), list[int]()
         for start, end in zip(gathered.starts, gathered.ends, strict=True):
             if batch.find(_FROM_MIGRATE, start, end) < 0 or not self._is_moved(batch, start, end):
@@ -183,9 +183,9 @@ class Grouper:
         return tuple(incident for _, incident in numbered)
 
     def turn(self) -> None:
-        """After all of the past was fed newest first: go on with what comes, oldest first.
+        """Continue with new entries, oldest first, after the past was fed newest first.
 
-        What lies within reach of the newest entry is open again, so that what goes on there stays one incident.
+        Incidents within reach of the newest entry are open again, so that one that continues stays one incident.
         """
         self._backward = self._transactions.backward = False
         self._writes.turn()
@@ -293,7 +293,7 @@ class Grouper:
         self._at, self._at_wall = head.ts, head.wall_millis
 
     def _transaction(self, head: Head) -> None:
-        """One applyOps of a transaction: small ones count for what their session does otherwise."""
+        """One applyOps of a transaction: small ones count as ordinary writes of their session."""
         whole = head.previous in (None, ZERO) and not (head.flag(b"partialTxn") or head.flag(b"prepare"))
         counts: Counter[tuple[str, str]] = Counter()
         for inner in inner_heads(head):
@@ -312,7 +312,7 @@ class Grouper:
             self._writes.add_to_run(ns, op, session, user, piece)
 
     def _apply_ops(self, head: Head) -> None:
-        """Batched deletes (6.1), a session's writes in one entry, or an applyOps that somebody ran."""
+        """Batched deletes (6.1), a session's writes in one entry, or an applyOps that a user ran."""
         counts: Counter[tuple[str, str]] = Counter()
         moved: Counter[tuple[str, str]] = Counter()
         samples: dict[tuple[str, str], Head] = {}
@@ -362,7 +362,7 @@ class Grouper:
         self._one(act, head)
 
     def _one(self, act: Act | None, head: Head) -> None:
-        """An act by one entry, or one that joins a run of its like."""
+        """An act of one entry, which may join an open run of the same kind."""
         if act is None:
             return
         if not act.key:
@@ -406,7 +406,7 @@ class Grouper:
             self._finished = kept
 
     def _sweep(self) -> None:
-        """Now and then, between batches, forget drops that no dropDatabase can follow any more."""
+        """From time to time, between batches, forget drops that no dropDatabase can follow any more."""
         if abs(self._at.t - self._swept) < _SWEEP_SECONDS:
             return
         self._swept = self._at.t
@@ -414,7 +414,7 @@ class Grouper:
 
 
 def _bounded(runs: Iterable[Run]) -> list[Run]:
-    """At most so many as are kept: the worst of each kind and the first of each namespace come before all others."""
+    """Apply the limit: the worst of each kind and the first of each namespace are kept before all others."""
     ordered = sorted(runs, key=lambda run: run.rank)
     if len(ordered) <= FINISHED_LIMIT:
         return ordered
@@ -436,7 +436,7 @@ def _name(head: Head) -> bytes:
 
 
 def _judge(op: str, ns: str, session: bool) -> int:
-    """What an envelope means: nothing, a delete or update with or without a session, or something to look at."""
+    """What an envelope means: nothing, a delete or update with or without a session, or something to examine."""
     if op == "c" or op == UNREADABLE:
         return LOOK
     if op == "n":

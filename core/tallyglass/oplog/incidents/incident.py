@@ -43,17 +43,18 @@ MATCH: dict[str, Any] = {
 
 PROGRESS_SECONDS = 0.5
 KEPT_BYTES = 500_000
-"""Bytes of entries kept because they could be rolled back, before the majority point is read."""
+"""How many bytes of entries that could be rolled back are kept before the majority point is read."""
 
 _ASKED_LIMIT = 200
 _SECOND = 1.0
 
 
 async def scan(gateway: Gateway, since: Ts | None = None, *, until: Ts | None = None) -> AsyncIterator[IncidentScan]:
-    """Look through the past from its end back to ``since``, or to its beginning. Stop iterating to stop it.
+    """Read the past backwards from its end to ``since``, or to its beginning. Stop iterating to stop it.
 
-    Yields what is known about twice a second, worst first, and last of all with ``done``. Numbers count by time from
-    the oldest known, so they are final only then. Errors: those of the gateway, DeploymentError without an oplog.
+    Yields the incidents found so far about twice a second, worst first; the last result has ``done`` set. Incidents are
+    numbered by time from the oldest one found, so numbers are final only then. Raises the errors of the gateway, and
+    DeploymentError without an oplog.
     """
     looking = _IncidentReader(gateway)
     await looking.check()
@@ -63,11 +64,11 @@ async def scan(gateway: Gateway, since: Ts | None = None, *, until: Ts | None = 
 
 
 async def watch(gateway: Gateway, since: Ts | None = None) -> AsyncIterator[IncidentScan]:
-    """The same as :func:`scan`, and then what comes, for ever: an incident that goes on stays one.
+    """Like :func:`scan`, then follows new entries without end: an incident that continues stays one incident.
 
-    After ``done`` it yields whenever something has changed, at most once a second. Where the oplog was interrupted
-    (``trouble`` says so) entries may be missing; after a rollback the past is scanned again. Errors: as for
-    :func:`scan` while it begins, then PrivilegeError alone.
+    After ``done`` it yields whenever something has changed, at most once a second. If reading was interrupted
+    (``trouble`` says so) entries may be missing; after a rollback the past is scanned again. Raises the errors of
+    :func:`scan` at the start, later only PrivilegeError.
     """
     begun = False
     while True:
@@ -120,7 +121,7 @@ class _IncidentReader:
                 for batch in batches:
                     self._grouper.feed_batch(batch)
                 self._grouper.note_oldest(reached)
-                # A list over many namespaces takes time: it must not take more than a tenth of the scan's.
+                # Building the list over many namespaces takes time: limit it to a tenth of the scan's time.
                 if time.monotonic() - shown >= max(PROGRESS_SECONDS, 10 * self._cost):
                     yield await self._known(reached, done=False)
                     shown = time.monotonic()
@@ -148,7 +149,7 @@ class _IncidentReader:
                     yield known
 
     async def _forget_settled(self, stream: OplogStream) -> None:
-        """Release entries that are majority-committed by now. Only if there are many: it costs a command."""
+        """Release entries that are now majority-committed. Only if there are many: it costs a command."""
         if stream.kept_bytes > KEPT_BYTES:
             with suppress(ConnectError, PrivilegeError, ReadError):
                 stream.commit((await safe_end(self._gateway)).ts)
@@ -177,7 +178,8 @@ class _IncidentReader:
 
 
 async def _users(gateway: Gateway) -> list[str]:
-    """The users that may be listed, as ``user@db``; only this one without viewUser, none without access control."""
+    """The users that may be listed, as ``user@db``: only the current one without viewUser, none without access
+    control."""
     info = (await gateway.command("connectionStatus", showPrivileges=True)).get("authInfo", {})
     found = info.get("authenticatedUsers", ())
     if found and allows(info.get("authenticatedUserPrivileges", ()), CLUSTER, "viewUser"):
@@ -187,8 +189,8 @@ async def _users(gateway: Gateway) -> list[str]:
 
 
 async def _ask_definitions(gateway: Gateway, grouper: Grouper, asked: set[str]) -> str:
-    """Which collections with mass deletes have a TTL index or are capped. What may not be read stays unknown, and is
-    named by what is returned."""
+    """Which collections with mass deletes have a TTL index or are capped. Returns the names of those that may not be
+    read; they stay unknown."""
     refused = ""
     for name in grouper.deleted_from() - asked:
         if len(asked) >= _ASKED_LIMIT:

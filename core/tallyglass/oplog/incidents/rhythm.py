@@ -9,7 +9,7 @@ from math import sqrt
 
 LEAST_STARTS = 4
 TTL_MILLIS = 60_000
-"""How often the TTL monitor wakes unless ``ttlMonitorSleepSecs`` says otherwise."""
+"""How often the TTL monitor runs by default (``ttlMonitorSleepSecs``)."""
 
 _SHARE = 0.7
 _STEPS = 5
@@ -18,7 +18,7 @@ _EXAMINED = 96
 
 
 def tolerance(period: int) -> float:
-    """How many milliseconds a step may be off."""
+    """How many milliseconds a step may deviate."""
     return max(2_000.0, min(0.03 * period, 60_000.0))
 
 
@@ -41,9 +41,9 @@ def in_step_with_ttl(start: int, starts: Sequence[int]) -> bool:
 
 
 def period_of(starts: Sequence[int]) -> int:
-    """The interval in milliseconds at which most of the starts (sorted) come; 0 where there is none.
+    """The interval in milliseconds between most of the starts (sorted); 0 if there is none.
 
-    A rhythm counts only where chance alone would not put the starts in step.
+    A rhythm counts only if the starts are unlikely to be in step by chance.
     """
     starts = starts[-_EXAMINED:]
     if len(starts) < LEAST_STARTS:

@@ -16,7 +16,7 @@ GAP_MILLIS = 3_000
 
 SAMPLES = 5
 WRITES = frozenset({"deleteMany", "updateMany", "deletes", "updates", "batch", "fan_out", "slow_loop"})
-"""Kinds that consist of deletes or updates, which may go on."""
+"""Kinds that consist of deletes or updates, which may continue."""
 
 _HARM_ORDER = {Harm.LOSS: 0, Harm.CHANGE: 1, Harm.DEFINITION: 2}
 
@@ -25,7 +25,7 @@ _HARM_ORDER = {Harm.LOSS: 0, Harm.CHANGE: 1, Harm.DEFINITION: 2}
 class Run:
     """Entries that belong together. ``title`` and ``samples`` are safe to show, ``ns`` is as stored.
 
-    ``point`` is the exclusive limit that undoes it, where that is not ``first``.
+    ``point`` is the exclusive limit that undoes it, if that is not ``first``.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Run:
             self.documents = (self.documents or 0) + documents
 
     def distance(self, ts: Ts, wall: int | None) -> int:
-        """Milliseconds between the nearer end and an entry; by ``ts`` where a clock reading is missing."""
+        """Milliseconds between the nearer end and an entry; by ``ts`` if a wall clock time is missing."""
         if self.first <= ts <= self.last:
             return 0
         if wall is None or self.first_wall is None or self.last_wall is None:
@@ -73,7 +73,7 @@ class Run:
         return max(self.first_wall - wall if ts < self.first else wall - self.last_wall, 0)
 
     def absorb(self, other: Run) -> None:
-        """Take in another run whole."""
+        """Merge another run into this one."""
         self.add(other.first, other.first_wall, 0)
         self.add(other.last, other.last_wall, other.ops, other.documents)
 
@@ -89,7 +89,7 @@ class Run:
         )
 
     def incident(self, number: int, newest: Ts | None, newest_wall: int | None) -> Incident:
-        """The frozen form. It is open while the newest entry known lies within reach of its end."""
+        """The frozen form. It is open while the newest known entry is within reach of its end."""
         streaming = self.kind in WRITES and not self.closed
         still_open = streaming and newest is not None and self.distance(newest, newest_wall) <= GAP_MILLIS
         return Incident(

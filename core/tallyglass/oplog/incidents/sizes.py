@@ -11,7 +11,7 @@ class SizeHistogram:
     __slots__ = ("_counts", "count")
 
     def __init__(self) -> None:
-        self._counts: list[int] = []  # as long as the largest size needs: there are thousands of these
+        self._counts: list[int] = []  # only as long as the largest size needs: there are thousands of these
         self.count = 0
 
     def add(self, size: int, times: int = 1) -> None:
@@ -29,9 +29,9 @@ class SizeHistogram:
         return twin
 
     def usual(self, without: int | None = None) -> int:
-        """The 90th percentile of the sizes, to within a factor of two; ``without`` leaves one of that size out.
+        """The 90th percentile of the sizes, within a factor of two; ``without`` excludes one of that size.
 
-        0 where fewer than four are left.
+        0 if fewer than four are left.
         """
         own = min(without.bit_length(), BUCKETS - 1) if without is not None else -1
         total = self.count - (own >= 0)

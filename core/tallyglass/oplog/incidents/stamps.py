@@ -1,4 +1,5 @@
-"""When entries were written and by which session, read from where servers since 5.0 write it, else by parsing."""
+"""When entries were written and by which session: read from the fixed places that servers since 5.0 use, otherwise
+parsed."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ Stamp = tuple[int, int, int]
 
 
 def as_number(ts: Ts) -> int:
-    """A timestamp as one number that orders alike."""
+    """A timestamp as one number with the same order."""
     return ts.t << 32 | ts.i
 
 
@@ -54,7 +55,7 @@ def session_stamp(batch: bytes, start: int, end: int) -> Stamp:
 
 
 def is_flagged(batch: bytes, end: int, flag: bytes) -> bool:
-    """Whether this element stands right before ``ts`` in an entry without a session, as servers since 5.0 write it."""
+    """Whether this element comes right before ``ts`` in an entry without a session, as servers since 5.0 write it."""
     ts = end - _TAIL
     return batch[ts : ts + 4] == _TS and batch[end - 15 : end - 9] == _WALL and batch[ts - len(flag) : ts] == flag
 

@@ -1,4 +1,4 @@
-"""Large transactions as incidents: their entries gathered, oldest first or newest first, until all are there."""
+"""Large transactions as incidents: collects their entries, in either order, until all have arrived."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tallyglass.oplog.snapshot import Harm
 
 OPEN_LIMIT = 1_000
 LARGE = 100
-"""Operations from which a transaction is an incident; one with deletes counts from a fifth of it."""
+"""The fewest operations of a transaction that is an incident; a fifth of that if it deletes."""
 
 
 class TransactionRuns:
-    """Transactions whose entries are not all there yet. Bounded: the oldest to begin is forgotten first.
+    """Transactions that are still incomplete. Bounded: the one that began first is forgotten first.
 
     A transaction takes effect with its last entry, or with the commit of a prepared one: that is its ``point``.
     """
@@ -26,7 +26,7 @@ class TransactionRuns:
         self._open: OrderedDict[tuple[bytes, int], Run] = OrderedDict()
 
     def take(self, head: Head) -> Run | None:
-        """Note one applyOps of a transaction; the run, once it is complete and large."""
+        """Note one applyOps of a transaction. Returns the run once the transaction is complete, if it is large."""
         assert head.txn is not None
         key = (head.session, head.txn)
         run = self._open.get(key) or self._begin(key, head)
@@ -62,7 +62,7 @@ class TransactionRuns:
         return None if self.backward else self._end(key)
 
     def whole_enough(self) -> list[Run]:
-        """Those whose end is known, though not their beginning."""
+        """Transactions whose end is known, but not their beginning."""
         return [run for run in self._open.values() if run.point is not None and _is_large(run)]
 
     def _begin(self, key: tuple[bytes, int], head: Head) -> Run:

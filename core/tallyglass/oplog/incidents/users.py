@@ -20,5 +20,5 @@ class UserNames:
             self._names[sha256(name.encode()).digest()] = clean_name(name, 120)
 
     def name_of(self, found: bytes) -> str:
-        """The user of a hash, safe to show; empty where it is not known or there is none."""
+        """The user for a hash, safe to show; empty if unknown or if there is none."""
         return self._names.get(found, "")

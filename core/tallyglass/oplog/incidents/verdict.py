@@ -1,4 +1,4 @@
-"""Whether bursts are incidents or routine: decided late, by what is usual on that namespace."""
+"""Whether bursts are incidents or routine: decided once the usual writes of the namespace are known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tallyglass.oplog.incidents.rhythm import TTL_MILLIS, in_step, in_step_with_
 from tallyglass.oplog.incidents.sizes import SizeHistogram
 
 USUAL_FACTOR = 5
-"""A burst of more than so many times the usual size is unusual."""
+"""A burst of more than this many times the usual size is unusual."""
 
 JOIN_MILLIS = 3_000
 MAYBE_TTL = "or the TTL index of this collection"
@@ -29,7 +29,7 @@ _FEW_CLUMPS = 3
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The span of the oplog that was looked at, in milliseconds since 1970."""
+    """The span of the oplog that was read, in milliseconds since 1970."""
 
     begin: int
     end: int
@@ -44,8 +44,8 @@ class Window:
 class Finding:
     """One row of a family: a burst, or several joined.
 
-    ``reason`` is empty for an act, else why it is routine. ``about`` means that some of the documents may be the
-    application's. ``point`` is the ``ts`` of the first entry that surely belongs to it.
+    ``reason`` says why it is routine; empty for an act. ``about`` means that the application may have written some of
+    the documents. ``point`` is the ``ts`` of the first entry that certainly belongs to it.
     """
 
     burst: Burst
@@ -77,7 +77,7 @@ def is_young(family: Family, window: Window) -> bool:
 
 
 def is_steady(burst: Burst, window: Window) -> bool:
-    """Whether it lasted so long that it is the usual work of an application."""
+    """Whether it lasted long enough to be the usual work of an application."""
     if burst.millis > _STEADY_MILLIS:
         return True
     return window.millis >= _STEADY_WINDOW_MILLIS and burst.millis > _STEADY_SHARE * window.millis
@@ -131,16 +131,16 @@ def judge_plain(family: Family, window: Window, explained: Explained) -> FamilyV
 
 
 def _is_shared(family: Family, others: int, window: Window) -> bool:
-    """Whether so many entries that are no part of an act show that somebody else writes there all the time.
+    """Whether the number of entries outside any act shows that other clients write there all the time.
 
-    Without them a pause within a statement is the server's, and a cut there would make the point too late.
+    Without other writers a pause within a statement is the server's own, and a cut there would make the point too late.
     """
     minutes = window.millis / 60_000
     return cover(family, window) >= _COVER_TO_CUT and others >= max(_BASELINE_EPISODES, _COVER_TO_CUT * minutes)
 
 
 def _capped(family: Family, episodes: list[Burst], since: int) -> FamilyVerdict:
-    """What a size limit removed; before the collection was capped it was somebody."""
+    """What a size limit removed; deletes from before the collection was capped are a client's."""
     acts = [Finding(one, "many") for one in episodes if one.first < since]
     rest, entries = _rest(family, acts)
     times = len(episodes) - len(acts) + family.folded.bursts
@@ -154,7 +154,7 @@ def _starts(bursts: Sequence[Burst], family: Family) -> list[int]:
 
 
 def _rest(family: Family, acts: Iterable[Finding]) -> tuple[int, int]:
-    """Documents and entries of a family that are no part of an act."""
+    """Documents and entries of a family that are not part of an act."""
     bursts = [act.burst for act in acts]
     return family.documents - sum(one.documents for one in bursts), family.entries - sum(one.entries for one in bursts)
 
@@ -167,7 +167,7 @@ def _whole(family: Family, documents: int, entries: int) -> Burst:
 
 
 def _split(episodes: Sequence[Burst], clumps: Sequence[Burst]) -> Iterable[Burst]:
-    """An episode of two or three dense statements with a pause between them is so many acts."""
+    """Split an episode of two or three dense statements, with pauses between them, into one act each."""
     for episode in episodes:
         inside = [one for one in clumps if episode.first <= one.first and one.last <= episode.last]
         dense = sum(one.documents for one in inside) == episode.documents
@@ -226,14 +226,14 @@ def _is_unusual(episode: Burst, family: Family) -> bool:
 
 
 def _made_of_usual(episode: Burst, clumps: list[Burst], family: Family) -> bool:
-    """Whether a long episode is what the family always does: as many documents a second, in pieces as large."""
+    """Whether a long episode matches the family's usual rate and size of writes."""
     minutes = max(family.active_minutes, 1)
     usual_rate = family.documents / minutes / 60_000
     return episode.millis > 60_000 and episode.documents / max(episode.millis, 1) <= 3 * usual_rate
 
 
 def _like_others(one: Burst, bursts: Sequence[Burst], family: Family, window: Window) -> bool:
-    """Whether at least four others of like size are spread over the time: a separate job."""
+    """Whether at least four others of similar size are spread over the time: a separate job."""
     if is_young(family, window):
         return False
     alike = [
@@ -250,9 +250,9 @@ def _like_others(one: Burst, bursts: Sequence[Burst], family: Family, window: Wi
 def _by_rhythm(
     bursts: list[Burst], clumps: list[Burst], ttl: Explained | None, family: Family
 ) -> tuple[list[Finding], str] | None:
-    """Those that are out of step, or too large, for the rhythm of the others; None where there is no rhythm.
+    """The bursts that are out of step with the others or too large; None if there is no rhythm.
 
-    Of a burst that holds a regular one too, only the ``clumps`` that are out of step are taken.
+    If a burst also holds a regular one, only its ``clumps`` that are out of step count.
     """
     steps: Callable[[int], bool]
     starts = _starts(bursts, family)
@@ -283,7 +283,7 @@ def _by_rhythm(
 
 
 def _one_burst(bursts: Sequence[Burst]) -> Burst | None:
-    """All of them as one; None where there are none."""
+    """All of them as one; None if there are none."""
     if not bursts:
         return None
     whole = bursts[0].copy()
@@ -293,7 +293,7 @@ def _one_burst(bursts: Sequence[Burst]) -> Burst | None:
 
 
 def _median(bursts: Sequence[Burst], family: Family) -> float:
-    """The usual size: of those that are kept, or of those that were folded where there are more of them."""
+    """The usual size: of the kept bursts, or of the folded ones if there are more of those."""
     folded = family.folded
     if folded.bursts > len(bursts):
         return folded.documents / folded.bursts
@@ -306,7 +306,7 @@ def _every(period: int) -> str:
 
 
 def _narrowed(act: Finding, bursts: Sequence[Burst]) -> Finding:
-    """The dense statement that makes up most of an episode, in place of it."""
+    """Replace an episode by the dense statement that makes up most of it."""
     inside = [one for one in bursts if act.burst.first <= one.first and one.last <= act.burst.last]
     if len(inside) == 1 and inside[0].documents * 2 >= act.burst.documents:
         act.burst = inside[0]
@@ -314,7 +314,7 @@ def _narrowed(act: Finding, bursts: Sequence[Burst]) -> Finding:
 
 
 def _joined(acts: list[Finding], family: Family, window: Window) -> list[Finding]:
-    """Neighbours that are pieces of one act, put together."""
+    """Join neighbours that are pieces of one act."""
     acts.sort(key=lambda act: act.burst.first)
     quiet = cover(family, window) < _COVER_TO_CUT
     young = is_young(family, window)
@@ -348,7 +348,7 @@ def _reach(before: Burst, after: Burst, *, quiet: bool, young: bool) -> int:
 
 
 def _cut(act: Finding) -> None:
-    """Leave out entries at the older end that stand apart: where others write too, they are theirs."""
+    """Leave out isolated entries at the older end: if other clients write too, those entries are theirs."""
     burst = act.burst
     edge = burst.edge
     if len(edge) < 2 or burst.entries <= len(edge) // 2:
@@ -368,7 +368,7 @@ def _cut(act: Finding) -> None:
 
 
 def _is_slow(burst: Burst, clumps: Sequence[Burst]) -> bool:
-    """Whether it consists of single documents with pauses: a loop, and no statement."""
+    """Whether it consists of single documents with pauses: a loop, not one statement."""
     if burst.documents < LEAST_RUN or burst.millis < 100 * burst.entries:
         return False
     inside = sum(one.documents for one in clumps if burst.first <= one.first and one.last <= burst.last)
@@ -426,7 +426,7 @@ def _why_routine(
     *,
     young: bool,
 ) -> str:
-    """Why a run is an application's; empty for an act."""
+    """Why a run is the work of an application; empty for an act."""
     begun_here = run.low <= 2 and run.purity >= 0.9 and len(runs) == 1
     inside = window.begin + 60_000 < run.first_wall and run.last_wall < window.end - 60_000
     if is_steady(run, window) and not (begun_here and inside):
@@ -454,7 +454,7 @@ def _why_routine(
 
 
 def _one_session(runs: list[Burst]) -> list[Burst]:
-    """Runs of the same session that follow on each other are one."""
+    """Join consecutive runs of the same session."""
     joined: list[Burst] = []
     last: dict[bytes, Burst] = {}
     for run in runs:
@@ -473,13 +473,13 @@ def _one_session(runs: list[Burst]) -> list[Burst]:
 
 
 def _same_loop(before: Burst, run: Burst) -> bool:
-    """Whether a few writes before a loop are its first: a loop of which some statements changed nothing."""
+    """Whether a few writes before a loop belong to it: some statements of a loop may change nothing."""
     statements = before.statements + run.statements
     return run.low >= 0 and before.low >= 0 and statements >= 0.6 * (run.high - before.low + 1)
 
 
 def judge_fan_out(family: Family, runs: FamilyVerdict, all_runs: list[Burst], window: Window) -> list[Finding]:
-    """Work that one client spread over a pool of sessions; takes the runs inside out of ``runs``."""
+    """Work that one client spread over a pool of sessions; removes its runs from ``runs``."""
     found = []
     minutes = max(family.active_minutes, 1)
     rate = family.documents / minutes / 60_000
@@ -511,7 +511,7 @@ def _largest_share(runs: Iterable[Burst]) -> int:
 
 
 def compress(family: Family, window: Window, explained: Explained, limit: int) -> None:
-    """Fold what is usual, so that the unusual can be kept; beyond ``limit`` the least unusual are forgotten."""
+    """Fold usual bursts to make room for unusual ones; above ``limit`` the least unusual are forgotten."""
     if family.writes is Writes.PLAIN:
         acts = judge_plain(family, window, explained).acts
     elif family.writes is Writes.SESSION:
