@@ -1,6 +1,6 @@
 """UUIDs of version 1, 4 and 7, as BSON binary of subtype 4; and how to read the older subtype 3.
 
-Use version 7 for new keys: they ascend with time, so that an index grows at its end. Use version 4 where the id
+Use version 7 for new keys: they ascend with time, so that an index grows at its end. Use version 4 if the id
 must not reveal its time. Version 1 holds the machine's network address. 16 bytes each; no database needed.
 """
 

@@ -110,7 +110,7 @@ def _single(name: str, text: str, value: float) -> MetricFamily:
 
 
 def _names(counters: Sequence[CounterView]) -> list[tuple[str, str, str]]:
-    """Database, collection and sequence of each counter; the path is added where a document has several numbers."""
+    """Database, collection and sequence of each counter; the path is added if a document has several numbers."""
     names: list[tuple[str, str, str]] = []
     taken: set[tuple[str, str, str]] = set()
     for counter in counters:

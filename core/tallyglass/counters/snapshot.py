@@ -80,9 +80,9 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """When a counter reaches a ceiling. Dates are None where the history is insufficient; ``note`` says why.
+    """When a counter reaches a ceiling. Dates are None if the history is insufficient; ``note`` says why.
 
-    ``naive`` is given where it is too early for a band: the date at the mean rate so far.
+    ``naive`` is set if it is too early for a band: the date at the mean rate so far.
 
     ``early``, ``likely`` and ``late`` are the 10th, 50th and 90th percentile. ``rate`` is ids a second over whole
     cycles (the basis of the dates), ``basis`` names the period it was measured over ("7 days"). ``spread`` is the
@@ -142,14 +142,14 @@ class CounterView:
     ``key`` is stable across snapshots. ``value`` is as stored (a pool's: ids handed out). ``used`` is 0..1 of
     start..ceiling. ``rate`` is ids a second lately; ``recent`` the rates of the last samples, oldest first. ``drift``
     is issued ids minus the largest id in ``target``; ``repair`` the mongosh command that corrects it. ``crossing`` is
-    the forecast for 2^31, None once it is passed or where the readers are known to have 64 bits; ``crossing_used`` the
+    the forecast for 2^31, None once it is passed or if the readers are known to have 64 bits; ``crossing_used`` the
     used share of 0..2^31. ``grade`` is the confidence that the number hands out ids, ``evidence`` the reason. ``step``
     is added for each id and negative for a descending counter; ``cycles`` marks intended resets. ``acknowledged`` are
     the flags that do not alarm; ``rewound_at`` is when the value last went back. ``members`` is set for many counters
     shown as one row. ``history`` holds (seconds since 1970, value) points, oldest first, thinned for a graph. ``burn``
     is the share of the ids handed out that no document of ``target`` has: never used, or deleted since. ``confidence``
-    is 1 where the collection's name and the document's shape are those of a known library. ``at`` is when the value
-    was last seen to change, None where it was not. Unknown is None, never 0.
+    is 1 if the collection's name and the document's shape are those of a known library. ``at`` is when the value
+    was last seen to change, None if it was not. Unknown is None, never 0.
     """
 
     key: str
@@ -194,7 +194,7 @@ class CounterView:
 
     @property
     def left(self) -> int | None:
-        """Ids that can still be handed out; None without a ceiling, or where the value is not a finite number."""
+        """Ids that can still be handed out; None without a ceiling, or if the value is not a finite number."""
         if self.ceiling is None or not math.isfinite(self.value):
             return None
         direction = -1 if self.step < 0 else 1

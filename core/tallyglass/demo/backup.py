@@ -1,6 +1,6 @@
 """A backup of the whole deployment in mongodump's directory format, with the oplog written while it was taken.
 
-mongodump takes it where it is installed. Otherwise this module writes the same files: one ``.bson`` and one
+mongodump takes the backup if installed. Otherwise this module writes the same files: one ``.bson`` and one
 ``.metadata.json`` per collection, ``prelude.json``, and a top-level ``oplog.bson``. The layout follows the
 MongoDB Database Tools (mongodump/prepare.go, metadata_dump.go and oplog_dump.go).
 """
@@ -146,7 +146,7 @@ def _write_oplog(client: MongoClient[Document], path: Path, start: Timestamp, en
 
 
 def file_stem(collection: str) -> str:
-    """The file name, without extension, that mongodump gives a collection: form-encoded, and hashed where long."""
+    """The file name, without extension, that mongodump gives a collection: form-encoded, and hashed if long."""
     escaped = quote_plus(collection, safe="")
     if len(escaped) <= _NAME_LIMIT:
         return escaped

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol
 
 
 class Forkable(Protocol):
-    """Something that holds ids, locks or random state."""
+    """An object that holds ids, locks or random state."""
 
     def reset_after_fork(self) -> None:
         """Drop all of these, and create new locks: other threads of the parent may have held the old ones."""
@@ -20,14 +20,14 @@ class Forkable(Protocol):
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def register_for_fork(thing: Forkable) -> None:
-    """Have ``thing.reset_after_fork()`` called in the child of every fork, as long as the object lives."""
-    _all.add(thing)
+def register_for_fork(holder: Forkable) -> None:
+    """Have ``holder.reset_after_fork()`` called in the child of every fork, as long as the holder exists."""
+    _all.add(holder)
 
 
 def _in_child() -> None:
-    for thing in list(_all):
-        thing.reset_after_fork()
+    for holder in list(_all):
+        holder.reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):

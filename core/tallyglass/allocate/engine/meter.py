@@ -65,7 +65,7 @@ class Event:
 
 
 Hook = Callable[[Event], None]
-"""Called for each event, in the thread or task where it happens. It must be quick; its exceptions are logged."""
+"""Called for each event, in the thread or task where it occurs. It must be quick; its exceptions are logged."""
 
 
 @dataclass(frozen=True, slots=True)

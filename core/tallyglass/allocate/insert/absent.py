@@ -37,7 +37,7 @@ class _MaxPlusOneCore(Inserter):
 
 
 def highest_in(collection: Documents, field: str, where: str, budget: RetryBudget) -> Steps[int | None]:
-    """The largest number in a field, by one read of its index; None where no document has one."""
+    """The largest number in a field, by one read of its index; None if no document has one."""
     document = yield from call_with_retry(
         lambda: collection.find_one({field: {"$type": "number"}}, {field: 1}, sort=[(field, -1)]),
         where=where,
@@ -75,7 +75,7 @@ class MaxPlusOne(Uncopyable):
         self._core = _MaxPlusOneCore(insert_target(prepared, field, tries, deadlines, on_event), first)
 
     def insert(self, document: Mapping[str, Any], *, session: Any = None) -> int:
-        """Insert a copy of ``document`` with an id in the field; that id. Raises CollisionLimit, NotUnique."""
+        """Insert a copy of ``document`` with an id in the field; returns that id. Raises CollisionLimit, NotUnique."""
         return int(run(self._core.insert(document, session)))
 
     def stats(self) -> Stats:
@@ -101,7 +101,7 @@ class AsyncMaxPlusOne(Uncopyable):
         self._home = HomeLoop()
 
     async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> int:
-        """Insert a copy of ``document`` with an id in the field; that id. Raises CollisionLimit, NotUnique."""
+        """Insert a copy of ``document`` with an id in the field; returns that id. Raises CollisionLimit, NotUnique."""
         self._home.check()
         return int(await run_async(self._core.insert(document, session)))
 

@@ -85,7 +85,7 @@ class _GaplessCore(Uncopyable):
         )
 
     def insert(self, document: Mapping[str, Any], session: ClientSession) -> Steps[int]:
-        """Insert a copy of the document with the next number; that number."""
+        """Insert a copy of the document with the next number; returns that number."""
         budget, key = self._budget(), self.key(document)
         if not self._proven:
             yield from self._require_index(budget)
@@ -269,7 +269,7 @@ class GaplessInsert(Uncopyable):
         run(self._core.create())
 
     def insert(self, document: Mapping[str, Any]) -> int:
-        """Insert a copy of ``document`` with the next number of its scope; that number.
+        """Insert a copy of ``document`` with the next number of its scope; returns that number.
 
         Raises NotUnique without the index of :meth:`create`; AllocationUnknown when it is unknown whether the document
         was inserted; AllocationTimeout; AllocationRefused, for example when another unique field has a duplicate.
@@ -322,7 +322,7 @@ class AsyncGaplessInsert(Uncopyable):
         await run_async(self._core.create())
 
     async def insert(self, document: Mapping[str, Any]) -> int:
-        """Insert a copy of ``document`` with the next number of its scope; that number."""
+        """Insert a copy of ``document`` with the next number of its scope; returns that number."""
         self._home.check()
         return await to_its_end(self._insert(document))
 

@@ -79,7 +79,7 @@ class Inserter(Uncopyable, ABC):
         """The steps that propose the next id."""
 
     def insert(self, document: Mapping[str, Any], session: Any) -> Steps[Any]:
-        """The steps that insert a copy of ``document`` with an id in its field; that id.
+        """The steps that insert a copy of ``document`` with an id in its field; returns that id.
 
         Raises NotUnique when the field has no unique index, CollisionLimit after ``target.tries`` taken ids,
         AllocationUnknown when it is unknown whether the document was inserted, AllocationRefused for a collision of

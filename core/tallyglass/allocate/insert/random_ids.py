@@ -118,7 +118,7 @@ class RandomIds(Uncopyable):
         self._core = _RandomIdsCore(insert_target(prepared, field, tries, deadlines, on_event), space)
 
     def insert(self, document: Mapping[str, Any], *, session: Any = None) -> Any:
-        """Insert a copy of ``document`` with an id in the field; that id. Raises CollisionLimit, NotUnique."""
+        """Insert a copy of ``document`` with an id in the field; returns that id. Raises CollisionLimit, NotUnique."""
         return run(self._core.insert(document, session))
 
     def fill(self) -> Fill:
@@ -148,7 +148,7 @@ class AsyncRandomIds(Uncopyable):
         self._home = HomeLoop()
 
     async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> Any:
-        """Insert a copy of ``document`` with an id in the field; that id. Raises CollisionLimit, NotUnique."""
+        """Insert a copy of ``document`` with an id in the field; returns that id. Raises CollisionLimit, NotUnique."""
         self._home.check()
         return await run_async(self._core.insert(document, session))
 

@@ -47,7 +47,7 @@ class Difference:
     ``issued`` is the last id that the counter says was handed out, ``largest`` and ``smallest`` the ids in ``target``,
     ``documents`` their number by the collection's metadata. ``missing`` is how many ids of smallest..issued have no
     document. ``gaps`` are the largest among the newest ids, ``looked_at`` how many of these were read. ``command``
-    moves the counter up to the largest id; empty where it need not move.
+    moves the counter up to the largest id; empty if it need not move.
     """
 
     counter: CounterView
@@ -86,7 +86,7 @@ async def differences(
 ) -> tuple[list[Difference], int]:
     """The counters whose collection is known, compared with it; and the number of counters without a known collection.
 
-    ``patterns`` select by "namespace id". Raises ConnectError or ReadError where no server answers.
+    ``patterns`` select by "namespace id". Raises ConnectError or ReadError if no server answers.
     """
     watcher = Watcher(gateway, settings)
     try:
@@ -132,7 +132,7 @@ async def _difference(gateway: Gateway, tracker: Tracker, largest: LargestId) ->
 
 
 async def _newest(gateway: Gateway, largest: LargestId) -> list[int]:
-    """The newest ids of a target, the largest first; empty where they cannot be read."""
+    """The newest ids of a target, the largest first; empty if they cannot be read."""
     target = largest.target
     ids: list[int] = []
     try:

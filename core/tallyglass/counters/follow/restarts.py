@@ -52,8 +52,8 @@ def intended_reset(falls: Sequence[Decrease], start: int, cycle: bool, resets: R
     """Why the last of ``falls`` is intended, as a sentence; empty if it is a fault.
 
     ``cycle`` and ``resets`` come from the configuration, ``top`` is the last id of a cycle. Without them a fall to the
-    start is intended at the turn of a year, and after earlier falls at the turn of a month, at the same hour of
-    different days, or from the same number.
+    start counts as intended at the turn of a year, or, after earlier falls, at the turn of a month, at the same hour
+    of different days, or from the same number.
     """
     last = falls[-1]
     moment = from_seconds(round(last.at)).strftime("%Y-%m-%d %H:%MZ")

@@ -353,7 +353,7 @@ class Tracker:
         self.stale_forecast, self._view = False, None
 
     def may_cross(self, issued: Number) -> bool:
-        """Whether a reader that keeps ids in 32 bits could still fail: not where the ids are known to be 64-bit."""
+        """Whether a reader that keeps ids in 32 bits could still fail: not if the ids are known to be 64-bit."""
         known = self.identity
         return (
             issued < INT32_MAX

@@ -92,7 +92,7 @@ def _stopped(series: Series, since: float, remaining: float, now: float) -> Fore
 
 
 def insufficient_history(basis: Basis, found: Estimate) -> str:
-    """Why no date can be given; empty if one can."""
+    """Why no date can be given; empty if there is a date."""
     width = f"the band would span {format_factor(found.spread)}"
     if basis.steps < MIN_STEPS:
         return f"Too early to say: {basis.steps} changes seen, {MIN_STEPS} needed; {width}."
