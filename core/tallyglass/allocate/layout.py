@@ -26,7 +26,7 @@ _NOTES = "Increment COUNT with findAndModify, so that it is incremented atomical
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the number is in a counter document, what it means, and what else a new document holds.
+    """The field of the number in a counter document, its meaning, and the other fields of a new document.
 
     ``field`` may be a dotted path. ``first`` is the first id that a new counter hands out. Raises ValueError or
     TypeError for names that MongoDB would read as operators.

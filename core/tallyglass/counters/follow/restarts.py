@@ -31,7 +31,7 @@ class Decrease:
 
 
 def begins_period(at: float, resets: Resets, slack: float = _ZONES) -> bool:
-    """Whether a day, month or year begins at a moment, in any time zone."""
+    """Whether a day, month or year begins at a moment, in some time zone."""
     middle = datetime.fromtimestamp(at, UTC)
     if resets is Resets.DAILY:
         return True

@@ -1,9 +1,9 @@
 """How long the remaining ids last, and the band around that, from the basis of a counter.
 
-A counter adds up: its errors are a random walk. So the rate is that of the two end points, taken over whole cycles
-(:mod:`tallyglass.counters.forecast.basis`), and the cycle is repeated from now on. The band is log-normal
-around that, and symmetric; its width has terms for chance, the length of the history, a level that wanders, a trend,
-and a recent step. docs/forecasting.md has the reasons and the measurements.
+A counter is a running sum, so its errors form a random walk. The rate is therefore taken from the two end points,
+over whole cycles (:mod:`tallyglass.counters.forecast.basis`), and the cycle is repeated from now on. The band around
+that is log-normal and symmetric; its width has terms for chance, the length of the history, a level that wanders, a
+trend, and a recent step. docs/forecasting.md has the reasons and the measurements.
 """
 
 from __future__ import annotations

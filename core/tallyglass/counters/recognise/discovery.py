@@ -27,7 +27,7 @@ SAMPLE = 5
 """Number of documents sampled from a collection."""
 
 MOST_GUESSED = 5_000
-"""A collection without a known name and with more documents than this is not searched (pools have a thousand)."""
+"""A collection without a known name and with more documents than this is assumed to hold none (pools have 1,000)."""
 
 MOST_READ = 200_000
 """The maximum number of counter documents followed in one collection."""
