@@ -17,13 +17,13 @@ _GROUP = "oplog-before-after"
 
 
 class BeforeAfter:
-    """Reads the pre-image of the entry that is opened, once."""
+    """Reads the pre-image of the opened entry, once."""
 
     def __init__(self, page: OplogViews) -> None:
         self._page = page
 
     def read(self, row: OplogRow) -> None:
-        """Read it in the background, if the entry may have one; it is shown if the entry is still open then."""
+        """Read it in the background, if the entry may have one; show it if the entry is still open."""
         if row.kind is RowKind.ENTRY and row.op in ("u", "d", "c") and row.raw:
             self._page.run_alone(self._read(row), _GROUP)
 
@@ -37,7 +37,7 @@ class BeforeAfter:
 
 
 async def read_images(gateway: Gateway, row: OplogRow) -> BeforeAfterText:
-    """What is known of one entry, from the shard that it is from. Runs in the background thread."""
+    """The images of one entry, read from its shard. Runs in the background thread."""
     from tallyglass.deployment.shards import shards_of
     from tallyglass.restore.preimages.before_after import before_and_after
 

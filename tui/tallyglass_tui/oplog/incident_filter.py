@@ -14,7 +14,7 @@ INCIDENT_FILTER_HELP = "ns:shop.* ns:!*.tmp since:now-2h until:18:06 op:d text /
 
 @dataclass(frozen=True, slots=True)
 class IncidentFilter:
-    """The words of a filter, all of which must match. ``text`` is what was typed, empty to show all."""
+    """The words of a filter; all of them must match. ``text`` is the typed text, empty to show all."""
 
     text: str = ""
     wanted: OplogFilter = field(default_factory=OplogFilter)

@@ -1,4 +1,4 @@
-"""The incidents of a scan as a table: data loss first; the cursor stays on its incident while others arrive."""
+"""The incidents of a scan as a table, data loss first. The cursor stays on its incident while others arrive."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class IncidentList(LiveTable):
         return min(later, key=lambda one: one.first, default=None)
 
     def find(self, key: object) -> Incident | None:
-        """The incident of a key; None for one that is no longer there."""
+        """The incident with this key; None if it no longer exists."""
         return next((one for one in self.incidents if _key(one) == key), None)
 
     def set_filter(self, wanted: IncidentFilter) -> None:

@@ -13,14 +13,14 @@ _GROUP = "oplog-jump"
 
 
 class Jumps:
-    """Moves to another place in the oplog, within the loaded rows or by reading others."""
+    """Moves to another place in the oplog, within the loaded rows or by reading more."""
 
     def __init__(self, page: OplogViews) -> None:
         self._page = page
         self._seeks_incident = False
 
     def to(self, at: Ts, note: str = "End returns to the live tail.") -> None:
-        """To the first entry from a moment on; then say something."""
+        """Go to the first entry at or after a moment, then show a message."""
         self._page.run_alone(self._read(at, note), _GROUP)
 
     async def _read(self, at: Ts, note: str) -> None:
@@ -34,7 +34,7 @@ class Jumps:
         page.show_past(at, rows, note)
 
     def to_destructive(self) -> None:
-        """To the next destructive entry: among the loaded rows, else in the rest of the oplog."""
+        """Go to the next destructive entry: among the loaded rows, otherwise in the rest of the oplog."""
         rows, tail = self._page.tail.rows, self._page.tail
         ahead = range(tail.cursor + 1, len(rows)) if not tail.following else range(len(rows) - 1, -1, -1)
         found = next((index for index in ahead if rows[index].destructive), None)
@@ -58,7 +58,7 @@ class Jumps:
             self.to(row.ts)
 
     def to_incident(self) -> None:
-        """To the first incident after this entry; from the live tail, to the newest one."""
+        """Go to the first incident after this entry; from the live tail, to the newest one."""
         self._seeks_incident = True
         self._page.watch_incidents()
         self._seek_incident()
@@ -68,7 +68,7 @@ class Jumps:
         self._seeks_incident = False
 
     def take_scan(self, scan: IncidentScan) -> None:
-        """Continue a search that waited for the whole oplog to be read."""
+        """Continue a search that was waiting for the whole oplog to be read."""
         if self._seeks_incident and scan.done:
             self._seek_incident()
 

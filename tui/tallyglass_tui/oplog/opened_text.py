@@ -1,4 +1,4 @@
-"""One entry or one incident of the oplog, opened: everything about it, to read."""
+"""The opened view of one oplog entry or one incident, with all its details."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tallyglass_tui.widgets.text_pane import TextPane
 
 
 class OpenedText(TextPane):
-    """The text, and what it is about: ``entry`` or ``incident``, the other one is None."""
+    """The text, and its subject: ``entry`` or ``incident``; the other one is None."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -28,8 +28,8 @@ class OpenedText(TextPane):
         self.show(lines, prose=ENTRY_HEADING)
 
     def add(self, row: OplogRow, found: Sequence[str], notes: Sequence[str]) -> None:
-        """Show what was read of an entry, if it is still the one that is open: what changed above the entry itself, the
-        notes below it."""
+        """Show what was read about an entry, if it is still open: the changes above the entry itself, the notes below
+        it."""
         if self.entry is row:
             shown = self.text.split("\n")
             above = ["", *found] if found else []

@@ -46,7 +46,7 @@ _SILENCE = 45.0
 
 
 class OplogPage(Page):
-    """The tail and what can be opened from it."""
+    """The tail and the views that open from it."""
 
     TITLE = "Oplog"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -161,7 +161,7 @@ class OplogPage(Page):
     # --- filter, jumps ----------------------------------------------------------------------------------------
 
     def action_filter(self) -> None:
-        """Type a filter: of the incidents where they are on top, else of the entries."""
+        """Type a filter: for the incidents if they are on top, otherwise for the entries."""
         if self.view == "incidents":
             self._input.open(_INCIDENTS_PROMPT, self._filter_incidents, self._incidents_wanted.text, live=True)
         else:
@@ -174,7 +174,7 @@ class OplogPage(Page):
             )
 
     def action_search(self) -> None:
-        """Ask for the text to search for; in the list of incidents, for a filter."""
+        """Ask for a text to search for; in the list of incidents, for a filter."""
         if self.view == "incidents":
             self.action_filter()
         else:
@@ -182,11 +182,11 @@ class OplogPage(Page):
             self._input.open(_SEARCH_PROMPT, search.take, search.text, preview=search.type, cancel=search.leave)
 
     def action_next(self) -> None:
-        """To the next match below."""
+        """Go to the next match below."""
         self._search.next()
 
     def action_previous(self) -> None:
-        """To the next match above."""
+        """Go to the next match above."""
         self._search.previous()
 
     def action_time(self) -> None:
@@ -213,14 +213,14 @@ class OplogPage(Page):
             self.tail.preview(FilterMatcher(wanted) if text.strip() != self._wanted_text else None)
 
     def _filter_incidents(self, text: str) -> None:
-        """Show only the incidents that match. Raises InputError for a text that is no such filter."""
+        """Show only the incidents that match. Raises InputError if the text is not a valid filter."""
         self._incidents_wanted = IncidentFilter.parse(text)
         self.incidents.set_filter(self._incidents_wanted)
         self.show_lines()
         self.refresh_bindings()
 
     def set_filter(self, text: str) -> None:
-        """Show only what matches ``text``. Raises InputError for a text that is no filter."""
+        """Show only what matches ``text``. Raises InputError if it is not a valid filter."""
         self._wanted = OplogFilter.parse(text)
         self._wanted_text = text
         self._visited = False
@@ -229,7 +229,8 @@ class OplogPage(Page):
         self.refresh_bindings()
 
     def visit(self, message: Visit) -> None:
-        """Another page names a moment; Esc goes straight back to it, until something else is looked for here."""
+        """Show a moment that another page asked for; Esc goes straight back to that page until the user looks for
+        something else."""
         if isinstance(message, OplogRequested):
             self._visited = True
             self._jumps.to(message.at)
@@ -237,7 +238,7 @@ class OplogPage(Page):
             self.set_filter(message.words)
 
     def show_past(self, at: Ts, rows: Sequence[OplogRow], note: str) -> None:
-        """Show entries of the past, read from ``at`` on, in place of the live tail; then say something."""
+        """Show past entries, read from ``at``, in place of the live tail; then show a message."""
         self.show_tail()
         if not rows:
             self.say(f"No entry at or after {fmt.moment(at.time)}.")
@@ -249,11 +250,11 @@ class OplogPage(Page):
         self.refresh_bindings()
 
     def action_destructive(self) -> None:
-        """To the next destructive entry."""
+        """Go to the next destructive entry."""
         self._jumps.to_destructive()
 
     def action_next_incident(self) -> None:
-        """To the next incident."""
+        """Go to the next incident."""
         self._jumps.to_incident()
 
     # --- what is selected -------------------------------------------------------------------------------------
@@ -267,11 +268,11 @@ class OplogPage(Page):
         self._selection.save()
 
     def action_document(self) -> None:
-        """Only entries of the document of this one."""
+        """Show only entries about the same document."""
         self._selection.only_document()
 
     def action_transaction(self) -> None:
-        """Only entries of the transaction of this one."""
+        """Show only entries of the same transaction."""
         self._selection.only_transaction()
 
     def to_copy(self) -> tuple[str, str] | None:
@@ -285,7 +286,7 @@ class OplogPage(Page):
     # --- incidents and rates ----------------------------------------------------------------------------------
 
     def action_incidents(self) -> None:
-        """The list of incidents."""
+        """Show the list of incidents."""
         self.watch_incidents()
         self._go("incidents")
 
@@ -310,7 +311,7 @@ class OplogPage(Page):
             self._go("text")
 
     def action_rates(self) -> None:
-        """Operations a second by namespace."""
+        """Show operations a second by namespace."""
         self._go("rates")
         self._show_rates()
 
@@ -326,7 +327,7 @@ class OplogPage(Page):
 
     @property
     def data_age(self) -> float | None:
-        """Seconds since the member that is tailed last answered: a watch of incidents is silent by nature."""
+        """Seconds since the tailed member last answered. The feed of incidents does not count: it is often silent."""
         silent = self._feed.silent_seconds if self._feed else None
         return silent if silent is None or self._last is None else silent + self._last.answered_seconds
 
@@ -338,7 +339,7 @@ class OplogPage(Page):
         return len(self._views) > 1 or bool(self._past or self._wanted_text) or self._is_searching
 
     def back(self) -> None:
-        """One view back; then to the live tail; then clear the filter."""
+        """Go back one view; then to the live tail; then clear the filter."""
         if self.view == "incidents" and self._incidents_wanted.text:
             self._filter_incidents("")
         elif len(self._views) > 1:
@@ -452,7 +453,7 @@ class OplogPage(Page):
 
     @property
     def opened(self) -> OpenedText:
-        """The entry or the incident that is opened."""
+        """The opened entry or incident."""
         return self.query_one("#text", OpenedText)
 
     @property

@@ -22,7 +22,7 @@ A row costs about 20 us to make, so that a faster oplog costs at most a twelfth 
 
 
 async def follow(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator[OplogUpdate]:
-    """The live tail; of a sharded cluster, that of all shards. What is left out of it is in ``trouble``."""
+    """The live tail; for a sharded cluster, of all shards. ``trouble`` names what is left out."""
     from tallyglass.deployment.shards import shards_of
     from tallyglass.oplog.read.shard_tail import follow_shards
     from tallyglass.oplog.read.tail import follow
@@ -40,7 +40,7 @@ async def follow(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator[OplogUp
 
 
 async def read_from(gateway: Gateway, wanted: OplogFilter, since: Ts, limit: int = PAST_ROWS) -> list[OplogRow]:
-    """The first ``limit`` wanted entries from a moment on."""
+    """The first ``limit`` wanted entries at or after a moment."""
     from tallyglass.deployment.shards import shards_of
     from tallyglass.oplog.read.shard_tail import read_shards
     from tallyglass.oplog.read.tail import read
@@ -53,7 +53,7 @@ async def read_from(gateway: Gateway, wanted: OplogFilter, since: Ts, limit: int
 
 
 async def next_destructive(gateway: Gateway, wanted: OplogFilter, after: Ts) -> OplogRow | None:
-    """The first destructive entry after a timestamp, among those wanted."""
+    """The first wanted destructive entry after a timestamp."""
     rows = await read_from(gateway, replace(wanted, destructive=True), after.next, 1)
     return next((row for row in rows if row.kind is RowKind.ENTRY), None)
 

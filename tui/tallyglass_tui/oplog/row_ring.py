@@ -10,14 +10,15 @@ from tallyglass.oplog.snapshot import OplogRow
 
 ROWS = 5_000
 BYTES = 8_000_000
-"""Of raw entries, without the rows themselves."""
+"""The most bytes of raw entries, without the rows themselves."""
 
 
 @dataclass(slots=True)
 class RowRing:
-    """``rows`` is what can be scrolled through. While ``held`` it does not change: news wait, newest kept.
+    """``rows`` is what the user can scroll through. While ``held`` it does not change: new rows wait, and the newest
+    are kept.
 
-    ``lost`` counts rows that never came into ``rows``, so that a hole in the view is never silent.
+    ``lost`` counts rows that never reached ``rows``, so that a gap in the view is always reported.
     """
 
     rows: list[OplogRow] = field(default_factory=list)
@@ -29,7 +30,8 @@ class RowRing:
     _waiting_bytes: int = 0
 
     def add(self, rows: Iterable[OplogRow], dropped: int = 0) -> int:
-        """Take rows, oldest first. ``dropped`` were left out before them. How many old rows fell off the front."""
+        """Add rows, oldest first; ``dropped`` rows were left out before them. Returns how many old rows were
+        removed."""
         self.lost += dropped
         for row in rows:
             self._waiting.append(row)

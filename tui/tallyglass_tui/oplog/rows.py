@@ -14,10 +14,10 @@ from tallyglass_tui.widgets.live_table import Column
 
 _CLOCK, _NS_SHARE = 8, 0.3
 _ID, _WHOLE_ID, _WIDE = 14, 26, 100
-"""Cells of an _id; from a width of _WIDE on an ObjectId is whole."""
+"""Cells of an _id; from a width of _WIDE up, an ObjectId is shown whole."""
 _OPS = {"i": "ins", "u": "upd", "d": "del", "c": "cmd", "n": "nop"}
 _OP_STYLES = {"i": "tail--insert", "u": "tail--update", "d": "tail--destructive", "c": "tail--command"}
-"""Colours of the operation; its three letters say the same without colour."""
+"""Colours of the operations; the three letters say the same without colour."""
 
 _KIND_MARKS = {RowKind.GAP: "-- gap --", RowKind.ROLLBACK: "-- rollback --", RowKind.NOTE: "--"}
 
@@ -55,7 +55,7 @@ def header(width: int) -> str:
 
 
 def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterator[Piece]:
-    """One row of the tail, ``width`` cells in all. ``majority`` is given where it is far enough behind to tell."""
+    """One row of the tail, ``width`` cells in all. ``majority`` is given if it is far enough behind to show."""
     if row.kind is not RowKind.ENTRY:
         where = f"{row.shard}: " if row.shard else ""
         yield fit(f"{_KIND_MARKS[row.kind]} {where}{row.what}", width), "tail--break"
@@ -71,12 +71,12 @@ def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterato
 
 
 def _place(row: OplogRow) -> str:
-    """The namespace, after the shard where there are several."""
+    """The namespace, preceded by the shard if there are several."""
     return f"{row.shard} {row.ns}" if row.shard else row.ns
 
 
 def _widths(width: int) -> tuple[int, int, int]:
-    """Cells of namespace, _id and what: what is as long as it likes, and last."""
+    """Cells of namespace, _id and description; the description comes last and takes the rest."""
     id = _WHOLE_ID if width >= _WIDE else _ID
     room = max(10, width - 2 - _CLOCK - 1 - 4 - 2 - id)
     ns = max(10, min(40, int(room * _NS_SHARE) + 4))
@@ -88,7 +88,7 @@ ENTRY_HEADING = 4
 
 
 def entry_lines(row: OplogRow, json: str, now: datetime, majority: Ts | None = None) -> list[str]:
-    """All facts about one row: what it is, when, and the whole entry. ``majority`` is the newest majority point."""
+    """All facts about one row: what happened, when, and the whole entry. ``majority`` is the newest majority point."""
     if row.kind is not RowKind.ENTRY:
         return [f"{_KIND_MARKS[row.kind]} {row.what}", f"at {row.ts}, {fmt.moment(row.ts.time)}"]
     held = row.majority or (row.ts <= majority if majority else row.majority)
@@ -172,7 +172,7 @@ def incident_cell(incident: Incident, now: datetime, column: Column, width: int)
 
 
 def _by(incident: Incident) -> str:
-    """The user, or what is known of the sessions, in a few cells."""
+    """The user, or what is known about the sessions, in a few cells."""
     if incident.user:
         return incident.user
     if incident.session:
@@ -181,7 +181,7 @@ def _by(incident: Incident) -> str:
 
 
 def rate_cells(update: OplogUpdate) -> tuple[list[str], list[dict[str, str]]]:
-    """The namespaces by what they write lately, and the texts of their cells."""
+    """The namespaces by their recent write rate, and the texts of their cells."""
     five = {rate.ns: _total(rate) for rate in update.rates_5m}
     ever = {rate.ns: _total(rate) for rate in update.rates_all}
     latest = {rate.ns: rate for rate in update.rates}

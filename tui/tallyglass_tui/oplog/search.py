@@ -9,36 +9,37 @@ from tallyglass_tui.oplog.views import OplogViews
 
 
 class RowSearch:
-    """The text that is looked for, without regard to case; empty for none."""
+    """The search text, case-insensitive; empty for none."""
 
     def __init__(self, page: OplogViews) -> None:
         self._page = page
         self.text = ""
 
     def type(self, text: str) -> None:
-        """Highlight what is typed so far."""
+        """Highlight matches of the text typed so far."""
         self._page.tail.highlight(re.compile(re.escape(text), re.IGNORECASE) if text else None)
 
     def take(self, text: str) -> None:
-        """Look for a text: to the newest match at or above the cursor, else the first below. Empty ends the search."""
+        """Search for a text: go to the newest match at or above the cursor, otherwise to the first below. Empty ends
+        the search."""
         self.text = text
         self.type(text)
         if text and not (self._go(range(self._page.tail.cursor, -1, -1)) or self._go(self._below)):
             self._page.say("No match among these rows; & filters the whole oplog.")
 
     def leave(self) -> None:
-        """Highlight what was looked for before."""
+        """Highlight the previous search again."""
         self.type(self.text)
 
     def next(self) -> None:
-        """To the next match below."""
+        """Go to the next match below."""
         if not self.text:
             self._page.say("There is no search to repeat; / starts one.")
         elif not self._go(self._below):
             self._page.say("No more matches below; N goes up.")
 
     def previous(self) -> None:
-        """To the next match above."""
+        """Go to the next match above."""
         if not self.text:
             self._page.say("There is no search to repeat; / starts one.")
         elif not self._go(range(self._page.tail.cursor - 1, -1, -1)):

@@ -19,14 +19,14 @@ from tallyglass_tui.shell.messages import RestoreRequested
 
 
 class Selection:
-    """Acts on what is selected in the view that is on top."""
+    """Acts on the selection of the view on top."""
 
     def __init__(self, page: OplogViews) -> None:
         self._page = page
 
     @property
     def row(self) -> OplogRow | None:
-        """The entry that is opened, else the one under the cursor of the tail."""
+        """The opened entry, otherwise the one under the cursor of the tail."""
         opened, tail = self._page.opened.entry, self._page.tail
         if self._page.view == "text" and opened is not None:
             return opened
@@ -35,7 +35,7 @@ class Selection:
 
     @property
     def incident(self) -> Incident | None:
-        """The incident that is opened or under the cursor."""
+        """The opened incident, or the one under the cursor."""
         if self._page.view == "text":
             return self._page.opened.incident
         return self._page.incidents.selected if self._page.view == "incidents" else None
@@ -80,7 +80,7 @@ class Selection:
             self._page.say(f"Saved {fmt.plural(len(rows), 'entry', 'entries')} to {clean(str(path), 200)}")
 
     def only_document(self) -> None:
-        """Show only entries of the document of this one."""
+        """Show only entries about the same document."""
         row = self.row
         if row is None or not row.id:
             self._page.say("This entry names no document.")
@@ -91,7 +91,7 @@ class Selection:
             self._page.say(str(error))
 
     def only_transaction(self) -> None:
-        """Show only entries of the transaction, or of the retryable write, of this one."""
+        """Show only entries of the same transaction or retryable write."""
         from tallyglass.oplog.decode.transaction import name_of
 
         row = self.row

@@ -27,7 +27,7 @@ def window_pieces(last: OplogUpdate | None) -> list[Piece]:
     breaks += [fmt.plural(last.rollbacks, "rollback")] * bool(last.rollbacks)
     if breaks:
         pieces.append((f" {', '.join(breaks)} ·", "text--bad"))
-    # Of entries that the server left out nothing is known here, so neither is how far behind this is.
+    # Nothing is known about entries that the server left out, so the lag is unknown too.
     if not last.partial and last.behind_seconds and last.behind_seconds >= _BEHIND_SECONDS:
         pieces.append((f" {fmt.duration(last.behind_seconds)} behind ·", "text--warn"))
     return [*pieces, (f" {window_line(last.window)}", "text--muted")]
@@ -43,10 +43,10 @@ def state_lines(
     live: bool = True,
     preference: str = "",
 ) -> list[list[Piece]]:
-    """The window; what the tail does; and the filter, if there is one. ``lost`` rows were not shown.
+    """The window, the state of the tail, and the filter, if there is one. ``lost`` rows were not shown.
 
     ``preference`` is the readPreference that the connection string chose.
-    ``live`` is false for rows of the past, of which the numbers of the tail say nothing.
+    ``live`` is false for past rows, which the numbers of the tail do not describe.
     """
     lines = [
         whole_pieces(window_pieces(last), width),
@@ -56,7 +56,7 @@ def state_lines(
 
 
 def _tail_pieces(last: OplogUpdate | None, status: str, lost: int, width: int, preference: str = "") -> list[Piece]:
-    """The state of the tail (``status``, or following), how fast, how much, from where."""
+    """The state of the tail (``status``, or following), its rate, the number of rows, and the source."""
     pieces: list[Piece] = [(f" {status}", "text--warn") if status else (" following", "text--good")]
     if last is None:
         return pieces

@@ -25,7 +25,7 @@ _MAJORITY_SECONDS = 2
 
 
 class Tail(RowList):
-    """Rows of the oplog. Following, the cursor stays on the newest; any move up stops that, the end resumes it."""
+    """Rows of the oplog. While following, the cursor stays on the newest row; moving up stops that, End resumes it."""
 
     DEFAULT_CSS = """
     Tail { height: 1fr; }
@@ -77,7 +77,7 @@ class Tail(RowList):
 
     @property
     def count(self) -> int:
-        """How many they are."""
+        """The number of rows."""
         return len(self.rows)
 
     def highlight(self, found: re.Pattern[str] | None) -> None:
@@ -86,7 +86,7 @@ class Tail(RowList):
         self.show_changes()
 
     def preview(self, matcher: FilterMatcher | None) -> None:
-        """Show only those of the newest rows that a filter lets through, while it is typed; None shows all again."""
+        """Preview a filter on the newest rows while it is typed; None shows all again."""
         if matcher is None and self._shown is None:
             return
         if self._shown is None:
@@ -113,7 +113,7 @@ class Tail(RowList):
         return self.rows[min(marked, self.cursor) : max(marked, self.cursor) + 1]
 
     def add(self, rows: Sequence[OplogRow], dropped: int, majority: Ts | None) -> None:
-        """Take what arrived, and show it if it follows."""
+        """Add new rows, and show them if the tail follows."""
         newest = rows[-1].ts if rows else self.ring.rows[-1].ts if self.ring.rows else None
         self.majority = majority if majority and newest and newest.t - majority.t >= _MAJORITY_SECONDS else None
         removed = self.ring.add(rows, dropped)
@@ -129,7 +129,7 @@ class Tail(RowList):
         self.show_changes()
 
     def replace(self, rows: Sequence[OplogRow]) -> None:
-        """Show these rows of the past, from the first, and do not follow."""
+        """Show these past rows, from the first, and do not follow."""
         self.ring.clear()
         self._shown = None
         self.ring.add(rows)
@@ -166,7 +166,7 @@ class Tail(RowList):
         self.post_message(self.FollowChanged())
 
     def action_go(self, index: int) -> None:
-        """The end follows again."""
+        """End follows again."""
         if index < 0:
             self.follow()
         else:
@@ -179,14 +179,14 @@ class Tail(RowList):
         self.show_changes()
 
     def _stop(self) -> None:
-        """Stand still."""
+        """Stop following."""
         if self.following:
             self.following = False
             self.ring.hold()
             self.post_message(self.FollowChanged())
 
     def at(self, index: int) -> OplogRow:
-        """The row itself."""
+        """The row at this index."""
         return self.rows[index]
 
     def header(self, width: int) -> Iterable[Piece]:

@@ -1,4 +1,4 @@
-"""What the controllers of the oplog page use of it: the rows, the filter, and short messages."""
+"""The part of the oplog page that its controllers use: the rows, the filter, and short messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tallyglass_tui.shell.protocol import Shell
 
 
 class OplogViews(Protocol):
-    """The oplog page as its controllers know it."""
+    """The oplog page as its controllers see it."""
 
     @property
     def shell(self) -> Shell:
@@ -44,7 +44,7 @@ class OplogViews(Protocol):
 
     @property
     def opened(self) -> OpenedText:
-        """The entry or the incident that is opened."""
+        """The opened entry or incident."""
         ...
 
     def say(self, text: str) -> None:
@@ -52,11 +52,11 @@ class OplogViews(Protocol):
         ...
 
     def set_filter(self, text: str) -> None:
-        """Show only what matches ``text``. Raises InputError for a text that is no filter."""
+        """Show only what matches ``text``. Raises InputError if it is not a valid filter."""
         ...
 
     def show_past(self, at: Ts, rows: Sequence[OplogRow], note: str) -> None:
-        """Show entries of the past, read from ``at`` on, in place of the live tail; then say something."""
+        """Show past entries, read from ``at``, in place of the live tail; then show a message."""
         ...
 
     def watch_incidents(self) -> None:

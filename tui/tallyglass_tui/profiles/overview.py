@@ -1,7 +1,7 @@
-"""All profiles at a glance, read side by side: a slow or dead one holds up no other.
+"""All profiles at a glance, read in parallel: a slow or dead one does not delay the others.
 
-Each profile has a client of its own: at most two connections to a member, and one that watches it. They are opened when
-the overview begins and closed when it ends.
+Each profile has its own client: at most two connections to a member, plus one for monitoring. They are opened when the
+overview begins and closed when it ends.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
 
 CLIENT: dict[str, Any] = {"maxPoolSize": 2, "serverMonitoringMode": "poll", "heartbeatFrequencyMS": 10_000}
 PAUSE_SECONDS = 30.0
-"""Between two looks at a profile."""
+"""Seconds between two reads of a profile."""
 NO_END = math.inf
-"""Seconds that :func:`watch_profiles` may yield nothing: every read in it has a deadline of its own."""
+"""How many seconds :func:`watch_profiles` may yield nothing: each of its reads has its own deadline."""
 _SEARCHING_SECONDS = 3.0
-"""Between two looks while counters are still searched for."""
+"""Seconds between two reads while the search for counters still runs."""
 _DEADLINE_SECONDS = 45.0
 _FIRST_SEARCH, _LATER_SEARCH = 3.0, 0.5
 _AT_ONCE = 3
-"""Searches for counters at a time: they cost processor here. Only a profile that answers takes a turn."""
+"""How many searches for counters run at a time: they use CPU on this host. Only profiles that answer take a turn."""
 _CLOSE_SECONDS = 0.4
 _GRADED = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileState:
-    """One profile in the overview, safe to show. What is None is not known, or not yet.
+    """One profile in the overview, safe to show. None means unknown, or not known yet.
 
-    ``problem`` is why nothing can be said of it now, since ``since``; what was known before is then gone. ``counter``
-    is the most urgent of ``counters`` counters, ``level`` its verdict (0 ok, 1 warning, 2 critical). ``lacking`` says
-    what this user may not read.
+    ``problem`` says why its state has been unknown since ``since``; earlier facts are then discarded. ``counter`` is
+    the most urgent of ``counters`` counters, ``level`` its verdict (0 ok, 1 warning, 2 critical). ``lacking`` says what
+    the user may not read.
     """
 
     name: str
@@ -72,7 +72,7 @@ Overview = tuple[ProfileState, ...]
 
 @dataclass(frozen=True, slots=True)
 class NamedProfile:
-    """A profile to read: its context, or why there is none."""
+    """A profile to read: its context, or the reason why there is none."""
 
     name: str
     context: Context | None
@@ -80,7 +80,7 @@ class NamedProfile:
 
 
 async def watch_profiles(profiles: Sequence[NamedProfile]) -> AsyncIterator[Overview]:
-    """The state of all profiles, whenever one of them changes. Ends never."""
+    """Yields the state of all profiles whenever one of them changes. Never ends."""
     states = {one.name: ProfileState(one.name, problem=one.problem) for one in profiles}
     changed = asyncio.Event()
     changed.set()
@@ -106,7 +106,7 @@ async def watch_profiles(profiles: Sequence[NamedProfile]) -> AsyncIterator[Over
 
 
 async def _follow(name: str, context: Context, put: Callable[[ProfileState], None], turns: asyncio.Semaphore) -> None:
-    """Look at one profile again and again."""
+    """Read one profile repeatedly."""
     from tallyglass.counters.follow.watch import Watcher, WatchSettings
 
     state = ProfileState(name, where=str(context.target))
@@ -143,7 +143,7 @@ def _lost(state: ProfileState, problem: str) -> ProfileState:
 
 @dataclass(slots=True)
 class _ProfileReads:
-    """The reads of one profile; each part is put on the screen as soon as it is known."""
+    """The reads of one profile; each part is published as soon as it is known."""
 
     gateway: Gateway
     watcher: Watcher
@@ -151,7 +151,7 @@ class _ProfileReads:
     turns: asyncio.Semaphore
 
     async def at(self, state: ProfileState) -> ProfileState:
-        """The state now. Raises ConnectError or ReadError where nothing answers."""
+        """The state now. Raises ConnectError or ReadError if no member answers."""
         deployment = await look_at(self.gateway)
         state = replace(state, deployment=deployment, at=datetime.now(UTC), problem="", since=None, lacking=())
         self.put(state)
@@ -170,7 +170,7 @@ class _ProfileReads:
 
 
 async def _shortest_window(gateway: Gateway, deployment: Deployment) -> OplogWindow | None:
-    """The window of the oplog; of a sharded cluster that of the shard that reaches back least."""
+    """The window of the oplog; for a sharded cluster, the shortest one of its shards."""
     from tallyglass.deployment.shards import shards_of
     from tallyglass.oplog.read.window import window
 
@@ -182,7 +182,7 @@ async def _shortest_window(gateway: Gateway, deployment: Deployment) -> OplogWin
 
 
 def hours_left(window: OplogWindow) -> float:
-    """How many hours back the oplog reaches, or will reach at the recent rate; endless where that is unknown."""
+    """How many hours back the oplog reaches, or will reach at the recent rate; infinite if unknown."""
     known = [hours for hours in (window.reach_hours, window.hours) if hours is not None]
     return known[0] if known else math.inf
 

@@ -1,4 +1,4 @@
-"""Profiles: every deployment of the user side by side, and the way to switch to one."""
+"""Profiles: every deployment of the user side by side, and a key to switch to one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tallyglass_tui.widgets.text_line import TextLines
 
 
 class ProfilesPage(Page):
-    """A table of the profiles, the facts of one, and Enter to go on with it."""
+    """A table of the profiles and the details of one; Enter switches to it."""
 
     TITLE = "Profiles"
 
@@ -34,13 +34,13 @@ class ProfilesPage(Page):
         self._states: Overview | None = None
 
     def compose_body(self) -> ComposeResult:
-        """The answer, the table, and the facts."""
+        """The summary, the table, and the details."""
         yield TextLines(id="summary")
         yield LiveTable(rows.COLUMNS, id="profiles")
         yield TextLines(id="facts")
 
     def start(self) -> None:
-        """What is read begins when the page is shown; see :meth:`on_screen_resume`."""
+        """Reading begins when the page is shown; see :meth:`on_screen_resume`."""
         self.query_one("#facts").styles.height = rows.FACTS
         self._show()
         self.give_keys(self.query_one(LiveTable))
@@ -55,7 +55,7 @@ class ProfilesPage(Page):
         super().on_screen_resume()
 
     def on_screen_suspend(self, _: ScreenSuspend) -> None:
-        """Close the connections where another page is shown; the help and the palette only cover this one."""
+        """Close the connections if another page is shown; the help and the palette only cover this one."""
         if self._feed and self.app.current_mode != "profiles":
             self._feed.stop()
 
@@ -71,7 +71,7 @@ class ProfilesPage(Page):
 
     @property
     def data_age(self) -> float | None:
-        """Nothing: each row is read at its own time, and says so when it cannot be."""
+        """None: each row is read at its own time, and says so if it cannot be read."""
         return None
 
     def help_notes(self) -> Sequence[str]:

@@ -29,7 +29,7 @@ _STYLES = ("", "table--warn", "table--bad")
 
 
 def severity(state: ProfileState, now: datetime) -> int:
-    """0 well or not known yet, 1 look at it, 2 act."""
+    """0 is healthy or not known yet, 1 needs a look, 2 needs action."""
     if state.problem:
         return 2
     unwell = state.deployment is not None and is_unwell(state.deployment)
@@ -38,7 +38,7 @@ def severity(state: ProfileState, now: datetime) -> int:
 
 
 def cell(state: ProfileState, now: datetime, column: Column, width: int) -> Sequence[Piece]:
-    """One cell. A profile that does not answer says so across the columns, which know nothing then."""
+    """One cell. A profile that does not answer says so across the columns, which are then unknown."""
     text, style = _cell(state, now, column.key, width)
     return ((fit(text, width, right=column.right), style),)
 
@@ -75,7 +75,7 @@ def _known_cell(state: ProfileState, now: datetime, key: str, width: int) -> tup
 
 
 def summary(states: Overview | None, now: datetime) -> list[Piece]:
-    """The answer in one line: which profile needs somebody."""
+    """The summary in one line: which profile needs attention."""
     if states is None:
         return [(" Reading all profiles ...", "text--muted")]
     dead = [state.name for state in states if state.problem]

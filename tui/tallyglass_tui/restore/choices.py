@@ -21,7 +21,7 @@ from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.path_completion import complete_path
 
 PLAN_SILENCE = 3_600.0
-"""Seconds that a plan may take without reporting progress."""
+"""How many seconds a plan may take without reporting progress."""
 _PROMPTS = {
     "point": f"Point: the first moment to undo. {FORMS}",
     "backup": "Backup: a mongodump directory, an archive or data files, from before the incident. Tab completes.",
@@ -31,7 +31,7 @@ _PROMPTS = {
 
 
 class DraftView(Protocol):
-    """The restore page as its controller knows it."""
+    """The restore page as its controller sees it."""
 
     @property
     def shell(self) -> Shell:
@@ -48,11 +48,11 @@ class DraftView(Protocol):
 
     @property
     def input_line(self) -> InputLine:
-        """The line to type in."""
+        """The input line."""
         ...
 
     def follow_plan(self, feed: Feed[Planned | Reading]) -> None:
-        """Show the plan when it comes."""
+        """Show the plan when it is ready."""
         ...
 
     def write_folder(self, plan: Plan, path: Path) -> None:
@@ -61,7 +61,7 @@ class DraftView(Protocol):
 
 
 class Choices:
-    """Asks for what a plan needs, one at a time, and plans. ``draft`` is what is known so far."""
+    """Asks for the choices that a plan needs, one at a time, and plans. ``draft`` holds the choices so far."""
 
     def __init__(self, page: DraftView) -> None:
         self._page = page
@@ -69,7 +69,7 @@ class Choices:
         self._planning: Feed[Planned | Reading] | None = None
 
     def ask(self, what: str) -> None:
-        """Open the line for a backup, a point or a spare."""
+        """Open the input line for a backup, a point or a spare."""
         draft = self.draft
         now = {"backup": draft.backup, "spare": draft.spare, "point": str(draft.limit or "")}
         self._ask(what, now[what])
@@ -81,7 +81,7 @@ class Choices:
             self._ask("folder", plan.work_dir)
 
     def copy_phase(self, number: int) -> None:
-        """Copy all lines of the phase of a step, each after the one before it succeeded."""
+        """Copy all lines of a step's phase as one command; each line runs only if the one before it succeeded."""
         plan = self._plan_with_commands()
         if plan:
             phase = plan.commands[min(number, len(plan.commands)) - 1].phase
@@ -89,7 +89,7 @@ class Choices:
             self._page.shell.copy(f"the lines of {phase}", " &&\n".join(lines))
 
     def submit(self, what: str, text: str) -> None:
-        """Take what was typed. Raises InputError for a point that is no time."""
+        """Accept the typed text. Raises InputError if the point is not a time."""
         if what == "backup" and text:
             self.draft = replace(self.draft, backup=text)
             self.plan(self.draft.way)
@@ -102,7 +102,8 @@ class Choices:
             self.choose(parse_since(text), None)
 
     def choose(self, limit: Ts, incident: Incident | None) -> None:
-        """Choose the point, and plan. Without a backup ask for one first; for an incident only if it needs one."""
+        """Choose the point, and plan. Asks for a backup first if there is none; for an incident only if it needs
+        one."""
         before = self.draft
         self.draft = Draft(limit, incident, before.backup, before.spare)
         if before.backup or incident:
@@ -112,7 +113,7 @@ class Choices:
             self._ask("backup", "")
 
     def take_other_way(self) -> None:
-        """Plan in the other way to undo the incident; say why not, where it is not possible."""
+        """Plan the other way to undo the incident, or say why it is not possible."""
         other = self.draft.other_way
         if other is None:
             self._page.say("Pick an incident first: then the ways to undo it are known.")
@@ -122,7 +123,7 @@ class Choices:
             self.plan(other.name)
 
     def plan(self, way: str = "") -> None:
-        """Plan with what is there now, in this way or the best that is possible."""
+        """Plan with the current choices, in this way or the best possible one."""
         draft = self.draft
         if draft.limit is None:
             self._page.say("Pick an incident first, or t types the point.")
@@ -143,7 +144,7 @@ class Choices:
         self._page.show_draft()
 
     def stop(self) -> None:
-        """Stop planning; what was chosen stays."""
+        """Stop planning; the choices stay."""
         if self._planning is not None:
             self._planning.stop()
         self.draft = replace(self.draft, planning=False, failure="Planning was stopped. r plans again.")

@@ -14,7 +14,7 @@ from tallyglass.restore.model.way import Way
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, or why there is none. ``ways`` are those to undo the incident, best first; ``way`` is the plan's."""
+    """A plan, or why there is none. ``ways`` are the ways to undo the incident, best first; ``way`` is the plan's."""
 
     plan: Plan | None
     title: str = ""
@@ -26,20 +26,21 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How far a plan is: ``entries`` of the oplog so far, the newest of them at ``at``; ``share`` is 0 to 1."""
+    """The progress of a plan: ``entries`` of the oplog read so far, the newest of them at ``at``; ``share`` is 0 to
+    1."""
 
     entries: int
     at: Ts
     share: float
 
     def seconds_left(self, waited: float) -> float | None:
-        """How long the rest takes, if ``waited`` seconds brought it here; None where that cannot be said yet."""
+        """The remaining seconds, if it took ``waited`` seconds to get here; None if it is too early to tell."""
         return waited * (1 - self.share) / self.share if self.share > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How long the start of a replay stays in the oplog; ``gone`` when it no longer does. Hours are None if unknown."""
+    """How long the start of a replay stays in the oplog; ``gone`` if it was overwritten. Hours are None if unknown."""
 
     hours: float | None
     gone: bool = False
@@ -49,9 +50,9 @@ class Room:
 class Draft:
     """The choices so far, and their result.
 
-    ``failure`` says why there is no plan, ``since`` when planning began, ``reading`` how far it is.
-    ``way`` is the way of the plan, or the one
-    that was asked for; empty for the best that is possible. ``ways`` are known once there is a plan of an incident.
+    ``failure`` says why there is no plan, ``since`` when planning began, ``reading`` is its progress. ``way`` is the
+    way of the plan, or the requested one; empty for the best possible. ``ways`` are known once an incident has been
+    planned.
     """
 
     limit: Ts | None = None
@@ -69,12 +70,12 @@ class Draft:
 
     @property
     def other_way(self) -> Way | None:
-        """The best way that is not taken; None where nothing is known of another one."""
+        """The best of the other ways; None if no other one is known."""
         return next((way for way in self.ways if way.name != self.way), None)
 
     @property
     def count(self) -> dict[str, int | None]:
-        """How many items each part has; None where that is not known yet."""
+        """How many items each part has; None if not known yet."""
         plan = self.plan
         return {
             "checks": len(merged_checks(plan.checks)) + len(self.ways) if plan else None,

@@ -30,7 +30,7 @@ async def plan_once(
 ) -> AsyncIterator[Planned]:
     """One plan. It may take minutes: it reads the window of the oplog, and the images or the backup.
 
-    An incident is undone in the way that was asked for, else in the best one that is possible.
+    An incident is undone in the requested way, otherwise in the best possible one.
     """
     ways: tuple[Way, ...] = ()
     try:

@@ -21,13 +21,13 @@ PARTS = ("incidents", "checks", "loss", "counters", "commands")
 
 
 def head_lines(draft: Draft, width: int, version: str = "", drill: LastDrill | None = None) -> list[list[Piece]]:
-    """The :data:`LINES` lines above the parts. ``version`` is the server's now; empty where it is not known."""
+    """The :data:`LINES` lines above the parts. ``version`` is the server's now; empty if unknown."""
     room = max(10, width - 11)
     return [*_point_lines(draft, room), _backup_line(draft), _plan_line(draft, version, room, drill)]
 
 
 def parts_line(draft: Draft, incidents: int | None, here: str) -> list[Piece]:
-    """The parts with what each holds; ``here`` is the one that is shown."""
+    """The parts with their contents counted; ``here`` is the one that is shown."""
     counts = {"incidents": incidents, **draft.count}
     pieces: list[Piece] = []
     for part in PARTS:
@@ -93,13 +93,13 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
         return _drill_line(drill, width)
     made_for = draft.plan.server_version
     if version and made_for and version != made_for:
-        # An oplog is replayed on data of its own version: what was ready may be blocked.
+        # An oplog can only be replayed on data of its own version: an upgrade may block a plan that was ready.
         return [label, (f"for MongoDB {made_for}, and the server is {version} now: r plans again", "text--bad")]
     return [label, _verdict(draft.plan), *_room(draft, draft.plan)]
 
 
 def _reading(draft: Draft, waited: float) -> str:
-    """How far planning is; until the oplog is read, for how long it has gone on."""
+    """The progress of planning; until the oplog is being read, the time elapsed."""
     reading = draft.reading
     if reading is None:
         so_long = f"for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else "..."

@@ -32,11 +32,11 @@ _WAYS = {
 }
 _INDENT = "      "
 _NS = 36
-"""The most cells of a namespace in the list of what is lost."""
+"""The most cells of a namespace in the list of losses."""
 
 
 def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
-    """The items of a part of the plan, and what to say where there are none."""
+    """The items of a part of the plan, and the text to show if there are none."""
     plan = draft.plan
     if plan is None:
         if part == "checks" and draft.ways:
@@ -57,7 +57,7 @@ def incident_items(incidents: Sequence[Incident], now: datetime) -> list[Item]:
 
 
 def incident_at(incidents: Sequence[Incident], key: str) -> Incident | None:
-    """The incident that an item stands for."""
+    """The incident that an item represents."""
     return next((one for one in incidents if _key(one) == key), None)
 
 
@@ -107,7 +107,8 @@ def _way(way: Way, draft: Draft) -> Callable[[int], Lines]:
 
 
 def check_items(checks: Sequence[Check]) -> list[Item]:
-    """What blocks, then what warns, then what is proven. Many that say the same are one with a list."""
+    """Checks that block, then warnings, then what is proven. Checks with the same message become one item with a
+    list."""
     order = list(_LEVEL)
     ranked = sorted(merged_checks(checks), key=lambda check: order.index(check.level))
     return [
@@ -133,7 +134,8 @@ def _check(check: Check) -> Callable[[int], Lines]:
 
 
 def loss_items(plan: Plan) -> list[Item]:
-    """What happened after the point, per namespace, and how each comes back: what comes back first."""
+    """What happened after the point, per namespace, and how each comes back. Namespaces that come back are listed
+    first."""
     returns = {clean_name(row.ns): row for row in plan.returns}
     quiet = [Loss(ns, 0, 0, 0) for ns in returns if ns not in {row.ns for row in plan.loss}]
     rows = sorted([*plan.loss, *quiet], key=lambda row: row.ns not in returns)
@@ -163,7 +165,7 @@ def _loss(row: Loss, back: Return | None, ns: int) -> Callable[[int], Lines]:
 
 
 def reissue_items(rows: Sequence[Reissue]) -> list[Item]:
-    """Counters that would hand out an id twice, each with the command that prevents it."""
+    """Counters that would issue an id twice, each with the command that prevents it."""
     return [Item(f"{row.ns} {row.id} {row.field}", _reissue(row), row.fix) for row in rows]
 
 
@@ -186,7 +188,7 @@ def _reissue(row: Reissue) -> Callable[[int], Lines]:
 
 
 def command_items(commands: Sequence[Command]) -> list[Item]:
-    """The steps in order; the one under the cursor opens. The lines of the database tools always show."""
+    """The steps in order; the one under the cursor opens. The command lines of the database tools are always shown."""
     return [
         Item(str(n), _command(n, command, whole=True), command.shell, _command(n, command, whole=False))
         for n, command in enumerate(commands, start=1)
@@ -220,7 +222,7 @@ def _command(number: int, command: Command, *, whole: bool) -> Callable[[int], L
 
 
 def _line_of(command: Command, width: int) -> list[str]:
-    """The line to paste, broken before options alone where its options are not wider than the screen."""
+    """The command line to paste, wrapped only before options unless an option is wider than the screen."""
     words = [shell_quote(word) for word in command.argv] or [command.shell]
     folded = " \\\n  ".join(fill(words, max(10, width - 4), " ")).split("\n")
     return [part for line in folded for part in wrap_cells(clean(line, 20_000), width)]

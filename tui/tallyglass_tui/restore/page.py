@@ -33,7 +33,7 @@ from tallyglass_tui.widgets.text_line import TextLines
 
 
 class RestorePage(Page):
-    """The point above; below it what people did, the checks, the loss, the counters and the commands."""
+    """The point at the top; below it the incidents, the checks, the loss, the counters and the commands."""
 
     TITLE = "Restore"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -63,7 +63,7 @@ class RestorePage(Page):
         self._drill: LastDrill | None = None
 
     def compose_body(self) -> ComposeResult:
-        """Point, parts, the list of the part, and the line to type in."""
+        """Point, parts, the list of the part, and the input line."""
         yield TextLines(id="head")
         yield TextLines(id="parts")
         yield PickList(id="part")
@@ -80,7 +80,7 @@ class RestorePage(Page):
         self.show_draft()
 
     def visit(self, message: Visit) -> None:
-        """Take the point that another page names."""
+        """Take the point that another page sent."""
         if isinstance(message, RestoreRequested):
             limit = message.before or (message.incident.limit if message.incident else None)
             if limit is not None:
@@ -97,7 +97,7 @@ class RestorePage(Page):
         self.show_draft()
 
     def show_planned(self, planned: Planned | Reading) -> None:
-        """Show how far the plan is, then the plan, or why there is none."""
+        """Show the progress of the plan, then the plan, or why there is none."""
         if isinstance(planned, Reading):
             self._choices.draft = replace(self._draft, reading=planned)
             self.show_draft()
@@ -137,7 +137,7 @@ class RestorePage(Page):
 
     @property
     def data_age(self) -> float | None:
-        """None: a scan and a plan show their own age."""
+        """None: scan and plan show their own age."""
         return None
 
     def help_notes(self) -> Sequence[str]:
@@ -154,7 +154,7 @@ class RestorePage(Page):
         )
 
     def to_copy(self) -> tuple[str, str] | None:
-        """What the cursor is on."""
+        """The item under the cursor."""
         selected = self.query_one(PickList).selected
         words = {
             "incidents": "the point",
@@ -167,18 +167,18 @@ class RestorePage(Page):
 
     @property
     def can_go_back(self) -> bool:
-        """From any other part to the incidents; a plan in the making is stopped first."""
+        """Esc goes from any other part to the incidents; it first stops a plan that is running."""
         return self._draft.planning or self._part != PARTS[0]
 
     def back(self) -> None:
-        """Stop planning, else go to the incidents."""
+        """Stop planning, or go to the incidents."""
         if self._draft.planning:
             self._choices.stop()
         else:
             self._open_part(PARTS[0])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While text is being typed, Tab stays in its line."""
+        """While text is being typed, Tab stays in the input line."""
         if action == "section":
             return not self.query_one(InputLine).has_focus
         return super().check_action(action, parameters)
@@ -188,7 +188,7 @@ class RestorePage(Page):
         return self._choices.draft
 
     def action_ask(self, what: str) -> None:
-        """Open the line for a backup, a point or a spare."""
+        """Open the input line for a backup, a point or a spare."""
         self._choices.ask(what)
 
     def action_write(self) -> None:
@@ -196,25 +196,25 @@ class RestorePage(Page):
         self._choices.ask_for_folder()
 
     def action_copy_all(self) -> None:
-        """Copy all lines of the phase that the cursor is in; of the first one on another part."""
+        """Copy all lines of the phase under the cursor; of the first phase if another part is shown."""
         selected = self.query_one(PickList).selected
         self._choices.copy_phase(int(selected.key) if selected and self._part == "commands" else 1)
 
     def action_way(self) -> None:
-        """Plan in the other way to undo the incident."""
+        """Plan the other way to undo the incident."""
         self._choices.take_other_way()
 
     def action_plan(self) -> None:
-        """Plan with what is there now."""
+        """Plan with the current choices."""
         self._choices.plan()
 
     @property
     def input_line(self) -> InputLine:
-        """The line to type in."""
+        """The input line."""
         return self.query_one(InputLine)
 
     def follow_plan(self, feed: Feed[Planned | Reading]) -> None:
-        """Show the plan when it comes."""
+        """Show the plan when it is ready."""
         self.subscribe(feed, self.show_planned)
 
     def write_folder(self, plan: Plan, path: Path) -> None:
@@ -226,7 +226,7 @@ class RestorePage(Page):
         self.run_worker(write, thread=True, exit_on_error=False)
 
     def action_section(self, by: int) -> None:
-        """To another part."""
+        """Go to another part."""
         self._open_part(PARTS[(PARTS.index(self._part) + by) % len(PARTS)])
 
     def action_oplog(self) -> None:
@@ -259,7 +259,7 @@ class RestorePage(Page):
 
     @property
     def _version(self) -> str:
-        """The version of the server as it was last heard of."""
+        """The last known version of the server."""
         deployment = self.shell.deployment
         return deployment.version if deployment else ""
 

@@ -1,6 +1,7 @@
-"""A plan in a process of its own: keys stay quick meanwhile, its memory is given back, and it can be stopped at once.
+"""A plan in a separate process: keys stay responsive, its memory is freed at the end, and it can be stopped at once.
 
-Request and answers go through pipes, each after its length. So the password is in no argument, environment or file.
+Request and answers go through pipes, each prefixed with its length, so the password is in no argument, environment or
+file.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _LENGTH = 4
 
 
 async def plan_apart(target: Target, draft: Draft) -> AsyncIterator[Planned | Reading]:
-    """How far the plan is, again and again, and then the plan. The process ends with this iterator."""
+    """Yields the progress of the plan, then the plan. The process ends with this iterator."""
     with tempfile.TemporaryFile() as words:
         process = await asyncio.create_subprocess_exec(
             *this_program(), *COMMAND,
@@ -33,7 +34,7 @@ async def plan_apart(target: Target, draft: Draft) -> AsyncIterator[Planned | Re
         assert process.stdout is not None
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-                # The pipe stays open: the process ends where nobody holds it any more.
+                # The pipe stays open: the process ends once the other end is closed.
                 process.stdin.write(_frame(pickle.dumps((_connections(target), draft))))
                 await process.stdin.drain()
                 while True:
@@ -51,7 +52,7 @@ async def plan_apart(target: Target, draft: Draft) -> AsyncIterator[Planned | Re
 
 
 def read_request(pipe: IO[bytes]) -> tuple[Target, Draft]:
-    """What the process was started for."""
+    """The request that the process was started for."""
     connections, draft = pickle.loads(_read(pipe))
     targets = [
         Target(uri, tuple((name, Secret(value)) for name, value in secrets), Driver(driver))
@@ -61,7 +62,7 @@ def read_request(pipe: IO[bytes]) -> tuple[Target, Draft]:
 
 
 def write_answer(pipe: IO[bytes], answer: Planned | Reading) -> None:
-    """Tell the dashboard how far the plan is, or what it is."""
+    """Send the dashboard the progress of the plan, or the plan."""
     pipe.write(_frame(pickle.dumps(answer)))
     pipe.flush()
 

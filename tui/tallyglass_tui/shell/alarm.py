@@ -1,4 +1,5 @@
-"""What became red while nobody looked: a counter that is now urgent, an incident that removed data. Pure."""
+"""What became red while the screen was unattended: a counter that is now urgent, an incident that removed data.
+Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tallyglass.oplog.snapshot import Harm, IncidentScan
 from tallyglass_tui import format as fmt
 
 _LOOKED_AT = 200
-"""Counters that are graded: they come most urgent first."""
+"""How many counters are graded; the most urgent come first."""
 
 
 class AlarmKind(StrEnum):
@@ -23,7 +24,7 @@ class AlarmKind(StrEnum):
 
 
 class Alarm:
-    """Remembers what was red. Only what turns red after the first complete reading is news, and only once."""
+    """Remembers what was red. Only what turns red after the first complete reading is reported, and only once."""
 
     def __init__(self) -> None:
         self._counters: set[str] | None = None

@@ -46,11 +46,11 @@ _ALARM_SECONDS = 2.0
 _LOOK_DEADLINE = 12.0
 _NO_COLOR = NoColor()
 _MOST_COPIED = 150_000
-"""Bytes that go through a terminal's clipboard: in base64 they still fit what may wait for it."""
+"""The most bytes sent to a terminal's clipboard: in base64 they still fit the output buffer."""
 
 
 async def watch_deployment(gateway: Gateway) -> AsyncIterator[Deployment]:
-    """The kind of the deployment, read every few seconds."""
+    """Yields the kind of the deployment every few seconds."""
     while True:
         yield await look_at(gateway)
         await asyncio.sleep(_LOOK_SECONDS)
@@ -64,7 +64,7 @@ def _finder() -> type[Provider]:
 
 
 class Dashboard(TerminalApp):
-    """The app. One page a mode; modes are switched by number keys and keep their state."""
+    """The app. Each page is a mode; number keys switch modes, and each keeps its state."""
 
     CSS_PATH = "app.tcss"
     COMMANDS = App.COMMANDS | {_finder}
@@ -123,11 +123,11 @@ class Dashboard(TerminalApp):
         self._back: list[str] = []
 
     def get_key_display(self, binding: Binding) -> str:
-        """As Textual names keys, but Enter by its name: not every font has the sign."""
+        """Textual's names for keys, except for Enter, which is spelled out: not every font has the symbol."""
         return "Enter" if binding.key == "enter" and not binding.key_display else super().get_key_display(binding)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """With NO_COLOR and a theme of the terminal's own colours, none at all; Textual would map them to grey."""
+        """No filters with NO_COLOR and a theme of the terminal's own colours, which Textual would map to grey."""
         filters = super().get_line_filters()
         if self.no_color and self.native_ansi_color:
             return [_NO_COLOR if isinstance(one, Monochrome) else one for one in filters]
@@ -151,7 +151,7 @@ class Dashboard(TerminalApp):
             self.call_after_refresh(self.say, self._notice)
 
     def _resumed(self, _: object) -> None:
-        """Draw everything: the shell has used the terminal meanwhile."""
+        """Redraw everything: the shell has used the terminal meanwhile."""
         self.refresh(layout=True)
         self.flush_now()
 
@@ -186,16 +186,16 @@ class Dashboard(TerminalApp):
 
     @property
     def can_go_back(self) -> bool:
-        """Whether another page sent the user here."""
+        """Whether the user came here from another page."""
         return bool(self._back)
 
     def go_back(self) -> None:
-        """To the page that the user was sent from."""
+        """Return to the page that the user came from."""
         if self._back:
             self.switch_mode(self._back.pop())
 
     def copy(self, what: str, text: str) -> None:
-        """Copy through the terminal, and say so. What is longer than terminals take is not copied."""
+        """Copy through the terminal, and say so. A text longer than terminals accept is not copied."""
         if len(text.encode("utf-8", "replace")) > _MOST_COPIED:
             self.say(f"Too long to copy ({fmt.plural(len(text), 'character')}): save it to a file.")
             return
@@ -203,7 +203,7 @@ class Dashboard(TerminalApp):
         self.say(f"Copied {what}: {fmt.plural(len(text), 'character')}.")
 
     def profile_context(self, name: str) -> Context:
-        """What a profile names, as far as that is known without asking. Raises TallyglassError."""
+        """The context of a profile, as far as it is known without a prompt. Raises TallyglassError."""
         if name == self.context.label:
             return self.context
         if self._open_profile is None:
@@ -225,7 +225,7 @@ class Dashboard(TerminalApp):
         self.visit(OplogRequested(Ts(int(moment.timestamp()), 0)))
 
     def _on_alarm_due(self) -> None:
-        """Tell the terminal what became red; also in a pause, and while another window has the focus."""
+        """Sound the alarm for what became red, also in a pause and while another window has the focus."""
         if self._alarm_kind is AlarmKind.OFF:
             return
         news = self._alarm.news(
@@ -240,7 +240,7 @@ class Dashboard(TerminalApp):
             self.bell()
 
     def on_visit(self, message: Visit) -> None:
-        """A page asks for another."""
+        """Switch to the page that another page asked for."""
         self.visit(message)
 
     def action_page(self, mode: str) -> None:
@@ -318,7 +318,7 @@ class Dashboard(TerminalApp):
         self._timer = self.set_timer(interval, self._on_time)
 
     def _on_time(self) -> None:
-        # The driver never waits for a slow terminal, so that its backlog is the sign of one, not a late tick.
+        # The driver never waits for a slow terminal, so its backlog is the sign of one, not a late tick.
         congested = self.congested
         self.rate.lag(SLOW_SECONDS if congested else time.monotonic() - self._due)
         if not congested:
@@ -334,7 +334,7 @@ class Dashboard(TerminalApp):
 
     @property
     def _is_lost(self) -> bool:
-        """Whether the deployment does not answer now: what was known of its members no longer holds."""
+        """Whether the deployment does not answer now: what is known about its members is then outdated."""
         feed = self._deployments
         return feed is not None and (feed.trouble is not None or (feed.silent_seconds or 0.0) > _LOOK_DEADLINE)
 

@@ -15,12 +15,12 @@ from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 _PINNED = ("page.back", "app.help", "app.quit")
-"""Keys that always have their place on the line."""
+"""Keys that are always shown on the line."""
 _MOST_LINES = 3
 _BANNER_LINES = 2
 _NAMED_PAGES = 4
 _NARROW, _WIDE = 100, 120
-"""Columns from which all pages, or those that fit, have their name on the line: the header needs the room."""
+"""The fewest columns at which pages are named on the line, as many as fit: the header needs the room."""
 
 
 def _tab(key: str, title: str) -> str:
@@ -57,8 +57,8 @@ class NavLine(LineView):
 
     @property
     def _tabs(self) -> Sequence[tuple[str, str]]:
-        """All pages where there is room for them; else the last ones only while they are shown, and on a narrow screen
-        with the others by their keys alone."""
+        """All pages if there is room. Otherwise the last ones appear only while they are shown, and on a narrow screen
+        the others by their keys alone."""
         if self.app.size.width >= _WIDE:
             return self._pages
         last = [page for page in self._pages[_NAMED_PAGES:] if page[1] == self._here]
@@ -122,7 +122,7 @@ class Banner(LineView):
         self.show_changes()
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
-        """The text over the lines there are."""
+        """The text, spread over the available lines."""
         lines = wrap(f" ! {self._text}", width)
         if len(lines) > _BANNER_LINES:
             last, more = lines[_BANNER_LINES - 1], lines[_BANNER_LINES]
@@ -133,7 +133,7 @@ class Banner(LineView):
 class KeysLine(LineView):
     """The keys that work now, from the live bindings: those with ``show=True``, as many as fit.
 
-    What the page says takes their place for some seconds; what an open line asks for stands above them.
+    A message of the page takes their place for some seconds; the prompt of an open input line is shown above them.
     """
 
     DEFAULT_CSS = """
@@ -167,7 +167,7 @@ class KeysLine(LineView):
 
     def _bindings_changed(self, _: Screen[object]) -> None:
         if self._message and self._prompt:
-            self.say("")  # what is asked for now takes the place of what was said before
+            self.say("")  # a prompt replaces an earlier message
         else:
             self._show()
 
@@ -188,7 +188,7 @@ class KeysLine(LineView):
         return line.prompt if isinstance(line, InputLine) and line.is_open else ""
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
-        """A line of words, or the keys of the page that fit, and always those for help and for leaving."""
+        """A line of words, or the keys of the page that fit; the keys for help and for leaving are always shown."""
         words = self._words(width)
         if y < len(words):
             yield words[y], ""

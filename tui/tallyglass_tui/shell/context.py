@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Context:
     """What the dashboard was started with.
 
-    ``label`` is the name of a profile, such as PROD; ``watch`` says how counters are watched; ``garbage`` is what the
-    process may do about its garbage collector meanwhile: nothing where the app is only a part of it.
+    ``label`` is the name of a profile, such as PROD; ``watch`` says how counters are watched; ``garbage`` is how the
+    process may adjust its garbage collector: not at all if the app is only a part of the process.
     """
 
     target: Target

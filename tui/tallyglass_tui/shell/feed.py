@@ -1,7 +1,7 @@
-"""Core feeds in one background thread with an event loop of its own.
+"""Core feeds in one background thread with its own event loop.
 
-A stalled terminal does not stall a feed, and a slow server does not stall a key. What a feed yields waits in
-a mailbox until the screen takes it: of snapshots the latest wins, rows are merged into a bounded whole.
+A stalled terminal does not stall a feed, and a slow server does not stall a key. What a feed yields waits in a mailbox
+until the screen takes it: a newer snapshot replaces an older one, and rows are merged up to a limit.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ T = TypeVar("T")
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 5.0
 _CLOSE_SECONDS = 0.5
-"""How long the feeds, and then the client, may take to end: the server may hang."""
+"""How many seconds the feeds, and then the client, may take to end: the server may hang."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedTrouble:
-    """Why a feed delivers nothing, and since when. ``lost`` means that the server may come back by itself."""
+    """Why a feed delivers nothing, and since when. ``lost`` means that the server may come back on its own."""
 
     title: str
     advice: str
@@ -65,7 +65,7 @@ class Feed(Generic[T]):
         self._future: concurrent.futures.Future[None] | None = None
 
     def take(self) -> T | None:
-        """What arrived since the last call, or None."""
+        """The value that arrived since the last call, or None."""
         with self._lock:
             value, self._value = self._value, None
         return value
@@ -135,7 +135,7 @@ class Feeds:
         self._closing = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self.fatal: TallyglassError | None = None
-        """Set when no gateway could be made at all: a connection string that cannot be read."""
+        """Set if no gateway could be created: the connection string is invalid."""
 
     def start(self) -> None:
         """Start the thread; the driver is imported and the gateway made there."""
@@ -163,8 +163,9 @@ class Feeds:
         return feed
 
     def share(self, name: str, make: Callable[[Gateway], AsyncIterator[T]], *, silence: float = 60.0) -> Feed[T]:
-        """As :meth:`follow`, but one run for all who ask under ``name``: each gets a mailbox, with the latest in it."""
-        # Nobody takes from the one that runs: so it holds the latest.
+        """Like :meth:`follow`, but one run for all callers with the same ``name``: each gets its own mailbox with the
+        latest value."""
+        # No caller takes from the running feed itself, so it holds the latest value.
         running = self._feeds.get(name) or self.follow(name, make, silence=silence)
         return running.reader()
 
@@ -231,7 +232,7 @@ class Feeds:
             self._gateway.cancel()
 
     async def _wind_up(self) -> None:
-        # What does not end in time is left behind; what asyncio says about it would land on the user's terminal.
+        # Tasks that do not end in time are abandoned: asyncio's messages about them would land on the user's terminal.
         self._loop.set_exception_handler(lambda *_: None)
         tasks = tuple(self._tasks)
         for task in tasks:

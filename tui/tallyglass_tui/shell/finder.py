@@ -1,4 +1,4 @@
-"""What the palette finds besides keys: counters, collections, incidents, times, ObjectIds and profiles, by name."""
+"""What the palette finds in addition to keys: counters, collections, incidents, times, ObjectIds and profiles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tallyglass_tui.shell.protocol import Shell
 
 _MOST_HITS = 20
-"""Hits of one kind that are shown."""
+"""The most hits of one kind that are shown."""
 
 _READ_SCORE = 100.0
 """Above the score of any fuzzy match."""
@@ -39,7 +39,8 @@ _READ_SCORE = 100.0
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """One item that can be found: its name, what choosing it does, and how. ``does`` holds no text of the server."""
+    """One item that can be found: its name, what choosing it does, and the action. ``does`` holds no text from the
+    server."""
 
     title: str
     does: str
@@ -47,7 +48,7 @@ class PaletteEntry:
 
 
 class Finder(Provider):
-    """Finds items by fuzzy name; times and ObjectIds by their form."""
+    """Finds items by fuzzy name; recognises times and ObjectIds by their form."""
 
     async def search(self, query: str) -> Hits:
         """Times and ids first, then the best matches of each kind."""
@@ -126,4 +127,4 @@ class Finder(Provider):
 
 
 def _nothing() -> None:
-    """Choosing a hint changes nothing."""
+    """Do nothing: the action of a hint."""

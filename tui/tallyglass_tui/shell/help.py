@@ -25,7 +25,7 @@ _COLOURS = (
 )
 _SELECTING = "Your terminal's own selection works as ever: the mouse is left to it."
 _LAST = ("list", "map", "text", "counter", "tail", "page", "app")
-"""The ids of keys that many pages have begin with these: they come after what only this page can do."""
+"""The ids of keys that many pages have begin with these: they are listed after the page's own keys."""
 
 
 def _rank(binding: Binding) -> tuple[int, bool]:
@@ -67,7 +67,7 @@ class HelpScreen(ModalScreen[None]):
             yield Static(self._content(), markup=False)
 
     def on_mount(self) -> None:
-        """Say how to read on and how to leave."""
+        """Show how to scroll and how to leave."""
         box = self.query_one("#help")
         box.border_subtitle = "Down scrolls, Esc closes"
         if self._plain:

@@ -1,4 +1,4 @@
-"""The incidents as several pages show them: one shared feed, and one order."""
+"""The incidents for all pages that show them: one shared feed, and one order."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
 from tallyglass_tui.shell.feed import Feed, Feeds
 
 _NO_END = math.inf
-"""Seconds that :func:`incidents` may yield nothing: any number, while nothing happens. Core notices a mute server."""
+"""How many seconds :func:`incidents` may yield nothing: no limit, since nothing may happen. Core detects a server that
+does not answer."""
 _WORST_FIRST = (Harm.LOSS, Harm.CHANGE, Harm.DEFINITION)
 
 
 def share_incidents(feeds: Feeds) -> Feed[IncidentScan]:
-    """The incidents of the whole oplog, read once for all who ask."""
+    """The incidents of the whole oplog, read once for all callers."""
     return feeds.share("incidents", incidents, silence=_NO_END)
 
 
 async def incidents(gateway: Gateway) -> AsyncIterator[IncidentScan]:
-    """All incidents that the oplog still holds, and those to come. The known ones stay while it is read again."""
+    """All incidents that the oplog still holds, and new ones. The known ones stay while it is read again."""
     from tallyglass.deployment.shards import shards_of
     from tallyglass.oplog.incidents.across_shards import watch_shards
     from tallyglass.oplog.incidents.incident import watch

@@ -1,7 +1,7 @@
 """Keys and pasted texts in the order in which they were typed, one at a time.
 
 Textual sends a key to the widget that has the focus when the key arrives. Over a slow link many keys arrive together:
-those behind a key that opens a line, filters a table or changes the page would reach the widget from before. Here each
+those after a key that opens a line, filters a table or changes the page would reach the previous widget. Here each
 key is handled completely, up to the app and with the messages that it caused, before the next one is sent.
 """
 
@@ -16,7 +16,8 @@ from textual.events import Event
 from textual.timer import Timer
 
 _ROUNDS = 3
-"""Trips up to the app: behind the key, behind the messages that it caused, and through a screen that it opened."""
+"""Trips through the queues up to the app: after the key, after the messages that it caused, and through a screen that
+it opened."""
 _LONGEST_SECONDS = 0.5
 """After this time the next key is sent anyway: a widget that was removed does not answer."""
 

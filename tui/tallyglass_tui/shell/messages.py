@@ -12,7 +12,7 @@ from tallyglass.oplog.snapshot import Incident
 
 @dataclass
 class Tick(Message):
-    """Time to take the new data of the feeds. Sent to the page that is shown, at the rate of the badge."""
+    """Tells the page that is shown to take the new data of the feeds. Sent at the rate that the badge shows."""
 
     def can_replace(self, message: Message) -> bool:
         """One waiting tick is enough."""

@@ -17,14 +17,13 @@ How a page is written::
 
         def visit(self, message: Visit) -> None: ...      # another page sent the user here
 
-- A feed runs in the background thread (:mod:`tallyglass_tui.shell.feed`); what it left is taken at the rate of the
-  badge, and only while the page is shown. ``show_things`` does no I/O. One-off reads:
-  ``await self.feeds.ask(read)`` in a worker.
-- Data is shown by :class:`~tallyglass_tui.widgets.line_view.LineView` widgets, or as ``Content``/``Text`` with
-  ``markup=False``; never as a plain ``str`` that Textual would read as markup.
-- ``Escape`` goes back one step: override :attr:`Page.can_go_back` and :meth:`Page.back` for steps within the page,
-  and call ``refresh_bindings()`` when that changes, so that the line of keys follows.
-- ``y`` copies :meth:`Page.to_copy`; ``/`` calls :meth:`Page.action_filter`, hidden unless overridden.
+- A feed runs in the background thread (:mod:`tallyglass_tui.shell.feed`); its data are taken at the rate that the badge
+shows, and only while the page is shown. ``show_things`` does no I/O. One-off reads: ``await self.feeds.ask(read)`` in a
+worker. - Data is shown by :class:`~tallyglass_tui.widgets.line_view.LineView` widgets, or as ``Content``/``Text`` with
+``markup=False``; never as a plain ``str`` that Textual would read as markup. - ``Escape`` goes back one step: override
+:attr:`Page.can_go_back` and :meth:`Page.back` for steps within the page, and call ``refresh_bindings()`` when that
+changes, so that the line of keys follows. - ``y`` copies :meth:`Page.to_copy`; ``/`` calls :meth:`Page.action_filter`,
+hidden unless overridden.
 """
 
 from __future__ import annotations
@@ -86,12 +85,12 @@ class Page(Screen[None]):
 
     @property
     def shell(self) -> Shell:
-        """The app, as far as a page knows it."""
+        """The app as pages see it."""
         return cast("Shell", self.app)
 
     @property
     def feeds(self) -> Feeds:
-        """Where feeds run."""
+        """The runner of the feeds."""
         return self.shell.feeds
 
     def compose(self) -> ComposeResult:
@@ -116,7 +115,7 @@ class Page(Screen[None]):
         """Start feeds; called once, when the page is first shown."""
 
     def visit(self, message: Visit) -> None:
-        """Another page sent the user here with ``message``."""
+        """Show what another page asked for with ``message``."""
 
     @property
     def feed_troubles(self) -> list[FeedTrouble]:
@@ -137,7 +136,7 @@ class Page(Screen[None]):
         self.query_one(KeysLine).say(text)
 
     def to_copy(self) -> tuple[str, str] | None:
-        """What ``y`` copies: a word or two that name it, and the text. None for nothing."""
+        """What ``y`` copies: a word or two that name it, and the text; or None."""
         return None
 
     @property
@@ -149,15 +148,15 @@ class Page(Screen[None]):
         """Go back one step within the page."""
 
     def subscribe(self, feed: Feed[T], show: Callable[[T], None]) -> Feed[T]:
-        """Have ``show`` called with what ``feed`` left, at each tick while this page is shown. Ends a pause: who asks
-        for something new wants to see it come."""
+        """Call ``show`` with the new data of ``feed`` at each tick while this page is shown. Ends a pause: a user who
+        asks for something new wants to see it arrive."""
         self.shell.end_pause()
         self._subscriptions = [one for one in self._subscriptions if one.feed.name != feed.name]
         self._subscriptions.append(_Subscription(feed, show))
         return feed
 
     def on_mount(self) -> None:
-        """Start once."""
+        """Call :meth:`start`, once."""
         self.start()
 
     def on_screen_resume(self) -> None:
@@ -196,7 +195,8 @@ class Page(Screen[None]):
     def give_keys(self, widget: Widget) -> None:
         """Let a widget take the keys, unless a line is being typed.
 
-        At once: ``Widget.focus`` acts only after all that waits, and so takes them from a line opened meanwhile.
+        This happens at once: ``Widget.focus`` acts only after all queued events, and would take the keys from a line
+        that was opened meanwhile.
         """
         line = self.focused
         if not (isinstance(line, InputLine) and line.is_open):

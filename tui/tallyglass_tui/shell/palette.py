@@ -19,16 +19,17 @@ _MOVES = ("list", "map", "text")
 
 
 class Palette(CommandPalette):
-    """Textual's palette, still."""
+    """Textual's palette, with a cursor that does not blink."""
 
     def on_mount(self) -> None:
-        """Stop the cursor from blinking: each blink would be sent over the link. Not every font has Textual's sign."""
+        """Stop the cursor from blinking: each blink would be sent over the link. Not every font has Textual's
+        symbol."""
         self.query_one(Input).cursor_blink = False
         self.query_one(SearchIcon).icon = ":"
 
 
 def commands(app: App[None], screen: Screen[Any], pages: Sequence[PageSpec]) -> Iterator[SystemCommand]:
-    """The pages, then every key of the screen but those that move a cursor, then the themes."""
+    """The pages, then every key of the screen except those that move a cursor, then the themes."""
 
     def runner(action: str, node: DOMNode) -> Callable[[], Awaitable[bool]]:
         return partial(app.run_action, action, node)

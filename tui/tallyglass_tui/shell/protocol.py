@@ -1,4 +1,4 @@
-"""What a page may ask of the app around it."""
+"""What a page may ask of the app."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tallyglass_tui.widgets.line_view import Piece
 
 
 class Shell(Protocol):
-    """The app as its pages know it."""
+    """The app as its pages see it."""
 
     context: Context
     feeds: Feeds
@@ -29,11 +29,11 @@ class Shell(Protocol):
 
     @property
     def can_go_back(self) -> bool:
-        """Whether another page sent the user here."""
+        """Whether the user came here from another page."""
         ...
 
     def go_back(self) -> None:
-        """To the page that the user was sent from."""
+        """Return to the page that the user came from."""
         ...
 
     def visit(self, message: Visit) -> None:
@@ -41,7 +41,7 @@ class Shell(Protocol):
         ...
 
     def profile_context(self, name: str) -> Context:
-        """What a profile names, as far as that is known without asking. Raises TallyglassError."""
+        """The context of a profile, as far as it is known without a prompt. Raises TallyglassError."""
         ...
 
     def switch_profile(self, name: str) -> None:

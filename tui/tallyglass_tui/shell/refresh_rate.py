@@ -11,7 +11,7 @@ SLOW_SECONDS = 2.0
 UNFOCUSED_SECONDS = 5.0
 
 LAG_SECONDS = 0.3
-"""A tick that comes this much late is a sign that the terminal or the machine cannot keep up."""
+"""A tick that is this late is a sign that the terminal or the machine cannot keep up."""
 _LATE_TICKS = 3
 _CALM_TICKS = 10
 
@@ -25,8 +25,7 @@ def over_ssh(environ: Mapping[str, str]) -> bool:
 class RefreshRate:
     """The rate of flushes, from what is known of the link. ``interval`` is None while paused.
 
-    :meth:`lag` takes how late each tick came: three late ones in a row slow it down, ten calm ones
-    bring it back.
+    :meth:`lag` records how late each tick is: three late ones in a row slow it down, ten on time restore it.
     """
 
     ssh: bool = False

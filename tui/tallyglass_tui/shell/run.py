@@ -1,4 +1,4 @@
-"""Run the dashboard on the terminal, with the driver and the interpreter's settings that a bastion host wants."""
+"""Run the dashboard on the terminal, with driver and interpreter settings that suit a bastion host."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run_dashboard(
         finally:
             app.feeds.close()
         if app.next_profile is not None and open_profile:
-            # The terminal is the shell's meanwhile: a password can be asked for.
+            # The app has left the terminal here, so a password can be asked for.
             try:
                 context, notice = replace(open_profile(app.next_profile), garbage=context.garbage), ""
             except TallyglassError as error:

@@ -22,7 +22,7 @@ HELP = (
 )
 _STALE_SECONDS = 5.0
 _LEAST_LAG = 11.0
-"""An idle primary writes every ten seconds: up to then a secondary is not behind."""
+"""An idle primary writes every ten seconds: a smaller difference is not lag."""
 _MOST_LETTERS = 7
 _MOST_NAME = 12
 _LETTERS = {
@@ -50,8 +50,8 @@ def status_pieces(
 ) -> tuple[Piece, ...]:
     """The pieces, as many words as ``room`` cells allow.
 
-    ``label`` names the profile; ``age``, in seconds, is shown once it is unusual. ``lost`` means that the deployment
-    does not answer now: how its members are is then unknown.
+    ``label`` names the profile; ``age``, in seconds, is shown if it is unusual. ``lost`` means that the deployment does
+    not answer now: the state of its members is then unknown.
     """
     fixed: list[Piece] = [(f" {clean(label, 20)} ", "nav--here"), (" ", "")] if label else []
     late: list[Piece] = []
@@ -86,7 +86,7 @@ def largest_lag(members: Sequence[SetMember]) -> float:
 
 
 def is_unwell(deployment: Deployment, *, lost: bool = False) -> bool:
-    """Whether a member is down or behind, the set has no primary, or nothing is known of it."""
+    """Whether a member is down or lagging, the set has no primary, or its state is unknown."""
     letters = {_LETTERS.get(member.state, "?") for member in deployment.members}
     return (
         lost or bool(letters & {"D", "R"}) or (bool(letters) and "P" not in letters)
@@ -95,7 +95,7 @@ def is_unwell(deployment: Deployment, *, lost: bool = False) -> bool:
 
 
 def _forms(deployment: Deployment, lost: bool, *, named: bool) -> Iterator[list[Piece]]:
-    """The deployment, in fewer and fewer words."""
+    """The deployment, in ever shorter forms."""
     members, unwell = deployment.members, is_unwell(deployment, lost=lost)
     letters: list[Piece] = []
     if members:
