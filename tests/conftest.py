@@ -60,7 +60,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 
 @pytest.fixture(scope="session")
 def replica_set() -> Iterator[ReplicaSet]:
-    """A one-member replica set for the whole session. Use your own database and drop no other."""
+    """A one-member replica set for the whole session. Each test uses its own database and drops only that."""
     with ReplicaSet(1) as servers, shared("replica_set", servers):
         yield servers
 

@@ -33,7 +33,7 @@ confusable = st.text(st.sampled_from("\\u{}1bB5c\x1b\t\n\r\u202e\u0301é\udcff")
 
 
 def unescaped(shown: str) -> str:
-    """Return the name for its escaped form: each escape is one character, everything else stands for itself."""
+    """Return the name for its escaped form: each escape is one character, everything else is literal."""
     return ESCAPED.sub(lambda found: chr(int(found[1], 16)), shown)
 
 

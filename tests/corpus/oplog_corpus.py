@@ -245,7 +245,7 @@ def account_removals(build: Build) -> None:
                 build.writer.write(at + n * 0.2, "d", ns, build.identity())
 
 
-# What somebody does
+# What people do
 
 
 def statement(

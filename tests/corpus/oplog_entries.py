@@ -19,7 +19,7 @@ _MARK = struct.pack("<q", MARK)
 
 
 def user_hash(user: str) -> bytes:
-    """``lsid.uid`` of a user, ``name@db``; of nobody, where there is no access control."""
+    """``lsid.uid`` of a user, ``name@db``; the one for no user, if there is no access control."""
     return hashlib.sha256(user.encode()).digest()
 
 

@@ -180,7 +180,7 @@ def test_each_program_for_mongosh_is_javascript_in_printable_ascii(plan: dict[st
 
 
 def arguments() -> list[str]:
-    """Every text as an argument, and what zsh reads in its own way; none can hold a NUL, nor be empty."""
+    """Every text as an argument, and texts with a special meaning in zsh; none contains a NUL or is empty."""
     return [text.replace("\0", "") for text in TEXTS.values()] + OF_ZSH
 
 

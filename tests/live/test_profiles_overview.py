@@ -30,7 +30,7 @@ def nowhere() -> str:
 
 
 async def until(states: AsyncIterator[Overview], name: str, **known: object) -> ProfileState:
-    """The first state of a profile with these values; ``...`` stands for any but None."""
+    """The first state of a profile with these values; ``...`` matches anything except None."""
 
     def holds(state: ProfileState) -> bool:
         return all(

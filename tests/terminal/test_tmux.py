@@ -44,7 +44,7 @@ class Tmux:
         return self._run("display-message", "-p", what).strip()
 
     def press(self, keys: str) -> None:
-        """Send keys to the pane, even if nobody is attached."""
+        """Send keys to the pane, even if no client is attached."""
         self._run("send-keys", keys)
 
     def wait(self, seen: str, seconds: float = TIMEOUT_SECONDS) -> str:
@@ -117,7 +117,7 @@ def start_detached(tmux: Tmux, uri: str) -> None:
 
 
 def assert_running(tmux: Tmux, seconds: float = TIMEOUT_SECONDS) -> None:
-    """Assert that the dashboard handles keys and shows new data while nobody is attached."""
+    """Assert that the dashboard handles keys and shows new data while no client is attached."""
     tmux.press("3")
     tmux.wait("following", seconds)
 

@@ -30,7 +30,7 @@ def test_the_smaller_of_window_and_forecast_is_judged(window: OplogWindow, limit
     assert perfdata.startswith("oplog_hours=") or level == 3
 
 
-def test_a_window_that_shrinks_is_said_to() -> None:
+def test_a_shrinking_window_is_reported() -> None:
     _, words, perfdata = grade_window(FULL, OplogHours(6, 2))
     assert words == "oplog reaches 10.0 h back, 5.0 h at the recent rate"
     assert perfdata == "oplog_hours=5.00;6:;2:;0"

@@ -28,7 +28,7 @@ async def check(since: int | None, until: int | None = None, **how: bool) -> Non
     await require_window({"": TwoEntries()}, *ends, 5.0, **how)  # type: ignore[dict-item]
 
 
-async def test_what_cannot_be_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_times_outside_the_oplog_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InputError, match="--until is before the oldest entry"):
         await check(None, OLDEST)
     with pytest.raises(InputError, match="--since is in the future"):
@@ -40,7 +40,7 @@ async def test_what_cannot_be_there_is_refused(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("answer", [True, False])
-async def test_a_lost_beginning_is_said_and_a_person_is_asked(
+async def test_a_lost_beginning_is_reported_and_needs_confirmation(
     answer: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await check(OLDEST - 7200)

@@ -157,7 +157,7 @@ def test_the_password_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "chmod 600" in capsys.readouterr().err
 
 
-def test_what_nobody_foresaw_is_one_line_and_its_traceback_is_opt_in(
+def test_an_unexpected_error_is_one_line_and_its_traceback_is_opt_in(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = Secret(CANARY + "\x1b[2J")

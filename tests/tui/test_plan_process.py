@@ -58,7 +58,7 @@ async def test_nothing_of_the_password_is_seen_and_stopping_ends_it(tmp_path: Pa
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc")
-async def test_what_ends_the_planner_is_told(tmp_path: Path) -> None:
+async def test_the_end_of_the_planner_is_reported_with_its_cause(tmp_path: Path) -> None:
     async with aclosing(cast(Any, plan_apart(SILENT, Draft(Ts(1, 1), backup=str(tmp_path))))) as answers:
         asked = asyncio.ensure_future(anext(answers))
         process = await becomes(planner)

@@ -226,7 +226,7 @@ async def test_the_last_drill_stands_there_with_its_age_and_red_where_it_failed_
             assert piece[1] == f"text--{style}"
 
 
-async def test_a_backup_is_asked_for_where_nothing_else_undoes_it(screen_at: Any) -> None:
+async def test_a_backup_is_requested_if_no_other_way_can_undo_the_incident(screen_at: Any) -> None:
     async with page(screen_at, backup="") as screen:
         await screen.press("enter")
         assert "how this can be undone" in screen.text

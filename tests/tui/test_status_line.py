@@ -45,7 +45,7 @@ def test_the_members_fit_whatever_the_room(room: int, label: str, expected: str)
     assert cell_len(text) <= room
 
 
-def test_nothing_is_said_of_the_members_while_nobody_answers() -> None:
+def test_members_are_unknown_while_no_server_answers() -> None:
     for room in (120, 75, 35, 20):
         text = header(room, lost=True)
         assert "P" not in text
@@ -54,7 +54,7 @@ def test_nothing_is_said_of_the_members_while_nobody_answers() -> None:
     assert "nav--alert" in {style for _, style in status_pieces("", RS0, None, RefreshRate(), 35, lost=True)}
 
 
-def test_what_is_unwell_stands_out() -> None:
+def test_an_unhealthy_deployment_is_marked() -> None:
     well = Deployment(Kind.REPLICA_SET, "6.0.5", "rs0", members=(MEMBERS[0], SetMember("db2:1", "SECONDARY")))
     assert not is_unwell(well)
     assert is_unwell(well, lost=True)

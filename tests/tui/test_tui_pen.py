@@ -47,7 +47,7 @@ def test_the_picture_is_the_same(frames: list[list[tuple[int, int, list[str], st
     assert len("".join(thin)) <= len("".join(raw)) + 8 * sum(map(len, frames))
 
 
-def test_what_the_pen_holds_is_not_said_again() -> None:
+def test_an_unchanged_style_is_not_sent_again() -> None:
     pen = Pen()
     first = pen.compress("\x1b[1;1H\x1b[38;2;1;2;3;48;2;4;5;6mab\x1b[0m")
     assert first == "\x1b[1;1H\x1b[0;38;2;1;2;3;48;2;4;5;6mab"

@@ -243,7 +243,7 @@ def steady(span: float, rate: float = 1.0, step: float = 300.0, end: float = NOW
     return series
 
 
-def test_dates_and_what_they_stand_on() -> None:
+def test_a_forecast_has_dates_and_their_basis() -> None:
     found = forecast(steady(2 * WEEK), 1_000_000, NOW)
     assert (found.basis, found.history_seconds, found.steps) == ("14 days", 2 * WEEK, 4032)
     assert found.rate == pytest.approx(1.0)
@@ -276,7 +276,7 @@ def test_never_over_part_of_a_cycle() -> None:
         (steady(WEEK), 0, "Already there"),
     ],
 )
-def test_no_date_without_a_reason_and_no_reason_without_a_word(series: Series, remaining: float, words: str) -> None:
+def test_a_missing_date_is_explained_in_the_note(series: Series, remaining: float, words: str) -> None:
     found = forecast(series, remaining, NOW)
     assert words in found.note
     assert (found.late is None) == (words != "Already there")

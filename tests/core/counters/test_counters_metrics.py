@@ -77,7 +77,7 @@ def test_series_are_bounded_chosen_and_never_of_guesses() -> None:
     assert found["sequences_omitted"].rows == (((), 7.0),)
 
 
-def test_an_acknowledged_fault_is_none_and_completeness_is_told() -> None:
+def test_an_acknowledged_fault_is_zero_and_completeness_is_reported() -> None:
     row = counter("a", flags=(Flag.RESET,), acknowledged=(Flag.RESET,))
     found = by_name(row, collections_seen=10, collections_looked=6, collections_unread=1, discovering=True)
     assert all(value == 0 for _, value in found["sequence_fault"].rows)

@@ -71,7 +71,7 @@ def test_the_smallest_limit_binds_and_says_why(ceiling: Ceiling, value: int, rea
         (Decimal128("12"), DECIMAL, 12, False),
     ],
 )
-def test_where_one_more_changes_nothing(raw: Any, kind: NumericType, number: float, stalled: bool) -> None:
+def test_a_value_too_large_to_step_is_stalled(raw: Any, kind: NumericType, number: float, stalled: bool) -> None:
     assert as_number(raw) == number
     assert is_stalled(as_number(raw), kind) is stalled
 
@@ -276,7 +276,7 @@ def test_a_whole_file() -> None:
     assert parse_config({}) == CountersConfig()
 
 
-def test_a_missing_file_is_said_so(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="There is no file"):
         load_config(tmp_path / "none.toml")
 

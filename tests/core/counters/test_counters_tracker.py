@@ -117,7 +117,7 @@ def test_the_rate_of_a_pool_is_not_taken_from_an_estimate() -> None:
     assert view.rate == pytest.approx(20)
 
 
-def test_crossing_is_told_until_it_is_passed() -> None:
+def test_crossing_is_reported_until_it_is_passed() -> None:
     shop = Shop()
     (before,) = shop.look(T0, {"_id": "a", "seq": 5})
     assert before.crossing is not None

@@ -101,7 +101,7 @@ class Closed(Log):
         return None
 
 
-async def test_an_oplog_that_shows_nobody_an_entry_is_called_closed() -> None:
+async def test_an_oplog_without_readable_entries_is_reported_as_closed() -> None:
     with pytest.raises(PrivilegeError, match="does not open its oplog"):
         await safe_end(Closed(900, 100))  # type: ignore[arg-type]
 

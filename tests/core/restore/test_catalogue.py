@@ -30,7 +30,7 @@ def listed(name: str, end: int, why: str = "") -> Listed:
     return Listed(Path(name), backup, why, compared=True)
 
 
-def test_a_backup_is_told_from_a_folder_of_backups(tmp_path: Path) -> None:
+def test_a_backup_is_distinguished_from_a_folder_of_backups(tmp_path: Path) -> None:
     one = dump(tmp_path / "all" / "monday", 5, 6)
     plain = tmp_path / "plain"
     (plain / "shop").mkdir(parents=True)

@@ -78,7 +78,7 @@ def test_what_is_left_where_the_guard_was_killed_too_goes_with_the_next_drill(tm
     assert process.returncode == -signal.SIGKILL
 
 
-def test_files_that_cannot_be_removed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_removed_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").write_text("x")
     monkeypatch.setattr(os, "unlink", lambda *_, **__: (_ for _ in ()).throw(PermissionError))
     with pytest.raises(TallyglassError, match="cannot be removed"):
@@ -114,7 +114,7 @@ def test_rates(text: str, rate: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "fast", "-1M", "0", "1k s", "10"])
-def test_what_is_no_rate(text: str) -> None:
+def test_an_invalid_rate_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         load.parse_rate(text)
 

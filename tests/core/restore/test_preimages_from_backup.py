@@ -38,7 +38,7 @@ DELETE = DocumentStep(False, "d", b"")
         ([BASE], [update(sno={"u": {"a": 2}})], None),
     ],
 )
-def test_only_what_can_be_is_taken(
+def test_only_an_unambiguous_document_is_used(
     bases: list[dict[str, Any]], steps: list[DocumentStep], wanted: dict[str, Any] | None
 ) -> None:
     assert only_answer([encode(base) for base in bases], steps) == (encode(wanted) if wanted else None)

@@ -57,7 +57,7 @@ def test_an_oplog_that_is_none_is_a_lack_of_the_backup(tmp_path: Path, raw: byte
     assert any("oplog.bson is not an oplog" in problem for problem in found.problems)
 
 
-def test_what_may_not_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
     # Opens, and then refuses to be read, for root too.
     refused = Path("/proc/self/mem")
     with pytest.raises(InputError, match="cannot be read"):

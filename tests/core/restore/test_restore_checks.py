@@ -53,7 +53,7 @@ def findings(
     loss: LossCount | None = None,
     overwritten: str = "",
 ) -> Findings:
-    """A plan against which nothing is said, but for what is given: changes of the fields of each stage."""
+    """A plan that passes all checks, except for the given changes to the fields of each stage."""
     first = replace(INPUTS, contents=Contents(backup, **contents or {}), **inputs or {})
     ends = replace(Located(first, "6.0", Ts(30, 1), START), **located or {})
     if not isinstance(ends.start, Start):

@@ -21,7 +21,7 @@ TESTS = {"$gte": lambda a, b: a >= b, "$gt": lambda a, b: a > b, "$lte": lambda 
 
 
 class Oplog:
-    """A gateway whose oplog is a list: it finds by ``ts`` as a server does, and keeps no more than it is given."""
+    """A gateway whose oplog is a list: it finds by ``ts`` as a server does, and holds only the given entries."""
 
     def __init__(self, *rows: dict[str, Any], stats: dict[str, int] | None = None) -> None:
         self.rows = list(rows)

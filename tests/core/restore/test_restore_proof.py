@@ -199,7 +199,7 @@ async def test_a_group_on_what_was_gone_before_the_backup_is_left_out(dump: Path
     assert "dead-operation" in {problem.kind for problem in kept.covered.replay.problems}
 
 
-async def test_a_collection_that_the_backup_lacks_is_told_and_blocks(dump: Path) -> None:
+async def test_a_collection_missing_from_the_backup_is_reported_and_blocks(dump: Path) -> None:
     rows = [noop(90), insert(150, 1, ui=GONE) | {"ns": "s.lacking"}, noop(200), noop(300)]
     found = assessed(await prove(dump, Source(*rows)))
     assert [problem.kind for problem in found.covered.replay.problems] == ["base-incomplete"]

@@ -43,7 +43,7 @@ def check_ids(found: Findings) -> set[str]:
         (Spare("s:2", trouble="refused"), "spare-unreachable"),
     ],
 )
-def test_what_the_spare_has_become(found: Spare, check: str) -> None:
+def test_the_spare_is_checked_again_before_it_is_written(found: Spare, check: str) -> None:
     (check_found,) = check_ready(PLAN, found).checks
     assert (check_found.id, check_found.level is Level.OK) == (check, check == "spare")
 

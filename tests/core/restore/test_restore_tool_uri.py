@@ -102,7 +102,7 @@ def test_an_encrypted_key_is_refused_wherever_its_passphrase_is(tmp_path: Path, 
         "mongodb://h/?authMechanism=MONGODB-OIDC",
     ],
 )  # fmt: skip
-def test_what_has_no_equal_is_refused(uri: str) -> None:
+def test_a_uri_without_an_equivalent_is_refused(uri: str) -> None:
     with pytest.raises(InputError) as caught:
         tool_uri(uri, "s")
     assert "secret" not in str(caught.value)

@@ -31,7 +31,7 @@ PLAN = Plan(
 
 
 class Spare:
-    """A spare that holds what it is told to: what was computed, unless it is changed."""
+    """A spare with the given contents: by default those that the plan computed."""
 
     def __init__(self) -> None:
         self.collections = {
@@ -139,7 +139,7 @@ async def test_the_tool_must_say_that_it_applied_what_was_computed(tmp_path: Pat
     assert (await blocked(Spare(), file))[0] == names
 
 
-async def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+async def test_an_unreadable_log_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         await blocked(Spare(), tmp_path / "none")
 

@@ -133,7 +133,7 @@ class Rig:
         self._replaced(self.servers.freeze, self.servers.thaw)
 
     def partition(self) -> None:
-        """Nobody reaches the primary any more, while it still reaches the others."""
+        """Cut the clients off from the primary, while it still reaches the others."""
         self._replaced(lambda index: self.proxies[index].cut(), lambda index: self.proxies[index].heal())
 
     def partition_with(self, client_side: Callable[[int], Any]) -> None:

@@ -71,7 +71,7 @@ def test_a_mongodump_that_fails_is_one_clear_sentence(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.tools
-def test_it_is_what_mongodump_writes(odd: ReplicaSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_writes_what_mongodump_writes(odd: ReplicaSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", database_tools.search_path(), prepend=":")
     theirs = backup.take(odd.uri, tmp_path / "theirs")
     without_mongodump(monkeypatch)

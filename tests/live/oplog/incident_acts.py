@@ -29,7 +29,7 @@ class Done:
 
 
 def entry(ns: str, **fields: Any) -> dict[str, Any]:
-    """A query for entries of a namespace; ``__`` in a name stands for a dot."""
+    """A query for entries of a namespace; ``__`` in a name means a dot."""
     return {"ns": ns, **{name.replace("__", "."): value for name, value in fields.items()}}
 
 
@@ -118,7 +118,7 @@ def ttl_index(client: Client) -> Done:
 
 
 def role(client: Client) -> Done:
-    """dropRole writes an applyOps with a session: the delete stands inside."""
+    """dropRole writes an applyOps with a session, which contains the delete."""
     client[DB].command("createRole", "incident", privileges=[], roles=[])
     client[DB].command("dropRole", "incident")
     mark = {"o.applyOps": {"$elemMatch": {"ns": "admin.system.roles", "op": "d", "o._id": f"{DB}.incident"}}}

@@ -33,7 +33,7 @@ def test_no_entry_is_dropped_while_the_reader_sleeps(replica_set: ReplicaSet, co
             limit = threading.Timer(SECONDS, process.kill)
             limit.start()
             try:
-                # The first line proves that it reads; nobody takes the next before all is written.
+                # The first line proves that it reads; the next is taken only after everything is written.
                 client[DB].things.insert_one({"_id": -1})
                 ids = [_entry(process.stdout)]
                 for start in range(0, count, BATCH):

@@ -173,7 +173,7 @@ class Scene:
         return path
 
     def run(self, plan: Plan, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run the emitted script as it stands."""
+        """Run the emitted script unchanged."""
         path = self.save(plan)
         return subprocess.run(
             [str(path), "--yes", *options],

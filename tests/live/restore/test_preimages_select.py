@@ -220,7 +220,7 @@ async def test_doctor_lists_what_keeps_images_and_how_to_switch_them_on(
 
 
 async def explained(live_set: ReplicaSet, client: MongoClient[Any], query: dict[str, Any]) -> BeforeAfterText:
-    """What is said of the newest entry that matches."""
+    """The document before and after the newest entry that matches."""
     raw = client.local.get_collection("oplog.rs", codec_options=CodecOptions(document_class=RawBSONDocument))
     entry = raw.find_one(query, sort=[("$natural", -1)])
     assert entry is not None

@@ -122,7 +122,7 @@ def limit_of(scene: Scene) -> tuple[Any, Ts]:
 
 
 def nothing_written(folder: Path, work: Path, output: str) -> None:
-    """No form of the password is in what was said or in any file that the plan, its script and the tools made."""
+    """No form of the password is in the output or in any file that the plan, its script and the tools wrote."""
     forms = (PASSWORD, quote(PASSWORD, safe=""), quote(PASSWORD), PASSWORD.replace("'", "''"))
     history = list((folder / ".mongodb").rglob("*_log"))
     assert history, "where mongosh logs"

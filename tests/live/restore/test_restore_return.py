@@ -196,7 +196,7 @@ async def test_an_accident_of_many_single_writes(scene: Scene, form: str) -> Non
     assert record(scene.client)["shop.items"] == before["shop.items"]
 
 
-async def test_what_would_stop_or_undo_the_merge_is_left_out_and_said(scene: Scene) -> None:
+async def test_documents_that_would_stop_or_undo_the_merge_are_left_out_and_reported(scene: Scene) -> None:
     shop = scene.client["shop"]
     shop.legacy.insert_many([{"_id": n} for n in range(20)])
     shop.command("collMod", "legacy", validator={"new": {"$exists": True}})
