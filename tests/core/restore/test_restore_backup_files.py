@@ -146,6 +146,17 @@ def read_archive(tmp_path: Path, held: bytes) -> Contents:
     return read_backup(file)
 
 
+@pytest.mark.parametrize("size", [0x8B1F, 0x088B1F])
+def test_a_length_that_looks_like_gzip_is_a_length(tmp_path: Path, size: int) -> None:
+    row = bson.encode({"text": "x" * (size - len(bson.encode({"text": ""})))})
+    file = tmp_path / "c.bson"
+    file.write_bytes(row * 2)
+    assert row[:2] == gzip.compress(row)[:2]
+    assert [*documents(file)] == [row, row]
+    file.write_bytes(gzip.compress(row * 2))
+    assert [*documents(file)] == [row, row]
+
+
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_an_archive_began_and_ended_with_its_oplog(tmp_path: Path, compress: Any) -> None:
     found = read_archive(tmp_path, compress(packed(*WHOLE)))

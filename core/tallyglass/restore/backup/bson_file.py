@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import bson
+
 from tallyglass.errors import InputError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.decode import walk
@@ -27,9 +29,11 @@ class BrokenFile(InputError):
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether the file begins with gzip's two magic bytes."""
+    """Whether the file is gzip. The length of a plain file's first document may begin with the same two bytes."""
     with path.open("rb") as file:
-        return file.read(2) == _GZIP
+        head = file.read(4)
+        size = int.from_bytes(head, "little")
+        return head.startswith(_GZIP) and not (size <= LARGEST and bson.is_valid(head + file.read(size - 4)))
 
 
 def open_plain(path: Path) -> IO[bytes]:
