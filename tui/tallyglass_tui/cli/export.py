@@ -13,7 +13,7 @@ from tallyglass.counters.metrics import SequenceSelection
 from tallyglass.errors import InputError
 from tallyglass.text import clean
 from tallyglass_tui.cli.counters import config_option, history_option, watch_settings
-from tallyglass_tui.cli.error_boundary import warn
+from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask
 from tallyglass_tui.cli.metrics import load_client, registry_of, selection_options
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
@@ -76,7 +76,7 @@ def command(
     latest = LatestSnapshot(SequenceSelection(patterns, most))
     server, thread = _serve(listen, latest)
     host, port = server.server_address[:2]
-    warn(f"serving http://{host}:{port}/metrics; press Ctrl-C to stop.")
+    print_message(f"Serving http://{host}:{port}/metrics; press Ctrl-C to stop.")
     try:
         ask(given, lambda gateway: _follow(gateway, settings, latest, seconds))
     finally:

@@ -12,7 +12,7 @@ import click
 from tallyglass.errors import InputError
 from tallyglass.text import clean
 from tallyglass_tui.cli.counters import SEARCH_SHARE, config_option, watch_settings
-from tallyglass_tui.cli.error_boundary import warn
+from tallyglass_tui.cli.error_boundary import print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option, write_json
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
@@ -55,7 +55,7 @@ def command(
     elif listed:
         print_text("\n\n".join("\n".join(_lines(row)) for row in listed))
     if not listed and not wants_json:
-        warn(f"none of {len(rows):,} counters that could be compared is behind its collection.")
+        print_message(f"None of {len(rows):,} counters that could be compared is behind its collection.")
     if unknown:
         warn(f"{unknown:,} counter{'s' * (unknown > 1)} without a known target collection; set target in --config.")
     return int(behind)
