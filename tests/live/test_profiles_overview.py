@@ -46,7 +46,7 @@ async def until(states: AsyncIterator[Overview], name: str, **known: object) -> 
     raise AssertionError(f"{name} never had {known}")
 
 
-async def test_a_dead_profile_holds_up_nothing_and_all_is_closed(replica_set: ReplicaSet) -> None:
+async def test_a_dead_profile_delays_no_other_and_all_clients_are_closed(replica_set: ReplicaSet) -> None:
     silent = [profile(f"silent{n}", f"{nowhere()}&serverSelectionTimeoutMS=60000") for n in range(6)]
     dead = profile("dead", f"{nowhere()}&serverSelectionTimeoutMS=300")
     alive = profile("alive", f"{replica_set.uri}&appName={APP}")

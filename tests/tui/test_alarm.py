@@ -19,7 +19,7 @@ WELL = replace(counter(7), used=0.1)
 FULL = replace(counter(8), used=0.97)
 
 
-def test_only_what_becomes_red_is_told_and_only_once() -> None:
+def test_a_counter_that_turns_red_is_reported_once() -> None:
     alarm = Alarm()
     assert alarm.news(replace(snapshot(FULL), discovering=True), None) == ""
     assert alarm.news(snapshot(FULL, WELL), SCAN) == "", "all of it was so before"
@@ -29,7 +29,7 @@ def test_only_what_becomes_red_is_told_and_only_once() -> None:
     assert alarm.news(snapshot(*red.counters), SCAN) == ""
 
 
-def test_an_incident_is_told_when_it_removed_data_and_was_no_routine() -> None:
+def test_an_incident_is_reported_if_it_removed_data_and_is_not_routine() -> None:
     alarm, one = Alarm(), next(one for one in SCAN.incidents if one.harm is Harm.LOSS)
     later = Ts(one.first.t + 99, 1)
     assert alarm.news(None, replace(SCAN, done=False)) == ""

@@ -38,7 +38,7 @@ def test_a_shrinking_window_is_reported() -> None:
         OplogHours(2, 6)
 
 
-def test_a_young_oplog_is_not_said_to_reach_back_before_it_began() -> None:
+def test_a_young_oplog_does_not_claim_to_reach_back_before_it_began() -> None:
     _, words, perfdata = grade_window(YOUNG, OplogHours(24, 12))
     assert words == "oplog reaches 1.0 h back, 50.0 h once it is full"
     assert perfdata == "oplog_hours=50.00;24:;12:;0"

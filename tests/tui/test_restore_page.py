@@ -209,7 +209,7 @@ async def test_a_blocked_plan_says_why_and_has_nothing_to_write(screen_at: Any) 
         assert screen.app.clipboard == "The oplog does not reach. Use a newer backup."
 
 
-async def test_the_last_drill_stands_there_with_its_age_and_red_where_it_failed_or_is_old(screen_at: Any) -> None:
+async def test_the_last_drill_is_shown_with_its_age_and_in_red_if_failed_or_old(screen_at: Any) -> None:
     now = datetime.now(UTC)
     cases = [
         (LastDrill(), "none yet", "muted"),
@@ -290,7 +290,7 @@ async def test_every_part_is_shown_at_every_size(screen_at: Any, size: tuple[int
             assert text in screen.text
 
 
-async def test_nothing_of_the_data_acts_on_the_terminal(screen_at: Any) -> None:
+async def test_hostile_data_does_not_control_the_terminal(screen_at: Any) -> None:
     bad = "[/x]\x1b]52;c;aGk=\x07\x9b2J\u202e"
     hostile = replace(
         PLAN,

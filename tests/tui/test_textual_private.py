@@ -75,7 +75,7 @@ async def test_this_textual_has_the_name(make: Callable[[], object], name: str) 
 
 
 @pytest.mark.parametrize(("name", "caller"), CALLED.items())
-def test_this_textual_calls_what_is_overridden(name: str, caller: Any) -> None:
+def test_this_textual_calls_the_overridden_methods(name: str, caller: Any) -> None:
     source = inspect.getsource(caller)
     assert f".{name}" in source, f"Textual {textual.__version__} does not call {name} in {caller.__qualname__} any more"
 

@@ -213,7 +213,7 @@ async def test_what_cannot_be_read_is_named(screen_at: Any) -> None:
         assert "No counter was found" in screen.text
 
 
-def test_what_is_at_its_end_or_idle_has_no_date() -> None:
+def test_an_exhausted_or_idle_counter_has_no_date() -> None:
     full = counter(1, forecast=Forecast(NOW, NOW, NOW, rate=7.0, note="Already there.", spread=1.0))
     assert ends(full.forecast, NOW) == "already there"
     assert first_out([counter(2), full], NOW) == " · at its end: shop.counters orders1"

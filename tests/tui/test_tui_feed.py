@@ -88,7 +88,7 @@ def test_it_restarts_after_errors_silence_and_the_end(feeds: Feeds) -> None:
     assert feed.trouble is None or feed.trouble.lost
 
 
-def test_a_trouble_keeps_its_first_time_and_goes_with_the_next_value() -> None:
+def test_a_trouble_keeps_its_first_time_and_ends_with_the_next_value() -> None:
     feed: Feed[int] = Feed("n", None, 1)
     feed.fail(ReadError("No server answers."))
     first = feed.trouble
@@ -157,7 +157,7 @@ async def test_reads_answer_or_say_why(feeds: Feeds) -> None:
         await feeds.ask(never, 0.05)
 
 
-def test_a_server_that_does_not_let_go_does_not_hold_up_the_end() -> None:
+def test_a_hanging_server_does_not_delay_the_exit() -> None:
     class Frozen:
         async def close(self) -> None:
             await asyncio.sleep(3600)

@@ -75,7 +75,7 @@ SEGMENTS = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(SEGMENTS, SEGMENTS)
-def test_what_is_sent_makes_the_old_line_the_new_one(old: list, new: list) -> None:
+def test_the_sent_difference_turns_the_old_line_into_the_new_one(old: list, new: list) -> None:
     def line(parts: list) -> list[Segment]:
         width = 40 - sum(part[0] for part in parts)
         return [*(Segment(c * n, Style.parse(s or "none")) for n, c, s in parts), Segment(" " * width)]

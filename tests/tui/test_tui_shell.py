@@ -83,7 +83,7 @@ async def test_pause_holds_the_screen_and_loses_nothing(screen_at: Any) -> None:
         assert "4 Hz" in screen.lines[0]
 
 
-async def test_what_is_asked_for_in_a_pause_comes(screen_at: Any) -> None:
+async def test_data_requested_during_a_pause_arrives(screen_at: Any) -> None:
     async with screen_at() as screen:
         await screen.press("4", "1", "p", "4")
         assert "PAUSED" in screen.lines[0]

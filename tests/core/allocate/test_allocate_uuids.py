@@ -54,7 +54,7 @@ def test_binary_is_subtype_4_and_reads_back(version: Version) -> None:
     assert read_uuid(to_binary(value)) == value
 
 
-def test_subtype_3_needs_to_know_who_wrote_it() -> None:
+def test_subtype_3_needs_the_driver_that_wrote_it() -> None:
     value = uuid.uuid4()
     for name in ("python", "java", "csharp"):
         legacy = Binary.from_uuid(value, getattr(UuidRepresentation, f"{name.upper()}_LEGACY"))

@@ -141,7 +141,7 @@ def test_few_steps_make_no_change_of_level() -> None:
         assert basis is None or basis.shifted is None
 
 
-def test_odd_days_in_the_one_week_seen_widen_the_band_and_are_told() -> None:
+def test_uneven_days_in_a_single_week_widen_the_band_and_are_reported() -> None:
     plain = week_of()[96:] + week_of()[:96]
     # The last two days run at twice the level: a habit, or a change? One week cannot tell.
     odd = plain[:120] + [2 * rise for rise in plain[120:]]
@@ -151,7 +151,7 @@ def test_odd_days_in_the_one_week_seen_widen_the_band_and_are_told() -> None:
     assert (found.spread or 0) > 1.3 * (forecast(loaded(plain), 1e6, NOW).spread or 0)
 
 
-def test_a_level_that_wanders_is_told_from_days_that_jump_about() -> None:
+def test_a_drifting_level_is_distinguished_from_erratic_days() -> None:
     def walk(rng: random.Random) -> list[float]:
         level, days = 0.0, list[float]()
         for _ in range(84):

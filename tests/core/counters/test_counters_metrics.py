@@ -44,7 +44,7 @@ def by_name(*counters: CounterView, selection: SequenceSelection = EVERY, **fact
     return {family.name.removeprefix("tallyglass_"): family for family in found}
 
 
-def test_what_is_unknown_is_absent() -> None:
+def test_unknown_values_are_left_out() -> None:
     found = by_name(counter("a", value=math.inf, used=None, rate=None))
     for name in ("last_value", "used_ratio", "rate_per_second", "exhaustion_timestamp_seconds"):
         assert found[f"sequence_{name}"].rows == ()

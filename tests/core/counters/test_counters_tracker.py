@@ -71,7 +71,7 @@ def test_an_unchanged_counter_keeps_its_view() -> None:
     assert shop.tracker().view().rate == 0.0
 
 
-def test_a_deleted_counter_goes_and_a_new_one_comes() -> None:
+def test_a_deleted_counter_disappears_and_a_new_one_appears() -> None:
     shop = Shop()
     shop.look(T0, {"_id": "a", "seq": 1}, {"_id": "b", "seq": 1})
     assert [view.id for view in shop.look(T0 + 1, {"_id": "b", "seq": 1}, {"_id": "c", "seq": 1})] == ["b", "c"]

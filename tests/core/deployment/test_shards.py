@@ -70,7 +70,7 @@ def cluster(*shards: Shard) -> ClusterGateway:
     return ClusterGateway({f"{shard.name}/{n}": shard for n, shard in enumerate(shards)})  # type: ignore[misc]
 
 
-async def test_what_is_no_shard_of_the_cluster_is_left_out_and_the_rest_is_read() -> None:
+async def test_a_server_that_is_no_shard_of_the_cluster_is_left_out() -> None:
     away = Shard("away", error=ReadError("No server answers."))
     found = await shards_of(
         cluster(

@@ -140,7 +140,7 @@ def test_a_damaged_entry(fields: dict[str, Any], place: int, byte: int, cut: boo
 
 @quick
 @given(VALUES)
-def test_what_is_walked_is_what_is_decoded(value: Any) -> None:
+def test_a_walked_value_equals_the_decoded_value(value: Any) -> None:
     raw = bson.encode({"first": 1, "v": value})
     element = walk.find(raw, b"v")
     assert element is not None

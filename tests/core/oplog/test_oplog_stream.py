@@ -116,7 +116,7 @@ async def test_an_entry_that_is_known_is_not_given_again_and_must_be_there() -> 
     assert arrived(found) == entry(2)
 
 
-async def test_a_server_that_looks_too_long_for_what_is_rare_is_asked_for_everything() -> None:
+async def test_a_server_too_slow_to_find_rare_entries_is_asked_for_all_entries() -> None:
     gateway = Scripted(gives(hang=True), gives(hang=True), gives(entry(1), hang=True))
     found = await events(gateway, lambda found: bool(arrived(found)), match={"ns": "a.b"})
     assert arrived(found) == entry(1)
@@ -204,7 +204,7 @@ async def rolled_back(left: int, *, commit: int = 0, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("commit", "left"), [(0, 3), (2, 3), (4, 4), (4, 5), (6, 6)])
-async def test_what_a_majority_has_is_forgotten_and_the_rest_is_counted(commit: int, left: int) -> None:
+async def test_majority_committed_entries_are_released_and_the_rest_are_counted(commit: int, left: int) -> None:
     if left == 6:
         gone = await rolled_back(5, commit=6)
         assert isinstance(gone, RolledBack)
@@ -216,7 +216,7 @@ async def test_what_a_majority_has_is_forgotten_and_the_rest_is_counted(commit: 
 
 
 @pytest.mark.parametrize(("left", "count"), [(5, 1), (4, None), (2, None)])
-async def test_what_was_too_much_to_keep_is_not_counted(
+async def test_entries_too_many_to_keep_are_not_counted(
     left: int, count: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = await rolled_back(left, monkeypatch=monkeypatch)

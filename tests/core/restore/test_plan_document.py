@@ -94,7 +94,7 @@ MANY = replace(
 )
 
 
-def test_a_table_is_read_as_the_list_that_it_stands_for() -> None:
+def test_a_packed_table_is_read_as_the_original_list() -> None:
     packed = to_json(MANY, packed=True)
     assert json.loads(packed)["loss"]["columns"] == ["ns"]
     assert from_json(packed) == MANY

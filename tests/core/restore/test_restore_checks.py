@@ -75,7 +75,7 @@ def blocked(found: Findings) -> set[str]:
     return {name for name, made in levels(found).items() if BLOCK in made}
 
 
-def test_nothing_is_said_against_a_plan_that_is_right() -> None:
+def test_a_sound_plan_passes_every_check() -> None:
     assert [check for check in run_checks(findings()) if check.level is not OK] == []
 
 

@@ -156,7 +156,7 @@ async def test_a_drop_forgets_its_own_counters_alone(tmp_path: Path) -> None:
     assert values(await search(tmp_path, [database, moved(Ts(210, 1), 9)])) == [(None, 9)]
 
 
-async def test_what_is_live_is_read_up_to_a_bound_and_what_cannot_be_read_is_said(
+async def test_live_values_are_read_up_to_a_limit_and_unreadable_ones_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reissue, "MOST_DOCUMENTS", 2)

@@ -218,7 +218,7 @@ def test_what_a_transaction_made_that_was_open_at_the_point_is_newer() -> None:
     assert after.is_newer(bytes(OTHER)), "it took effect after the point"
 
 
-def test_what_a_group_makes_itself_was_not_over_before(tmp_path: Path) -> None:
+def test_a_collection_created_by_the_group_was_not_dropped_before_it(tmp_path: Path) -> None:
     group = part(20, [MADE, INSERTED, {"op": "d", "ns": "s.c", "o": {"_id": 1}, "ui": UUID}])
     dropped = entry(30, "c", "s.$cmd", {"drop": "n"}, ui=OTHER, o2={"numRecords": 1})
     held = stored(tmp_path, 1)

@@ -186,7 +186,7 @@ async def test_an_update_of_what_is_gone_is_left_out_where_it_would_stop_the_rep
     assert found.replayed.base.documents == {"s.c": 3}
 
 
-async def test_a_group_on_what_was_gone_before_the_backup_is_left_out(dump: Path) -> None:
+async def test_a_group_on_a_collection_gone_before_the_backup_is_left_out(dump: Path) -> None:
     ghost = insert(95, 1, ui=GONE) | {"ns": "s.gone"}
     drop = entry(97, "c", {"drop": "gone"}, "s.$cmd") | {"ui": GONE}
     rows = [noop(90), group(95, ghost, insert(95, 2)), drop, noop(200), noop(300)]

@@ -60,7 +60,7 @@ def kinds(replay: Replay) -> list[str]:
     return [problem.kind for problem in replay.problems]
 
 
-def test_what_counts_as_applied(tmp_path: Path) -> None:
+def test_the_number_of_applied_entries_is_predicted(tmp_path: Path) -> None:
     txn = {"lsid": {"id": 1}, "txnNumber": Int64(1)}
     inner = [{"op": "i", "ns": "s.c", "o": {"_id": n}} for n in range(3)]
     replay = run(
@@ -145,7 +145,7 @@ def test_dead_collections_are_left_out_only_when_explained(tmp_path: Path) -> No
     assert kinds(run(Replay(stored(tmp_path)), mixed, dropped)) == ["dead-operation"]
 
 
-def test_what_was_over_before_the_backup_began_is_left_out_whole(tmp_path: Path) -> None:
+def test_a_group_on_a_collection_dropped_before_the_backup_is_left_out_whole(tmp_path: Path) -> None:
     living = {"op": "i", "ns": "s.c", "o": {"_id": 1}}
     ghost = {"op": "i", "ns": "s.gone", "o": {"_id": 1}, "ui": OTHER}
     mixed = entry(1, "c", "admin.$cmd", {"applyOps": [ghost, living]})

@@ -189,7 +189,7 @@ def test_the_script_asks_and_takes_silence_for_no(tmp_path: Path) -> None:
     assert rehearse(tmp_path, made, "--until", "never").returncode == 2
 
 
-def test_what_is_for_a_person_is_not_run_by_yes(tmp_path: Path) -> None:
+def test_steps_that_need_a_decision_are_not_run_with_yes(tmp_path: Path) -> None:
     asked = replace(step(f"touch {tmp_path}/by-hand"), mode=RunMode.BY_HAND)
     made = with_work(tmp_path, asked, step(f"touch {tmp_path}/after"))
     done = rehearse(tmp_path, made, "--yes")
@@ -213,7 +213,7 @@ def test_a_password_reaches_the_tools_as_it_is_and_is_removed_afterwards(tmp_pat
     assert "\n    IFS= read -rs " in script(made), "a typed password keeps its outer spaces"
 
 
-def test_only_what_is_needed_is_asked_for(tmp_path: Path) -> None:
+def test_only_the_passwords_that_are_needed_are_requested(tmp_path: Path) -> None:
     """There is no terminal here, so that asking ends the script."""
     steps = with_work(tmp_path, step("true"), step("true", phase=Phase.RESTORE))
     made = replace(steps, spare_user="u", passwords=("spare",), files=(PlanFile("spare.yml", 'uri: "x"\n'),))

@@ -27,7 +27,7 @@ def proves(command: Command, log: Path) -> bool:
     return subprocess.run(["bash", "-c", program], check=False).returncode == 0
 
 
-def test_a_name_does_not_pass_for_what_the_tool_says_at_its_end(tmp_path: Path) -> None:
+def test_a_name_is_not_mistaken_for_the_last_line_of_the_tool(tmp_path: Path) -> None:
     (replay,) = [made for made in commands(spec()).commands if "--oplogReplay" in made.argv]
     applied, failed = f"{STAMP}\tapplied 2 oplog entries", f"{STAMP}\t5 document(s) restored successfully. "
     for output, right in (

@@ -123,7 +123,7 @@ async def test_slices_and_server_answer_as_one_oplog(slices: Path) -> None:
                 assert await read(joined, query, **how) == await read(one, query, **how), (query, how)
 
 
-async def test_nothing_of_the_saved_part_is_asked_of_the_server(slices: Path) -> None:
+async def test_saved_entries_are_not_read_from_the_server(slices: Path) -> None:
     server = Server(WHOLE[20:])
     joined, _ = await join(cast("Gateway", server), read_saved([slices]))
     server.rows = []

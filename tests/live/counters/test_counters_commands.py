@@ -86,7 +86,7 @@ def test_a_rule_that_fits_nothing_is_an_error(uri: str, tmp_path: Path) -> None:
         assert "no document has a number at nothing.there" in result.output
 
 
-def test_a_second_look_knows_what_the_first_found(uri: str, replica_set: ReplicaSet, tmp_path: Path) -> None:
+def test_a_second_search_uses_the_results_of_the_first(uri: str, replica_set: ReplicaSet, tmp_path: Path) -> None:
     import asyncio
 
     from tallyglass.counters.follow.watch import WatchSettings, look

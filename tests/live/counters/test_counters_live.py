@@ -334,7 +334,7 @@ async def test_several_rules_find_numbers_in_fields_arrays_and_texts(client: Cli
     }
 
 
-async def test_a_look_whose_time_is_up_is_not_complete_and_keeps_what_it_found(
+async def test_a_search_that_times_out_is_incomplete_and_keeps_its_results(
     client: Client, gateway: MongoGateway, tmp_path: Path
 ) -> None:
     client[DB].counters.insert_one({"_id": "orders", "seq": 4})

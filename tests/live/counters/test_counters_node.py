@@ -94,7 +94,7 @@ def written(project: Path, replica_set: ReplicaSet) -> None:
 
 
 @pytest.mark.usefixtures("written")
-async def test_what_the_libraries_wrote_is_recognised(replica_set: ReplicaSet) -> None:
+async def test_counters_written_by_libraries_are_recognised(replica_set: ReplicaSet) -> None:
     with replica_set.client() as client:
         gateway = open_gateway(replica_set.uri)
         counters = [counter for counter in (await look(gateway)).counters if counter.ns.startswith(DB)]

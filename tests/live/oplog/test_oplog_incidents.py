@@ -147,7 +147,7 @@ def _partial(raw: bytes) -> bool:
     return read_head(raw).flag(b"partialTxn")
 
 
-async def test_one_that_goes_on_is_open(replica_set: ReplicaSet) -> None:
+async def test_an_incident_that_continues_is_open(replica_set: ReplicaSet) -> None:
     gateway = open_gateway(replica_set.uri)
     with replica_set.client(w="majority") as client:
         since = Timestamp(client.admin.command("hello")["lastWrite"]["opTime"]["ts"].time, 0)
@@ -161,7 +161,7 @@ async def test_one_that_goes_on_is_open(replica_set: ReplicaSet) -> None:
     await gateway.close()
 
 
-async def test_what_comes_is_watched_after_the_past(replica_set: ReplicaSet) -> None:
+async def test_new_incidents_are_followed_after_the_past(replica_set: ReplicaSet) -> None:
     gateway = open_gateway(replica_set.uri)
     with replica_set.client(w="majority") as client:
         since = client.admin.command("hello")["lastWrite"]["opTime"]["ts"]

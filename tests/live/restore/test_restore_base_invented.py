@@ -151,7 +151,7 @@ async def test_an_out_over_a_part(scene: Scene) -> None:
     refused(await scene.plan(backup, limit), "count-differs")
 
 
-async def test_what_lies_close_to_a_refusal_is_restored(scene: Scene) -> None:
+async def test_cases_close_to_a_refusal_are_restored(scene: Scene) -> None:
     """Renamed, dropped and made again, replaced and emptied around the backup: all of it explained by the oplog."""
     shop = scene.client["shop"]
     fill(scene)
