@@ -92,7 +92,7 @@ def confusion(snapshot: CountersSnapshot, applications: Iterable[Application], c
     found: dict[str, Grade] = {}
     for counter in snapshot.counters:
         name = f"{counter.ns}/{counter.field}"
-        # The best grade of any document stands for the number.
+        # The number takes the best grade of any document.
         if name not in found or _LISTED.index(counter.grade) < _LISTED.index(found[name]):
             found[name] = counter.grade
     return Confusion(found, true, collections)

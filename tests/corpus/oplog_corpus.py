@@ -330,7 +330,7 @@ def command(
 
 
 def drop_database(build: Build, name: str, db: str) -> None:
-    """The drops of its collections first, then its own entry."""
+    """First the drops of its collections, then its own entry."""
     label = build.plan(Planned(name, ("dropDatabase",), db, 12))
     at = build.rng.uniform(0.3, 0.8) * build.end
     for number in range(4):

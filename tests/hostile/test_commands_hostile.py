@@ -225,13 +225,13 @@ def paste(
     bracketed: bool = False,
     seconds: float = 60.0,
 ) -> list[list[bytes]]:
-    """Type each word as an argument into an interactive shell in a real terminal, each at a prompt of its own."""
+    """Type each word as an argument into an interactive shell in a real terminal, each at a new prompt."""
     argv = [shutil.which(shell[0]) or shell[0], *shell[1:], "-i"]
     deadline = time.monotonic() + seconds
     with Terminal(argv, recorder.interactive_environ, cwd=recorder.cwd, emulated=False) as terminal:
         since = 0
         for number, word in enumerate(words, 1):
-            # Said once the shell, and no longer the kernel's line discipline, reads what is typed.
+            # Printed once the shell, and no longer the kernel's line discipline, reads the input.
             terminal.wait_raw(lambda data: PASTE_MODE_ON in data, since=since)
             since = len(terminal.raw)
             line = f"mongodump {quote(word)}"

@@ -1,4 +1,4 @@
-"""Hostile data through every page, in a real pseudo-terminal: nothing of it acts, hides or moves the layout."""
+"""Hostile data on every page, in a real pseudo-terminal: it cannot send commands, hide text or break the layout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOLDER = "b\x1b]52;c;cHduZWQ=\x07$(touch PWNED) [@click=app.quit]x[/]"
 
 @dataclass(frozen=True)
 class Walked:
-    """A walk that has ended: what was seen, all that was sent, and the exit status."""
+    """A finished walk: the screens, everything that was sent, and the exit status."""
 
     seen: dict[str, Seen]
     raw: bytes

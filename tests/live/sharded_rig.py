@@ -82,7 +82,7 @@ class Cluster:
 
 
 def send(address: str, db: str, command: dict[str, Any]) -> dict[str, Any]:
-    """One command with a session of its own choice, which a driver would replace by its own."""
+    """Send one command with a chosen session, which a driver would replace with its own."""
     host, _, port = address.rpartition(":")
     body = b"\0\0\0\0\0" + bson.encode({**command, "$db": db})
     with socket.create_connection((host, int(port)), timeout=30) as connection, connection.makefile("rb") as answers:

@@ -1,4 +1,4 @@
-"""Each job's role is exact: the server refuses nothing that the job sends, and the job uses every action."""
+"""Each job's role is minimal: the server accepts every command of the job, and the job uses every action."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ async def test_role_grants_no_unused_action(
     (job,) = [job for job in jobs((DB,)) if job.id == job_id]
     less = privileges_of(job, without=(place, action))
     if job_id == "counters" and action == "find" and DB in place:
-        return  # there is nothing to read without it; the doctor's own test covers it
+        return  # without it nothing can be read; the doctor's own test covers it
     actions, failure = await refused(exact_set, job, less, prepared)
     assert action in actions
     needed = any(where(need.resource) == place and action in need.actions for need in job.needs)

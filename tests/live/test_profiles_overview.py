@@ -1,4 +1,4 @@
-"""The overview of profiles on real servers: a dead one does not hold up the others, and nothing stays connected."""
+"""The overview of profiles on real servers: a dead one does not delay the others, and all connections are closed."""
 
 from __future__ import annotations
 

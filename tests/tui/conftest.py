@@ -23,7 +23,7 @@ DEPLOYMENT = Deployment(Kind.REPLICA_SET, "6.0.5", set_name="rs0", primary="db1:
 
 
 class HandFeeds(Feeds):
-    """Feeds that nothing runs: a test puts values into :attr:`named`; ``answer`` is what reads give."""
+    """Feeds without a runner: a test puts values into :attr:`named`; reads return ``answer``."""
 
     def __init__(self) -> None:
         super().__init__(lambda: pytest.fail("no gateway in these tests"))

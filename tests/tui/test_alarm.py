@@ -1,4 +1,4 @@
-"""The alarm: silent unless switched on, for what was red before, and for what it told already."""
+"""The alarm: silent unless switched on, and for what was red before or was already reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A time outside the oplog's window is refused, or said: nothing else is read in its place."""
+"""A time outside the oplog's window is refused or reported: nothing else is read in its place."""
 
 from __future__ import annotations
 

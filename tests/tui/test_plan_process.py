@@ -1,4 +1,4 @@
-"""A plan in a process of its own: what it is told, and that it ends with the dashboard or when it is stopped."""
+"""A plan in a separate process: what it receives, and that it ends with the dashboard or when it is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Restore page: pick an incident, see the plan, take the commands along; nothing is run."""
+"""The Restore page: pick an incident, see the plan, copy the commands; nothing is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The header says what is known of the members in the room there is, and nothing of them during an outage."""
+"""The header shows what is known about the members in the available room, and nothing about them during an outage."""
 
 from __future__ import annotations
 

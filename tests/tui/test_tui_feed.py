@@ -1,4 +1,4 @@
-"""Feeds: the latest wins, rows are merged, failures are told and retried, and the end is never waited for long."""
+"""Feeds: the latest value wins, rows are merged, failures are reported and retried, and shutdown is quick."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_a_band_that_is_near_can_be_seen_after_a_long_past() -> None:
     )
     assert "░" in near
     assert "░" not in whole
-    # Both axes have values that can be told apart, even where their short forms are alike.
+    # Both axes have distinguishable values, even if their short forms are alike.
     for text in (near, whole):
         values = [line[:6].strip() for line in text.splitlines()[:-1] if line[:6].strip()]
         assert len(set(values)) == len(values) == 3, text

@@ -1,4 +1,4 @@
-"""Formatted numbers: what was formatted is parsed back, and a typing error is found."""
+"""Formatted numbers can be parsed back, and a typing error is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each class has an asynchronous twin that does the same: the two differ in what has to differ, and in nothing else."""
+"""Each class has an asynchronous twin that does the same: the two differ only where they must."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process knows of a pool: full documents are skipped, overlaps are refused, nothing is forgotten."""
+"""What a process knows about a pool: full documents are skipped, overlaps are refused, and no id is lost."""
 
 from __future__ import annotations
 

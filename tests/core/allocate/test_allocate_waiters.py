@@ -15,7 +15,7 @@ from tallyglass.allocate.errors import AllocationTimeout, AllocatorClosed, Count
 
 
 class Memory:
-    """A source of ids from 0 on; what is in ``errors`` is raised first, one a call."""
+    """A source of ids from 0; the ``errors`` are raised first, one per call."""
 
     def __init__(self, *errors: Exception) -> None:
         self.at = 0

@@ -18,7 +18,7 @@ Rows = list[dict[str, Any]]
 
 
 class Memory:
-    """Collections in memory; ``asked`` lists what was asked for, in order."""
+    """Collections in memory; ``asked`` lists the requests, in order."""
 
     def __init__(self, collections: Mapping[str, Rows], kinds: Mapping[str, str] | None = None) -> None:
         self.collections = {Namespace.parse(name): rows for name, rows in collections.items()}

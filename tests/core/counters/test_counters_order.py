@@ -1,4 +1,4 @@
-"""What a person must look at first stands first."""
+"""What a person must look at first comes first."""
 
 from __future__ import annotations
 

@@ -367,7 +367,7 @@ def test_where_many_collections_hold_counters_smaller_groups_are_one_row() -> No
     assert view.members is not None
     assert view.members.count == 41
     assert [member.id for member in view.members.worst] == [f"tenant {n}" for n in (40, 39, 38, 37)]
-    # These may be compared with the largest id of a collection, each with that of its own.
+    # Each of these may be compared with the largest id of its own collection.
     own = [{"_id": ObjectId(), "model": f"Pen{n}", "field": "n", "count": n, "__v": 0} for n in range(41)]
     assert len(library.look(T0, *own)) == 41
     assert len(Shop("tenant_counters").look(T0, *tenants)) == 41

@@ -42,7 +42,7 @@ class ManyCounters:
 
 
 class Recorded:
-    """A policy that records what it was told."""
+    """A policy that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

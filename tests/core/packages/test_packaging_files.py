@@ -23,7 +23,7 @@ LINUX = pytest.mark.skipif(
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The launcher with a program that prints its words, in a folder of its own and linked from another."""
+    """The launcher with a program that prints its arguments, in its own folder and linked from another."""
     (tmp_path / "app" / "lib").mkdir(parents=True)
     launcher = tmp_path / "app" / "tallyglass"
     launcher.write_text((FILES / "launcher.sh").read_text().replace("@GLIBC@", "2.35"))
@@ -80,7 +80,7 @@ def test_the_archive_asks_for_a_writable_folder(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
     assert "is not writable" in done.stderr
     assert "SHIV_ROOT" in done.stderr
-    # Where it can unpack itself it goes on, to the code that only a built archive has.
+    # If it can unpack itself, it continues to the code that only a built archive has.
     assert "_bootstrap" in start_archive(SHIV_ROOT=str(tmp_path / "new" / "cache")).stderr
 
 

@@ -1,4 +1,4 @@
-"""One drill at a time, and nothing of it stays behind, however it ends."""
+"""One drill at a time, and it leaves nothing behind, however it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a drill says: its line, its report, and what is different from the last one."""
+"""The output of a drill: its line, its report, and the differences from the last one."""
 
 from __future__ import annotations
 

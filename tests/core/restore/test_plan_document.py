@@ -1,4 +1,4 @@
-"""A plan that was written by another version, or that was cut or edited, is refused: nothing is filled in."""
+"""A plan that was written by another version, truncated or edited is refused, not completed by guesses."""
 
 from __future__ import annotations
 

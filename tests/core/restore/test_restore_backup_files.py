@@ -1,4 +1,4 @@
-"""What a backup says of itself, and that nothing that is cut off, mixed or linked passes for whole."""
+"""What a backup says about itself, and that no truncated, mixed or linked backup counts as complete."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def block(ns: tuple[str, str], *rows: bytes, end: bool = False) -> bytes:
 
 
 def packed(*blocks: bytes, also: tuple[dict[str, str], ...] = ()) -> bytes:
-    """An archive of ``s.c`` and the oplog; the prelude names what is in ``also`` too."""
+    """An archive of ``s.c`` and the oplog; the prelude also names the collections in ``also``."""
     header = {"concurrent_collections": 4, "version": "0.1", "server_version": "6.0.5", "tool_version": "100.15.0"}
     collection = {
         "db": "s",
@@ -215,7 +215,7 @@ def test_only_small_collections_are_held(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 async def test_a_position_is_not_recorded_beside_a_backup_that_is_there(tmp_path: Path) -> None:
-    """It would vouch for what was read before it."""
+    """It would claim to cover what was read before it."""
     older = dump(tmp_path / "older")
     (tmp_path / "archive").write_bytes(b"")
     for out in (older, tmp_path / "archive"):

@@ -1,4 +1,4 @@
-"""Each check at the edge where it changes its mind: what is refused, and what just passes."""
+"""Each check at its limit: what is refused, and what just passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The account of a return, where there is little to count."""
+"""The account of a return with little to count."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_a_rename_is_certain_only_when_the_backup_tells_whose_it_was(tmp_path: P
     # The backup holds an s.c that is younger than the one of this rename: it would be moved over s.d.
     other = entry(1, "c", "s.$cmd", {"renameCollection": "s.c", "to": "s.d"}, ui=OTHER)
     assert kinds(run(Replay(stored(tmp_path), begun_after=Ts(2, 1)), other)) == ["rename-overlap"]
-    # Here the younger one came by a rename too, which would find nothing once its target had been moved away.
+    # Here the newer one also came from a rename, which would find nothing once its target had been moved away.
     drop = entry(2, "c", "s.$cmd", {"drop": "d"}, ui=OTHER)
     came = entry(3, "c", "s.$cmd", {"renameCollection": "s.x", "to": "s.c"}, ui=UUID)
     assert kinds(run(Replay(stored(tmp_path), begun_after=Ts(3, 1)), other, drop, came)) == ["rename-overlap"]

@@ -1,4 +1,4 @@
-"""Commands mean the same in the script and pasted, whatever the names hold; and nothing is run that was not asked."""
+"""Commands mean the same in the script and when pasted, whatever the names contain; nothing else is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proof afterwards: whatever on the spare differs from what was computed blocks the return."""
+"""The proof afterwards: any difference between the spare and the computed state blocks the return."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def stamp(n: int) -> Timestamp:
 
 
 class Server:
-    """A set whose oplog is a list; it understands what the driver's queries here ask."""
+    """A set whose oplog is a list; it understands the queries that are used here."""
 
     def __init__(self, rows: list[bytes]) -> None:
         self.rows = rows

@@ -1,4 +1,4 @@
-"""The kit of each driver, with a database of its own."""
+"""The kit of each driver, with its own database."""
 
 from __future__ import annotations
 

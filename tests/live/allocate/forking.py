@@ -1,4 +1,4 @@
-"""Allocators in a process that forks, for :mod:`test_allocate_fork`: a program of its own.
+"""Allocators in a process that forks, for :mod:`test_allocate_fork`: a separate program.
 
 ``python forking.py NAME [URI]`` runs the function of that name and prints what it returns as JSON.
 """

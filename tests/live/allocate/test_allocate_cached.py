@@ -136,7 +136,7 @@ async def test_over_a_pool_with_an_adaptive_step(kit: Kit) -> None:
 
 
 class Gate:
-    """A source that answers when it is told to."""
+    """A source that answers when the test lets it."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()

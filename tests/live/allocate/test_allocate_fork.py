@@ -1,6 +1,6 @@
 """A fork: the child begins empty, whatever was in memory and whoever held a lock; by os.fork and by multiprocessing.
 
-The process that forks is an interpreter of its own (:mod:`forking`): a test must not fork the process of the tests.
+The process that forks is a separate interpreter (:mod:`forking`): a test must not fork the test process.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def test_an_aborted_transaction_takes_an_increment_back(replica_set: ReplicaSet)
     ],
 )
 async def test_outcomes(faulty: ReplicaSet, tested: Kit, times: int, how: dict[str, Any], burned: int) -> None:
-    """One failed command: another id is taken, nothing is handed out twice, and what may be lost is counted."""
+    """One failed command: another id is taken, no id is issued twice, and possibly lost ids are counted."""
     counter = tested.Counter(tested.db.counters, "x")
     assert await done(counter.next()) == 1
     fail(faulty, times, **how)

@@ -1,4 +1,4 @@
-"""A server of its own for tests that rewrite its past."""
+"""A separate server for tests that rewrite its history."""
 
 from __future__ import annotations
 

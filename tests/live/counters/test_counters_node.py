@@ -59,7 +59,7 @@ const older = (db) => ({
 """
 
 
-# In a process and a database of its own: it shares the name of its model, and of its collection, with typegoose.
+# In a separate process and database: it shares the names of its model and collection with typegoose.
 GROUPS = """
 const mongoose = require('mongoose');
 const { plugin } = require('mongoose-plugin-autoinc');
@@ -110,7 +110,7 @@ async def test_counters_written_by_libraries_are_recognised(replica_set: Replica
     assert (book.value, book.type, book.confidence) == (3_000_000_002, NumericType.INT64, 1.0)
     # The ids themselves are doubles: Node.js writes every number beyond int32 as one.
     assert (book.target, book.drift) == (f"{DB}.books._id", 0)
-    # Each group has numbers of its own: none of them is behind another's.
+    # Each group has its own numbers: none of them is behind another's.
     for group, value in (("a", 0), ("b", 1)):
         pen = found["mongoose-auto-increment", f"Pen.n.{group}"]
         assert (pen.value, pen.type, pen.confidence, pen.drift) == (value, NumericType.INT32, 1.0, None)

@@ -112,7 +112,7 @@ async def until(
 
 
 async def opened(tail: AsyncIterator[OplogUpdate], seen: Seen) -> None:
-    """Wait until the tail reads: what is written before that is not its to show."""
+    """Wait until the tail reads: it does not show what was written before that."""
     await until(tail, seen, lambda: seen.last is not None and bool(seen.last.connected_to))
 
 

@@ -144,7 +144,8 @@ async def test_three_members_through_faults(
 
 @pytest.mark.soak
 async def test_three_members_through_a_partition() -> None:
-    """The primary is cut off from the others and from everyone; the tail goes on with those who can still elect."""
+    """The primary is cut off from all members and clients; the tail continues on the side that can still elect a
+    primary."""
     ports = [free_port() for _ in range(6)]
     with contextlib.ExitStack() as stack:
         proxies = [stack.enter_context(Proxy(ports[n], ports[n + 3])) for n in range(3)]

@@ -206,7 +206,7 @@ async def test_entries_that_a_majority_holds_are_released(
             client[DB].settled.drop()
             await coming
             coming = asyncio.ensure_future(anext(watching))
-            while streams[-1].kept_bytes:  # noqa: ASYNC110 - nothing tells when it is done
+            while streams[-1].kept_bytes:  # noqa: ASYNC110 - there is no event for its end
                 await asyncio.sleep(0.05)
             coming.cancel()
             await asyncio.wait([coming])

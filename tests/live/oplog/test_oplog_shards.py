@@ -1,4 +1,5 @@
-"""A real config server and two shards: what they are, that moved chunks lose nothing, and both oplogs as one."""
+"""A real config server and two shards: they are recognised, moved chunks lose nothing, and both oplogs are read as
+one."""
 
 from __future__ import annotations
 

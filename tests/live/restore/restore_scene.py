@@ -1,4 +1,4 @@
-"""A stage for restore scenarios: a live set, a spare, backups, the emitted script run as it stands, and an independent
+"""A stage for restore scenarios: a live set, a spare, backups, the emitted script run unchanged, and an independent
 record of what the data was."""
 
 from __future__ import annotations

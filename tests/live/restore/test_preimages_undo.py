@@ -1,4 +1,4 @@
-"""Undo an incident from pre-images with real tools: no backup, no spare, the emitted script as it stands."""
+"""Undo an incident from pre-images with real tools: no backup, no spare, the emitted script unchanged."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def contents(scene: Scene) -> dict[Any, dict[str, Any]]:
 
 
 class Writer:
-    """Others who write while the accident happens and while it is undone: each keeps its own ledger."""
+    """Other clients that write during the accident and its undo: each keeps its own ledger."""
 
     def __init__(self, scene: Scene, first: int = 1_000_000) -> None:
         self._scene, self._first, self._stop = scene, first, threading.Event()
@@ -201,7 +201,7 @@ def kill_at(scene: Scene, plan: Plan, step: int) -> None:
 
 
 def resume(scene: Scene, plan: Plan) -> subprocess.CompletedProcess[str]:
-    """Run it again as its own words say: when the step of the killed run has ended, and without that run's lock."""
+    """Run it again as its message says: after the step of the killed run has ended, and without that run's lock."""
     deadline = time.monotonic() + 60
     while True:
         done = scene.run(plan)

@@ -29,7 +29,7 @@ def orders(backup: Path) -> Path:
 
 
 async def test_a_dump_of_after_the_accident(scene: Scene) -> None:
-    """With a start from before the accident: it holds what came afterwards, and nothing in it says so."""
+    """With a start from before the accident: it holds later writes, and nothing in it says so."""
     fill(scene)
     await sidecar(scene)
     since = scene.now()
@@ -44,7 +44,7 @@ async def test_a_dump_of_after_the_accident(scene: Scene) -> None:
 
 
 async def test_a_start_that_is_too_late(scene: Scene) -> None:
-    """The documents are all there; only what was updated between dump and start is old."""
+    """All documents exist; only those updated between dump and start are outdated."""
     fill(scene)
     scene.settle()
     backup = scene.backup()

@@ -23,7 +23,7 @@ from tallyglass.restore.runbook.prepare import prepare
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 FAR = 3600
-"""Seconds that the delayed member is behind: it applies nothing any more within a test."""
+"""How many seconds the delayed member is behind: it applies nothing more within a test."""
 
 
 def newest(scene: Scene) -> Ts:
@@ -33,7 +33,7 @@ def newest(scene: Scene) -> Ts:
 
 
 async def sidecar(scene: Scene, *names: str) -> None:
-    """Note the position right before the backup: nothing of what was written until now is replayed."""
+    """Record the position right before the backup: nothing written until now is replayed."""
     scene.settle()
     scene.client.admin.command({"appendOplogNote": 1, "data": {}, "writeConcern": {"w": "majority"}})
     for name in names or ("backup",):
@@ -65,7 +65,7 @@ def start_again(source: ReplicaSet) -> None:
 
 
 async def test_the_lives_of_a_set(spare: Standalone, tmp_path: Path, tool_path: str, live_set: ReplicaSet) -> None:
-    """A standalone that becomes a set, and is initiated again later: each backup proves only its own life."""
+    """A standalone becomes a set and is initiated again later: each backup is valid only for its own period."""
     folder = tmp_path / "standalone"
 
     def fill_and_dump(servers: Servers) -> None:
@@ -101,7 +101,7 @@ async def test_the_lives_of_a_set(spare: Standalone, tmp_path: Path, tool_path: 
         plan = await scene.plan(whole, limit)
         refused(plan, "set-initiated-later")
 
-        # The 300 documents are older than this oplog: nothing in it says what they were, but how many they were.
+        # The 300 documents are older than this oplog: it does not say what they were, only how many.
         since = scene.now()
         part = tmp_path / "part"
         query = '--query={"v":{"$lt":200}}'
@@ -113,7 +113,7 @@ async def test_the_lives_of_a_set(spare: Standalone, tmp_path: Path, tool_path: 
         assert any("held 301 documents" in title and "give 201" in title for title in blocks(plan)), blocks(plan)
         assert before
 
-    # A dump of another set of the same name, against a set that goes on.
+    # A dump of another set of the same name, against a set that keeps writing.
     with closing(Scene(live_set, spare, tmp_path, tool_path)) as scene:
         scene.client["shop"].orders.insert_many([{"_id": n} for n in range(20)])
         scene.settle()

@@ -1,4 +1,4 @@
-"""The plan that the screen gets from a process of its own is the one that is made here."""
+"""The plan that the screen gets from a separate process equals the one that is made here."""
 
 from __future__ import annotations
 

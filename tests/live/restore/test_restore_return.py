@@ -1,4 +1,4 @@
-"""What comes back to the live set, and what stays: the emitted script as it stands, against records kept outside."""
+"""What comes back to the live set, and what stays: the emitted script, unchanged, against independent records."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_a_counter_that_starts_again_at_one_is_raised(scene: Scene, accide
 
 
 class Writer(threading.Thread):
-    """Writes until :meth:`finish`, on a client of its own, and keeps a ledger that nothing under test reads."""
+    """Writes until :meth:`finish`, on its own client, and keeps a ledger that nothing under test reads."""
 
     def __init__(self, scene: Scene, write: Callable[[Any, random.Random], None], **options: Any) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Accidents that nobody described beforehand, each against a record kept outside: what comes back, and what is said."""
+"""Unusual accidents, each against an independent record: what comes back, and what is reported."""
 
 from __future__ import annotations
 

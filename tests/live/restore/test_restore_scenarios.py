@@ -1,4 +1,4 @@
-"""Real servers: back up, go on writing, have the accident, plan, run the emitted script as it stands, and compare.
+"""Real servers: back up, keep writing, have the accident, plan, run the emitted script unchanged, and compare.
 
 The record of what was right is taken from the live set itself, just before the accident or, amid other writers,
 from the server's own memory of that moment (a snapshot read).
