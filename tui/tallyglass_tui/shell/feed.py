@@ -58,7 +58,7 @@ class Feed(Generic[T]):
         self._lock = threading.Lock()
         self._value: T | None = None
         self.latest: T | None = None
-        """The last value, where values replace each other; None where they are merged, which would hold every row."""
+        """The last value, if values replace each other; None if they are merged: keeping it would hold every row."""
         self._trouble: FeedTrouble | None = None
         self._heard: float | None = None
         self._readers: list[Feed[T]] = []

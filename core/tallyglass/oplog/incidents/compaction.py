@@ -98,7 +98,7 @@ class _Entries:
         return Piece(first[0], last[0], first[1], last[1], size, size, edge, sample)
 
     def stretches(self, millis: int) -> list[int]:
-        """The start of each stretch that follows a gap of more than so many milliseconds, and the end."""
+        """The start of each stretch that follows a gap of more than the given milliseconds, and the end."""
         if self._apart(self.first[1], self.last[1]) <= millis:
             return [0, self.size]
         if not self.ts:

@@ -49,7 +49,7 @@ _LAST = frozenset({"drop", "rename", "dropDatabase", "invalidate"})
 
 class ImageKey(NamedTuple):
     """Where the server keeps an image: the collection's UUID, the entry that logged the operation, and its place in
-    the entry's ``applyOps``, 0 for an entry of its own."""
+    the entry's ``applyOps``, 0 for an operation with its own entry."""
 
     collection: bytes
     ts: Ts

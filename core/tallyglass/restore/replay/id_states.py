@@ -69,7 +69,7 @@ class IdStore:
             self.spill()
 
     def close(self) -> None:
-        """Remove the file. Counting is over."""
+        """Remove the file. Call it last."""
         if self.rows is not None:
             self.rows.close()
 
