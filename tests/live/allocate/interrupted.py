@@ -52,9 +52,12 @@ def main(mode: str, seconds: float, least: float, most: float, uri: str | None =
     cached = Cached(source(uri), step=20, patience=3)
     taken: list[int] = []
     interrupts = wedges = 0
+    over = False
 
     def handler(*_: object) -> None:
         nonlocal interrupts
+        if over:  # another thread may receive the last signal late
+            return
         interrupts += 1
         if mode == "raise":
             raise Interrupted
@@ -66,13 +69,14 @@ def main(mode: str, seconds: float, least: float, most: float, uri: str | None =
 
     signal.signal(signal.SIGALRM, handler)
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while not over:
         try:
             rearm()
             while time.monotonic() < end:
                 taken.append(cached.next())
+            over = True
         except Interrupted:
-            continue
+            over = time.monotonic() >= end
         except AllocationTimeout:
             wedges += 1
     signal.setitimer(signal.ITIMER_REAL, 0)

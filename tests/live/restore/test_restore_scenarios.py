@@ -22,8 +22,10 @@ from tallyglass.restore.runbook.folder import write_folder
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
-def orders(scene: Scene, first: int = 0, last: int = 100) -> None:
-    scene.client["shop"].orders.insert_many([{"_id": n, "v": n, "n": Int64(n)} for n in range(first, last)])
+def orders(scene: Scene, first: int = 0, last: int = 100, name: str = "orders") -> None:
+    """Fill a collection. ``name`` it where the scan must find the incident: what other scenarios did again and again
+    to ``shop.orders`` makes one more such act look like routine."""
+    scene.client["shop"][name].insert_many([{"_id": n, "v": n, "n": Int64(n)} for n in range(first, last)])
 
 
 async def rehearse(scene: Scene, backup: Path, limit: Ts, wanted: State, **more: Any) -> Plan:
@@ -76,63 +78,63 @@ async def test_a_dropped_database(scene: Scene) -> None:
 @pytest.mark.since(5, 0)
 async def test_delete_many_amid_other_writers(scene: Scene) -> None:
     shop = scene.client["shop"]
-    orders(scene, 0, 400)
+    orders(scene, 0, 400, "amid_others")
     backup = scene.backup("--oplog")
     stop = threading.Event()
     other = threading.Thread(target=_write_on, args=(scene, stop))
     other.start()
     try:
         since = scene.now()
-        shop.orders.delete_many({"_id": {"$lt": 200}})
+        shop.amid_others.delete_many({"_id": {"$lt": 200}})
         scene.settle()
-        incident = await scene.incident("deleteMany", "shop.orders")
+        incident = await scene.incident("deleteMany", "shop.amid_others")
         assert incident.first > since
     finally:
         stop.set()
         other.join()
-    shop.orders.delete_one({"_id": 399})
+    shop.amid_others.delete_one({"_id": 399})
     scene.settle()
     limit = incident.point or incident.first
     before = record(scene.client, scene.entry_before(limit), databases=("shop",))
     plan = await rehearse(scene, backup, limit, before, incident=incident)
     scene.must_run(plan)
-    live = {row["_id"] for row in shop.orders.find({}, {"_id": 1})}
+    live = {row["_id"] for row in shop.amid_others.find({}, {"_id": 1})}
     assert set(range(399)) <= live, "what the mistake deleted is back"
     assert 399 not in live, "what was deleted later on purpose stays deleted"
-    assert shop.orders.find_one({"_id": 300}) == {"_id": 300, "v": "new", "n": 300}, "later writes stay"
+    assert shop.amid_others.find_one({"_id": 300}) == {"_id": 300, "v": "new", "n": 300}, "later writes stay"
     assert not [name for name in shop.list_collection_names() if "pitr" in name]
 
 
 def _write_on(scene: Scene, stop: threading.Event) -> None:
     with scene.source.client() as client:
         number = 1000
-        client["shop"].orders.update_one({"_id": 300}, {"$set": {"v": "new"}})
+        client["shop"].amid_others.update_one({"_id": 300}, {"$set": {"v": "new"}})
         while not stop.is_set():
-            client["shop"].orders.insert_one({"_id": number, "v": number})
-            client["shop"].orders.update_one({"_id": 300}, {"$set": {"v": "new"}})
+            client["shop"].amid_others.insert_one({"_id": number, "v": number})
+            client["shop"].amid_others.update_one({"_id": 300}, {"$set": {"v": "new"}})
             number += 1
 
 
 async def test_a_bad_update_many(scene: Scene) -> None:
     shop = scene.client["shop"]
-    orders(scene)
+    orders(scene, name="updated")
     odd = [{"b": n, "1": {"0": n}} for n in range(3)]  # ids whose fields JavaScript would bring into another order
-    shop.orders.insert_many([{"_id": one, "v": "odd"} for one in odd])
+    shop.updated.insert_many([{"_id": one, "v": "odd"} for one in odd])
     backup = scene.backup("--oplog")
     before, since = record(scene.client), scene.now()
-    shop.orders.update_many({"_id": {"$not": {"$gte": 50}}}, {"$set": {"v": 0}})
-    shop.orders.update_one({"_id": 3}, {"$set": {"v": "by hand"}})
-    shop.orders.update_one({"_id": odd[2]}, {"$set": {"v": "by hand"}})
-    shop.orders.insert_one({"_id": 500})
+    shop.updated.update_many({"_id": {"$not": {"$gte": 50}}}, {"$set": {"v": 0}})
+    shop.updated.update_one({"_id": 3}, {"$set": {"v": "by hand"}})
+    shop.updated.update_one({"_id": odd[2]}, {"$set": {"v": "by hand"}})
+    shop.updated.insert_one({"_id": 500})
     scene.settle()
-    incident = await scene.incident("updateMany", "shop.orders")
+    incident = await scene.incident("updateMany", "shop.updated")
     assert incident.first > since
     plan = await rehearse(scene, backup, incident.first, before, incident=incident)
-    shop.orders.update_one({"_id": 4}, {"$set": {"v": "since the plan"}})
-    shop.orders.delete_one({"_id": 5})
+    shop.updated.update_one({"_id": 4}, {"$set": {"v": "since the plan"}})
+    shop.updated.delete_one({"_id": 5})
     scene.must_run(plan)
-    assert [row["v"] for row in shop.orders.find({"_id": {"$in": odd}}).sort("_id")] == ["odd", "odd", "by hand"]
-    found = {row["_id"]: row.get("v") for row in shop.orders.find({"_id": {"$nin": odd}})}
+    assert [row["v"] for row in shop.updated.find({"_id": {"$in": odd}}).sort("_id")] == ["odd", "odd", "by hand"]
+    found = {row["_id"]: row.get("v") for row in shop.updated.find({"_id": {"$nin": odd}})}
     wanted = {n: n for n in range(100) if n != 5}
     assert found == wanted | {3: "by hand", 4: "since the plan", 500: None}
 
