@@ -16,8 +16,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from bson import decode_all, json_util
-from pymongo import MongoClient, UpdateOne
+from pymongo import MongoClient
 
+from bench._oplog_mix import write_mix
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG
@@ -44,12 +45,7 @@ with MongoClient(sys.argv[1], w=1) as client:
 def fill(client: MongoClient[Any]) -> None:
     """Write a realistic mix: inserts, updates and deletes with a session, mass deletes and updates without."""
     for k in range(ENTRIES // 2_000):
-        things = client.bench[f"c{k % 20}"]
-        ids = [f"{k}-{n}" for n in range(1_000)]
-        things.insert_many([{"_id": i, "v": n, "name": "x" * 40} for n, i in enumerate(ids)])
-        things.bulk_write([UpdateOne({"_id": i}, {"$inc": {"v": 1}}) for i in ids[:600]], ordered=False)
-        things.update_many({"_id": {"$in": ids[600:800]}}, {"$set": {"w": 1}})
-        things.delete_many({"_id": {"$in": ids[:200]}})
+        write_mix(client, k)
 
 
 def drain_raw(batches: list[bytes]) -> int:

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from bson import Timestamp
-from pymongo import MongoClient, UpdateOne
+from pymongo import MongoClient
 
+from bench._oplog_mix import write_mix
 from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
@@ -44,12 +45,7 @@ CASES = ("raw", "plan", "incidents", "verify")
 def grow(client: MongoClient[Any], entries: int, since: int) -> None:
     """Write as many entries: inserts, updates by sessions, and updates and deletes of many."""
     for k in range(since // 2_000, (since + entries) // 2_000):
-        things = client.bench[f"c{k % 20}"]
-        ids = [f"{k}-{n}" for n in range(1_000)]
-        things.insert_many([{"_id": i, "v": n, "name": "x" * 40} for n, i in enumerate(ids)])
-        things.bulk_write([UpdateOne({"_id": i}, {"$inc": {"v": 1}}) for i in ids[:600]], ordered=False)
-        things.update_many({"_id": {"$in": ids[600:800]}}, {"$set": {"w": 1}})
-        things.delete_many({"_id": {"$in": ids[:200]}})
+        write_mix(client, k)
 
 
 def drop(client: MongoClient[Any]) -> Ts:

@@ -6,8 +6,10 @@ import json
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -23,13 +25,37 @@ if TYPE_CHECKING:
     from tallyglass.restore.model.plan import Plan
 
 Answer = TypeVar("Answer")
-Command = TypeVar("Command", bound=Callable[..., object])
 
 SHOWN = 5
 """Ids that are shown of each namespace; the file has all."""
 
 
-def _servers(function: Command) -> Command:
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The live set, where the documents come from (a spare, or a folder of saved images), and the password files."""
+
+    source: str
+    spare: str
+    images: Path | None
+    source_password_file: str
+    spare_password_file: str
+
+    @property
+    def copy(self) -> str | Path:
+        """Where the documents come from. Raises InputError unless exactly one place is named."""
+        if bool(self.spare) == bool(self.images):
+            raise InputError("The source of the documents is not clear.", "Give either --spare URI or --images DIR.")
+        return self.images or self.spare
+
+
+def _with_sides(function: Callable[..., object]) -> Callable[..., object]:
+    """Add the options that name both sides, and pass them on as ``sides``."""
+
+    @wraps(function)
+    def command(**given: Any) -> object:
+        sides = _Sides(**{field.name: given.pop(field.name) for field in fields(_Sides)})
+        return function(sides=sides, **given)
+
     for option in (
         click.option("--spare-password-file", metavar="FILE", default="", help="The spare's password."),
         click.option("--source-password-file", metavar="FILE", default="", help="The live set's password."),
@@ -45,19 +71,14 @@ def _servers(function: Command) -> Command:
         click.option("--source", metavar="URI", required=True, help="The live set: a URI, or a .yml file with one."),
         click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path)),
     ):
-        function = option(function)
-    return function
+        command = option(command)
+    return command
 
 
-def _ask_both(
-    plan: Plan,
-    source: str,
-    copy: str | Path,
-    passwords: tuple[str, str],
-    work: Callable[[Gateway, Gateway], Awaitable[Answer]],
-) -> Answer:
-    """Run ``work`` on the live set and on ``copy``: the spare, or the folder of saved pre-images."""
-    live = server(source, ConnectionOptions(password_file=passwords[0]))
+def _ask_both(plan: Plan, sides: _Sides, work: Callable[[Gateway, Gateway], Awaitable[Answer]]) -> Answer:
+    """Run ``work`` on the live set and on the spare or the saved pre-images."""
+    copy = sides.copy
+    live = server(sides.source, ConnectionOptions(password_file=sides.source_password_file))
 
     async def with_saved(gateway: Gateway, other: Gateway) -> Answer:
         from tallyglass.restore.saved.joined import open_joined
@@ -69,7 +90,7 @@ def _ask_both(
 
         with closing(ImageFiles(copy, plan)) as files:
             return ask(live, lambda gateway: with_saved(gateway, as_copy(files)), None, **PATIENT)
-    spare = server(copy, ConnectionOptions(password_file=passwords[1]))
+    spare = server(copy, ConnectionOptions(password_file=sides.spare_password_file))
 
     async def on_both(gateway: Gateway) -> Answer:
         from tallyglass.mongo.client import open_gateway
@@ -81,12 +102,6 @@ def _ask_both(
             await other.close()
 
     return ask(live, on_both, None, **PATIENT)
-
-
-def _copy(spare: str, images: Path | None) -> str | Path:
-    if bool(spare) == bool(images):
-        raise InputError("The source of the documents is not clear.", "Give either --spare URI or --images DIR.")
-    return images or spare
 
 
 @click.command("check-return", hidden=True)
@@ -103,17 +118,9 @@ def check_return(plan_file: Path, source: str, source_password_file: str) -> Non
 
 
 @click.command(hidden=True)
-@_servers
+@_with_sides
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Where the repairs go.")
-def recover(
-    plan_file: Path,
-    source: str,
-    spare: str,
-    images: Path | None,
-    source_password_file: str,
-    spare_password_file: str,
-    out: Path,
-) -> None:
+def recover(plan_file: Path, sides: _Sides, out: Path) -> None:
     """Compute the repairs of the live collections, as files for mongorestore. Nothing else is written."""
     plan = read_plan(plan_file)
     from tallyglass.restore.impact.outcome import Repairs, repairs
@@ -131,7 +138,7 @@ def recover(
             found.append((number, held))
         return found
 
-    found = _ask_both(plan, source, _copy(spare, images), (source_password_file, spare_password_file), work)
+    found = _ask_both(plan, sides, work)
     first = out.parent / "damaged.json"
     if not first.exists():
         with private_file(first) as file:
@@ -144,17 +151,9 @@ def recover(
 
 
 @click.command()
-@_servers
+@_with_sides
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="The work directory.")
-def outcome(
-    plan_file: Path,
-    source: str,
-    spare: str,
-    images: Path | None,
-    source_password_file: str,
-    spare_password_file: str,
-    out: Path,
-) -> int:
+def outcome(plan_file: Path, sides: _Sides, out: Path) -> int:
     """Print per namespace what came back, what others changed since, and what is still damaged.
 
     Exit 0 nothing is damaged any more, 1 something is, or nothing came back.
@@ -167,7 +166,7 @@ def outcome(
     async def work(live: Gateway, copy: Gateway) -> list[NamespaceOutcome]:
         return [row async for row in account(live, copy, plan, before)]
 
-    rows = _ask_both(plan, source, _copy(spare, images), (source_password_file, spare_password_file), work)
+    rows = _ask_both(plan, sides, work)
     ids = out / "still-damaged.jsonl"
     damaged = [one for row in rows for one in row.damaged]
     with private_file(ids) as file:

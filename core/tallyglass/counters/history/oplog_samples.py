@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from tallyglass.counters.numbers import Number, as_number, numeric_type
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.identity import document_key
 from tallyglass.counters.recognise.shapes import dig
+from tallyglass.counters.recognise.usage_reader import operations
 from tallyglass.counters.snapshot import NumericType
 from tallyglass.errors import ReadError
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
@@ -120,7 +121,7 @@ def _collect(found: Values, entry: Document, paths: Mapping[Namespace, Sequence[
     ts = entry["ts"]
     # The ordinal distinguishes entries of one second.
     at = ts.time + min(ts.inc, 999_999) / 1e6
-    for operation in _operations(entry):
+    for operation in operations(entry):
         ns = Namespace.parse(str(operation.get("ns", "")))
         for path in paths.get(ns, ()):
             raw = value_after(operation, path)
@@ -130,17 +131,6 @@ def _collect(found: Values, entry: Document, paths: Mapping[Namespace, Sequence[
             identity = (operation.get("o2") or operation["o"]).get("_id")
             points = found.setdefault(ns, {}).setdefault(document_key(identity), {}).setdefault(path, [])
             points.append(PastValue(at, as_number(raw), kind))
-
-
-def _operations(entry: Document) -> Iterator[Document]:
-    body = entry.get("o")
-    inner = body.get("applyOps") if isinstance(body, Mapping) else None
-    if isinstance(inner, list):
-        for operation in inner:
-            if isinstance(operation, Mapping):
-                yield from _operations(operation)
-    else:
-        yield entry
 
 
 def value_after(operation: Document, path: str) -> Any:
