@@ -182,7 +182,9 @@ async def test_a_filter_goes_to_core_and_a_refused_filter_stays_open(screen_at: 
         await screen.press("ctrl+u", *"ns:shop.* [/x]", "enter")
         assert screen.feeds.named["oplog"] is not first
         await screen.put("oplog", update(seen=500, partial=True))
-        assert "0 matched 'ns:shop.* [/x]'" in screen.text
+        assert "0 matched 'ns:shop.* [/x]' · Esc" in screen.text
+        await screen.put("oplog", update(seen=500, partial=True, older_unread=True))
+        assert "0 matched 'ns:shop.* [/x]' · older ones not read · Esc" in screen.text
         screen.app.page.set_filter(long)
         host = "cluster0-shard-00-02.ab1cd.mongodb.net:27017"
         await screen.put("oplog", update(seen=500_000_000, per_second=12_300, connected_to=host))

@@ -113,7 +113,8 @@ class OplogUpdate:
     the filter does not want: then ``seen`` and the rates count only what it sent. ``behind_seconds`` is how far the
     newest entry seen lies behind the newest one that the member knows of; None where unknown. ``gaps`` and
     ``rollbacks`` count since the tail began. ``answered_seconds``
-    is how long ago the server last answered, with or without entries.
+    is how long ago the server last answered, with or without entries. ``older_unread`` means that the look back ended
+    at its limit of rows or time: older entries may match too.
     """
 
     at: datetime
@@ -136,6 +137,7 @@ class OplogUpdate:
     gaps: int = 0
     rollbacks: int = 0
     answered_seconds: float = 0.0
+    older_unread: bool = False
 
 
 ROUTINE = frozenset({"ttl", "capped", "migration", "job", "trickle"})

@@ -242,6 +242,7 @@ async def test_a_lost_shard_is_named_and_the_others_are_read(cluster: Cluster) -
                 break
     assert "s9: No server listens at that address." in update.trouble
     assert {row.shard for row in update.rows} == {"s0"}
+    assert update.older_unread, "it was to look back for ten rows only"
     await tail.aclose()
     rows = await read_shards(shards.gateways, OplogFilter(), limit=3)
     assert [row.kind for row in rows] == [RowKind.NOTE] + [RowKind.ENTRY] * 3

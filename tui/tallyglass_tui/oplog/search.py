@@ -36,7 +36,7 @@ class RowSearch:
         if not self.text:
             self._page.say("There is no search to repeat; / starts one.")
         elif not self._go(self._below):
-            self._page.say("No more matches below; N goes up.")
+            self._page.say("No more matches below in these rows; N goes up, G to the newest.")
 
     def previous(self) -> None:
         """Go to the next match above."""

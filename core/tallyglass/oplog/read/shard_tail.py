@@ -126,6 +126,7 @@ def _merged(shards: list[_Shard], hold: float) -> OplogUpdate:
         gaps=sum(update.gaps for update in updates),
         rollbacks=sum(update.rollbacks for update in updates),
         answered_seconds=min(update.answered_seconds for update in updates),
+        older_unread=any(update.older_unread for update in updates),
     )
 
 

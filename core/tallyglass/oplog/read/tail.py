@@ -87,6 +87,7 @@ class _Tail:
     connected_to: str = ""
     gaps: int = 0
     rollbacks: int = 0
+    older_unread: bool = False
     answered: float = field(default_factory=time.monotonic)
     arrived: float = field(default_factory=time.monotonic)
     _measured: float = 0.0
@@ -129,9 +130,10 @@ class _Tail:
         if self.wanted.since is not None:
             await self._catch_up(self.wanted.since, anchor.ts)
         else:
-            found, _ = await newest(self.gateway, self.wanted, anchor.ts.next, self.backlog)
+            found, complete = await newest(self.gateway, self.wanted, anchor.ts.next, self.backlog)
             for raw in found:
                 self.collector.take(raw)
+            self.older_unread = not complete or self.collector.matched >= self.backlog
         return OplogStream(
             self.gateway, anchor.ts, self.wanted.on_server(), anchor=anchor, prefer_secondary=self.prefer_secondary
         )
@@ -229,7 +231,7 @@ class _Tail:
             connected_to=self.connected_to, trouble=trouble, since=since, majority=self.majority,
             rates_5m=rates.over(300, now), rates_all=rates.overall(),
             partial=bool(self.wanted.on_server()), behind_seconds=self._behind(), gaps=self.gaps,
-            rollbacks=self.rollbacks, answered_seconds=time.monotonic() - self.answered,
+            rollbacks=self.rollbacks, answered_seconds=time.monotonic() - self.answered, older_unread=self.older_unread,
         )  # fmt: skip
 
     def _trouble_now(self) -> tuple[str, datetime | None]:
