@@ -70,10 +70,11 @@ class OplogWriter:
         migrated: bool = False,
         image: bool = False,
         whole: bool = False,
-        new_number: bool = True,
+        new_number: int = 1,
         label: Any = None,
     ) -> None:
-        """An insert, update or delete of one document. ``new_number`` is false within one bulkWrite."""
+        """An insert, update or delete of one document. ``new_number`` says how far the session's number went on: 0
+        within one bulkWrite, more than 1 after writes elsewhere."""
         key = (op, ns, session.id if session else b"", session.user if session else "", migrated, image, whole)
         self._pending.append((at, len(self._pending), label, ("write", key, identity, session, new_number)))
 

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from corpus.oplog_corpus import Act, Scenario
+from corpus.oplog_build import Act, Scenario
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.snapshot import Incident
 

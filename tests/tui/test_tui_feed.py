@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -168,6 +170,25 @@ def test_a_hanging_server_does_not_delay_the_exit() -> None:
     feeds.close(0.05)
     feeds.close(30)
     assert not feeds._thread.is_alive()
+
+
+def test_a_feed_that_does_not_let_go_is_abandoned_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+
+    async def clinging(_: Any) -> AsyncIterator[int]:
+        yield 1
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+
+    feeds = Feeds(NoGateway)  # type: ignore[arg-type]
+    feeds.start()
+    assert taken(feeds.follow("clinging", clinging), lambda n: n == 1)
+    feeds.close(30)
+    del feeds
+    gc.collect()
+    assert [str(one.exc_value) for one in said] == []
 
 
 async def numbers(_: Any) -> AsyncIterator[int]:

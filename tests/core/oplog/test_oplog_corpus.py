@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from corpus.oplog_corpus import BEGIN, RECIPES, Recipe, build
+from corpus.oplog_build import BEGIN
+from corpus.oplog_corpus import RECIPES, Recipe, build
 from corpus.oplog_entries import OplogWriter, Session
 from corpus.oplog_score import Score, add, incidents_of
 from tallyglass.oplog.incidents.grouper import FINISHED_LIMIT, ROUTINE_LIMIT, Grouper
@@ -23,7 +24,8 @@ def shape(incidents: tuple[Incident, ...]) -> list[tuple[Any, ...]]:
 
 
 QUICK = {
-    "commands", "loops", "busy collections", "migration and resharding only", "TTL, time-series and a person",
+    "commands", "loops", "accidents among young trims", "held out: other young trims",
+    "busy collections", "migration and resharding only", "TTL, time-series and a person",
     "held out: sessionless", "held out: statements, 4.4", "held out: loops, fast",
 }  # fmt: skip
 

@@ -77,6 +77,18 @@ def test_a_single_batch_is_enough_and_a_single_delete_is_not() -> None:
     assert (found.ns, found.first) == ("shop.b", first)
 
 
+@pytest.mark.parametrize("backward", [False, True])
+def test_what_is_damaged_is_counted_and_the_entries_before_it_are_read(backward: bool) -> None:
+    log = Log()
+    for n in range(50):
+        log.add(n / 1_000, "d", "shop.orders", {"_id": n})
+    grouper = Grouper(backward=backward)
+    whole = log.entries[::-1] if backward else log.entries
+    grouper.feed_batch(b"".join(whole) + log.entries[0][:40])
+    (found,) = grouper.close()
+    assert (found.documents, grouper.fed, grouper.damaged) == (50, 50, 1)
+
+
 def test_vectored_inserts_are_no_incident() -> None:
     log = Log()
     inner = [{"op": "i", "ns": "shop.orders", "o": {"_id": n}} for n in range(500)]

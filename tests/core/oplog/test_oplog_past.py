@@ -15,6 +15,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.driver_errors import translate
 from tallyglass.oplog.decode.envelope import entries
 from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.read import past as past_module
 from tallyglass.oplog.read.past import past, safe_end
 from tallyglass.oplog.read.stream import EntryPosition, Gap
@@ -92,6 +93,22 @@ async def test_after_a_lost_link_it_goes_on_behind_the_last_entry(monkeypatch: p
     log = Losing(200, 100)
     assert await seconds(log, Ts(100, 1), Ts(201, 0)) == list(range(100, 201))
     assert log.failures == 3
+
+
+@pytest.mark.parametrize(("oldest", "lost"), [((100,), ""), ((100, 100, 700), "from 100:1 to 700:1")])
+async def test_what_rolls_over_while_the_past_is_read_backwards_is_reported(oldest: tuple[int, ...], lost: str) -> None:
+    log = Plain(900, *oldest)
+    *_, found = [part async for part in scan(log)]  # type: ignore[arg-type]
+    assert found.done
+    assert found.trouble == (f"Entries {lost} were overwritten before they were read." if lost else "")
+    assert found.reached == (Ts(700, 1) if lost else Ts(100, 1))
+
+
+class Plain(Log):
+    """A server without access control."""
+
+    async def command(self, name: str, **how: Any) -> dict[str, Any]:
+        return {"authInfo": {}} if name == "connectionStatus" else await super().command(name, **how)
 
 
 class Closed(Log):

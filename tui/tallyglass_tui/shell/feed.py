@@ -283,5 +283,6 @@ def _unexpected(name: str, error: Exception) -> ReadError:
 
 async def _close(values: AsyncIterator[T]) -> None:
     close = getattr(values, "aclose", None)
-    if close:
+    # A task that was abandoned in the middle of a value leaves its generator marked as running: it cannot be closed.
+    if close and not getattr(values, "ag_running", False):
         await close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from tallyglass.moment import ZERO, Ts
@@ -206,6 +207,15 @@ def last_start(batch: bytes) -> int:
         if size < 5 or start > limit:
             raise Malformed("a batch ends within an entry")
     return found
+
+
+def whole_entries(batch: bytes) -> bytes:
+    """The batch up to the first entry that is damaged or incomplete."""
+    whole = 0
+    with suppress(Malformed):
+        for _, end in walk.split(batch):
+            whole = end
+    return batch[:whole]
 
 
 def entries(batch: bytes) -> Iterator[bytes]:

@@ -13,6 +13,9 @@ from tallyglass.oplog.incidents.stamps import Stamp
 EDGE_ENTRIES = 16
 """How many entries at the older end of a burst keep their position, to find where a statement began."""
 
+LOOP_STATEMENTS = 20
+"""The fewest statements of a session with consecutive numbers that show a loop."""
+
 SAMPLES = 5
 _RAW_SAMPLE_BYTES, _KEPT_SAMPLE_BYTES = 1_024, 320
 """Entries up to this size are kept whole as samples: while a burst is open, and once it is kept."""
@@ -225,6 +228,14 @@ class Burst:
     def purity(self) -> float:
         """The share of the session's statements between first and last that are of this kind: 1.0 for a plain loop."""
         return self.statements / (self.high - self.low + 1) if self.low >= 0 else 0.0
+
+    @property
+    def form(self) -> str:
+        """How a session wrote it: a "script" from its first statement on, a "loop" of one statement after the other, or
+        "mixed" with other writes or several documents a statement."""
+        if self.statements < LOOP_STATEMENTS or self.purity < 0.9 or self.batch > 1:
+            return "mixed"
+        return "script" if self.low <= 2 else "loop"
 
 
 class Few:

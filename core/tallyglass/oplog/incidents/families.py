@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -46,6 +47,9 @@ class Folded:
 
     bursts: int = 0
     documents: int = 0
+    forms: Counter[str] = field(default_factory=Counter)
+    """How many of them had each :attr:`~tallyglass.oplog.incidents.burst.Burst.form`."""
+
     starts: list[int] = field(default_factory=list)
     """Wall times at which some of them began: the oldest and the newest, as a reference for a rhythm."""
 
@@ -53,6 +57,7 @@ class Folded:
         """Count one."""
         self.bursts += 1
         self.documents += burst.documents
+        self.forms[burst.form] += 1
         self.starts.append(burst.first_wall)
         if len(self.starts) > 128:
             self.starts.sort()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
-from contextlib import suppress
 
 from tallyglass.moment import ZERO, Ts
-from tallyglass.oplog.decode.envelope import UNREADABLE, Gathered, Walker, position
+from tallyglass.oplog.decode.envelope import UNREADABLE, Gathered, Walker, position, whole_entries
 from tallyglass.oplog.decode.head import (
     LINKED_WRITES,
     Head,
@@ -20,7 +19,7 @@ from tallyglass.oplog.decode.head import (
 from tallyglass.oplog.decode.render import id_text
 from tallyglass.oplog.decode.transaction import is_part
 from tallyglass.oplog.decode.walk import Malformed
-from tallyglass.oplog.incidents import acts, rows, verdict
+from tallyglass.oplog.incidents import acts, fold, rows, session_verdict, verdict
 from tallyglass.oplog.incidents.acts import Act, CollectionDefinitions
 from tallyglass.oplog.incidents.compaction import Compactor, stamped
 from tallyglass.oplog.incidents.database_drops import DATABASE_MILLIS, DatabaseDrops, Remakes
@@ -77,6 +76,8 @@ class Grouper:
         self.known = CollectionDefinitions()
         self.users = UserNames()
         self.fed = 0
+        self.damaged = 0
+        """Entries, or runs of entries, that could not be read: at least so many are missing."""
 
     @property
     def left_out(self) -> int:
@@ -103,11 +104,13 @@ class Grouper:
             self._oldest = ts
 
     def feed_batch(self, batch: bytes) -> None:
-        """Take a batch of whole entries. Bytes that are not an entry are skipped."""
+        """Take a batch of whole entries. Bytes that are not an entry are skipped and counted in ``damaged``."""
         try:
             gathered = self._walker.gather(batch)
         except Malformed:
-            return
+            self.damaged += 1
+            batch = whole_entries(batch)
+            gathered = self._walker.gather(batch)
         if not gathered:
             return
         moved = batch.find(_FROM_MIGRATE) >= 0
@@ -135,11 +138,13 @@ class Grouper:
         self._sweep()
 
     def _feed_writes(self, batch: bytes, gathered: Gathered) -> None:
-        with suppress(Malformed):
+        try:
             if gathered.envelope.tag == PLAIN:
                 self._writes.plain(batch, gathered)
             else:
                 self._writes.in_sessions(batch, gathered)
+        except Malformed:
+            self.damaged += 1
 
     def _without_moved(self, batch: bytes, gathered: Gathered) -> Gathered:
         """Remove the entries that a migration wrote, and count them."""
@@ -217,7 +222,8 @@ class Grouper:
 
     def _compress(self, family: Family) -> None:
         forgotten = family.forgotten
-        verdict.compress(family, self._window(), self._explained(family), BURST_LIMIT // 2)
+        pool = self._pool_of(family)
+        fold.compress(family, pool, self._window(), self._explained(family), BURST_LIMIT // 2)
         self._left_out[family.op] += family.forgotten - forgotten
 
     def _write_runs(self) -> list[Run]:
@@ -231,12 +237,18 @@ class Grouper:
                 found += self._as_runs(verdicts, family)
                 continue
             runs = writes.runs_of(family)
-            judged = verdict.judge_runs(family, runs, window)
-            pool = writes.families.get((family.ns, family.op, Writes.FAN_OUT))
-            spread = verdict.judge_fan_out(pool, judged, runs, window) if pool is not None else []
+            pool = self._pool_of(family)
+            judged = session_verdict.judge_runs(family, runs, window, pool)
+            spread = session_verdict.judge_fan_out(pool, judged, runs, window) if pool is not None else []
             found += self._as_runs(judged, family)
             found += [rows.act_run(one, pool) for one in spread if pool is not None]
         return found + [rows.migration_run(family) for family in self._migrated.values()]
+
+    def _pool_of(self, family: Family) -> Family | None:
+        """The writes of all sessions on the namespace of a family of runs."""
+        if family.writes is not Writes.SESSION:
+            return None
+        return self._writes.families.get((family.ns, family.op, Writes.FAN_OUT))
 
     def _as_runs(self, verdicts: FamilyVerdict, family: Family) -> list[Run]:
         found = [rows.act_run(act, family) for act in verdicts.acts]
@@ -271,7 +283,7 @@ class Grouper:
         try:
             self._look(read_head(batch[start:end]))
         except Malformed:
-            return
+            self.damaged += 1
 
     def _look(self, head: Head) -> None:
         """One entry that is a command, or touches users, roles or the compatibility version."""

@@ -99,6 +99,7 @@ class _IncidentReader:
         self._end = EntryPosition(ZERO)
         self._goal = ZERO
         self._trouble = ""
+        self._lost = ""
         self._link = ""
         self._refused = ""
         self._cost = 0.0
@@ -115,7 +116,7 @@ class _IncidentReader:
         self._grouper.note_newest(end, None)
         self._goal = max(since or ZERO, await end_of_oplog(self._gateway, 1) or ZERO)
         stop = end.next if until is None or until > end else until
-        shown = time.monotonic()
+        shown, reached = time.monotonic(), stop
         async with closing(backward(self._gateway, self._goal, stop, MATCH)) as slices:
             async for batches, reached in slices:
                 for batch in batches:
@@ -125,6 +126,9 @@ class _IncidentReader:
                 if time.monotonic() - shown >= max(PROGRESS_SECONDS, 10 * self._cost):
                     yield await self._known(reached, done=False)
                     shown = time.monotonic()
+        if reached > self._goal:
+            self._lost = f"Entries from {self._goal} to {reached} were overwritten before they were read."
+            self._goal = reached
         self._grouper.note_oldest(self._goal)
         yield await self._known(self._goal, done=True)
 
@@ -173,7 +177,8 @@ class _IncidentReader:
         incidents = grouper.incidents()
         self._cost = time.monotonic() - began
         left_out = f"{grouper.left_out:,} lesser incidents are left out." if grouper.left_out else ""
-        trouble = " ".join(filter(None, (self._link, self._trouble, left_out, self._refused)))
+        damaged = f"{grouper.damaged:,} entries or more are damaged and were left out." if grouper.damaged else ""
+        trouble = " ".join(filter(None, (self._link, self._trouble, self._lost, damaged, left_out, self._refused)))
         return IncidentScan(incidents, grouper.fed, reached, done, trouble)
 
 

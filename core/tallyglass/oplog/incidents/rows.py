@@ -8,7 +8,7 @@ from tallyglass.oplog.incidents.burst import Burst, sample_text
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.run import SAMPLES, Run
 from tallyglass.oplog.incidents.stamps import as_ts
-from tallyglass.oplog.incidents.verdict import Finding
+from tallyglass.oplog.incidents.verdict import PACE, Finding
 from tallyglass.oplog.snapshot import Harm
 from tallyglass.text import clean_name
 
@@ -36,6 +36,8 @@ def routine_run(finding: Finding, family: Family) -> Run:
     run = _run(finding, family, kind, title)
     run.reason = finding.reason
     run.note = f"{finding.times:,} times" if finding.times > 1 else ""
+    if finding.reason == PACE:
+        run.note = f"{run.note}; an application, or a script that pauses".removeprefix("; ")
     if kind == "trickle":
         run.note = f"{finding.reason}; {run.note}" if run.note else finding.reason
     return run

@@ -28,6 +28,19 @@ class SizeHistogram:
         twin._counts, twin.count = list(self._counts), self.count
         return twin
 
+    @property
+    def are_alike(self) -> bool:
+        """Whether most sizes, from the 10th to the 90th percentile, are within a factor of eight."""
+        return self.count > 0 and self._bits_at(0.9) - self._bits_at(0.1) < 3
+
+    def _bits_at(self, share: float) -> int:
+        seen = 0
+        for bits, found in enumerate(self._counts):
+            seen += found
+            if seen >= share * self.count:
+                return bits
+        return 0
+
     def usual(self, without: int | None = None) -> int:
         """The 90th percentile of the sizes, within a factor of two; ``without`` excludes one of that size.
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tallyglass.oplog.incidents.burst import Burst, burst_of
-from tallyglass.oplog.incidents.families import LEAST_FAN_OUT, LEAST_RUN, RUN_MILLIS, Family, Writes
+from tallyglass.oplog.incidents.burst import Burst
+from tallyglass.oplog.incidents.families import LEAST_RUN, Family
 from tallyglass.oplog.incidents.rhythm import TTL_MILLIS, in_step, in_step_with_ttl, period_of
-from tallyglass.oplog.incidents.sizes import SizeHistogram
 
 USUAL_FACTOR = 5
 """A burst of more than this many times the usual size is unusual."""
@@ -83,6 +81,27 @@ def is_steady(burst: Burst, window: Window) -> bool:
     return window.millis >= _STEADY_WINDOW_MILLIS and burst.millis > _STEADY_SHARE * window.millis
 
 
+PACE = "usual pace here"
+"""The reason for what keeps a pace."""
+
+PACE_BURSTS = 20
+"""The fewest bursts that show a pace: more than a person makes by hand, one statement for each of a few customers."""
+
+PACE_MINUTES = 3
+_PACE_PAUSE_MILLIS = 1_000
+
+
+def keeps_a_pace(family: Family) -> bool:
+    """Whether a family writes again and again, with pauses and about the same number of documents: an application.
+
+    It may have been started only recently. One statement that is slow has far shorter pauses, or fewer.
+    """
+    sizes, minutes = family.clump_sizes, family.active_minutes
+    if sizes.count < PACE_BURSTS or minutes < PACE_MINUTES:
+        return False
+    return minutes * 60_000 >= _PACE_PAUSE_MILLIS * sizes.count and sizes.are_alike and sizes.usual() > 1
+
+
 # Writes without a session
 
 
@@ -101,7 +120,11 @@ def judge_plain(family: Family, window: Window, explained: Explained) -> FamilyV
     ttl = explained.ttl and family.op == "d"
     if explained.capped and family.op == "d":
         return _capped(family, episodes, explained.since)
-    if family.episode_count < _BASELINE_EPISODES and not any(is_steady(one, window) for one in episodes):
+    paced = not ttl and keeps_a_pace(family)
+    if paced:
+        window = Window(family.first_wall, family.last_wall)
+        acts, reason = _against_baseline(family, clumps, episodes, window, None, paced=True)
+    elif family.episode_count < _BASELINE_EPISODES and not any(is_steady(one, window) for one in episodes):
         acts, reason = [Finding(one, "many") for one in _split(episodes, clumps)], ""
         rhythm = _by_rhythm(episodes, clumps, explained if ttl else None, family)
         if rhythm is not None:
@@ -111,8 +134,8 @@ def judge_plain(family: Family, window: Window, explained: Explained) -> FamilyV
                 act.note = MAYBE_TTL
     else:
         acts, reason = _against_baseline(family, clumps, episodes, window, explained if ttl else None)
-    joined = _joined(acts, family, window)
-    shared = _is_shared(family, _rest(family, joined)[1], window)
+    joined = join_pieces(acts, family, window)
+    shared = _is_shared(family, rest_of(family, joined)[1], window)
     for act in joined:
         if shared and reason not in ("ttl",):
             _cut(act)
@@ -121,10 +144,10 @@ def judge_plain(family: Family, window: Window, explained: Explained) -> FamilyV
         if act.form == "many" and _is_slow(act.burst, clumps):
             act.form = "slow"
             act.confidence = "low"
-    rest, entries = _rest(family, joined)
+    rest, entries = rest_of(family, joined)
     routine = None
     if reason and rest > 0:
-        whole = _whole(family, rest, entries)
+        whole = whole_of(family, rest, entries)
         times = max(len(episodes) + family.folded.bursts - len(joined), 1)
         routine = Finding(whole, "many", reason, times=times)
     return FamilyVerdict(joined, routine)
@@ -142,24 +165,24 @@ def _is_shared(family: Family, others: int, window: Window) -> bool:
 def _capped(family: Family, episodes: list[Burst], since: int) -> FamilyVerdict:
     """What a size limit removed; deletes from before the collection was capped are a client's."""
     acts = [Finding(one, "many") for one in episodes if one.first < since]
-    rest, entries = _rest(family, acts)
+    rest, entries = rest_of(family, acts)
     times = len(episodes) - len(acts) + family.folded.bursts
     if rest <= 0 or not times:
         return FamilyVerdict(acts)
-    return FamilyVerdict(acts, Finding(_whole(family, rest, entries), "many", "capped", times=times))
+    return FamilyVerdict(acts, Finding(whole_of(family, rest, entries), "many", "capped", times=times))
 
 
 def _starts(bursts: Sequence[Burst], family: Family) -> list[int]:
     return sorted({*(one.first_wall for one in bursts), *family.folded.starts})
 
 
-def _rest(family: Family, acts: Iterable[Finding]) -> tuple[int, int]:
+def rest_of(family: Family, acts: Iterable[Finding]) -> tuple[int, int]:
     """Documents and entries of a family that are not part of an act."""
     bursts = [act.burst for act in acts]
     return family.documents - sum(one.documents for one in bursts), family.entries - sum(one.entries for one in bursts)
 
 
-def _whole(family: Family, documents: int, entries: int) -> Burst:
+def whole_of(family: Family, documents: int, entries: int) -> Burst:
     whole = Burst(family.first, family.last, family.first_wall, family.last_wall, entries, documents)
     for one in (family.all_clumps() or family.all_episodes())[-1:]:
         whole.samples = one.samples
@@ -179,12 +202,17 @@ def _split(episodes: Sequence[Burst], clumps: Sequence[Burst]) -> Iterable[Burst
 
 
 def _against_baseline(
-    family: Family, clumps: list[Burst], episodes: list[Burst], window: Window, ttl: Explained | None
+    family: Family,
+    clumps: list[Burst],
+    episodes: list[Burst],
+    window: Window,
+    ttl: Explained | None,
+    *,
+    paced: bool = False,
 ) -> tuple[list[Finding], str]:
     """The unusual bursts, and the routine."""
     bursts = _outstanding_clumps(family, clumps)
-    steady = [one for one in episodes if is_steady(one, window)]
-    mixed = bool(steady)
+    mixed = paced or any(is_steady(one, window) for one in episodes)
     looked_at = bursts if mixed else episodes
     found = _by_rhythm(looked_at, [] if mixed else clumps, ttl, family)
     if found is not None:
@@ -193,14 +221,14 @@ def _against_baseline(
             return [_narrowed(act, bursts) for act in acts], reason
         return acts, "usual rate here"
     if mixed:
-        acts = [Finding(one, "many") for one in bursts if not _like_others(one, bursts, family, window)]
-        return acts, "usual rate here"
+        acts = [Finding(one, "many") for one in bursts if not like_others(one, bursts, family, window)]
+        return acts, PACE if paced else "usual rate here"
     if is_young(family, window) and family.episode_count < 4 * _BASELINE_EPISODES:
         return [Finding(one, "many") for one in episodes], ""
     acts = []
     for episode in episodes:
         inside = [one for one in bursts if episode.first <= one.first and one.last <= episode.last]
-        inside = [one for one in inside if not _like_others(one, bursts, family, window)]
+        inside = [one for one in inside if not like_others(one, bursts, family, window)]
         if inside:
             acts += [Finding(one, "many") for one in inside]
         elif _is_unusual(episode, family) and not _made_of_usual(episode, clumps, family):
@@ -232,7 +260,7 @@ def _made_of_usual(episode: Burst, clumps: list[Burst], family: Family) -> bool:
     return episode.millis > 60_000 and episode.documents / max(episode.millis, 1) <= 3 * usual_rate
 
 
-def _like_others(one: Burst, bursts: Sequence[Burst], family: Family, window: Window) -> bool:
+def like_others(one: Burst, bursts: Sequence[Burst], family: Family, window: Window) -> bool:
     """Whether at least four others of similar size are spread over the time: a separate job."""
     if is_young(family, window):
         return False
@@ -271,15 +299,15 @@ def _by_rhythm(
         if stepped and one.documents <= USUAL_FACTOR * usual:
             continue
         note = (
-            f"{one.documents / max(usual, 1):.0f} times the usual size of what runs here {_every(period)}"
+            f"{one.documents / max(usual, 1):.0f} times the usual size of what runs here {every(period)}"
             if stepped
-            else f"out of step with what runs here {_every(period)}"
+            else f"out of step with what runs here {every(period)}"
         )
         inside = [clump for clump in clumps if clump.overlaps(one)]
         irregular = [clump for clump in inside if not steps(clump.first_wall)]
         burst = _one_burst(irregular) if len(irregular) < len(inside) else None
         acts.append(Finding(burst or one, "many", note=f"{note}; {MAYBE_TTL}" if ttl is not None else note))
-    return acts, "ttl" if ttl is not None else _every(period)
+    return acts, "ttl" if ttl is not None else every(period)
 
 
 def _one_burst(bursts: Sequence[Burst]) -> Burst | None:
@@ -301,7 +329,7 @@ def _median(bursts: Sequence[Burst], family: Family) -> float:
     return ordered[len(ordered) // 2] if ordered else 0
 
 
-def _every(period: int) -> str:
+def every(period: int) -> str:
     return f"every {period / 1_000:.0f} s"
 
 
@@ -313,7 +341,7 @@ def _narrowed(act: Finding, bursts: Sequence[Burst]) -> Finding:
     return act
 
 
-def _joined(acts: list[Finding], family: Family, window: Window) -> list[Finding]:
+def join_pieces(acts: list[Finding], family: Family, window: Window) -> list[Finding]:
     """Join neighbours that are pieces of one act."""
     acts.sort(key=lambda act: act.burst.first)
     quiet = cover(family, window) < _COVER_TO_CUT
@@ -373,165 +401,3 @@ def _is_slow(burst: Burst, clumps: Sequence[Burst]) -> bool:
         return False
     inside = sum(one.documents for one in clumps if burst.first <= one.first and one.last <= burst.last)
     return inside * 2 < burst.documents
-
-
-# Writes of one session, and over many sessions
-
-
-def judge_runs(family: Family, runs: list[Burst], window: Window) -> FamilyVerdict:
-    """Single deletes or updates by one session each."""
-    closed = {id(one) for one in family.clumps}
-    sizes = family.clump_sizes.copy()
-    for one in runs:
-        if id(one) not in closed:
-            sizes.add(one.documents)
-    runs = [one for one in runs if one.documents >= LEAST_RUN]
-    if not runs:
-        return FamilyVerdict()
-    runs.sort(key=lambda one: one.first)
-    acts, routine, reason = [], 0, ""
-    rate = family.documents / max(family.active_minutes, 1) / 60_000
-    covered, young = cover(family, window), is_young(family, window)
-    batches = [one.batch for one in runs if one.batch >= LEAST_RUN]
-    for run in runs:
-        why = _why_routine(run, runs, family, sizes, window, rate, covered, batches, young=young)
-        if why:
-            routine, reason = routine + 1, why
-        else:
-            acts.append(run)
-    found = [_session_finding(one) for one in _one_session(acts)]
-    rest, entries = _rest(family, found)
-    row = None
-    if routine:
-        row = Finding(_whole(family, rest, entries), "single", reason, times=routine + family.folded.bursts)
-    return FamilyVerdict(found, row)
-
-
-def _session_finding(run: Burst) -> Finding:
-    form = "batch" if run.batch >= LEAST_RUN and run.batch * 2 >= run.documents else "single"
-    if form == "single" and run.documents and run.millis > 500 * run.documents:
-        form = "slow"
-    return Finding(run, form, sessions=1, confidence="medium" if run.purity < 0.9 else "high")
-
-
-def _why_routine(
-    run: Burst,
-    runs: list[Burst],
-    family: Family,
-    sizes: SizeHistogram,
-    window: Window,
-    rate: float,
-    covered: float,
-    batches: list[int],
-    *,
-    young: bool,
-) -> str:
-    """Why a run is the work of an application; empty for an act."""
-    begun_here = run.low <= 2 and run.purity >= 0.9 and len(runs) == 1
-    inside = window.begin + 60_000 < run.first_wall and run.last_wall < window.end - 60_000
-    if is_steady(run, window) and not (begun_here and inside):
-        return "steady session"
-    if run.batch >= LEAST_RUN:
-        alike = sum(run.batch <= 2 * other and other <= 4 * run.batch for other in batches) - 1
-        if alike >= 3 and not young:
-            return "batches of this size are usual here"
-        if run.batch * 2 >= run.documents:
-            return ""
-    if run.purity < 0.3:
-        return "an application's session"
-    own_rate = run.documents / max(run.millis, 1_000)
-    if covered > 0.5 and own_rate <= 3 * rate and run.purity < 0.9:
-        return "usual rate here"
-    others = [other for other in runs if other is not run]
-    alike = sum(run.documents <= 2 * other.documents and other.documents <= 4 * run.documents for other in others)
-    usual = sizes.usual(run.documents)
-    many = len(others) + family.folded.bursts
-    if many >= 4 and run.documents <= USUAL_FACTOR * usual and alike + family.folded.bursts >= 3 and not young:
-        return "usual size here"
-    if not young and family.folded.bursts >= 16 and run.documents <= USUAL_FACTOR * usual:
-        return "usual size here"
-    return ""
-
-
-def _one_session(runs: list[Burst]) -> list[Burst]:
-    """Join consecutive runs of the same session."""
-    joined: list[Burst] = []
-    last: dict[bytes, Burst] = {}
-    for run in runs:
-        before = last.get(run.session)
-        if before is not None and before.gap(run) <= RUN_MILLIS:
-            before.absorb(run)
-            continue
-        few, run = run.before, run.copy()
-        if few is not None and len(few) < LEAST_RUN:
-            before = burst_of(few, run.session)
-            if _same_loop(before, run):
-                run.absorb(before)
-        last[run.session] = run
-        joined.append(run)
-    return joined
-
-
-def _same_loop(before: Burst, run: Burst) -> bool:
-    """Whether a few writes before a loop belong to it: some statements of a loop may change nothing."""
-    statements = before.statements + run.statements
-    return run.low >= 0 and before.low >= 0 and statements >= 0.6 * (run.high - before.low + 1)
-
-
-def judge_fan_out(family: Family, runs: FamilyVerdict, all_runs: list[Burst], window: Window) -> list[Finding]:
-    """Work that one client spread over a pool of sessions; removes its runs from ``runs``."""
-    found = []
-    minutes = max(family.active_minutes, 1)
-    rate = family.documents / minutes / 60_000
-    clumps = family.all_clumps()
-    closed = {id(one) for one in family.clumps}
-    for clump in clumps:
-        if clump.documents < LEAST_FAN_OUT or is_steady(clump, window):
-            continue
-        usual = family.clump_sizes.usual(clump.documents if id(clump) in closed else None)
-        common = clump.documents <= 8 * usual or clump.documents / max(clump.millis, 1) <= 10 * rate
-        if common and not (is_young(family, window) and usual == 0):
-            continue
-        inside = [one for one in all_runs if one.overlaps(clump)]
-        if _largest_share(inside) * 2 >= clump.documents:
-            continue
-        if len(clumps) > 4 and _like_others(clump, clumps, family, window):
-            continue
-        runs.acts = [act for act in runs.acts if not act.burst.overlaps(clump)]
-        found.append(Finding(clump, "fan_out", confidence="medium", sessions=len({one.session for one in inside})))
-    return _joined(found, family, window)
-
-
-def _largest_share(runs: Iterable[Burst]) -> int:
-    """The documents of the session that wrote most."""
-    by_session: Counter[bytes] = Counter()
-    for run in runs:
-        by_session[run.session] += run.documents
-    return max(by_session.values(), default=0)
-
-
-def compress(family: Family, window: Window, explained: Explained, limit: int) -> None:
-    """Fold usual bursts to make room for unusual ones; above ``limit`` the least unusual are forgotten."""
-    if family.writes is Writes.PLAIN:
-        acts = judge_plain(family, window, explained).acts
-    elif family.writes is Writes.SESSION:
-        acts = judge_runs(family, list(family.clumps), window).acts
-    else:
-        acts = judge_fan_out(family, FamilyVerdict(), [], window)
-    spans = [(act.burst.first, act.burst.last) for act in acts]
-
-    def is_kept(burst: Burst) -> bool:
-        return any(first <= burst.last and burst.first <= last for first, last in spans)
-
-    for name in ("clumps", "episodes"):
-        held: list[Burst] = getattr(family, name)
-        kept = [burst for burst in held if is_kept(burst)]
-        for burst in held:
-            if not is_kept(burst) and (name == "episodes" or family.writes is not Writes.PLAIN):
-                family.folded.add(burst)
-        if len(kept) > limit:
-            kept.sort(key=lambda burst: -burst.documents)
-            family.forgotten += len(kept) - limit
-            del kept[limit:]
-        held[:] = kept
-    family.version += 1

@@ -136,14 +136,15 @@ async def backward(gateway: Gateway, since: Ts, until: Ts, match: Document) -> A
     """Slices of what matches, newest first: the batches of each, newest first as well, and where it begins.
 
     Each slice is read forwards, since a server seeks the bounds of ``ts`` only in that direction, and turned round
-    here. Errors: as for :func:`past`.
+    here. If the oplog rolls past ``since`` meanwhile, the last slice begins at the oldest entry that is left: what lies
+    before it was not read. Errors: as for :func:`past`.
     """
     pace, failures, end = SliceLength(), 0, until
     while end > since:
         begin = max(Ts(max(end.t - pace.seconds, 0), 0), since)
         began = time.monotonic()
         query = {"ts": {"$gte": Timestamp(*begin), "$lt": Timestamp(*end)}, **match}
-        held, size = list[bytes](), 0
+        held, size, left = list[bytes](), 0, begin
         try:
             async with closing(gateway.find_raw(OPLOG, query, batch_size=BATCH_SIZE, time_ms=_PAST_MS)) as batches:
                 async for batch in batches:
@@ -151,6 +152,7 @@ async def backward(gateway: Gateway, since: Ts, until: Ts, match: Document) -> A
                     size += len(batch)
                     if size > _SLICE_BYTES and pace.seconds > 1:
                         break
+            left = max(begin, await end_of_oplog(gateway, 1) or ZERO)
         except ReadError:
             failures += 1
             if failures >= ATTEMPTS:
@@ -163,5 +165,7 @@ async def backward(gateway: Gateway, since: Ts, until: Ts, match: Document) -> A
             continue
         failures = 0
         pace.took(time.monotonic() - began)
-        yield [b"".join(list(entries(batch))[::-1]) for batch in reversed(held)], begin
+        yield [b"".join(list(entries(batch))[::-1]) for batch in reversed(held)], left
+        if left > begin:
+            return
         end = begin
