@@ -59,11 +59,31 @@ def test_any_document_is_written_as_the_driver_writes_it(document: dict[str, Any
     same(document)
 
 
+MOMENT = {"ts": Timestamp(5, 6), "t": Int64(1), "v": Int64(2), "wall": VALUES[15]}
+TAIL = bson.encode(MOMENT)[4:-1]
+PREVIOUS = {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
+LSID = {"lsid": {"id": Binary(b"s" * 16, 4), "uid": b"u" * 32}, "txnNumber": Int64(9)}
+UI = {"ui": Binary(b"u" * 16, 4)}
+
+
+@pytest.mark.parametrize("first", [{}, LSID, {"lsid": LSID["lsid"]}], ids=["plain", "session", "no number"])
+@pytest.mark.parametrize("ui", [{}, UI, {"ui": Binary(b"u" * 16, 3)}], ids=["no ui", "ui", "old ui"])
+@pytest.mark.parametrize("last", [MOMENT, MOMENT | PREVIOUS, PREVIOUS, {"x": TAIL}, {"o": MOMENT}], ids=range(5))
+@pytest.mark.parametrize("o", [{"_id": 1, "a": [1, {"b": "\x7f"}]}, {}])
+def test_an_entry_is_written_as_the_driver_writes_it(
+    first: dict[str, Any], ui: dict[str, Any], last: dict[str, Any], o: dict[str, Any]
+) -> None:
+    same({**first, "op": "u", "ns": "shop.é", **ui, "o": o, "stmtId": 0, **last})
+    same({**first, "op": "u", "to": "shop.é", **ui, **last})
+    same({**first, "op": "uu", "ns": "a", **ui, **last})
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_damaged_bytes_are_refused_and_never_read_past_their_end(data: st.DataObject) -> None:
+    found = {"a": "text", "b": [1, {"c": 2.5}], "d": b"xyz", "e": ObjectId(), "f": Timestamp(1, 2)}
     raw = bytearray(
-        bson.encode({"a": "text", "b": [1, {"c": 2.5}], "d": b"xyz", "e": ObjectId(), "f": Timestamp(1, 2)})
+        bson.encode(data.draw(st.sampled_from([found, {"op": "i", "ns": "a.b", **UI, "o": found, **MOMENT}])))
     )
     for _ in range(data.draw(st.integers(1, 3))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))

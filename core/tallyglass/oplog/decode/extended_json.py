@@ -28,6 +28,11 @@ _int = struct.Struct("<i").unpack_from
 _long = struct.Struct("<q").unpack_from
 _double = struct.Struct("<d").unpack_from
 _stamp = struct.Struct("<II").unpack_from
+_tail = struct.Struct("<4sII3sq3sq6sq").unpack_from
+_TAIL_NAMES = (b"\x11ts\0", b"\x12t\0", b"\x12v\0", b"\x09wall\0")
+_SESSION, _TXN, _TXN_AT = b"\x03lsid\0\x48\0\0\0", b"\x12txnNumber\0", 82
+_OP, _NS, _UI = b"\x02op\0\x02\0\0\0", b"\x02ns\0", b"\x05ui\0\x10\0\0\0"
+_PREVIOUS = b"\x03prevOpTime\0\x1c\0\0\0"
 _REPEATED_BYTES = 40
 _NONE: frozenset[str] = frozenset()
 
@@ -46,15 +51,64 @@ def canonical(raw: bytes, hidden: frozenset[str] = _NONE, first: str = "") -> st
 
 
 def _written(raw: bytes, hidden: frozenset[str], first: str, *, canonical: bool) -> str:
-    parts: list[str] = []
     try:
-        _document(raw, 0, len(raw), parts, hidden, canonical, False, 0)
+        stop = walk.document_end(raw, 0, len(raw)) - 1
+        parts = _usual_entry(raw, stop, canonical) if not hidden else None
+        if parts is None:
+            parts = []
+            _elements(raw, 4, stop, parts, hidden, canonical, False, 0)
     except (struct.error, IndexError, ValueError, OverflowError, RecursionError) as error:
         raise Malformed(str(error)) from None
     text = "".join(parts).replace("\x7f", "\\u007f")
-    if not first:
-        return text
-    return f"{{{first}}}" if text == "{}" else f"{{{first}, {text[1:]}"
+    return f"{{{first}, {text}}}" if first and text else f"{{{first or text}}}"
+
+
+def _usual_entry(raw: bytes, stop: int, canonical: bool) -> list[str] | None:
+    """An entry whose first and last fields lie as servers since 5.0 write them; None for any other document.
+
+    The first fields recur in many entries, and the last ones have fixed places: neither is read one by one.
+    """
+    at, tail, previous = 4, stop - 48, ""
+    if raw.startswith(_SESSION, 4) and raw.startswith(_TXN, _TXN_AT):
+        at = _TXN_AT + 19
+    if raw.startswith(_PREVIOUS, stop - 40):
+        tail, previous = stop - 88, ", "
+    if tail < at + 18 or not (raw.startswith(_OP, at) and raw.startswith(_NS, at + 10)):
+        return None
+    middle = at + 18 + _int(raw, at + 14)[0]
+    if raw.startswith(_UI, middle):
+        middle += 25
+    ts_name, i, t, term_name, term, version_name, version, wall_name, wall = _tail(raw, tail)
+    if (ts_name, term_name, version_name, wall_name) != _TAIL_NAMES or not at < middle <= tail:
+        return None
+    parts: list[str] = []
+    try:
+        if at > 4:
+            number = _long(raw, _TXN_AT + 11)[0]
+            parts.append(f'{_recurring(raw[4:_TXN_AT], canonical)}, "txnNumber": {_whole(number, canonical)}, ')
+        parts.append(_recurring(raw[at:middle], canonical))
+        _elements(raw, middle, tail, parts, _NONE, canonical, False, 0, later=True)
+        if previous:
+            previous += _recurring(raw[stop - 40 : stop], canonical)
+    except Malformed:
+        return None  # what looks like the first or last fields is a part of something else
+    parts.append(
+        f', "ts": {{"$timestamp": {{"t": {t}, "i": {i}}}}}, "t": {_whole(term, canonical)}, '
+        f'"v": {_whole(version, canonical)}, "wall": {_date(wall, canonical)}{previous}'
+    )
+    return parts
+
+
+def _whole(number: int, canonical: bool) -> str:
+    return f'{{"$numberLong": "{number}"}}' if canonical else str(number)
+
+
+@functools.lru_cache(maxsize=8_192)
+def _recurring(fields: bytes, canonical: bool) -> str:
+    """Fields that are the same in many entries: a session, an operation with its namespace."""
+    parts: list[str] = []
+    _elements(fields, 0, len(fields), parts, _NONE, canonical, False, 0)
+    return "".join(parts)
 
 
 @functools.lru_cache(maxsize=8_192)
@@ -64,23 +118,23 @@ def _names(name: bytes) -> tuple[str, str]:
     return text, f", {text}"
 
 
-def _document(
+def _elements(
     raw: bytes,
-    start: int,
-    limit: int,
+    at: int,
+    stop: int,
     parts: list[str],
     hidden: frozenset[str],
     canonical: bool,
     array: bool,
     depth: int,
+    later: bool = False,
 ) -> None:
-    """Append the document at ``start``. One chain of types: a call for each value would double the cost."""
-    stop = walk.document_end(raw, start, limit) - 1
+    """Append the elements from ``at`` up to ``stop``; ``later`` if others come before them. One chain of types: a
+    call for each value would double the cost."""
     if depth > DEPTH_LIMIT:
         raise Malformed("the document is nested too deeply")
     add = parts.append
-    add("[" if array else "{")
-    at, later, comma = start + 4, False, ""
+    comma = ""
     while at < stop:
         kind = raw[at]
         name_end = raw.index(0, at + 1, stop)
@@ -111,7 +165,9 @@ def _document(
             at += 4
         elif kind in (0x03, 0x04):
             end = walk.document_end(raw, at, stop)
-            _document(raw, at, stop, parts, hidden, canonical, kind == 0x04, depth + 1)
+            add("[" if kind == 0x04 else "{")
+            _elements(raw, at + 4, end - 1, parts, hidden, canonical, kind == 0x04, depth + 1)
+            add("]" if kind == 0x04 else "}")
             at = end
         elif kind == 0x07:
             add(f'{{"$oid": "{raw[at : at + 12].hex()}"}}')
@@ -141,7 +197,6 @@ def _document(
             at = end
         if at > stop:
             raise Malformed("a value passes the end of its document")
-    add("]" if array else "}")
 
 
 def _date(millis: int, canonical: bool) -> str:
