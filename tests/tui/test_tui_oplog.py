@@ -238,6 +238,32 @@ async def test_a_search_highlights_and_goes_from_match_to_match(screen_at: Any) 
         assert "following" in screen.text
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_long_rows_are_wrapped_whole_and_the_cursor_stays_in_view(screen_at: Any, size: tuple[int, int]) -> None:
+    async with screen_at(size=size) as screen:
+        await screen.press("3")
+        long = [entry(n, text=" ".join(f"word{n}-{k}" for k in range(30)), end=f"end{n}") for n in range(30)]
+        await screen.put("oplog", update(*long))
+        tail = screen.app.page.tail
+        whole = long[29].what.replace(" ", "")
+        last = whole[-12:]
+        assert last not in screen.text.replace(" ", "")
+        await screen.press("ctrl+w")
+        shown = ["".join(line.split()) for line in screen.text.splitlines()]
+        at = next(n for n, line in enumerate(shown) if "word29-0" in line)
+        first, *rest = shown[at : at + len(tail._wrapped(29, size[0]))]
+        assert "".join([first[first.index(whole[:8]) :], *rest]) == whole
+        await screen.press("k", "k", "k")
+        for _ in range(2):
+            assert long[tail.cursor].what[:12] in screen.text
+            await screen.press("pageup")
+        await screen.press("G")
+        assert tail.following
+        assert last[-6:] in screen.text.replace(" ", "")
+        await screen.press("ctrl+w")
+        assert len([line for line in screen.text.splitlines() if " ins " in line]) > 10
+
+
 async def test_a_filter_shows_what_it_does_while_it_is_typed(screen_at: Any) -> None:
     async with screen_at() as screen:
         await open_oplog(screen)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import zip_longest
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident, NamespaceRate, OplogRow, OplogUpdate, RowKind
 from tallyglass_tui import format as fmt
-from tallyglass_tui.widgets.cells import fit, fit_middle
+from tallyglass_tui.widgets.cells import fit, fit_middle, wrap, wrap_cells
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
 
@@ -57,8 +58,7 @@ def header(width: int) -> str:
 def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterator[Piece]:
     """One row of the tail, ``width`` cells in all. ``majority`` is given if it is far enough behind to show."""
     if row.kind is not RowKind.ENTRY:
-        where = f"{row.shard}: " if row.shard else ""
-        yield fit(f"{_KIND_MARKS[row.kind]} {where}{row.what}", width), "tail--break"
+        yield fit(_break(row), width), "tail--break"
         return
     ns, id, what = _widths(width)
     uncertain = row.majority is False and majority is not None and row.ts > majority
@@ -68,6 +68,26 @@ def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterato
     yield f"{row.ts.time:%H:%M:%S} ", ""
     yield f"{fit(_OPS.get(row.op, row.op), 3)} ", style
     yield f"{fit_middle(_place(row), ns)} {fit(row.id, id)} {fit(row.what, what)}", ""
+
+
+def wrapped_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> list[list[Piece]]:
+    """The same with nothing cut: each column goes on in the lines below."""
+    if row.kind is not RowKind.ENTRY:
+        return [[(line, "tail--break")] for line in wrap(_break(row), width)]
+    widths = _widths(width)
+    texts = (_place(row), row.id, row.what)
+    columns = [wrap_cells(text, room) for text, room in zip(texts, widths, strict=True)]
+    lines = [
+        " ".join(fit(part, room) for part, room in zip(parts, widths, strict=True))
+        for parts in zip_longest(*columns, fillvalue="")
+    ]
+    *marks, _ = row_pieces(row, width, majority)
+    return [[*marks, (lines[0], "")], *([(f"{'':<{_CLOCK + 7}}{line}", "")] for line in lines[1:])]
+
+
+def _break(row: OplogRow) -> str:
+    where = f"{row.shard}: " if row.shard else ""
+    return f"{_KIND_MARKS[row.kind]} {where}{row.what}"
 
 
 def _place(row: OplogRow) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.events import Resize
 from textual.message import Message
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.filter.matcher import FilterMatcher
 from tallyglass.oplog.snapshot import OplogRow, RowKind
 from tallyglass_tui.oplog.row_ring import RowRing
-from tallyglass_tui.oplog.rows import header, row_pieces
+from tallyglass_tui.oplog.rows import header, row_pieces, wrapped_pieces
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.row_list import RowList
 
@@ -55,6 +56,7 @@ class Tail(RowList):
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "mark", "Select", show=False, id="tail.mark", tooltip="Start or drop a selection of rows"),
+        Binding("ctrl+w", "wrap", "Wrap", show=False, id="tail.wrap", tooltip="Wrap long rows, or cut them"),
     ]
 
     class FollowChanged(Message):
@@ -66,6 +68,8 @@ class Tail(RowList):
         self.following = True
         self.majority: Ts | None = None
         self.marked: int | None = None
+        self.wraps = False
+        self._lines: list[tuple[int, list[Piece]]] | None = None
         self._found: re.Pattern[str] | None = None
         self._place = (0, 0)
         self._shown: tuple[FilterMatcher, list[OplogRow]] | None = None
@@ -195,11 +199,84 @@ class Tail(RowList):
 
     def row(self, index: int, width: int, here: bool) -> Iterable[Piece]:
         """One row."""
+        return self._styled(index, here, row_pieces(self.rows[index], width, self.majority))
+
+    def _styled(self, index: int, here: bool, pieces: Iterable[Piece]) -> Iterable[Piece]:
+        """The pieces with the cursor, the selection and what was searched for."""
         over = "tail--here" if here and not self.following else ""
         if self.marked is not None and min(self.marked, self.cursor) <= index <= max(self.marked, self.cursor):
             over = f"tail--chosen {over}".strip()
-        for text, style in row_pieces(self.rows[index], width, self.majority):
+        for text, style in pieces:
             yield from _highlighted(text, f"{style} {over}".strip(), self._found)
+
+    # Wrapped rows
+
+    def action_wrap(self) -> None:
+        """Show long rows on several lines, or cut them."""
+        self.wraps = not self.wraps
+        self.keep_in_view()
+        self.show_changes()
+
+    def pieces(self, y: int, width: int) -> Iterable[Piece]:
+        """A line: where rows are wrapped, a part of one."""
+        if not self.wraps or y < self.HEADER_LINES or not self.count:
+            return super().pieces(y, width)
+        lines = self._visible_lines(width)
+        if y - self.HEADER_LINES >= len(lines):
+            return ()
+        index, pieces = lines[y - self.HEADER_LINES]
+        return self._styled(index, index == self.cursor, pieces)
+
+    def index_at(self, y: int) -> int | None:
+        """The row at line ``y``."""
+        if not self.wraps:
+            return super().index_at(y)
+        lines = self._visible_lines(self.content_size.width)[max(y - self.HEADER_LINES, 0) :]
+        return lines[0][0] if lines and y >= self.HEADER_LINES else None
+
+    def show_changes(self) -> None:
+        """Send what differs from what was shown."""
+        self._lines = None
+        super().show_changes()
+
+    def on_resize(self, _: Resize) -> None:
+        """Other widths wrap otherwise."""
+        self._lines = None
+        self.keep_in_view()
+
+    def keep_in_view(self) -> None:
+        """Scroll as little as it takes to show the cursor, with all lines of its row."""
+        if not self.wraps:
+            super().keep_in_view()
+            return
+        self.top = max(min(self.top, self.cursor, self._top_for(self.count - 1)), self._top_for(self.cursor), 0)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by a page."""
+        if not self.wraps:
+            super().action_page(pages)
+            return
+        shown = len({index for index, _ in self._visible_lines(self.content_size.width)})
+        self.move_to(self.cursor + pages * max(1, shown - 1))
+
+    def _wrapped(self, index: int, width: int) -> list[list[Piece]]:
+        return wrapped_pieces(self.rows[index], width, self.majority)[: self.page_rows]
+
+    def _visible_lines(self, width: int) -> list[tuple[int, list[Piece]]]:
+        """The row of each line below the header, and its pieces."""
+        if self._lines is None:
+            self._lines, index = [], self.top
+            while len(self._lines) < self.page_rows and index < self.count:
+                self._lines += [(index, pieces) for pieces in self._wrapped(index, width)]
+                index += 1
+        return self._lines
+
+    def _top_for(self, last: int) -> int:
+        """The first row that may be on top so that all of row ``last`` is shown."""
+        width, room, index = self.content_size.width, self.page_rows, last
+        while index >= 0 and (room := room - len(self._wrapped(index, width))) >= 0:
+            index -= 1
+        return min(index + 1, last)
 
 
 def _passes(row: OplogRow, matcher: FilterMatcher) -> bool:
