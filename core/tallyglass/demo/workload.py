@@ -24,7 +24,7 @@ _RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When accidents happen, in seconds: until the first, between two, and until one is repaired.
+    """When accidents happen, in seconds: until the first, between two on average, and until one is repaired.
 
     ``speed`` multiplies the rate of the regular writes; 1 is about 150 writes a second.
     """
@@ -90,7 +90,9 @@ class Workload:
             if await _stopped_within(stop, schedule.repair_after):
                 return
             await _attempt(stop, accident.repair())
-            wait, turn = max(1.0, schedule.between - schedule.repair_after), turn + 1
+            # Not on the minute: what comes at a fixed interval is told as a job.
+            pause = (schedule.between - schedule.repair_after) * self._rng.uniform(0.5, 1.5)
+            wait, turn = max(1.0, pause), turn + 1
 
 
 async def run(uri: str, stop: asyncio.Event | None = None, schedule: Schedule | None = None) -> None:
