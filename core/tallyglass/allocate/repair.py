@@ -67,7 +67,7 @@ def advance_to(counter: Counter, next_id: int) -> int:
     """Make ``next_id`` the next id of ``counter``, unless the counter is past it; returns the resulting id.
 
     Uses only ``$max``, so it never moves back and is safe to repeat. Leave a margin for ranges that other
-    processes still hold: at most two steps each. Raises CounterMissing, CounterTypeError.
+    processes still hold: at most three steps each. Raises CounterMissing, CounterTypeError.
     """
     return run(_advance(counter.core, next_id))
 

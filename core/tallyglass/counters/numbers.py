@@ -67,9 +67,9 @@ def read_number(raw: Any, *, text: bool = False) -> tuple[Number, NumericType] |
 
     None if there is none.
     """
-    kind = numeric_type(raw)
+    kind = _KINDS.get(type(raw))
     if kind is not None:
-        return as_number(raw), kind
+        return int(raw) if isinstance(raw, int) else as_number(raw), kind
     if text and isinstance(raw, str):
         found = _DIGITS.search(raw[-200:])
         return (int(found[1]), NumericType.STRING) if found else None

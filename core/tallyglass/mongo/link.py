@@ -240,6 +240,8 @@ class HeldCursor:
 
     async def close(self) -> None:
         """Close the cursor on the server. A call that hangs is abandoned, and the cursor is closed after it."""
+        if not self.alive and self._call is not None and self._call.done():
+            return  # the driver closed it with the last answer
         closing = self._session.begin(self._close_after(self._call))
         await asyncio.wait({closing}, timeout=_RELEASE_SECONDS)
 

@@ -163,7 +163,8 @@ class MongoGateway:
     ) -> AsyncIterator[Document]:
         how = {"limit": limit, "batch_size": batch_size, "max_time_ms": time_ms}
         async with self._cursor("find", ns, query, how) as cursor:
-            while rows := await cursor.rows(_ROWS_A_CALL):
+            # The first answer of a small collection is its last: another call would only say so.
+            while cursor.alive and (rows := await cursor.rows(_ROWS_A_CALL)):
                 for row in rows:
                     yield row
 

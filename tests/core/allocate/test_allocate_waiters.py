@@ -10,6 +10,7 @@ import pytest
 
 from tallyglass.allocate.cache.cached import Cached
 from tallyglass.allocate.cache.cached_async import AsyncCached
+from tallyglass.allocate.cache.step_size import Adaptive
 from tallyglass.allocate.engine.meter import Stats
 from tallyglass.allocate.errors import AllocationTimeout, AllocatorClosed, CounterRewound
 
@@ -133,6 +134,16 @@ def test_a_rewound_counter_burns_what_is_in_memory() -> None:
         cached.next()
     stats = cached.stats()
     assert (stats.issued, stats.burned, stats.cached) == (2, 2, 0)
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(1e6, 24), (1e-9, 16)], ids=["too short", "long enough"])
+def test_ranges_that_may_not_be_longer_are_fetched_two_ahead(seconds: float, most: int) -> None:
+    """In one turn of the fetching thread: the caller comes back for the ninth id when none is left."""
+    cached = Cached(Memory(), step=Adaptive(seconds=seconds, least=8, most=8))
+    for _ in range(9):
+        taken = cached.next()
+        cached._await_fetch()
+    assert cached.stats().cached + taken + 1 == 8 + most
 
 
 def test_a_failed_take_returns_its_ids() -> None:

@@ -2,17 +2,20 @@
 
 Every id that any process got is on disk. The audit finds ids that were issued twice, compares the progress of the
 counters with the ids that arrived or were reported as burned, and compares inserted documents with the ids that their
-inserts returned.
+inserts returned. It also says how long callers of each class waited under each fault.
 """
 
 from __future__ import annotations
 
 import random
+import statistics
 import subprocess
 import sys
 import time
 from array import array
+from bisect import bisect
 from collections import Counter as Tally
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +45,7 @@ class Audit:
     """The result of a run. ``ids`` and ``lost`` are of the counters, ``inserted`` of the classes that insert documents.
 
     ``missing`` ids were returned by an insert whose document is not there; ``gaps`` are missing gapless numbers.
+    ``waits`` has, for a class and each fault that struck it, the seconds of its longest call.
     """
 
     ids: int = 0
@@ -53,6 +57,7 @@ class Audit:
     reported: int = 0
     faults: Tally[str] = field(default_factory=Tally)
     kills: int = 0
+    waits: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     @property
     def bound(self) -> int:
@@ -67,6 +72,20 @@ class Audit:
             f"{self.gaps} gaps; faults: {faults}"
         )
 
+    def waiting(self) -> str:
+        """A Markdown table: the longest call of each class under a fault, in seconds, as median (maximum)."""
+
+        def cell(of_class: dict[str, list[float]], fault: str) -> str:
+            longest = sorted(of_class.get(fault, []))
+            whole = [0.0] * (self.faults[fault] - len(longest)) + longest
+            return f"{statistics.median(whole):.1f} ({whole[-1]:.1f})"
+
+        names = sorted(self.faults)
+        lines = [f"| class | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+        for name, of_class in sorted(self.waits.items()):
+            lines.append(f"| {name} | {' | '.join(cell(of_class, fault) for fault in names)} |")
+        return "\n".join(lines)
+
 
 class Rig:
     """Servers, proxies and worker processes. A context manager."""
@@ -75,6 +94,7 @@ class Rig:
         self.folder = folder
         self.random = random.Random(seed)
         self.faults: Tally[str] = Tally()
+        self.struck: list[tuple[float, str]] = []
         self.kills = 0
         ports = [free_port() for _ in range(3)]
         self.proxies = [Proxy(port, free_port()) for port in ports]
@@ -124,6 +144,7 @@ class Rig:
     def fault(self, name: str) -> None:
         """One fault, and its end."""
         self.faults[name] += 1
+        self.struck.append((time.monotonic(), name))
         getattr(self, name)()
 
     def sigkill(self) -> None:
@@ -200,7 +221,24 @@ class Rig:
         for path in self.folder.glob("burned.*"):
             audit.reported += sum(int(line.split()[1]) for line in path.read_text().splitlines())
         audit.lost = taken - audit.ids
+        audit.waits = self._waits()
         return audit
+
+    def _waits(self) -> dict[str, dict[str, list[float]]]:
+        """The longest call of each class under each fault. A call belongs to the last fault before its last moment
+        as a usual call: it may have been under way when the fault struck."""
+        began = [at for at, _ in self.struck]
+        longest: dict[tuple[str, int], float] = defaultdict(float)
+        for path in self._books("waits"):
+            for line in path.read_text().splitlines():
+                name, start, end = line.split()
+                fault = bisect(began, float(start) + rig_worker.USUAL) - 1
+                if fault >= 0:
+                    longest[name, fault] = max(longest[name, fault], float(end) - float(start))
+        waits: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for (name, fault), seconds in longest.items():
+            waits[name][self.struck[fault][1]].append(seconds)
+        return waits
 
     def _count(self, space: str, size: int, audit: Audit) -> None:
         seen = bytearray(size)

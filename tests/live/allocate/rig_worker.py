@@ -3,7 +3,7 @@
 Usage: rig_worker.py URI FOLDER ranges|inserts. ``ranges`` takes ids from counters, directly and from memory;
 ``inserts`` inserts documents with each of the classes that do, and with keys that are made in the process. Ids go as
 integers of ``width(space)`` bytes to ``FOLDER/<space>.<pid>``, burned ranges as lines ``space n`` to
-``FOLDER/burned.<pid>``.
+``FOLDER/burned.<pid>``, calls that took longer than ``USUAL`` as lines ``class began ended`` to ``FOLDER/waits.<pid>``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import os
 import random
 import sys
 import threading
+import time
 from array import array
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from tallyglass.allocate import (
     AllocationUnknown,
     AsyncCached,
     AsyncCounter,
+    AsyncCounters,
     AsyncGaplessInsert,
     AsyncMaxPlusOne,
     AsyncPool,
@@ -44,6 +47,7 @@ from tallyglass.allocate import (
     GaplessInsert,
     MaxPlusOne,
     NumberSpace,
+    Pool,
     ProxiedInsert,
     RandomIds,
     new_object_id,
@@ -59,6 +63,8 @@ INSERTS = ("gapless", "random", "max_plus_one", "proxied")
 KEYS: dict[str, Callable[[], Any]] = {"object_ids": new_object_id, "uuids": new_uuid}
 """Spaces whose ids are made without a server and are the ``_id`` of the collection of that name."""
 PAUSE = 0.01
+USUAL = 0.25
+"""Seconds that a call may take beside all the other processes of the rig; more is time lost."""
 OPTIONS: dict[str, Any] = {
     "heartbeatFrequencyMS": 500,
     "connectTimeoutMS": 1500,
@@ -84,7 +90,7 @@ class Book:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._files = {space: self._open(space) for space in (*RANGES, *INSERTS, *KEYS, "burned")}
+        self._files = {space: self._open(space) for space in (*RANGES, *INSERTS, *KEYS, "burned", "waits")}
 
     def _open(self, name: str) -> int:
         return os.open(self._folder / f"{name}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -94,6 +100,17 @@ class Book:
 
     def key(self, space: str, key: Any) -> None:
         os.write(self._files[space], number(key).to_bytes(width(space)))
+
+    @contextmanager
+    def call(self, name: str) -> Iterator[None]:
+        """Around each call of the class ``name``, whether it succeeds or not."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            ended = time.monotonic()
+            if ended - began > USUAL:
+                os.write(self._files["waits"], f"{name} {began} {ended}\n".encode())
 
     def hook(self, space: str) -> Any:
         def note(event: Event) -> None:
@@ -111,61 +128,78 @@ def run_threads(*targets: Callable[[], None]) -> None:
 
 
 def take_ranges(uri: str, book: Book, stop: threading.Event, how: dict[str, Any]) -> None:
-    """Four threads: two on one cache over the counter, one taking ranges from it directly, one on a scoped counter."""
+    """Five threads: two on a cache over the counter, one on a cache over a scope, one each on a counter and a pool."""
     client: MongoClient[Any] = MongoClient(uri, **OPTIONS)
-    counters = client[DB].counters
-    note = book.hook("counter")
-    cached = Cached(Counter(counters, KEY, **how, on_event=note), step=STEP, patience=60, on_event=note)
-    direct = Counter(counters, KEY, **how, on_event=note)
-    note_scoped = book.hook("scoped")
-    scopes = Counters(client[DB].scopes, deadlines=how["deadlines"], on_event=note_scoped)
+    db, limits = client[DB], {"deadlines": how["deadlines"]}
+    note, note_scoped = book.hook("counter"), book.hook("scoped")
+    cached = Cached(Counter(db.counters, KEY, **how, on_event=note), step=STEP, patience=60, on_event=note)
+    scopes = Counters(db.scopes, **limits, on_event=note_scoped)
     scoped = Cached(scopes.of(*SCOPE, period=PERIOD), step=STEP, patience=60, on_event=note_scoped)
 
-    def from_cache(space: str, ids: Cached) -> None:
+    def from_cache(space: str, name: str, ids: Cached) -> None:
         while not stop.is_set():
             try:
-                book.ids(space, [*ids.take(CHUNK - 1), ids.next()])
+                with book.call(name):
+                    taken = [*ids.take(CHUNK - 1), ids.next()]
+                book.ids(space, taken)
             except PASSING:
                 continue
 
-    def ranges() -> None:
+    def ranges(space: str, name: str, ids: Counter | Pool) -> None:
         while not stop.is_set():
             try:
-                book.ids("counter", direct.take(random.randint(1, MOST)))
+                with book.call(name):
+                    taken = ids.take(random.randint(1, MOST))
+                book.ids(space, taken)
             except PASSING:
                 continue
 
-    both = partial(from_cache, "counter", cached)
-    run_threads(both, both, partial(from_cache, "scoped", scoped), ranges)
+    both = partial(from_cache, "counter", "Cached", cached)
+    run_threads(
+        both,
+        both,
+        partial(from_cache, "scoped", "Cached/Counters", scoped),
+        partial(ranges, "counter", "Counter", Counter(db.counters, KEY, **how, on_event=note)),
+        partial(ranges, "pool", "Pool", Pool(db.pool, **limits, on_event=book.hook("pool"))),
+    )
     cached.close()
     scoped.close()
     client.close()
 
 
 async def take_ranges_async(uri: str, book: Book, stop: threading.Event, how: dict[str, Any]) -> None:
-    """Five tasks: four on one cache over the pool, one taking ranges from the counter."""
+    """Six tasks: four on one cache over the pool, and one each on a counter and a scope."""
     client: AsyncMongoClient[Any] = AsyncMongoClient(uri, **OPTIONS)
-    deadlines = {key: value for key, value in how.items() if key != "layout"}
+    db, limits = client[DB], {"deadlines": how["deadlines"]}
     note = book.hook("pool")
-    cached = AsyncCached(AsyncPool(client[DB].pool, **deadlines, on_event=note), step=STEP, patience=60, on_event=note)
-    direct = AsyncCounter(client[DB].counters, KEY, **how, on_event=book.hook("counter"))
+    cached = AsyncCached(AsyncPool(db.pool, **limits, on_event=note), step=STEP, patience=60, on_event=note)
+    direct = AsyncCounter(db.counters, KEY, **how, on_event=book.hook("counter"))
+    scopes = AsyncCounters(db.scopes, **limits, on_event=book.hook("scoped"))
 
     async def from_cache() -> None:
         while not stop.is_set():
             try:
-                book.ids("pool", [*await cached.take(CHUNK - 1), await cached.next()])
+                with book.call("AsyncCached/AsyncPool"):
+                    taken = [*await cached.take(CHUNK - 1), await cached.next()]
+                book.ids("pool", taken)
             except PASSING:
                 continue
             await asyncio.sleep(0)
 
-    async def ranges() -> None:
+    async def ranges(space: str, name: str, ids: Any) -> None:
         while not stop.is_set():
             try:
-                book.ids("counter", await direct.take(random.randint(1, MOST)))
+                with book.call(name):
+                    taken = await ids.take(random.randint(1, MOST))
+                book.ids(space, taken)
             except PASSING:
                 continue
 
-    await asyncio.gather(*(from_cache() for _ in range(4)), ranges())
+    await asyncio.gather(
+        *(from_cache() for _ in range(4)),
+        ranges("counter", "AsyncCounter", direct),
+        ranges("scoped", "AsyncCounters", scopes.of(*SCOPE, period=PERIOD)),
+    )
     await cached.close()
     await client.close()
 
@@ -185,7 +219,9 @@ def insert(uri: str, book: Book, stop: threading.Event, how: dict[str, Any]) -> 
     def repeat(space: str, insert_one: Callable[[dict[str, Any]], int]) -> None:
         while not stop.wait(PAUSE):
             try:
-                book.ids(space, [insert_one({})])
+                with book.call(space):
+                    given = insert_one({})
+                book.ids(space, [given])
             except PASSING:
                 continue
 
@@ -226,7 +262,9 @@ async def insert_async(uri: str, book: Book, stop: threading.Event, how: dict[st
         while not stop.is_set():
             await asyncio.sleep(PAUSE)
             try:
-                book.ids(space, [await insert_one({})])
+                with book.call(f"async_{space}"):
+                    given = await insert_one({})
+                book.ids(space, [given])
             except PASSING:
                 continue
 

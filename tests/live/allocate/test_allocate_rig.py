@@ -18,7 +18,7 @@ FAULTS = ("sigkill", "sigstop", "step_down", "partition", "reset", "kill_worker"
 
 
 def check(audit: Audit) -> None:
-    print(audit)
+    print(audit, audit.waiting(), sep="\n")
     assert (audit.duplicates, audit.missing, audit.gaps) == (0, 0, 0), audit
     assert 0 <= audit.lost <= audit.bound, audit
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from tallyglass.allocate.cache.buffer import Buffer
-from tallyglass.allocate.cache.step_size import StepSize, step_size
+from tallyglass.allocate.cache.step_size import Adaptive, StepSize, step_size
 from tallyglass.allocate.engine.attempts import outer_seconds
 from tallyglass.allocate.engine.checks import seconds
 from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
@@ -37,7 +37,7 @@ class CacheBase(Uncopyable, ABC, Generic[S, W]):
         source: S,
         *,
         step: int | StepSize | None = None,
-        ahead: float = 1.0,
+        ahead: float | None = None,
         patience: float = 30.0,
         on_event: Hook | None = None,
     ) -> None:
@@ -45,7 +45,7 @@ class CacheBase(Uncopyable, ABC, Generic[S, W]):
         self._step = step
         self._space: int | None = getattr(source, "space", None)
         step_size(step, self._space)
-        if not isinstance(ahead, (int, float)) or not 0 <= ahead <= 1:
+        if ahead is not None and (not isinstance(ahead, (int, float)) or not 0 <= ahead <= 1):
             raise ValueError("ahead is a share of one step, from 0 to 1")
         self._ahead = ahead
         self._patience = seconds(patience, "patience", zero=True)
@@ -117,7 +117,12 @@ class CacheBase(Uncopyable, ABC, Generic[S, W]):
 
     def _is_low(self) -> bool:
         """Whether it is time to fetch ahead. Also true on first use."""
-        return self._buffer.ahead() <= math.ceil(self._steps.current() * self._ahead)
+        share = self._ahead if self._ahead is not None else 2 if self._is_in_haste() else 1
+        return self._buffer.ahead() <= math.ceil(self._steps.current() * share)
+
+    def _is_in_haste(self) -> bool:
+        """Whether ids are taken so fast that a range of the largest size is too short to cover a slow fetch."""
+        return self._ahead is None and isinstance(self._steps, Adaptive) and self._steps.short
 
     def _next_size(self) -> int:
         """The size of the fetch that starts now."""

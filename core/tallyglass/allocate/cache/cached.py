@@ -71,15 +71,18 @@ class Cached(CacheCalls[_Waiter]):
     Promise: no id twice; ids of one process ascend within a range; at most one fetch in progress, however many
     threads wait; waiters are served in order of arrival; the child of a fork starts empty; an
     exception from a signal handler costs at most the ids held by the call that it ends.
-    Cost: a fetch every ``step`` ids; a crash or :meth:`close` burns what is in memory, at most two steps.
+    Cost: a fetch every ``step`` ids; a crash or :meth:`close` burns what is in memory, at most two steps, or three
+    where the default step is at its largest.
 
     ``step`` is a number of ids, or :class:`~tallyglass.allocate.cache.step_size.Adaptive`. By default a range lasts 20
     seconds at the current rate, with 100 to 100,000 ids, so that a failover costs no waiting time up to
-    some 5,000 ids a second: a crash burns at most 200,000 ids. Over a counter or pool whose whole space is smaller
-    than 10**10, a range is at most a hundred-thousandth of it. The next range is fetched when at most ``ahead`` of a
-    step is left. ``patience`` is how many seconds a caller waits for an id before AllocationTimeout (its own
-    ``pymongo.timeout`` may be shorter); errors of the source are raised in the waiting callers. After CounterRewound no
-    more ids are issued. Raises TypeError or ValueError for invalid arguments.
+    some 10,000 ids a second: a crash burns at most 200,000 ids up to 5,000 a second, and 300,000 above. Over a counter
+    or pool whose whole space is smaller than 10**10, a range is at most a hundred-thousandth of it. The next range is
+    fetched when at most ``ahead`` of a step is left (0 to 1). By default that is a whole step, and two steps where an
+    adaptive step is at its largest and lasts less than its ``seconds``. ``patience`` is how many seconds a caller waits
+    for an id before AllocationTimeout (its own ``pymongo.timeout`` may be shorter); errors of the source are raised in
+    the waiting callers. After CounterRewound no more ids are issued. Raises TypeError or ValueError for invalid
+    arguments.
 
     In a signal handler :meth:`next` works; when no id is in memory, it waits for a fetch like any other caller.
     """

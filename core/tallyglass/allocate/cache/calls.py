@@ -80,10 +80,12 @@ class CacheCalls(CacheBase[RangeSource, W]):
         """Wait for a fetch in progress, at most ``patience`` seconds."""
 
     def _serve_and_fetch(self, prefetch: bool) -> None:
-        """Answer waiting callers, and fetch until none is left; with ``prefetch`` also one range ahead of need."""
+        """Answer waiting callers, and fetch until none is left; with ``prefetch`` also one range ahead of need.
+
+        In haste it goes on until enough is in memory: to start again for the next range takes too long.
+        """
         self._serve()
         while self._stopped is None and (self._line or (prefetch and self._is_low())):
-            prefetch = False
             ids: range | None = None
             error = AllocationError("A fetch of ids ended unexpectedly.")
             try:
@@ -92,3 +94,4 @@ class CacheCalls(CacheBase[RangeSource, W]):
                 error = failure
             finally:
                 self._deliver(ids, error)
+            prefetch = ids is not None and self._is_in_haste()

@@ -83,10 +83,12 @@ class AsyncCacheCalls(CacheBase[AsyncRangeSource, W]):
         """Wait for a fetch in progress, at most ``patience`` seconds."""
 
     async def _serve_and_fetch(self, prefetch: bool) -> None:
-        """Answer waiting callers, and fetch until none is left; with ``prefetch`` also one range ahead of need."""
+        """Answer waiting callers, and fetch until none is left; with ``prefetch`` also one range ahead of need.
+
+        In haste it goes on until enough is in memory: to start again for the next range takes too long.
+        """
         self._serve()
         while self._stopped is None and (self._line or (prefetch and self._is_low())):
-            prefetch = False
             ids: range | None = None
             error = AllocationError("A fetch of ids ended unexpectedly.")
             try:
@@ -95,3 +97,4 @@ class AsyncCacheCalls(CacheBase[AsyncRangeSource, W]):
                 error = failure
             finally:
                 self._deliver(ids, error)
+            prefetch = ids is not None and self._is_in_haste()

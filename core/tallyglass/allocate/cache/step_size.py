@@ -49,12 +49,14 @@ class Adaptive:
     """A range lasts about ``seconds`` at the current rate, within ``least`` and ``most`` ids.
 
     Grows at most eightfold and shrinks at most by half from one range to the next; doubles when a caller had to
-    wait, since the server then limits the rate. A crash burns at most ``2 * most`` ids.
+    wait, since the server then limits the rate. A crash burns at most ``2 * most`` ids, or ``3 * most``
+    while ``short``: while a range lasts less than ``seconds`` because it may not be larger.
     """
 
     seconds: float = 20.0
     least: int = _LEAST
     most: int = _MOST
+    short: bool = field(init=False, default=False)
     _step: int = field(init=False)
     _fetched_at: float | None = field(init=False, default=None)
 
@@ -68,6 +70,7 @@ class Adaptive:
         if self._fetched_at is not None:
             lasted = max(now - self._fetched_at, 1e-6)
             wanted = (self._step if used is None else used) * self.seconds / lasted
+            self.short = wanted > self.most
             low = self._step * 2 if stalled else self._step / _MOST_SHRINK
             self._step = int(min(self.most, max(self.least, low, min(wanted, self._step * _MOST_GROWTH))))
         self._fetched_at = now

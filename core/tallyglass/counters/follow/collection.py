@@ -38,6 +38,7 @@ _MOST_SIGNATURES = 256
 _DOUBTED_AFTER = 20
 # A batch is decoded at once, which blocks the event loop.
 _BATCH = 1_000
+_ROWS_A_REST = 16
 
 RecognisedDocument = tuple[Hashable, FoundCounters, Document]
 
@@ -103,7 +104,8 @@ class CounterCollection:
                     found = self.found[key] = self._recognise(row)
                 if self._may_be_grouped(row, found.matches):
                     self._gather(key, found, waiting, documents, at)
-            await pacer.rest()
+            if count % _ROWS_A_REST == 0:
+                await pacer.rest()
         self.truncated = count >= MOST_READ
         for removed in [key for key in self.found if key not in documents]:
             del self.found[removed]
@@ -187,6 +189,8 @@ class CounterCollection:
         matches = self._matches(row)
         if not self._may_be_grouped(row, matches):
             return False
+        if len(matches) == 1:
+            return self._join_group(key, row, matches[0])
         joined: list[tuple[Group, tuple[Number, NumericType]]] = []
         for match in matches:
             group, read = self.groups.get(match.path), read_number(dig(row, match.path), text=match.text)
@@ -195,6 +199,14 @@ class CounterCollection:
             joined.append((group, read))
         for group, read in joined:
             group.take(key, row, *read, self._follower(group.path))
+        return True
+
+    def _join_group(self, key: Hashable, row: Document, match: Match) -> bool:
+        """The same for a document with one number, as nearly all have."""
+        group, read = self.groups.get(match.path), read_number(dig(row, match.path), text=match.text)
+        if group is None or read is None:
+            return False
+        group.take(key, row, *read, self._follower(group.path))
         return True
 
     def _may_be_grouped(self, row: Document, matches: tuple[Match, ...]) -> bool:

@@ -128,7 +128,7 @@ class Group:
             self._doubles += 1
         else:
             self.kind = kind
-        value = _bounded(number)
+        value = number if type(number) is int and -(2**63) <= number < 2**63 else _bounded(number)
         place = self._index.get(key)
         if place is None:
             self._index[key] = len(self._values)

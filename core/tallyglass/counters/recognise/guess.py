@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
@@ -48,13 +49,13 @@ _MOST_KEYS = 10
 _LONGEST_TEXT = 300
 
 
-Signature = tuple[tuple[str, type], ...]
-"""The keys of a document with the types of their values, on which most of a guess depends."""
+Signature = tuple[str | type, ...]
+"""The keys of a document, then the types of their values, on which most of a guess depends."""
 
 
 def signature_of(document: Document) -> Signature:
     """The signature of a document."""
-    return tuple([(key, type(value)) for key, value in document.items()])
+    return (*document, *map(type, document.values()))
 
 
 def guess(collection: str, document: Document, signature: Signature | None = None) -> list[Match]:
@@ -75,7 +76,8 @@ def guess(collection: str, document: Document, signature: Signature | None = Non
 
 @lru_cache(maxsize=2048)
 def _by_signature(collection: str, signature: Signature) -> Match | None:
-    kinds = dict(signature)
+    half = len(signature) // 2
+    kinds: dict[Any, Any] = dict(zip(signature[:half], signature[half:], strict=True))
     others = {key: kind for key, kind in kinds.items() if key != "_id"}
     if any(issubclass(kind, (list, Mapping, bytes)) for kind in others.values()):
         return None

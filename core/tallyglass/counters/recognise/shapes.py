@@ -116,7 +116,7 @@ _MOST_ELEMENTS = 1_000
 
 def dig(document: Any, path: str) -> Any:
     """The value at a dotted path of a document; None if there is none."""
-    if "." not in path and isinstance(document, Mapping):
+    if "." not in path and (type(document) is dict or isinstance(document, Mapping)):
         return document.get(path)
     for step in path.split("."):
         if isinstance(document, Mapping):
