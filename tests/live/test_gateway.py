@@ -40,6 +40,9 @@ async def test_reads_collections_and_metadata(gateway: MongoGateway) -> None:
     raw = b"".join([batch async for batch in gateway.find_raw(ns, {}, limit=3, batch_size=2)])
     assert [row["_id"] for row in decode_all(raw)] == [0, 1, 2]
     assert [await gateway.count(one) for one in (ns, Namespace(DB, "none"))] == [10, 0]
+    assert await gateway.extent(ns, {"v": {"$gt": 30}}, most=100) == (4, 4 * 21)
+    assert await gateway.extent(ns, {}, most=3) == (3, 3 * 21)
+    assert await gateway.extent(ns, {"v": 5}, most=3) == (0, 0)
 
 
 async def test_tail_yields_old_entries_then_an_empty_batch(gateway: MongoGateway) -> None:

@@ -22,6 +22,7 @@ from tallyglass.mongo.gateway import (
     OPLOG,
     CollectionInfo,
     Document,
+    Extent,
     Gateway,
     Namespace,
     closing,
@@ -83,6 +84,10 @@ class ClusterGateway:
 
     async def count(self, ns: Namespace, *, time_ms: int = DEFAULT_TIME_MS) -> int:
         return sum(await self._all(lambda shard: shard.count(ns, time_ms=time_ms)))
+
+    async def extent(self, ns: Namespace, query: Document, *, most: int, time_ms: int = DEFAULT_TIME_MS) -> Extent:
+        found = await self._all(lambda shard: shard.extent(ns, query, most=most, time_ms=time_ms))
+        return Extent(sum(one.documents for one in found), sum(one.bytes for one in found))
 
     async def find_one(
         self,

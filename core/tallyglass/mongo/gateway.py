@@ -37,6 +37,13 @@ READ_COMMANDS = frozenset(
 """The only commands that :meth:`Gateway.command` sends."""
 
 
+class Extent(NamedTuple):
+    """How many documents there are, and their bytes together."""
+
+    documents: int
+    bytes: int
+
+
 class Namespace(NamedTuple):
     """A database and a collection. Names as stored, unsafe to show: see :func:`tallyglass.text.clean`."""
 
@@ -118,6 +125,11 @@ class Gateway(Protocol):
 
     async def count(self, ns: Namespace, *, time_ms: int = DEFAULT_TIME_MS) -> int:
         """Return the exact document count, by scanning the collection."""
+        ...
+
+    async def extent(self, ns: Namespace, query: Document, *, most: int, time_ms: int = DEFAULT_TIME_MS) -> Extent:
+        """Return the number and the size of the matching documents, of ``most`` of them at most: the server adds them
+        up."""
         ...
 
     async def find_one(

@@ -25,6 +25,7 @@ from tallyglass.mongo.gateway import (
     READ_COMMANDS,
     CollectionInfo,
     Document,
+    Extent,
     Namespace,
 )
 from tallyglass.mongo.link import HeldCursor, Link, Session
@@ -133,6 +134,14 @@ class MongoGateway:
         session = self.link.session
         with _errors(f"count of {ns}", session):
             return int(await session.call(_collection(session, ns).count_documents({}, maxTimeMS=time_ms)))
+
+    async def extent(self, ns: Namespace, query: Document, *, most: int, time_ms: int = DEFAULT_TIME_MS) -> Extent:
+        total = {"_id": None, "documents": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}}
+        stages = [{"$match": query}, {"$limit": most}, {"$group": total}]
+        session = self.link.session
+        with _errors(f"aggregate on {ns}", session):
+            rows = await session.call(_all_rows(_collection(session, ns).aggregate(stages, maxTimeMS=time_ms)))
+        return Extent(int(rows[0]["documents"]), int(rows[0]["bytes"])) if rows else Extent(0, 0)
 
     async def find_one(
         self,

@@ -59,7 +59,7 @@ class NamespaceRate:
 class OplogWindow:
     """First and last timestamp, bytes used and allowed, and growth in bytes an hour; None where unreadable.
 
-    ``bytes_per_hour`` is over the whole window, ``recent_bytes_per_hour`` over the newest entries. ``kept_hours`` is
+    ``bytes_per_hour`` is over the whole window, ``recent_bytes_per_hour`` over the last minutes. ``kept_hours`` is
     how long the server keeps entries whatever the size, None where that is not set. ``lacking`` names the privilege
     without which the sizes are not read.
     """
@@ -90,6 +90,16 @@ class OplogWindow:
         """How long what is written now will stay, at worst: the window there is once it is full, or the forecast."""
         known = [hours for hours in (self.hours if self.is_full else None, self.forecast_hours) if hours is not None]
         return min(known, default=None)
+
+    def hours_left(self, start: Ts) -> float | None:
+        """Hours until the entry at ``start`` is overwritten, at the growth of the whole window or that of late,
+        whichever is faster; None where unknown."""
+        if not self.used_bytes or not self.max_bytes or not self.bytes_per_hour or not self.first or not self.last:
+            return None
+        before = (start.t - self.first.t) / 3600 * self.bytes_per_hour
+        room = max(self.max_bytes - self.used_bytes, 0) + before
+        kept = (self.kept_hours or 0.0) - (self.last.t - start.t) / 3600
+        return max(room / max(self.bytes_per_hour, self.recent_bytes_per_hour or 0.0), kept)
 
     @property
     def hours(self) -> float | None:

@@ -110,16 +110,10 @@ def _steps(progress: Progress | None, start: Start) -> Callable[[int, Ts], None]
     return lambda entries, at: progress(Step(entries, at, start.ts, start.newest))
 
 
-async def locate(gateway: Gateway, request: RestoreRequest) -> Findings:
-    """The first two stages: the request, and the ends of the oplog. Takes seconds on any oplog. Errors as for
-    :func:`gather`."""
-    return (await _open(gateway, request))[0]
-
-
 async def gather(gateway: Gateway, request: RestoreRequest, progress: Progress | None = None) -> Findings:
     """Run the stages as far as the facts allow. Raises the errors of the gateway, and InputError for what cannot
     be read."""
-    found, oplog = await _open(gateway, request)
+    found, oplog = await locate(gateway, request)
     if found.located is None:
         return found
     proven = replace(found, reached=await _prove(oplog, request, found.located, progress))
@@ -128,8 +122,11 @@ async def gather(gateway: Gateway, request: RestoreRequest, progress: Progress |
     return proven
 
 
-async def _open(gateway: Gateway, request: RestoreRequest) -> tuple[Findings, Gateway]:
-    """As :func:`locate`, with the gateway that the rest is read through."""
+async def locate(gateway: Gateway, request: RestoreRequest) -> tuple[Findings, Gateway]:
+    """The first two stages, the request and the ends of the oplog, and the gateway that the rest is read through.
+
+    Takes seconds on any oplog of a server; of a saved one it visits every entry. Errors as for :func:`gather`.
+    """
     inputs = await _inputs(gateway, request)
     if inputs.deployment.sharded or not inputs.deployment.has_oplog:
         return Findings(inputs), gateway
@@ -328,15 +325,15 @@ async def _cover(
                 walked.last,
                 lost_beginning=min(replay.unlinked.values()) if torn else None,
                 open_at_limit=tuple(replay.open_transactions()),
-                hours_left=await _hours_left(gateway, inputs, start),
+                hours_left=await hours_left(gateway, inputs, start),
             )
         start = coverage.moved(start, earliest)
 
 
-async def _hours_left(gateway: Gateway, inputs: Inputs, start: Start) -> float | None:
+async def hours_left(gateway: Gateway, inputs: Inputs, start: Start) -> float | None:
     """How long the live oplog still holds what the replay needs of it; None where that is nothing, or not known."""
     if inputs.saved is None:
-        return await coverage.hours_left(gateway, start.ts, start.oldest, start.newest)
+        return await coverage.hours_left(gateway, start.ts)
     if not isinstance(gateway, JoinedOplog) or inputs.saved.holds(inputs.limit):
         return None
     return await gateway.hours_left()

@@ -10,43 +10,54 @@ from dataclasses import dataclass
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.checks.checks import run_checks
-from tallyglass.restore.gather import RestoreRequest, locate
+from tallyglass.restore.gather import RestoreRequest, hours_left, locate
 from tallyglass.restore.model.plan import Check, Level
-from tallyglass.restore.replay.coverage import Start, hours_left
-from tallyglass.restore.replay.oplog_query import oplog_query
+from tallyglass.restore.replay.coverage import Start
+from tallyglass.restore.replay.oplog_query import oplog_query, rest_query
+from tallyglass.restore.stages import Inputs
 from tallyglass.text import shell_join
 
 
 @dataclass(frozen=True, slots=True)
 class QuickAnswer:
     """``start`` is where the replay would begin, None where the oplog does not reach back to the backup. ``hours_left``
-    is how long it still does, None if unknown. ``blocking`` are the checks that block so far. ``save`` is a shell line
-    that saves the oplog from start to point; empty where there is nothing to save."""
+    is how long the server still holds what is needed of it, None if unknown or nothing. ``blocking`` are the checks
+    that block so far. ``save`` is a shell line that saves the oplog from start to point, or what the saved one lacks;
+    empty where there is nothing to save. ``saved`` means that a saved oplog is read first."""
 
     limit: Ts
     start: Ts | None
     hours_left: float | None
     blocking: tuple[Check, ...]
     save: str
+    saved: bool = False
 
 
 async def quick_answer(gateway: Gateway, request: RestoreRequest) -> QuickAnswer:
-    """Look at the backup's description, the ends of the oplog and the spare, at no entry in between.
+    """Look at the backup's description, the ends of the oplog and the spare, at no entry in between; of a saved oplog
+    at how its slices join.
 
     Raises InputError for a request or a backup that cannot be read, and the errors of the gateway.
     """
-    found = await locate(gateway, request)
+    found, oplog = await locate(gateway, request)
     inputs, located = found.inputs, found.located
     blocking = tuple(check for check in run_checks(found) if check.level is Level.BLOCK)
     start = located.start if located is not None else None
     if not isinstance(start, Start) or inputs.limit <= start.ts:
         return QuickAnswer(inputs.limit, None, None, blocking, "")
-    hours = await hours_left(gateway, start.ts, start.oldest, start.newest)
-    save = ""
-    if inputs.source_uri is not None:
-        argv = (
-            "mongodump", f"--uri={inputs.source_uri.text}", "--db=local", "--collection=oplog.rs",
-            f"--query={oplog_query(start.ts, inputs.limit)}", f"--out=oplog-{start.ts.t}-{inputs.limit.t}",
-        )  # fmt: skip
-        save = f"umask 077; {shell_join(argv)}"
-    return QuickAnswer(inputs.limit, start.ts, hours, blocking, save)
+    hours = await hours_left(oplog, inputs, start)
+    return QuickAnswer(inputs.limit, start.ts, hours, blocking, _save(inputs, start.ts), inputs.saved is not None)
+
+
+def _save(inputs: Inputs, start: Ts) -> str:
+    """What saves the entries up to the point that are not saved yet."""
+    saved, uri = inputs.saved, inputs.source_uri
+    if uri is None or (saved is not None and saved.holds(inputs.limit)):
+        return ""
+    since = start if saved is None else saved.oplog.last
+    query = oplog_query(since, inputs.limit) if saved is None else rest_query(since, inputs.limit)
+    argv = (
+        "mongodump", f"--uri={uri.text}", "--db=local", "--collection=oplog.rs",
+        f"--query={query}", f"--out=oplog-{since.t}-{inputs.limit.t}",
+    )  # fmt: skip
+    return f"umask 077; {shell_join(argv)}"

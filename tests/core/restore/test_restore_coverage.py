@@ -23,9 +23,8 @@ TESTS = {"$gte": lambda a, b: a >= b, "$gt": lambda a, b: a > b, "$lte": lambda 
 class Oplog:
     """A gateway whose oplog is a list: it finds by ``ts`` as a server does, and holds only the given entries."""
 
-    def __init__(self, *rows: dict[str, Any], stats: dict[str, int] | None = None) -> None:
+    def __init__(self, *rows: dict[str, Any]) -> None:
         self.rows = list(rows)
-        self.stats = stats or {}
 
     async def find_raw(
         self, ns: Namespace, query: dict[str, Any], *, sort: Any = (), limit: int = 0, **_: Any
@@ -36,10 +35,6 @@ class Oplog:
         if sort and sort[0][1] < 0:
             found.reverse()
         yield b"".join(bson.encode(row) for row in found[: limit or None])
-
-    async def command(self, name: str, *_: Any, **__: Any) -> dict[str, Any]:
-        assert name == "collStats"
-        return self.stats
 
 
 def noop(t: int, i: int = 1, message: str = "periodic noop") -> dict[str, Any]:
@@ -106,28 +101,6 @@ async def test_the_window_holds_its_start_and_not_its_limit() -> None:
     held: Any = Oplog(noop(1), noop(2), noop(3), noop(4))
     assert [entry.ts.t async for entry in oplog.window(held, Ts(2, 1), Ts(4, 1))] == [2, 3]
     assert [entry.ts.t async for entry in oplog.window(held, Ts(3, 1))] == [3, 4]
-
-
-@pytest.mark.parametrize(
-    ("size", "most", "hours"),
-    [(1_000, 1_000, 2.0), (500, 1_000, 12.0), (2_000, 1_000, 2.0), (0, 1_000, None), (500, 0, None)],
-)
-async def test_how_long_the_start_stays(size: int, most: int, hours: float | None) -> None:
-    """The oplog spans ten hours, and the start lies two hours after its oldest entry."""
-    held: Any = Oplog(stats={"size": size, "maxSize": most})
-    found = await coverage.hours_left(held, Ts(7_200, 1), Ts(0, 1), Ts(36_000, 1))
-    assert found == (None if hours is None else pytest.approx(hours))
-
-
-@pytest.mark.parametrize(("ordinal", "every", "hours"), [(100, 1, 0.02), (1, 1, 2.0), (5_000, 1_000, 2.0)])
-async def test_the_present_rate_counts_where_it_is_faster_than_the_average(
-    ordinal: int, every: int, hours: float
-) -> None:
-    """One entry of one byte a second over ten hours; of late as many as the ordinals of the timestamps say."""
-    rows = [noop(t, ordinal) for t in range(35_000, 36_001, every)]
-    held: Any = Oplog(*rows, stats={"size": 36_000, "maxSize": 36_000, "count": 36_000})
-    found = await coverage.hours_left(held, Ts(7_200, 1), Ts(0, 1), Ts(36_000, ordinal))
-    assert found == pytest.approx(hours)
 
 
 def test_the_query_of_the_oplog_dump_holds_both_ends() -> None:

@@ -14,7 +14,7 @@ from bson import Binary, Int64, Timestamp
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Namespace
+from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.gather import RestoreRequest, Step, gather
 from tallyglass.restore.model.plan import Level, Slice
@@ -68,7 +68,14 @@ class Source:
             "buildInfo": {"version": self.version},
             "getParameter": {"featureCompatibilityVersion": {"version": self.version[:3]}},
             "collStats": {"size": 10, "maxSize": 1000},
+            "getCmdLineOpts": {},
         }[name]
+
+    async def find_one(self, ns: Namespace, query: dict[str, Any], *, sort: Any, **_: Any) -> dict[str, Any]:
+        return self.oplog[0 if sort[0][1] > 0 else -1]
+
+    async def extent(self, *_: Any, **__: Any) -> Extent:
+        return Extent(0, 0)
 
     async def find_raw(
         self, ns: Namespace, query: dict[str, Any], *, sort: Any = (), limit: int = 0, **_: Any

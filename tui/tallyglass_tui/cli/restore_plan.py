@@ -155,8 +155,7 @@ def plan(
             choice=_choice(only, target_ns, ids, point),
             oplog=slices,
         )
-        if oplog is None:
-            tell_first(await quick_answer(gateway, request))
+        tell_first(await quick_answer(gateway, request))
         return await plan_restore(gateway, request, _show_progress())
 
     made = ask(target, make)
@@ -197,9 +196,11 @@ def tell_first(found: QuickAnswer) -> None:
     if found.start is None:
         print_message(f"First answer: the point {found.limit} cannot be reached; blocked by {blocked or 'the backup'}.")
         return
-    hours = "for an unknown time" if found.hours_left is None else f"for about {found.hours_left:.1f} h"
+    hours = ", for an unknown time more" if found.hours_left is None else f", for about {found.hours_left:.1f} h more"
+    if found.saved and not found.save:
+        hours = " in the saved slices"
     so_far = f"blocked so far by {blocked}" if blocked else "nothing blocks so far"
-    print_message(f"First answer: the oplog reaches from {found.start} to {found.limit}, {hours} more; {so_far}.")
+    print_message(f"First answer: the oplog reaches from {found.start} to {found.limit}{hours}; {so_far}.")
     if found.save:
         print_message("Save the oplog now with this line, since the proof may take long:")
         print_aside(found.save)

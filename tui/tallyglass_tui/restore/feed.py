@@ -94,15 +94,15 @@ async def watch_drill(gateway: Gateway) -> AsyncIterator[LastDrill]:
 
 async def watch_room(gateway: Gateway, start: Ts) -> AsyncIterator[Room]:
     """The headroom of a start, repeatedly."""
-    from tallyglass.restore.raw.oplog import edge
-    from tallyglass.restore.replay.coverage import hours_left
+    from tallyglass.oplog.read.window import WindowReader
 
+    reader = WindowReader(gateway)
     while True:
-        oldest, newest = await edge(gateway, 1), await edge(gateway, -1)
-        if oldest is None or newest is None:
+        window = await reader.read()
+        if window.first is None:
             yield Room(None)
-        elif oldest.ts > start:
+        elif window.first > start:
             yield Room(0.0, gone=True)
         else:
-            yield Room(await hours_left(gateway, start, oldest.ts, newest.ts))
+            yield Room(window.hours_left(start))
         await asyncio.sleep(_ROOM_SECONDS)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from tallyglass.deployment.cluster import look_at
@@ -19,7 +19,7 @@ from tallyglass.oplog.read.collect import Collector
 from tallyglass.oplog.read.ends import end_of_oplog, op_time
 from tallyglass.oplog.read.past import newest, past, safe_end
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
-from tallyglass.oplog.read.window import window
+from tallyglass.oplog.read.window import WindowReader, window
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, OplogWindow, RowKind
 from tallyglass.tasks import cancel_all
 
@@ -31,7 +31,6 @@ QUIET_SECONDS = 1.0
 
 _ATTEND_SECONDS = 0.5
 _WINDOW_SECONDS = 10.0
-_GROWTH_SECONDS = 300.0
 _MUTE_SECONDS = 4.0
 
 __all__ = ["QUIET_SECONDS", "ROOM", "follow", "read", "window"]
@@ -90,7 +89,6 @@ class _Tail:
     older_unread: bool = False
     answered: float = field(default_factory=time.monotonic)
     arrived: float = field(default_factory=time.monotonic)
-    _measured: float = 0.0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=400))
 
@@ -189,25 +187,16 @@ class _Tail:
 
     async def attend(self) -> None:
         """Poll the member that is read for the majority point, and less often for the window."""
-        looked = -_WINDOW_SECONDS
+        looked, reader = -_WINDOW_SECONDS, WindowReader(self.gateway)
         while True:
             try:
                 await self._ask_majority()
                 if time.monotonic() - looked >= _WINDOW_SECONDS:
                     looked = time.monotonic()
-                    self.window = await self._look_at_window()
+                    self.window = await reader.read()
             except (ReadError, ConnectError, PrivilegeError):
                 self.majority = self.newest = None
             await asyncio.sleep(_ATTEND_SECONDS)
-
-    async def _look_at_window(self) -> OplogWindow:
-        """The window; the growth of late, which reads entries, only every few minutes."""
-        before = self.window
-        if before is None or time.monotonic() - self._measured >= _GROWTH_SECONDS:
-            self._measured = time.monotonic()
-            return await window(self.gateway, recent=True)
-        found = await window(self.gateway)
-        return replace(found, recent_bytes_per_hour=before.recent_bytes_per_hour, kept_hours=before.kept_hours)
 
     async def _ask_majority(self) -> None:
         if self.stream is None or not self.stream.member:

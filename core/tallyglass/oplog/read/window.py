@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
+
+from bson import Timestamp
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway
-from tallyglass.oplog.decode.envelope import entries, position
 from tallyglass.oplog.read.ends import end_of_oplog
 from tallyglass.oplog.snapshot import OplogWindow
 
-SAMPLE_ENTRIES = 2_000
-"""Newest entries whose size and age give the recent growth."""
+SPANS = (1, 10, 60, 300)
+"""Seconds over which the newest entries are added up: the longest of these that holds no more than MOST_ENTRIES."""
 
-LEAST_SAMPLE_SECONDS = 10
-_SAMPLE_MS = 5_000
+MOST_ENTRIES = 60_000
+"""The most entries that the server adds up for one span: some tenths of a second."""
+
+CHANGE = 1.25
+"""The last minute counts instead of a longer span only above this ratio: a single mass write is no change of load."""
+
+GROWTH_SECONDS = 60.0
+"""How often a reader that stays adds up the newest entries again."""
+
+_MINUTE = 60
+_LEAST_SECONDS = 10
+_TIME_MS = 5_000
+
+
+class WindowReader:
+    """Reads the window again and again, the newest entries for its growth only every :data:`GROWTH_SECONDS`."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._known: OplogWindow | None = None
+        self._measured = 0.0
+
+    async def read(self) -> OplogWindow:
+        """The window now. Errors: those of the gateway."""
+        known, now = self._known, time.monotonic()
+        if known is None or known.recent_bytes_per_hour is None or now - self._measured >= GROWTH_SECONDS:
+            self._measured = now
+            self._known = await window(self._gateway, recent=True)
+        else:
+            found = await window(self._gateway)
+            self._known = replace(found, recent_bytes_per_hour=known.recent_bytes_per_hour, kept_hours=known.kept_hours)
+        return self._known
 
 
 async def window(gateway: Gateway, *, recent: bool = False) -> OplogWindow:
     """First and last entry, size and growth. What may not be read is None. Errors: those of the gateway.
 
-    ``recent`` also reads the newest entries, for the growth of late, and asks how long entries are kept at least.
+    ``recent`` also has the server add up the newest entries, for the growth of late, and asks how long entries are kept
+    at least.
     """
     first, last = await end_of_oplog(gateway, 1), await end_of_oplog(gateway, -1)
     used, maximum, lacking = None, None, ""
@@ -36,29 +70,31 @@ async def window(gateway: Gateway, *, recent: bool = False) -> OplogWindow:
     growth = None
     if used is not None and first is not None and last is not None and last.t > first.t:
         growth = used / ((last.t - first.t) / 3600)
-    late = await _recent_growth(gateway) if recent else None
+    late = await _recent_growth(gateway, first, last) if recent and first and last else None
     kept = await _kept_hours(gateway) if recent else None
     return OplogWindow(first, last, used, maximum, growth, lacking, late, kept)
 
 
-async def _recent_growth(gateway: Gateway) -> float | None:
-    """Bytes an hour over the newest entries; None where they span too little time to tell."""
-    size, newest, oldest = 0, None, None
+async def _recent_growth(gateway: Gateway, first: Ts, last: Ts) -> float | None:
+    """Bytes an hour over the newest entries; None where they span too little time to tell.
+
+    Whole seconds are added up, up to the one of ``last``, and over minutes: mass writes of a few seconds then hardly
+    change the result from one look to the next.
+    """
+    found: dict[int, float] = {}
     with suppress(PrivilegeError, ReadError):
-        batches = gateway.find_raw(OPLOG, {}, sort=[("$natural", -1)], limit=SAMPLE_ENTRIES, time_ms=_SAMPLE_MS)
-        async for batch in batches:
-            for raw in entries(batch):
-                size += len(raw)
-                oldest = position(raw, 0, len(raw))[0]
-                newest = newest or oldest
-    return growth_of(size, oldest, newest)
-
-
-def growth_of(size: int, oldest: Ts | None, newest: Ts | None) -> float | None:
-    """Bytes an hour of entries of so many bytes between two timestamps; None where that is too short to tell."""
-    if oldest is None or newest is None or newest.t - oldest.t < LEAST_SAMPLE_SECONDS:
+        for span in SPANS:
+            seconds = min(span, last.t - first.t)
+            if seconds < min(span, _LEAST_SECONDS):
+                break
+            query = {"ts": {"$gte": Timestamp(last.t - seconds, 0), "$lt": Timestamp(last.t, 0)}}
+            held = await gateway.extent(OPLOG, query, most=MOST_ENTRIES, time_ms=_TIME_MS)
+            if held.documents >= MOST_ENTRIES and found:
+                break
+            found[span] = held.bytes * 3600 / seconds
+    if last.t - first.t < _LEAST_SECONDS or not found:
         return None
-    return size * 3600 / (newest.t - oldest.t)
+    return max(found[max(found)], found.get(_MINUTE, 0.0) / CHANGE)
 
 
 async def _kept_hours(gateway: Gateway) -> float | None:

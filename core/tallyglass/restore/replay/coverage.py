@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bson import Timestamp
-
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import OPLOG, Gateway
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.ends import op_time
+from tallyglass.oplog.read.window import window
 from tallyglass.restore.raw.oplog import edge, stamp
-
-RECENT_SECONDS = 600
-"""How far back the current write rate is measured."""
-
-_SAMPLES = 12
 
 BACK_OFF_SECONDS = 10
 """mongodump records the newest entry it sees; earlier entries may not be visible yet. So the replay begins earlier."""
@@ -95,33 +89,9 @@ async def majority(gateway: Gateway) -> Ts | None:
     return op_time(hello.get("lastWrite", {}).get("majorityOpTime"))
 
 
-async def hours_left(gateway: Gateway, start: Ts, oldest: Ts, newest: Ts) -> float | None:
-    """Hours until ``start`` is overwritten, at the rate of the whole oplog or of the last minutes, whichever is faster.
-
-    None if it is not known.
-    """
+async def hours_left(gateway: Gateway, start: Ts) -> float | None:
+    """Hours until the server overwrites ``start``; None if it is not known."""
     try:
-        stats = await gateway.command("collStats", OPLOG.collection, db=OPLOG.db)
+        return (await window(gateway, recent=True)).hours_left(start)
     except (PrivilegeError, ReadError):
         return None
-    used, most, count = (int(stats.get(name, 0)) for name in ("size", "maxSize", "count"))
-    span = newest.t - oldest.t
-    if used <= 0 or most <= 0 or span <= 0:
-        return None
-    overall = used / span
-    room = max(most - used, 0) + (start.t - oldest.t) * overall
-    recent = await _entries_a_second(gateway, newest) * used / count if count > 0 else 0.0
-    return room / max(overall, recent) / 3600
-
-
-async def _entries_a_second(gateway: Gateway, newest: Ts) -> float:
-    """The write rate of the last minutes, from sampled entries: the increment of a second's last timestamp is the
-    number of entries written in that second."""
-    found = []
-    for back in range(1, _SAMPLES + 1):
-        second = newest.t - back * RECENT_SECONDS // _SAMPLES
-        last = await edge(gateway, -1, {"ts": {"$lt": Timestamp(second + 1, 0)}})
-        if last is None:
-            break
-        found.append(last.ts.i if last.ts.t == second else 0)
-    return sum(found) / len(found) if found else 0.0

@@ -20,11 +20,20 @@ def oplog_query(start: Ts, limit: Ts, without: Sequence[Ts] = ()) -> str:
 
     ``without`` names entries to exclude. The first and the last bound let the server seek instead of scan.
     """
-    bounds: dict[str, Any] = {"$gte": _stamp(start), "$lte": _stamp(limit)}
+    bounds = _bounds(start, limit)
     if without:
         bounds["$nin"] = [_stamp(ts) for ts in sorted(without)]
     query = {"ts": bounds, "ns": {"$not": {"$regularExpression": {"pattern": LEFT_OUT_PATTERN, "options": ""}}}}
     return json.dumps(query, ensure_ascii=True, separators=(",", ":"))
+
+
+def rest_query(saved: Ts, limit: Ts) -> str:
+    """Everything from the newest saved entry, which proves that the dump joins the saved oplog, to ``limit``."""
+    return json.dumps({"ts": _bounds(saved, limit)}, separators=(",", ":"))
+
+
+def _bounds(start: Ts, limit: Ts) -> dict[str, Any]:
+    return {"$gte": _stamp(start), "$lte": _stamp(limit)}
 
 
 def _stamp(ts: Ts) -> dict[str, Any]:

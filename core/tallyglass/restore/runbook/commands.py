@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Slice
-from tallyglass.restore.replay.oplog_query import oplog_query
+from tallyglass.restore.replay.oplog_query import oplog_query, rest_query
 from tallyglass.restore.replay.speed import BYTES_A_SECOND
 from tallyglass.restore.runbook.restore_steps import restore_steps
 from tallyglass.restore.runbook.return_steps import clean_steps, return_steps
@@ -62,8 +61,7 @@ def _dump_rest(spec: RunbookSpec) -> Steps:
     entry."""
     if spec.live_from is None:
         return Steps()
-    stamps = [{"$timestamp": {"t": ts.t, "i": ts.i}} for ts in (spec.live_from, spec.limit)]
-    query = json.dumps({"ts": {"$gte": stamps[0], "$lte": stamps[1]}}, separators=(",", ":"))
+    query = rest_query(spec.live_from, spec.limit)
     why = "The saved oplog ends before the point, and the server overwrites the rest as it goes on."
     dump = _dump("Save the rest of the oplog first", LIVE_QUERY, LIVE_FOLDER, why)
     return Steps((dump,), (PlanFile(LIVE_QUERY, fold_json(query) + "\n"),))

@@ -122,10 +122,7 @@ class JoinedOplog:
 
     async def hours_left(self) -> float | None:
         """Hours until the server overwrites the newest saved entry; None if unknown."""
-        oldest, newest = await edge(self._live, 1), await edge(self._live, -1)
-        if oldest is None or newest is None:
-            return None
-        return await hours_left(self._live, self._saved.last, oldest.ts, newest.ts)
+        return await hours_left(self._live, self._saved.last)
 
     async def prove(self) -> None:
         """Check again after everything was read. Raises ReadError if the server no longer holds the newest saved
