@@ -34,7 +34,7 @@ from tallyglass.restore.raw.oplog import stamp
 from tallyglass.restore.spare.verify import verify
 from tallyglass.restore.tools import toolset
 
-SIZES = (500_000, 1_000_000, 2_000_000)
+SIZES = (500_000, 1_000_000, 2_000_000, 4_000_000)
 DAY = 432_000_000
 """Entries of 24 hours at 5,000 operations a second."""
 
@@ -113,7 +113,7 @@ def main(arguments: list[str]) -> None:
     sizes = tuple(map(int, arguments)) or SIZES
     results: dict[int, dict[str, dict[str, Any]]] = {}
     with (
-        ReplicaSet(1, cache_gb=1.0, options=["--oplogSize", "8000"]) as source,
+        ReplicaSet(1, cache_gb=1.0, options=["--oplogSize", "16000"]) as source,
         Standalone() as spare,
         source.client() as client,
         tempfile.TemporaryDirectory() as folder,

@@ -281,7 +281,9 @@ class _AfterPoint:
     loss: LossCount
     later: LaterWrites
 
-    def write(self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int) -> bool:
+    def write(
+        self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
+    ) -> bool:
         if ns.endswith(VIEWS) or not self.loss.write(op, ns, key, place):
             return False
         self.later.write(op, ns, ui, key)

@@ -45,7 +45,7 @@ def test_only_an_unambiguous_document_is_used(
 
 
 def test_a_backup_that_lacks_an_earlier_write_is_not_taken() -> None:
-    written = ExpectedDocument(diff={"u": {"v": 2}})
+    written = ExpectedDocument(update=encode({"$v": 2, "diff": {"u": {"v": 2}}}))
     assert only_answer([encode(BASE)], [], written) is None
     assert only_answer([encode(BASE)], [update(u={"in": 1})], written) is None
     assert only_answer([encode(BASE | {"v": 2})], [], written) == encode(BASE | {"v": 2})

@@ -65,15 +65,18 @@ class Sink:
     def __init__(self, *, wants_entries: bool = False) -> None:
         self.wants_entries, self.found, self.writes = wants_entries, list[tuple[Any, ...]](), 0
 
-    def write(self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int) -> bool:
+    def write(
+        self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
+    ) -> bool:
         if not self.wants_entries:
-            self.found.append((op, ns, ui, key, place, term, size))
+            document = batch[o : o + int.from_bytes(batch[o : o + 4], "little")]
+            self.found.append((op, ns, ui, key, place, term, size, document))
             self.writes += 1
         return not self.wants_entries
 
     def feed(self, entry: Entry) -> None:
         place = entry.ts.t << 32 | entry.ts.i
-        self.found.append((entry.op, entry.ns, entry.ui, entry.id_key, place, entry.term, entry.size))
+        self.found.append((entry.op, entry.ns, entry.ui, entry.id_key, place, entry.term, entry.size, entry.o_raw))
 
 
 @pytest.mark.parametrize("rows", [usual(), odd(), usual() + odd()], ids=["usual", "odd", "both"])

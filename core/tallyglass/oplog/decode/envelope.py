@@ -102,6 +102,38 @@ class Walker:
             start = end
         return counts, chosen
 
+    def heads(self, batch: bytes) -> list[tuple[int, int, int, Envelope]]:
+        """Every entry of a batch: where it begins, where ``ns`` ends in it, where it ends, and its envelope. The second
+        is 0 where ``op`` and ``ns`` do not come first. Raises Malformed as :meth:`tally`.
+
+        For a reader that looks into every entry, in order.
+        """
+        found: list[tuple[int, int, int, Envelope]] = []
+        start, limit = 0, len(batch)
+        while start < limit:
+            if start + 5 > limit:
+                raise Malformed("a batch ends within an entry")
+            size = _int_at(batch, start)[0]
+            end = start + size
+            if size < 5 or end > limit:
+                raise Malformed("a batch ends within an entry")
+            at, known = start + 4, self._known
+            if batch[at] == 3:
+                known = self._known_in_session
+                if batch[at : at + 10] == _USUAL_LSID and batch[at + 78 : at + 89] == _TXN:
+                    at += 97
+                else:
+                    at = _after_session(batch, at, end)
+            ns_length = _int_at(batch, at + _NS_LENGTH)[0] if at + _NS_TEXT < end else 0
+            stop = at + _NS_TEXT + ns_length
+            envelope = known.get(batch[at:stop]) if 0 < ns_length <= _NS_LIMIT else None
+            if envelope is None:
+                envelope = self._learn(batch, start, end, at)
+                stop = stop if _key(batch, at, end) is not None else 0
+            found.append((start, stop, end, envelope))
+            start = end
+        return found
+
     def gather(self, batch: bytes) -> list[Gathered]:
         """Where a batch's entries lie, by envelope, which may come more than once. Raises Malformed as :meth:`tally`.
 

@@ -199,7 +199,7 @@ def only_answer(
 def _may_hold(base: bytes, step: DocumentStep) -> bool:
     """Whether a document may be the result of this update."""
     diff = decode(step.o).get("diff")
-    return not isinstance(diff, Mapping) or ExpectedDocument(diff=diff).allows(base)
+    return not isinstance(diff, Mapping) or ExpectedDocument(update=step.o).allows(base)
 
 
 def _applied(document: bytes, steps: Sequence[DocumentStep]) -> bytes | None:

@@ -22,8 +22,8 @@ from tallyglass.restore.raw.oplog import SCAN_MS
 _BATCH = 10_000
 """Entries of one batch: some megabytes."""
 
-_YIELD_EVERY = 1_000
-"""Entries that are read in one go: some milliseconds."""
+_YIELD_EVERY, _PARSED = 1_000, 8
+"""Entries that are read in one go, some milliseconds; one that is parsed counts as so many."""
 
 _PLAIN, _OTHER, _NOOP = 1, 2, 4
 _TAGS = {"i": _PLAIN, "u": _PLAIN, "d": _PLAIN, "n": _NOOP}
@@ -44,9 +44,12 @@ _SIZES = {walk.OBJECT_ID: 12, walk.INT32: 4, walk.INT64: 8, walk.DOUBLE: 8, walk
 class Sink(Protocol):
     """Takes the entries in order."""
 
-    def write(self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int) -> bool:
+    def write(
+        self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
+    ) -> bool:
         """Take an insert, update or delete of the document ``key``; ``place`` is its ``ts`` as one number, ``size`` the
-        bytes of the entry. False where the whole entry is needed: it is fed next."""
+        bytes of the entry, and its ``o`` begins in ``batch`` at ``o``. False where the whole entry is needed: it is fed
+        next."""
         ...
 
     def feed(self, entry: Entry) -> None:
@@ -74,60 +77,65 @@ class BatchWalker:
         """Take a batch, with a pause now and then. Raises Malformed."""
         write, feed, pause = self._sink.write, self._sink.feed, _YIELD_EVERY
         last = (0, 0)
-        chosen = self._walker.tally(batch)[1]
-        self.entries += len(chosen)
-        for start, end, envelope in chosen:
+        heads = self._walker.heads(batch)
+        self.entries += len(heads)
+        for start, at, end, (op, ns, in_session, tag) in heads:
             pause -= 1
-            if not pause:
+            if pause <= 0:
                 pause = _YIELD_EVERY
                 yield
-            if envelope.tag == _PLAIN:
+            if tag == _PLAIN:
                 last = (start, end)
                 try:
-                    at = start + 4
-                    if envelope.session:
-                        at += _SESSION_HEAD + _int_at(batch, start + _LSID_SIZE)[0]
-                    at += _NS_TEXT + _int_at(batch, at + _NS_LENGTH)[0]
                     ui_name, ui, o_name, length, kind, id_name = _collection_and_o(batch, at)
                     value = at + 37
-                    after = at + 28 + length
+                    o = at + 28
+                    after = o + length
                     if batch[after : after + 4] == _O2:
                         length, o2_kind, o2_name = _document(batch, after + 4)
-                        if envelope.op == "u":
+                        if op == "u":
                             kind, id_name, value = o2_kind, o2_name, after + 13
                         after += 4 + length
-                    if envelope.session and batch[after : after + 8] == _STATEMENT:
+                    if in_session and batch[after : after + 8] == _STATEMENT:
                         after += 12
                     ts_name, place, term_name, term = _position(batch, after)
                     if (
                         ui_name == _UI and o_name == _O and id_name == _ID and ts_name == _TS and term_name == _TERM
-                        and after < end
+                        and after < end and at
                     ):  # fmt: skip
                         size = _SIZES.get(kind)
                         stop = walk.value_end(batch, kind, value, end) if size is None else value + size
                         key = _KINDS[kind] + batch[value:stop]
-                        if write(envelope.op, envelope.ns, ui, key, place, term, end - start):
+                        if write(op, ns, ui, key, place, term, end - start, batch, o):
                             continue
                 except struct.error:
                     pass
-            elif envelope.tag == _OTHER:
+            elif tag == _OTHER:
                 last = (start, end)
             self.parsed += 1
+            pause -= _PARSED - 1
             feed(entries.read(batch[start:end]))
         if last[1]:
             self._last = batch[last[0] : last[1]]
 
 
 async def walk_oplog(
-    gateway: Gateway, query: Document, sink: Sink, progress: Callable[[int, Ts], None] | None = None
+    gateway: Gateway,
+    query: Document,
+    sink: Sink,
+    progress: Callable[[int, Ts], None] | None = None,
+    *,
+    newest: int = 0,
 ) -> BatchWalker:
-    """Hand the entries that a query finds to ``sink``. ``progress`` gets their number and the newest ``ts``, batch by
-    batch.
+    """Hand the entries that a query finds to ``sink``, or the ``newest`` of them, newest first. ``progress`` gets their
+    number and the newest ``ts``, batch by batch.
 
     The event loop runs in between: otherwise the driver's heartbeats would be late, and the server taken for lost.
     """
     walker = BatchWalker(sink)
-    batches: AsyncIterator[bytes] = gateway.find_raw(OPLOG, query, batch_size=_BATCH, time_ms=SCAN_MS)
+    batches: AsyncIterator[bytes] = gateway.find_raw(
+        OPLOG, query, sort=[("$natural", -1)] if newest else (), limit=newest, batch_size=_BATCH, time_ms=SCAN_MS
+    )
     async for batch in batches:
         for _ in walker.walk(batch):
             await asyncio.sleep(0)

@@ -265,8 +265,8 @@ def whole_number(key: bytes) -> int | None:
 def _largest(item: Collection, untouched: int | None) -> int | None:
     """The largest integer ``_id`` at the point, None if there is none."""
     largest = untouched
-    for key, state in item.touched.items() if item.touched is not None else ():
-        if state & EXISTS and (number := whole_number(key)) is not None and (largest is None or number > largest):
+    for key in item.touched.existing_of((_DOUBLE, _INT32, _INT64)) if item.touched is not None else ():
+        if (number := whole_number(key)) is not None and (largest is None or number > largest):
             largest = number
     return largest
 

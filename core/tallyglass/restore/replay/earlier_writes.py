@@ -7,6 +7,7 @@ member, holds only some of the documents, or contains a file of an older dump.
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Collection as Uuids
 from collections.abc import Mapping
 from typing import Any
@@ -14,12 +15,14 @@ from typing import Any
 import bson
 
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import OPLOG, Gateway
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.decode import walk
-from tallyglass.restore.raw import entries
-from tallyglass.restore.raw.batches import unpacked
 from tallyglass.restore.raw.entries import Entry, Txn
-from tallyglass.restore.raw.oplog import SCAN_MS, stamp
+from tallyglass.restore.raw.oplog import stamp
+from tallyglass.restore.raw.patch import is_replacement
+from tallyglass.restore.raw.writes import walk_oplog
+
+_int_at = struct.Struct("<i").unpack_from
 
 MOST_ENTRIES = 200_000
 """How many entries before the start are read, newest first."""
@@ -27,12 +30,12 @@ MOST_ENTRIES = 200_000
 
 class ExpectedDocument:
     """The expected state of a document after the newest entry about it: absent, equal to ``digest``, or with the values
-    that ``diff`` set."""
+    that the ``update`` set, which is the ``o`` of its entry."""
 
-    __slots__ = ("absent", "diff", "digest")
+    __slots__ = ("absent", "digest", "update")
 
-    def __init__(self, *, absent: bool = False, digest: bytes = b"", diff: Mapping[str, Any] | None = None) -> None:
-        self.absent, self.digest, self.diff = absent, digest, diff
+    def __init__(self, *, absent: bool = False, digest: bytes = b"", update: bytes = b"") -> None:
+        self.absent, self.digest, self.update = absent, digest, update
 
     def allows(self, raw: bytes) -> bool:
         """Whether the document in the backup may be this one."""
@@ -40,7 +43,7 @@ class ExpectedDocument:
             return False
         if self.digest:
             return _digest(raw) == self.digest
-        return self.diff is None or _shows(self.diff, walk.decode(raw, 0, len(raw)))
+        return _shows(_diff(self.update), walk.decode(raw, 0, len(raw)))
 
 
 class EarlierWrites:
@@ -48,13 +51,13 @@ class EarlierWrites:
 
     def __init__(self, wanted: Uuids[bytes]) -> None:
         self.by_uuid: dict[bytes, dict[bytes, ExpectedDocument]] = {uuid: {} for uuid in wanted if uuid}
-        self.oldest: Ts | None = None
+        self._oldest = 0
         self._closed: set[bytes] = set()
         self._committed: set[Txn] = set()
 
     def feed(self, entry: Entry) -> None:
         """Take the next older entry."""
-        self.oldest = entry.ts
+        self._oldest = entry.ts.t << 32 | entry.ts.i
         txn = entry.txn
         if txn is not None:
             if entry.commits:
@@ -62,6 +65,11 @@ class EarlierWrites:
             if txn not in self._committed:
                 return
         self._take(entry)
+
+    @property
+    def oldest(self) -> Ts | None:
+        """The oldest entry; None before the first."""
+        return Ts(self._oldest >> 32, self._oldest & 0xFFFF_FFFF) if self._oldest else None
 
     def _take(self, entry: Entry) -> None:
         if entry.command == "applyOps":
@@ -74,34 +82,47 @@ class EarlierWrites:
             return
         key = entry.id_key
         if key not in found:
-            found[key] = _expected(entry)
+            found[key] = _expected(entry.op, entry.o_raw)
+
+    def write(
+        self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
+    ) -> bool:
+        """Take an insert, update or delete, as :class:`tallyglass.restore.raw.writes.Sink` describes it."""
+        self._oldest = place
+        found = self.by_uuid.get(ui)
+        if found is not None and key not in found and ui not in self._closed:
+            found[key] = _expected(op, batch[o : o + _int_at(batch, o)[0]])
+        return True
 
 
 async def read_earlier(gateway: Gateway, start: Ts, wanted: Uuids[bytes], most: int = MOST_ENTRIES) -> EarlierWrites:
     """The newest entries before ``start``."""
     earlier = EarlierWrites(wanted)
-    query: dict[str, object] = {"ts": {"$lt": stamp(start)}}
-    async for raw in unpacked(gateway.find_raw(OPLOG, query, sort=[("$natural", -1)], limit=most, time_ms=SCAN_MS)):
-        earlier.feed(entries.read(raw))
+    await walk_oplog(gateway, {"ts": {"$lt": stamp(start)}}, earlier, newest=most)
     return earlier
 
 
-def _expected(entry: Entry) -> ExpectedDocument:
-    if entry.op == "d":
-        return ExpectedDocument(absent=True)
-    o = entry.o
-    if entry.op == "i" or not ("$v" in o or "$set" in o or "$unset" in o):
-        return ExpectedDocument(digest=_digest(entry.o_raw))
+_ABSENT = ExpectedDocument(absent=True)
+
+
+def _expected(op: str, o: bytes) -> ExpectedDocument:
+    if op == "d":
+        return _ABSENT
+    if op == "i" or is_replacement(o):
+        return ExpectedDocument(digest=_digest(o))
+    return ExpectedDocument(update=o)
+
+
+def _diff(update: bytes) -> Mapping[str, Any]:
+    o = walk.decode(update, 0, len(update))
     diff = o.get("diff")
     if isinstance(diff, Mapping):
-        return ExpectedDocument(diff=diff)
+        return diff
     # The form before 5.0; a dotted path may also be a name with a dot, so only plain names are compared.
-    return ExpectedDocument(
-        diff={
-            "u": {name: value for name, value in o.get("$set", {}).items() if "." not in name},
-            "d": {name: False for name in o.get("$unset", {}) if "." not in name},
-        }
-    )
+    return {
+        "u": {name: value for name, value in o.get("$set", {}).items() if "." not in name},
+        "d": {name: False for name in o.get("$unset", {}) if "." not in name},
+    }
 
 
 def _shows(diff: Mapping[str, Any], document: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 IN_MEMORY = 150_000
 """The most ids of one pass held in memory before they are written to the file. About 30 MB."""
@@ -51,6 +51,7 @@ class IdStore:
         if self.rows is None:
             # SQLite removes an unnamed database when it is closed. Another thread reads the backup.
             self.rows = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            self.rows.execute("PRAGMA page_size = 16384")
             self.rows.execute("PRAGMA journal_mode = OFF")
             self.rows.execute("PRAGMA cache_size = -16000")
             self.rows.execute(
@@ -150,6 +151,16 @@ class IdStates:
             return sum(state & EXISTS for state in self.held.values())
         query = "SELECT count(*) FROM state WHERE collection = ? AND bits & 1"
         return int(self._store.rows.execute(query, (self._number,)).fetchone()[0])
+
+    def existing_of(self, types: Sequence[bytes]) -> Iterator[bytes]:
+        """The ids of these BSON types whose documents exist after their last operation."""
+        if self._store.rows is None:
+            yield from (key for key, state in self.held.items() if state & EXISTS and key[:1] in types)
+            return
+        query = "SELECT id FROM state WHERE collection = ? AND id >= ? AND id < ? AND bits & 1"
+        for kind in types:
+            for (key,) in self._store.rows.execute(query, (self._number, kind, bytes((kind[0] + 1,)))):
+                yield key
 
     def items(self) -> Iterator[tuple[bytes, int]]:
         """Id and state of every document."""

@@ -118,12 +118,14 @@ class Replay:
         """The newest entry of the file; None before the first."""
         return None if self._last < 0 else Ts(self._last >> 32, self._last & 0xFFFF_FFFF)
 
-    def write(self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int) -> bool:
+    def write(
+        self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
+    ) -> bool:
         """Take an insert, update or delete, as :class:`tallyglass.restore.raw.writes.Sink` describes it."""
         if ns not in self._plain:
             self._plain[ns] = self._plain_collection(ns)
         found = self._plain[ns]
-        if found is None or place <= self._last or term < self._term or self._is_left_out(place):
+        if found is None or place <= self._last or term < self._term or (self.without and self._is_left_out(place)):
             return False
         self._term = term
         self.applied += 1
@@ -137,7 +139,7 @@ class Replay:
         return True
 
     def _is_left_out(self, place: int) -> bool:
-        return bool(self.without) and Ts(place >> 32, place & 0xFFFF_FFFF) in self.without
+        return Ts(place >> 32, place & 0xFFFF_FFFF) in self.without
 
     def _plain_collection(self, ns: str) -> Collection | None:
         """The collection whose writes only need counting; None if they need more."""
