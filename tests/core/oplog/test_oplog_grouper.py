@@ -106,6 +106,47 @@ def test_two_mass_deletes_with_a_pause_are_two() -> None:
     assert sorted(one.first for one in log.incidents()) == firsts
 
 
+UP, DOWN, MIXED = list(range(60)), list(range(60, 0, -1)), [n * 37 % 61 for n in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("pause", "first", "second", "statements"),
+    [
+        (1, UP, UP, 2),
+        (1, DOWN, DOWN, 2),
+        (1, UP, DOWN, 2),
+        (1, UP, [n + 60 for n in UP], 1),
+        (5, UP, [n + 60 for n in UP], 1),
+        (5, UP, UP, 2),
+        (1, UP, [str(n) for n in UP], 1),
+        (1, MIXED, MIXED, 1),
+    ],
+    ids=["again", "down again", "back", "goes on", "goes on later", "again later", "other type", "no order"],
+)
+def test_statements_close_together_are_told_apart_by_the_order_of_their_documents(
+    pause: float, first: list[Any], second: list[Any], statements: int
+) -> None:
+    log = Log()
+    firsts = []
+    for at, ids in ((0, first), (0.06 + pause, second)):
+        found = [log.add(at + n / 1_000, "d", "shop.orders", {"_id": one}) for n, one in enumerate(ids)]
+        firsts.append(found[0])
+    assert sorted(one.first for one in log.incidents()) == firsts[:statements]
+
+
+@pytest.mark.parametrize(("fields", "statements"), [(("paid", "sent"), 2), (("paid", "paid"), 1)])
+def test_updates_close_together_are_told_apart_by_the_fields_that_they_change(
+    fields: tuple[str, str], statements: int
+) -> None:
+    log = Log()
+    firsts = []
+    for at, field in enumerate(fields):
+        for n, one in enumerate(MIXED):
+            found = log.add(at + n / 1_000, "u", "shop.orders", {"$v": 2, "diff": {"u": {field: at}}}, {"_id": one})
+            firsts += [found] if not n else []
+    assert sorted(one.first for one in log.incidents()) == firsts[:statements]
+
+
 def test_ttl_passes_are_recognised_by_their_period_and_a_delete_between_them_is_reported() -> None:
     log = Log()
     for minute in range(6):

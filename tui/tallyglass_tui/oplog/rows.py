@@ -163,7 +163,7 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
 
 _MASS = ("deleteMany", "updateMany")
 _DOUBT = "An application or a job may write the same entries."
-_ONE_OR_MORE = "One command or several: the oplog does not distinguish commands less than three seconds apart."
+_ONE_OR_MORE = "One command or several: commands less than three seconds apart are rarely distinguishable in the oplog."
 
 
 def _documents(incident: Incident) -> str:

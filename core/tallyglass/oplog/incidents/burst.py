@@ -9,6 +9,7 @@ from tallyglass.oplog.decode.head import read_head
 from tallyglass.oplog.decode.render import id_text
 from tallyglass.oplog.decode.walk import Malformed
 from tallyglass.oplog.incidents.stamps import Stamp
+from tallyglass.oplog.incidents.trace import Trace, thinned, trace_of
 
 EDGE_ENTRIES = 16
 """How many entries at the older end of a burst keep their position, to find where a statement began."""
@@ -49,7 +50,8 @@ class Piece:
 
     ``first`` and ``last`` are timestamps as one number (``t << 32 | i``), the walls milliseconds since 1970. ``edge``
     holds ``(ts, wall)`` of the oldest entries, oldest first. ``number`` is the lowest ``txnNumber`` of a session's
-    writes, ``statements`` how many consecutive numbers follow from there; 0 without a session.
+    writes, ``statements`` how many consecutive numbers follow from there; 0 without a session. ``marks`` are some of
+    the entries without a session, oldest first.
     """
 
     first: int
@@ -62,6 +64,7 @@ class Piece:
     sample: Sample = ""
     number: int = -1
     statements: int = 0
+    marks: list[bytes] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -89,6 +92,8 @@ class Burst:
     before: list[Stamp] | None = None
     """A few earlier writes of the same session, after a gap in the numbers. It may still grow."""
 
+    marks: list[bytes] = field(default_factory=list)
+    _trace: Trace | None = None
     _number: int = -1
     _in_number: int = 0
 
@@ -99,13 +104,14 @@ class Burst:
         if not piece.statements:
             return cls(
                 piece.first, piece.last, piece.first_wall, piece.last_wall, piece.entries, piece.documents,
-                session=session, user=user, edge=piece.edge, samples=samples,
+                session=session, user=user, edge=piece.edge, samples=samples, marks=piece.marks,
             )  # fmt: skip
         high = piece.number + piece.statements - 1
         in_number = 1 if piece.statements > 1 else piece.documents
         return cls(
             piece.first, piece.last, piece.first_wall, piece.last_wall, piece.entries, piece.documents, piece.number,
-            high, piece.statements, in_number, session, user, False, piece.edge, samples, None, high, in_number,
+            high, piece.statements, in_number, session, user, False, piece.edge, samples,
+            _number=high, _in_number=in_number,
         )  # fmt: skip
 
     def add(self, piece: Piece) -> None:
@@ -120,6 +126,8 @@ class Burst:
             self.last, self.last_wall = piece.last, piece.last_wall
         self.entries += piece.entries
         self.documents += piece.documents
+        if self.marks:
+            self.marks = thinned(piece.marks + self.marks if older else self.marks + piece.marks)
         if piece.sample and len(self.samples) < SAMPLES:
             self.samples.append(piece.sample)
         if piece.statements:
@@ -191,6 +199,11 @@ class Burst:
     def absorb(self, other: Burst) -> None:
         """Merge another burst into this one."""
         older = other.first < self.first
+        mine, others = self.trace, other.trace
+        self.marks = []
+        self._trace = None
+        if mine is not None and others is not None:
+            self._trace = others.joined(mine) if older else mine.joined(others)
         if older:
             self.first, self.first_wall = other.first, other.first_wall
             self.edge = (other.edge + self.edge)[:EDGE_ENTRIES]
@@ -204,8 +217,15 @@ class Burst:
         self.high = max(self.high, other.high)
         self.samples = (self.samples + other.samples)[:SAMPLES]
 
-    def shrink_samples(self) -> None:
-        """Turn large samples into text, which takes less memory than the entries."""
+    @property
+    def trace(self) -> Trace | None:
+        """In which order it went through the documents, if it is known."""
+        return trace_of(self.marks) if self.marks else self._trace
+
+    def shrink(self) -> None:
+        """Turn entries into what is read from them, which takes less memory."""
+        if self.marks:
+            self._trace, self.marks = self.trace, []
         for place, sample in enumerate(self.samples):
             if len(sample) > _KEPT_SAMPLE_BYTES:
                 self.samples[place] = sample_text(sample)
@@ -217,6 +237,7 @@ class Burst:
         twin.entries, twin.documents, twin.statements = self.entries, self.documents, self.statements
         twin.low, twin.high, twin.batch = self.low, self.high, self.batch
         twin.edge, twin.samples = list(self.edge), list(self.samples)
+        twin.marks, twin._trace = self.marks, self._trace
         return twin
 
     @property

@@ -31,6 +31,7 @@ from tallyglass.oplog.incidents.stamps import (
     session_in,
     session_stamp,
 )
+from tallyglass.oplog.incidents.trace import MARKS
 
 RUN_LIMIT = 5_000
 """The most session runs open at once; the least recently used one is closed for the next."""
@@ -39,6 +40,7 @@ FAMILY_LIMIT = 20_000
 TOTAL_BURST_LIMIT = 50_000
 OTHERS = "(other collections)"
 
+_MARK_BYTES = 1_024
 _SAMPLED = 4
 """How many session entries share a sample: most runs are shorter and never shown."""
 
@@ -79,8 +81,8 @@ class _Entries:
         """The sample of one."""
         return sample_of(self.batch, self.starts[index], self.ends[index])
 
-    def piece(self, low: int, high: int) -> Piece:
-        """Those from ``low`` up to before ``high`` as one piece, without transaction numbers."""
+    def piece(self, low: int, high: int, *, marked: bool = False) -> Piece:
+        """Those from ``low`` up to before ``high`` as one piece, without transaction numbers; ``marked`` with marks."""
         size = high - low
         begin, end = low, min(high, low + EDGE_ENTRIES)
         if self.backward:
@@ -95,7 +97,15 @@ class _Entries:
             first, last = last, first
             edge.reverse()
         sample = self.sample(low) if size >= _SAMPLED or not self.session else ""
-        return Piece(first[0], last[0], first[1], last[1], size, size, edge, sample)
+        marks = self._marks(low, high) if marked else []
+        return Piece(first[0], last[0], first[1], last[1], size, size, edge, sample, marks=marks)
+
+    def _marks(self, low: int, high: int) -> list[bytes]:
+        """Some entries from the first to the last, oldest first; none if they are large."""
+        places = sorted({low + (high - 1 - low) * n // (MARKS - 1) for n in range(MARKS)}, reverse=self.backward)
+        if any(self.ends[place] - self.starts[place] > _MARK_BYTES for place in places):
+            return []
+        return [self.batch[self.starts[place] : self.ends[place]] for place in places]
 
     def stretches(self, millis: int) -> list[int]:
         """The start of each stretch that follows a gap of more than the given milliseconds, and the end."""
@@ -371,7 +381,8 @@ class Compactor:
 
     def _clumps(self, family: Family, entries: _Entries, bounds: list[int]) -> None:
         """The entries between each two bounds as a clump; small ones that cannot grow are only counted."""
-        self._clump(family, entries.piece(0, bounds[1]))
+        marked = family.writes is Writes.PLAIN
+        self._clump(family, entries.piece(0, bounds[1], marked=marked))
         if len(bounds) == 2:
             return
         inner = bounds[1:-1]
@@ -384,9 +395,9 @@ class Compactor:
                 small[size] += 1
                 continue
             self._close_clump(family)
-            family.open_clump = Burst.of(entries.piece(low, low + size))
+            family.open_clump = Burst.of(entries.piece(low, low + size, marked=marked))
         self._close_clump(family)
-        family.open_clump = Burst.of(entries.piece(inner[-1], bounds[-1]))
+        family.open_clump = Burst.of(entries.piece(inner[-1], bounds[-1], marked=marked))
         for size, times in small.items():
             family.add_small(size, times)
 

@@ -143,7 +143,7 @@ class Family:
         self.version += 1
         self.clump_sizes.add(burst.documents)
         if burst.documents >= self.least:
-            burst.shrink_samples()
+            burst.shrink()
             self.clumps.append(burst)
 
     def add_episode(self, burst: Burst) -> None:
@@ -151,7 +151,7 @@ class Family:
         self.version += 1
         self.episode_sizes.add(burst.documents)
         if burst.documents >= 2:
-            burst.shrink_samples()
+            burst.shrink()
             self.episodes.append(burst)
 
     def all_clumps(self) -> list[Burst]:

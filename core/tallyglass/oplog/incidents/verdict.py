@@ -190,15 +190,33 @@ def whole_of(family: Family, documents: int, entries: int) -> Burst:
 
 
 def _split(episodes: Sequence[Burst], clumps: Sequence[Burst]) -> Iterable[Burst]:
-    """Split an episode of two or three dense statements, with pauses between them, into one act each."""
+    """Split an episode of two or three dense stretches, with pauses between them, into its statements."""
     for episode in episodes:
         inside = [one for one in clumps if episode.first <= one.first and one.last <= episode.last]
         dense = sum(one.documents for one in inside) == episode.documents
-        apart = all(left.gap(right) > JOIN_MILLIS for left, right in itertools.pairwise(inside))
-        if 1 < len(inside) <= _FEW_CLUMPS and dense and apart:
-            yield from inside
-        else:
+        if not 1 < len(inside) <= _FEW_CLUMPS or not dense:
             yield episode
+            continue
+        apart = all(left.gap(right) > JOIN_MILLIS for left, right in itertools.pairwise(inside))
+        found = [inside[0].copy()]
+        for left, right in itertools.pairwise(inside):
+            if _are_two(left, right) or (apart and not _goes_on(left, right)):
+                found.append(right.copy())
+            else:
+                found[-1].absorb(right)
+        yield from found if len(found) > 1 else (episode,)
+
+
+def _are_two(left: Burst, right: Burst) -> bool:
+    """Whether two stretches, the older one first, are two statements for certain."""
+    before, after = left.trace, right.trace
+    return before is not None and after is not None and before.is_apart_from(after)
+
+
+def _goes_on(left: Burst, right: Burst) -> bool:
+    """Whether the newer stretch looks like the rest of the statement that wrote the older one."""
+    before, after = left.trace, right.trace
+    return before is not None and after is not None and before.goes_on_in(after)
 
 
 def _against_baseline(
@@ -351,7 +369,8 @@ def join_pieces(acts: list[Finding], family: Family, window: Window) -> list[Fin
         before = joined[-1] if joined else None
         if before is not None:
             gap = before.burst.gap(act.burst)
-            if gap <= _reach(before.burst, act.burst, quiet=quiet, young=young):
+            two = len(acts) <= _FEW_CLUMPS and _are_two(before.burst, act.burst)
+            if not two and gap <= _reach(before.burst, act.burst, quiet=quiet, young=young):
                 if joined[-1].times == 1:
                     before.burst = before.burst.copy()
                 before.burst.absorb(act.burst)
