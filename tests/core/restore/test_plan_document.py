@@ -73,7 +73,7 @@ def test_every_field_is_needed_and_no_other_is_known() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 1}, "is of format 1; this version reads format 3"),
+        ({"format": 1}, "is of format 1; this version reads format 4"),
         ({"expected": {}}, "expected is not of the right type"),
         ({"expected_applied": "12"}, "expected_applied is not of the right type"),
         ({"expected_applied": True}, "expected_applied is not of the right type"),
@@ -90,13 +90,15 @@ def test_a_value_that_does_not_fit(change: dict[str, Any], words: str) -> None:
 MANY = replace(
     PLAN,
     expected=tuple(ExpectedNamespace(f"s.c{n}", "collection", n) for n in range(3)),
-    loss=(Loss("s.a", 1, 0, 0), Loss("s.b", 1, 0, 0)),
+    loss=(Loss("s.a", 1, 0, 0), Loss("other.b", 1, 0, 0)),
+    returns=tuple(Return(f"s.c{n}", Strategy.MERGE if n == 2 else Strategy.WHOLE, f"s.c{n}_2") for n in range(3)),
 )
 
 
 def test_a_packed_table_is_read_as_the_original_list() -> None:
     packed = to_json(MANY, packed=True)
     assert json.loads(packed)["loss"]["columns"] == ["ns"]
+    assert json.loads(packed)["returns"]["rows"] == [["c0"], ["c1"], ["c2", "merge"]]
     assert from_json(packed) == MANY
     assert len(packed) < len(to_json(MANY))
 
@@ -104,7 +106,9 @@ def test_a_packed_table_is_read_as_the_original_list() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"rows": [["s.c0"]]}, "expected has a row that is not as long as the others"),
+        ({"rows": [["c0"]]}, "expected has a row that is not as long as its columns"),
+        ({"after": {"options": "documents"}}, "expected is not of the right type"),
+        ({"begin": {"documents": "s."}}, "expected is not of the right type"),
         ({"columns": ["ns"], "rows": [["s.c0"]]}, "expected lacks documents"),
         ({"same": []}, "expected is not of the right type"),
         ({"more": 1}, "expected is not of the right type"),

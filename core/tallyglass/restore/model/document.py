@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
@@ -16,7 +17,7 @@ from tallyglass.moment import Ts, iso, parse_iso, parse_ts
 from tallyglass.restore.model.plan import Plan
 from tallyglass.text import clean
 
-FORMAT = 3
+FORMAT = 4
 """The version of the document. It changes with every field that is added, removed or read in another way."""
 
 _ADDED = frozenset({"format", "level"})
@@ -27,7 +28,7 @@ def to_json(plan: Plan, indent: int | None = None, *, packed: bool = False) -> s
     """The plan as ASCII JSON: ``format, point, start, limit, checks, commands, loss, reissue`` and all else it
     holds. ``packed`` writes long lists of like objects as tables, for the plan's folder."""
     document = {"format": FORMAT} | _plain(plan, packed) | {"level": plan.level.value}
-    return json.dumps(document, ensure_ascii=True, indent=indent)
+    return json.dumps(document, ensure_ascii=True, indent=indent, separators=(",", ":") if packed else None)
 
 
 def from_json(text: str) -> Plan:
@@ -76,24 +77,75 @@ def _plain(value: Any, packed: bool = False) -> Any:
     return value
 
 
-_TABLE = frozenset({"same", "columns", "rows"})
+_TABLE = frozenset({"same", "begin", "after", "columns", "rows"})
 
 
 def _table(items: list[dict[str, Any]]) -> dict[str, Any]:
-    """Objects with the same fields: the fields that are alike in all of them once, and the others as rows."""
-    first, *others = items
-    same = {name: value for name, value in first.items() if all(item[name] == value for item in others)}
-    columns = [name for name in first if name not in same]
-    return {"same": same, "columns": columns, "rows": [[item[name] for name in columns] for item in items]}
+    """Objects with the same fields, as rows.
+
+    A field that most of them have alike is in ``same``: a row is cut short where the rest of it is as there. Where all
+    begin with the same database in their first field, it is in ``begin``. A text that begins with the first field is
+    stored without it: ``after`` says which field it continues.
+    """
+    key, *others = items[0]
+    after = {name: key for name in others if all(_continues(item, name, key) for item in items)}
+    rest = [{name: item[name][len(item[key]) :] if name in after else item[name] for name in item} for item in items]
+    begin = _database(items[0][key])
+    if begin and all(str(item[key]).startswith(begin) for item in items):
+        rest = [item | {key: item[key][len(begin) :]} for item in rest]
+    else:
+        begin = ""
+    same: dict[str, Any] = {}
+    for name in rest[0]:
+        value, count = Counter(json.dumps(item[name]) for item in rest).most_common(1)[0]
+        if count * 2 > len(rest):
+            same[name] = json.loads(value)
+    columns = [name for name in rest[0] if name not in same]
+    columns += [name for name in same if any(item[name] != same[name] for item in rest)]
+    rows = [_row(item, columns, same) for item in rest]
+    return {"same": same, "begin": {key: begin} if begin else {}, "after": after, "columns": columns, "rows": rows}
+
+
+def _database(value: Any) -> str:
+    """The database of a namespace, with the dot."""
+    return value[: value.find(".") + 1] if isinstance(value, str) else ""
+
+
+def _continues(item: Mapping[str, Any], name: str, key: str) -> bool:
+    value, start = item[name], item[key]
+    return isinstance(value, str) and isinstance(start, str) and value.startswith(start) and start != ""
+
+
+def _row(item: Mapping[str, Any], columns: Sequence[str], same: Mapping[str, Any]) -> list[Any]:
+    length = len(columns)
+    while length and columns[length - 1] in same and item[columns[length - 1]] == same[columns[length - 1]]:
+        length -= 1
+    return [item[name] for name in columns[:length]]
 
 
 def _from_table(table: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-    same, columns, rows = table["same"], table["columns"], table["rows"]
-    if not (isinstance(same, Mapping) and isinstance(columns, list) and isinstance(rows, list)):
+    same, begin, after, columns, rows = (table[name] for name in ("same", "begin", "after", "columns", "rows"))
+    if not all(isinstance(one, Mapping) for one in (same, begin, after)) or not isinstance(columns, list):
         _misfit(where)
-    if not all(isinstance(row, list) and len(row) == len(columns) for row in rows):
-        raise _Misfit(f"{where} has a row that is not as long as the others")
-    return [{**same, **dict(zip(columns, row, strict=True))} for row in rows]
+    if not (isinstance(rows, list) and all(isinstance(row, list) for row in rows)):
+        _misfit(where)
+    found = []
+    for row in rows:
+        if len(row) > len(columns) or any(name not in same for name in columns[len(row) :]):
+            raise _Misfit(f"{where} has a row that is not as long as its columns")
+        item = {**same, **dict(zip(columns, row, strict=False))}
+        for name, start in begin.items():
+            item[name] = _joined(start, item.get(name), where)
+        for name, start in after.items():
+            item[name] = _joined(item.get(start), item.get(name), where)
+        found.append(item)
+    return found
+
+
+def _joined(start: Any, end: Any, where: str) -> str:
+    if not (isinstance(start, str) and isinstance(end, str)):
+        _misfit(where)
+    return start + end
 
 
 def _built(kind: Any, value: Any, where: str) -> Any:

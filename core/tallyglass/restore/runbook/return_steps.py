@@ -47,7 +47,7 @@ _MERGE, _LOAD = "merge.js", "load-repairs.sh"
 _NAMED = 3
 """The most namespaces that a title names; above that it gives their number."""
 
-_COUNTED = 10
+_COUNTED = 5
 """The most namespaces for which a step says how many documents it writes."""
 
 
