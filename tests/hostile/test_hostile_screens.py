@@ -93,9 +93,9 @@ def test_without_the_guard_it_would_have(unguarded: dict[str, bool], stop: Stop)
 def test_the_frame_holds(walked: Walked, stop: Stop) -> None:
     seen = walked.seen[stop.name]
     assert len(seen.lines) == 24
-    assert seen.lines[0].startswith(" 1 Counters  2 ObjectIds  3 Oplog  4 Restore ")
+    assert seen.lines[0].startswith(" 1 Counters 2 ObjectIds 3 Oplog 4 Restore 5 Profiles ")
     assert re.search(r" P\*? · .*Hz", seen.lines[0])
-    assert r"rs rs\u{1b}]0;" in seen.lines[0]
+    assert r" rs\u" in seen.lines[0]
     assert not [line for line in seen.lines[1:-1] if "4 Restore" in line]
 
 

@@ -47,7 +47,7 @@ def assert_intact(terminal: Terminal) -> None:
     terminal.press(ESC)
     lines = terminal.wait(lambda text: "Where to look" not in text).split("\n")
     assert len(lines) == 24
-    assert lines[0].startswith(" 1 Counters  2 ObjectIds  3 Oplog  4 Restore ")
+    assert lines[0].startswith(" 1 Counters 2 ObjectIds 3 Oplog 4 Restore 5 Profiles ")
     assert not [line for line in lines[1:] if "4 Restore" in line]
     assert not offences(bytes(terminal.raw))
 

@@ -33,6 +33,8 @@ def header(room: int, label: str = "", age: float | None = None, *, lost: bool =
         (75, "", "replica set rs0 · 6.0.5 · PS*D +12s · primary db1:27017 · 03:07Z · 4 Hz "),
         (63, "", "rs rs0 6.0.5 PS*D +12s · primary db1:27017 · 03:07Z · 4 Hz "),
         (36, "", "rs rs0 PS*D +12s · 03:07Z · 4 Hz "),
+        (31, "", "rs0 PS*D +12s · 03:07Z · 4 Hz "),
+        (27, "", "PS*D +12s · 03:07Z · 4 Hz "),
         (35, "PROD", " PROD  PS*D +12s · 03:07Z · 4 Hz "),
         (25, "PROD", " PROD  PS*D +12s · 4 Hz "),
         (18, "", "PS*D +12s · 4 Hz "),
@@ -67,10 +69,21 @@ def test_many_members_are_counted() -> None:
     assert member_letters(many) == "6D 3P"
 
 
-async def test_on_a_narrow_screen_what_is_cut_says_so_and_the_page_has_its_name(screen_at: Any) -> None:
+@pytest.mark.parametrize(("columns", "named"), [(80, 5), (60, 4)])
+async def test_every_page_is_on_the_line_beside_the_rate(screen_at: Any, columns: int, named: int) -> None:
+    titles = ["Counters", "ObjectIds", "Oplog", "Restore", "Profiles"]
+    async with screen_at((columns, 24)) as screen:
+        for key, here in enumerate(titles, 1):
+            await screen.press(str(key))
+            words = [f"{number} {title}" for number, title in enumerate(titles, 1)]
+            shown = words if named == len(titles) else [*words[:named], "5"]
+            if here not in titles[:named]:
+                shown = ["1", "2", "3", "4", "5 Profiles"]
+            assert screen.lines[0].startswith(" " + " ".join(shown) + " ")
+            assert " Hz" in screen.lines[0]
+
+
+async def test_on_a_narrow_screen_what_is_cut_says_so(screen_at: Any) -> None:
     async with screen_at((60, 15)) as screen:
         await screen.press("4")
         assert next(line for line in screen.lines if line.startswith(" point")).endswith("…")
-        await screen.press("5")
-        assert screen.lines[0].startswith(" 1  2  3  4  5 Profiles ")
-        assert " Hz" in screen.lines[0]

@@ -18,13 +18,8 @@ _PINNED = ("page.back", "app.help", "app.quit")
 """Keys that are always shown on the line."""
 _MOST_LINES = 3
 _BANNER_LINES = 2
-_NAMED_PAGES = 4
-_NARROW, _WIDE = 100, 120
-"""The fewest columns at which pages are named on the line, as many as fit: the header needs the room."""
-
-
-def _tab(key: str, title: str) -> str:
-    return f" {key} {title} " if title else f" {key} "
+_WIDE, _NAMED = 120, 80
+"""The fewest columns at which the pages stand apart, and at which all of them are named: the header needs the room."""
 
 
 class NavLine(LineView):
@@ -53,33 +48,37 @@ class NavLine(LineView):
     @property
     def room(self) -> int:
         """Cells at the right of the pages."""
-        return self.app.size.width - sum(cell_len(_tab(key, title)) for key, title in self._tabs)
+        return self.app.size.width - sum(cell_len(text) for text, _ in self._tabs())
 
-    @property
-    def _tabs(self) -> Sequence[tuple[str, str]]:
-        """All pages if there is room. Otherwise the last ones appear only while they are shown, and on a narrow screen
-        the others by their keys alone."""
-        if self.app.size.width >= _WIDE:
-            return self._pages
-        last = [page for page in self._pages[_NAMED_PAGES:] if page[1] == self._here]
-        first = self._pages[:_NAMED_PAGES]
-        return [*((key, "") for key, _ in first), *last] if last and self.app.size.width < _NARROW else [*first, *last]
+    def _tabs(self) -> list[tuple[str, str]]:
+        """The text and the title of each page. On a narrow screen some are only a key."""
+        width, titles = self.app.size.width, [title for _, title in self._pages]
+        named = set(titles)
+        if width < _NAMED:
+            named = set(titles[:-1]) if self._here in titles[:-1] else {self._here}
+        words = [f"{key} {title}" if title in named else key for key, title in self._pages]
+        if width >= _WIDE:
+            return [(f" {text} ", title) for text, title in zip(words, titles, strict=True)]
+        tabs, before = [], True
+        for text, title in zip(words, titles, strict=True):
+            after = title in (self._here, titles[-1])
+            tabs.append((" " * before + text + " " * after, title))
+            before = not after
+        return tabs
 
     async def on_click(self, event: Click) -> None:
         """A click on the name of a page opens it."""
         x = 0
-        for key, title in self._tabs:
-            x += cell_len(_tab(key, title))
+        for text, title in self._tabs():
+            x += cell_len(text)
             if event.x < x:
-                titles = dict(self._pages)
-                await self.app.run_action(f"page('{titles[key].lower()}')")
+                await self.app.run_action(f"page('{title.lower()}')")
                 return
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
         """The one line."""
         used = 0
-        for key, title in self._tabs:
-            text = _tab(key, title)
+        for text, title in self._tabs():
             used += cell_len(text)
             yield text, "nav--here" if title == self._here else ""
         room = width - used

@@ -24,7 +24,8 @@ _STALE_SECONDS = 5.0
 _LEAST_LAG = 11.0
 """An idle primary writes every ten seconds: a smaller difference is not lag."""
 _MOST_LETTERS = 7
-_MOST_NAME = 12
+_MOST_NAME, _SHORT_NAMES = 12, (12, 8, 5)
+"""Cells of the name of a set: at most, and where there is no room to say that it is a set."""
 _LETTERS = {
     "PRIMARY": "P",
     "SECONDARY": "S",
@@ -119,6 +120,9 @@ def _forms(deployment: Deployment, lost: bool, *, named: bool) -> Iterator[list[
     yield [(whole, ""), *([(" · ", ""), *letters] if letters else [])]
     yield [(f"{short} {deployment.version}", ""), *gap, *letters]
     yield [(short, ""), *gap, *letters]
+    if deployment.set_name and letters and not named:
+        for most in _SHORT_NAMES:
+            yield [(fit(deployment.set_name, most).rstrip(), ""), *gap, *letters]
     if letters and (named or unwell):
         yield letters
     if not unwell:
