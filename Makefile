@@ -67,6 +67,7 @@ packages: dist
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[packages]'
 	$(BIN)/python packaging/build.py dist
 	$(BIN)/python packaging/check_packages.py dist
+	$(BIN)/python packaging/check_container.py dist
 
 tools:
 	@sh tools.sh
