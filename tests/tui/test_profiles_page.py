@@ -56,9 +56,11 @@ async def test_every_profile_has_its_row_and_a_dead_one_is_named(screen_at: Any)
     async with screen_at() as screen:
         await open_page(screen)
         assert "Reading all profiles" in screen.text
+        assert " Enter " not in screen.lines[-1], "there is no row to open"
         await screen.put("profiles", (WELL, DEAD))
         prod, east = (next(line for line in screen.lines if line[3:].startswith(name)) for name in ("prod", "east"))
         assert prod.startswith("!!")
+        assert " Enter " in screen.lines[-1]
         for shown in ("P*S +40s", "orders7", "400d..600d", "2 d 2 h", "30d ok"):
             assert shown in prod
         assert "No server l" in east

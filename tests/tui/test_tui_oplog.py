@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any
 import bson
 import pytest
 from bson import Timestamp
+from rich.cells import cell_len
 
 from tallyglass.errors import DeploymentError
 from tallyglass.moment import Ts
@@ -33,6 +35,7 @@ from tallyglass.oplog.snapshot import (
 from tallyglass.restore.preimages.before_after import BeforeAfterText
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog.incident_filter import IncidentFilter
+from tallyglass_tui.oplog.state import scan_lines, state_lines
 from tallyglass_tui.restore.page import RestorePage
 from tallyglass_tui.shell.incidents import incidents
 from tallyglass_tui.shell.messages import OplogRequested
@@ -518,3 +521,27 @@ async def test_texts_from_the_server_are_only_text(screen_at: Any, what: str) ->
         await screen.press("enter")
         assert screen.app.is_running
         assert all(len(line) <= 80 for line in screen.lines)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_lines_above_a_view_leave_out_what_does_not_fit(width: int) -> None:
+    full = OplogWindow(Ts(BASE - 108_000, 1), Ts(BASE, 1), 11_800_000, 1_000_000_000, 4e5, recent_bytes_per_hour=1e8)
+    scan = IncidentScan((INCIDENT,), 12_345, Ts(BASE, 3), False)
+    state = state_lines(replace(update(), window=full), "", "", 0, width)
+    lines = ["".join(text for text, _ in line) for line in (*state, *scan_lines(scan, width))]
+    assert all(cell_len(line) <= width for line in lines)
+    assert "data loss first" in lines[-1]
+    assert width < 80 or "shrinks to 10 h" in lines[0]
+
+
+async def test_a_tail_that_scrolls_is_drawn_twice_a_second_and_never_later(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        tail = screen.app.screen.tail
+        tail._drawn_at = time.monotonic() + 3_600
+        await screen.put("oplog", update(entry(90, name="late")))
+        assert "late" not in screen.text, "it was drawn a moment ago"
+        tail._drawn_at = 0.0
+        screen.app.flush_now()
+        await screen.pilot.pause()
+        assert "late" in screen.text

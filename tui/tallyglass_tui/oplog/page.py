@@ -128,6 +128,7 @@ class OplogPage(Page):
 
     def on_tick(self, message: object) -> None:
         """Explain an empty view, and keep the ages up to date."""
+        self.tail.draw_if_due()
         if not self.tail.count and self._feed and self._feed.trouble:
             self.tail.say((self._feed.trouble.line,))
         if self.view == "incidents":
@@ -394,7 +395,7 @@ class OplogPage(Page):
         """Update the status lines."""
         if self.view == "incidents":
             listed = self.incidents
-            lines = scan_lines(listed.scan, listed.filter.text, len(listed.incidents))
+            lines = scan_lines(listed.scan, self.size.width, listed.filter.text, len(listed.incidents))
         else:
             tail = self.tail
             status = self._past or ("" if tail.following else f"stopped, +{tail.ring.new:,} new")

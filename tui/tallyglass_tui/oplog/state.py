@@ -30,7 +30,7 @@ def window_pieces(last: OplogUpdate | None) -> list[Piece]:
     # Nothing is known about entries that the server left out, so the lag is unknown too.
     if not last.partial and last.behind_seconds and last.behind_seconds >= _BEHIND_SECONDS:
         pieces.append((f" {fmt.duration(last.behind_seconds)} behind ·", "text--warn"))
-    return [*pieces, (f" {window_line(last.window)}", "text--muted")]
+    return [*pieces, *((text, "text--muted") for text in window_parts(last.window))]
 
 
 def state_lines(
@@ -82,7 +82,7 @@ def _filter_pieces(last: OplogUpdate | None, wanted: str, width: int) -> list[Pi
     return [(f"{count} '{shown}'", "text--warn"), (leave, "text--muted")]
 
 
-def scan_lines(scan: IncidentScan | None, wanted: str = "", shown: int = 0) -> list[list[Piece]]:
+def scan_lines(scan: IncidentScan | None, width: int, wanted: str = "", shown: int = 0) -> list[list[Piece]]:
     """How far the search for incidents has come; with a filter, how many of them it shows."""
     if scan is None:
         return [[(" Reading the oplog back ...", "text--muted")]]
@@ -92,29 +92,31 @@ def scan_lines(scan: IncidentScan | None, wanted: str = "", shown: int = 0) -> l
         pieces.append((f" · {routine:,} routine", "text--muted"))
     if scan.reached:
         state = "all of the oplog" if scan.done else f"so far back to {fmt.moment(scan.reached.time)}"
-        pieces.append((f" · {state}, {fmt.plural(scan.scanned, 'entry', 'entries')} read", "text--muted"))
+        pieces.append((f" · {state}", "text--muted"))
+        pieces.append((f", {fmt.plural(scan.scanned, 'entry', 'entries')} read", "text--muted"))
+    pieces = whole_pieces(pieces, width)
     if wanted:
         filtered = [(f" {shown:,} match '{clean(wanted, 60)}'", "text--warn"), (" · Esc clears it", "text--muted")]
         return [pieces, filtered, *([[(f" {scan.trouble}", "text--warn")]] if scan.trouble else [])]
     if scan.trouble:
         return [pieces, [(f" {scan.trouble}", "text--warn")]]
-    hint = " data loss first, newest on top; Enter shows details, r plans a restore"
-    return [pieces, [(hint, "text--muted")]]
+    hints = (" data loss first, newest on top", "; Enter shows details", ", r plans a restore")
+    return [pieces, whole_pieces([(hint, "text--muted") for hint in hints], width)]
 
 
-def window_line(window: OplogWindow | None) -> str:
-    """The window in one line: how far back it reaches, how full it is, how fast it fills."""
+def window_parts(window: OplogWindow | None) -> list[str]:
+    """The window, what matters most first: how far back it reaches, how fast it fills, how full it is."""
     if window is None or window.first is None or window.last is None:
-        return "window unknown"
-    parts = [f"{fmt.duration((window.hours or 0) * 3600)} back to {fmt.day(window.first.time)}"]
-    if window.used_bytes is not None and window.max_bytes:
-        parts.append(f"{fmt.size(window.used_bytes)} of {fmt.size(window.max_bytes)}")
-    elif window.used_bytes is not None:
-        parts.append(fmt.size(window.used_bytes))
-    elif window.lacking:
-        parts.append(f"size: needs {window.lacking}")
-    if window.bytes_per_hour is not None:
-        parts.append(f"{fmt.size(window.recent_bytes_per_hour or window.bytes_per_hour)}/h")
+        return [" window unknown"]
+    parts = [f" {fmt.duration((window.hours or 0) * 3600)} back to {fmt.day(window.first.time)}"]
     if window.forecast_hours is not None and (window.hours is None or window.forecast_hours < window.hours / 2):
-        parts.append(f"shrinks to {fmt.duration(window.forecast_hours * 3600)} at this rate")
-    return " · ".join(parts)
+        parts.append(f" · shrinks to {fmt.duration(window.forecast_hours * 3600)} at this rate")
+    if window.bytes_per_hour is not None:
+        parts.append(f" · {fmt.size(window.recent_bytes_per_hour or window.bytes_per_hour)}/h")
+    if window.used_bytes is not None and window.max_bytes:
+        parts.append(f" · {fmt.size(window.used_bytes)} of {fmt.size(window.max_bytes)}")
+    elif window.used_bytes is not None:
+        parts.append(f" · {fmt.size(window.used_bytes)}")
+    elif window.lacking:
+        parts.append(f" · size: needs {window.lacking}")
+    return parts

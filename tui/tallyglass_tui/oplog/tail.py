@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -23,6 +24,9 @@ _PREVIEWED = 1_000
 
 _MAJORITY_SECONDS = 2
 """The lag of the majority point above which rows are marked: less is normal for any replica set."""
+
+_SCROLL_SECONDS = 0.45
+"""The tail scrolls at most this often: every scroll sends the whole view, and nobody reads faster."""
 
 
 class Tail(RowList):
@@ -72,6 +76,7 @@ class Tail(RowList):
         self._lines: list[tuple[int, list[Piece]]] | None = None
         self._found: re.Pattern[str] | None = None
         self._place = (0, 0)
+        self._drawn_at = 0.0
         self._shown: tuple[FilterMatcher, list[OplogRow]] | None = None
 
     @property
@@ -130,7 +135,21 @@ class Tail(RowList):
         else:
             self.cursor, self.top = max(0, self.cursor - removed), max(0, self.top - removed)
         self.keep_in_view()
+        if not self.following or self.count <= self.page_rows or self._undrawn_seconds >= _SCROLL_SECONDS:
+            self._draw()
+
+    @property
+    def _undrawn_seconds(self) -> float:
+        return time.monotonic() - self._drawn_at
+
+    def _draw(self) -> None:
+        self._drawn_at = time.monotonic()
         self.show_changes()
+
+    def draw_if_due(self) -> None:
+        """Draw rows that arrived too soon after others."""
+        if self._undrawn_seconds >= 2 * _SCROLL_SECONDS:
+            self._draw()
 
     def replace(self, rows: Sequence[OplogRow]) -> None:
         """Show these past rows, from the first, and do not follow."""

@@ -90,14 +90,21 @@ class LiveTable(RowList):
 
     def show(self, keys: Sequence[str], cell: CellSource, empty_text: Sequence[str] = ()) -> None:
         """Show these rows. The cursor stays on the row with the same key. ``empty_text`` is shown if there are none."""
+        first_or_last = bool(keys) != bool(self.keys)
         here = self.keys[self.cursor] if self.cursor < len(self.keys) else None
         self.keys, self._cell, self.empty_text = keys, cell, empty_text
         if here is not None and (self.cursor >= len(keys) or keys[self.cursor] != here):
             offset = self.cursor - self.top
             found = keys.index(here) if here in keys else min(self.cursor, max(0, len(keys) - 1))
             self.cursor, self.top = found, max(0, found - offset)
+        if first_or_last:
+            self.refresh_bindings()
         self.keep_in_view()
         self.show_changes()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide Enter where there is nothing to open."""
+        return bool(self.keys) if action == "choose" else super().check_action(action, parameters)
 
     @property
     def count(self) -> int:
