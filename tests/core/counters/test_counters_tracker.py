@@ -331,6 +331,12 @@ def test_a_counter_that_went_back_from_the_same_number_twice_cycles() -> None:
     assert (views[-1].flags, views[-1].cycles) == ((), True)
 
 
+def test_a_counter_that_is_set_back_again_before_it_has_recovered_does_not_cycle() -> None:
+    shop = Shop()
+    views = [shop.look(T0 + 60 * n, {"_id": "a", "seq": value})[0] for n, value in enumerate([900_000, 1_000, 10])]
+    assert [(view.flags, view.cycles) for view in views[1:]] == [((Flag.RESET,), False)] * 2
+
+
 @pytest.mark.parametrize("cycle", [True, False])
 def test_a_sequence_document_says_itself_that_it_cycles(cycle: bool) -> None:
     shop = Shop("key_sequence")

@@ -265,10 +265,10 @@ class Tracker:
         self.stale_forecast, self._view = True, None
 
     def _went_back(self, high: Number, number: Number, at: float) -> None:
-        """Record that the value fell from ``high``: below it, ids are handed out a second time."""
+        """Record that the value fell from ``high``: below its highest, ids are handed out a second time."""
         known, start = self.identity, self.identity.start
-        high = high if self.high is None or self._is_before(self.high, high) else self.high
         fall = Decrease(at, high, number)
+        high = high if self.high is None or self._is_before(self.high, high) else self.high
         self.falls = [*self.falls[-_MOST_FALLS:], fall]
         self.window = deque([(at, number)], maxlen=RECENT)
         self.forecast_at, self._view = 0.0, None
@@ -280,7 +280,7 @@ class Tracker:
             self.value = number
             self._reverse_direction()
             return
-        flag = Flag.RESET if fall.to_start(start) else Flag.REWOUND
+        flag = Flag.RESET if Decrease(at, high, number).to_start(start) else Flag.REWOUND
         self.high = high
         self.rewound = (flag, f"Went back from {high} to {number} at {iso(from_seconds(round(at)))}.")
         self.rewound_at = at
