@@ -12,6 +12,7 @@ from bson import Binary, Int64, ObjectId, Timestamp
 
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.decode.entry import detail, operations, row, to_json
+from tallyglass.oplog.decode.envelope import position
 
 UI = Binary(uuid.UUID(int=7).bytes, 4)
 WALL = datetime(2026, 11, 20, 18, 6, 14, 250_000, UTC)
@@ -126,6 +127,23 @@ def test_the_oldest_order_of_fields_is_read_too() -> None:
 )
 def test_the_types_of_ids_can_be_distinguished(value: Any, text: str) -> None:
     assert row(entry("i", "a.b", {"_id": value})).id == text
+
+
+LATE = {"ts": Timestamp(7, 8), "t": Int64(3), "v": Int64(2), "wall": datetime(2026, 11, 20, tzinfo=UTC)}
+FALSE = bson.encode(LATE | {"ts": Timestamp(1, 1)})[4:-1]
+PREVIOUS = {"prevOpTime": {"ts": Timestamp(9, 9), "t": Int64(9)}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, LATE), ({}, LATE | PREVIOUS), ({}, LATE | {"more": 1}), (LATE, {}), (LATE, {"o2": {"_id": FALSE}}),
+     (LATE, {"o2": FALSE}), (LATE | PREVIOUS, {"o2": FALSE})],
+    ids=["plain", "session", "more", "4.4", "4.4, nearly alike", "4.4, alike", "4.4 session, alike"],
+)  # fmt: skip
+def test_the_position_of_an_entry_is_found_wherever_it_stands(before: dict[str, Any], after: dict[str, Any]) -> None:
+    body = {"op": "u", "ns": "shop.orders", "ui": UI, "o": {"$v": 2, "diff": {"u": {"name": "x" * 20}}}}
+    raw = bson.encode(before | body | after)
+    assert position(b"1234" + raw + b"9", 4, 4 + len(raw)) == (Ts(7, 8), 3)
 
 
 def test_what_removes_data_is_destructive() -> None:

@@ -30,6 +30,10 @@ _TXN_SIZE = len(_TXN) + 8
 # From the first byte of "op" to the length of "ns", and to its text.
 _NS_LENGTH, _NS_TEXT = 14, 18
 _NS_LIMIT = 1_024
+TAIL, SESSION_TAIL = 49, 89
+"""How far before the end of an entry ``ts`` begins on servers since 5.0, without and with ``prevOpTime``."""
+
+_ends = struct.Struct("<4sII3sq11x6s").unpack_from
 
 
 class Envelope(NamedTuple):
@@ -217,6 +221,11 @@ def _key(batch: bytes, at: int, end: int) -> bytes | None:
 
 def position(batch: bytes, start: int, end: int) -> tuple[Ts, int | None]:
     """``ts`` and term of one entry; 0:0 and None where it cannot be read."""
+    if end - start > SESSION_TAIL and batch[start + 4] != walk.TIMESTAMP:
+        for back in (TAIL, SESSION_TAIL):
+            marks, i, t, more, number, wall = _ends(batch, end - back)
+            if (marks, more, wall) == (b"\x11ts\0", b"\x12t\0", b"\x09wall\0"):
+                return Ts(t, i), number
     ts, term = ZERO, None
     try:
         for element in walk.elements(batch, start, end):

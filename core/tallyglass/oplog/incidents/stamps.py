@@ -7,11 +7,10 @@ import struct
 from collections.abc import Sequence
 
 from tallyglass.moment import Ts
+from tallyglass.oplog.decode.envelope import SESSION_TAIL, TAIL
 from tallyglass.oplog.decode.head import read_head, session_and_user
 
 _WALL, _TS, _TXN = b"\x09wall\0", b"\x11ts\0", b"\x12txnNumber\0"
-_TAIL, _SESSION_TAIL = 49, 89
-"""How many bytes before the end of an entry its ``ts`` begins, without a session and with one."""
 
 _LSID_SIZE = 72
 _quad = struct.Struct("<Q").unpack_from
@@ -56,7 +55,7 @@ def session_stamp(batch: bytes, start: int, end: int) -> Stamp:
 
 def is_flagged(batch: bytes, end: int, flag: bytes) -> bool:
     """Whether this element comes right before ``ts`` in an entry without a session, as servers since 5.0 write it."""
-    ts = end - _TAIL
+    ts = end - TAIL
     return batch[ts : ts + 4] == _TS and batch[end - 15 : end - 9] == _WALL and batch[ts - len(flag) : ts] == flag
 
 
@@ -69,7 +68,7 @@ def read_times(
     batch: bytes, starts: Sequence[int], ends: Sequence[int], *, session: bool
 ) -> tuple[Sequence[int], Sequence[int]]:
     """``ts`` and wall of many entries, all of sessions or all without. Raises Malformed."""
-    before = _SESSION_TAIL if session else _TAIL
+    before = SESSION_TAIL if session else TAIL
     if ends[0] >= before:
         marks, ts, more, walls = zip(*[_tail(batch, end - before) for end in ends], strict=True)
         if set(marks) == {_TS} and set(more) == {_WALL}:
