@@ -13,6 +13,7 @@ from bson import Binary, Int64, ObjectId, Timestamp
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.decode.entry import detail, operations, row, to_json
 from tallyglass.oplog.decode.envelope import position
+from tallyglass.oplog.decode.head import Head, Malformed, read_head
 
 UI = Binary(uuid.UUID(int=7).bytes, 4)
 WALL = datetime(2026, 11, 20, 18, 6, 14, 250_000, UTC)
@@ -187,3 +188,20 @@ def test_broken_bytes_are_reported_as_broken() -> None:
         assert list(operations(raw)) == []
         assert "not readable" in detail(raw)
         assert "$broken" in to_json(raw)
+
+
+@pytest.mark.parametrize("op", ["i", "u", "d"])
+def test_the_envelope_of_a_usual_write_is_read_as_that_of_any_entry(op: str) -> None:
+    """Whatever byte is wrong, and wherever it is cut."""
+    raw = entry(op, "shop.orders", {"_id": 7, "v": "text"}, {"_id": 7} if op == "u" else None)
+    broken = [raw[:at] + bytes((raw[at] ^ flip,)) + raw[at + 1 :] for at in range(4, len(raw)) for flip in (1, 0xFF)]
+    for read in (raw, *broken, *(raw[:at] for at in range(len(raw)))):
+        assert envelope(read) == envelope(read, 0), read
+
+
+def envelope(raw: bytes, *start: int) -> Head | None:
+    """The envelope; with an end, it is read element by element."""
+    try:
+        return read_head(raw, *start, *(len(raw) for _ in start))
+    except Malformed:
+        return None

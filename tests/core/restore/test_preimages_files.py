@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from bson import decode, encode
+from bson import Binary, Int64, Timestamp, decode, encode
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
@@ -15,6 +15,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.impact.history import documents_by_id
 from tallyglass.restore.model import plan as model
 from tallyglass.restore.preimages.image_files import ImageFiles, as_copy, image_file
+from tallyglass.restore.preimages.select import ImageKey, read_stored
 
 ROWS = [encode({"_id": n, "v": n}) for n in range(3)]
 PLAN = model.Plan(
@@ -49,3 +50,11 @@ def test_other_documents_than_the_plan_proved_are_refused(tmp_path: Path, rows: 
 def test_a_plan_that_does_not_say_how_many_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the plan proved None"):
         ImageFiles(saved(tmp_path, ROWS), replace(PLAN, expected=()))
+
+
+def test_an_image_is_read_whatever_the_order_of_its_fields() -> None:
+    key = {"nsUUID": Binary(bytes(16), 4), "ts": Timestamp(7, 3), "applyOpsIndex": Int64(2)}
+    held = {"_id": key, "operationTime": datetime(2026, 1, 2, tzinfo=UTC), "preImage": {"_id": 1}}
+    other = dict(reversed(held.items())) | {"_id": dict(reversed(key.items()))}
+    for stored in (held, other):
+        assert read_stored(encode(stored)) == (ImageKey(bytes(16), Ts(7, 3), 2), encode({"_id": 1}))

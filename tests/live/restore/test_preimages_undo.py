@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -247,8 +248,10 @@ async def test_many_documents_beside_the_same_from_backup_and_oplog(scene: Scene
             else:
                 incident = done_since(scene, since, "d")
                 plan = await scene.plan(backup, incident.limit, incident=incident, work_dir=str(scene.folder / "work2"))
-            scene.must_run(plan)
+            planned = time.monotonic() - begun
+            output = scene.must_run(plan)
             seconds[way] = time.monotonic() - begun
+        print(f"plan {planned:.1f} s", *re.findall(r"^  \[\d+/\d+\] .*, \d+ s$", output, re.MULTILINE), sep="\n")
         print(f"{way}: {count} documents in {seconds[way]:.1f} s")
         after = contents(scene)
         assert [n for n in range(count) if n not in after] == []

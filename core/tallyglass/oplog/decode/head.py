@@ -102,12 +102,52 @@ class Head:
 
 def read_head(raw: bytes, start: int = 0, end: int | None = None) -> Head:
     """Read the envelope of the entry between ``start`` and ``end``. Raises Malformed for broken BSON."""
+    if start == 0 and end is None:
+        usual = _usual_write(raw)
+        if usual is not None:
+            return usual
     head = Head(raw)
     for element in walk.elements(raw, start, end):
         reader = _READERS.get(element.name)
         if reader is not None:
             reader(head, raw, element)
     return head
+
+
+def _usual_write(raw: bytes) -> Head | None:
+    """The envelope of a write without a session, as servers since 5.0 log it: all fields but the name and the documents
+    have fixed lengths. None for any other entry."""
+    end = len(raw)
+    try:
+        size, op_name, op, ns_name, length = _OP_AND_NS(raw, 0)
+        at = 22 + length
+        ui_name, ui, o_name, o_size = _UI_AND_O(raw, at)
+        if (op_name, ns_name, ui_name, o_name, size) != (_OP_NAME, _NS_NAME, _UI_NAME, _O_NAME, end) or length < 1:
+            return None
+        o, o2, after = Element(walk.DOCUMENT, b"o", at + 28, at + 28 + o_size), None, at + 28 + o_size
+        if o_size < _LEAST_DOCUMENT or after > end:
+            return None
+        if raw.startswith(_O2_NAME, after):
+            o2_size = _INT(raw, after + 4)[0]
+            o2 = Element(walk.DOCUMENT, b"o2", after + 4, after + 4 + o2_size)
+            after = o2.end if o2_size >= _LEAST_DOCUMENT else end
+        ts_name, i, t, term_name, term, v_name, _, wall_name, wall, last = _TAIL(raw, after)
+    except struct.error:
+        return None
+    if (ts_name, term_name, v_name, wall_name, last, after + 49) != (_TS_NAME, _T_NAME, _V_NAME, _WALL_NAME, 0, end):
+        return None
+    ns = raw[22 : at - 1].decode("utf-8", "replace")
+    return Head(raw, Ts(t, i), term, op.decode("utf-8", "replace"), ns, wall, o, o2, ui)
+
+
+_LEAST_DOCUMENT = 5
+_INT = struct.Struct("<i").unpack_from
+_OP_AND_NS = struct.Struct("<i8scx4si").unpack_from
+_UI_AND_O = struct.Struct("<9s16s3si").unpack_from
+_TAIL = struct.Struct("<4sII3sq3sq6sqB").unpack_from
+_OP_NAME, _NS_NAME, _UI_NAME = b"\x02op\0\x02\0\0\0", b"\x02ns\0", b"\x05ui\0\x10\0\0\0\x04"
+_O_NAME, _O2_NAME = b"\x03o\0", b"\x03o2\0"
+_TS_NAME, _T_NAME, _V_NAME, _WALL_NAME = b"\x11ts\0", b"\x12t\0", b"\x12v\0", b"\x09wall\0"
 
 
 def inner_heads(head: Head, limit: int | None = None) -> Iterator[Head]:

@@ -102,6 +102,10 @@ def value_end(raw: bytes, kind: int, start: int, stop: int) -> int:
 
 def find(raw: bytes, name: bytes, start: int = 0, end: int | None = None) -> Element | None:
     """The first element with this name at the top level of the document at ``start``, or None. Raises Malformed."""
+    stop = document_end(raw, start, end) - 1
+    if raw.startswith(name + b"\0", start + 5, stop):  # mostly an _id, which comes first
+        kind, value = raw[start + 4], start + 6 + len(name)
+        return Element(kind, name, value, value_end(raw, kind, value, stop))
     for element in elements(raw, start, end):
         if element.name == name:
             return element

@@ -7,7 +7,10 @@ import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from bson.raw_bson import RawBSONDocument
 
@@ -42,9 +45,11 @@ AT_ONCE = 1_000
 _CHUNK = 10_000
 """Rows that are attributed in one go."""
 
+_STORED_AT_ONCE = 1_000
+_STORE = "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-@dataclass(frozen=True, slots=True)
-class HistoryStep:
+
+class HistoryStep(NamedTuple):
     """One operation on a document; ``o`` is empty for a delete."""
 
     number: int
@@ -74,15 +79,22 @@ class History:
     def of(self, key: bytes) -> list[HistoryStep]:
         """The operations on one document, and the removals, in order."""
         found = self.rows.execute("SELECT n, own, op, o FROM operation WHERE id = ?", (key,))
-        return sorted((*(HistoryStep(*row) for row in found), *self.removals), key=lambda step: step.number)
+        return sorted((*(HistoryStep(*row) for row in found), *self.removals))
 
-    def hit(self) -> Iterator[bytes]:
-        """The ids of the documents that the accident's operations are about, or may be."""
-        return self._ids("WHERE own")
+    def hit(self) -> Iterator[tuple[bytes, list[HistoryStep]]]:
+        """The ids of the documents that the accident's operations are about, or may be, each with what :meth:`of`
+        gives."""
+        query = (
+            "SELECT id, n, own, op, o FROM operation WHERE id IN (SELECT id FROM operation WHERE own) ORDER BY id, n"
+        )
+        for key, rows in groupby(self.rows.execute(query), key=itemgetter(0)):
+            steps = [HistoryStep(*row[1:]) for row in rows]
+            yield key, sorted((*steps, *self.removals)) if self.removals else steps
 
     def touched(self) -> Iterator[bytes]:
         """The ids of all documents that were written."""
-        return self._ids("")
+        for (key,) in self.rows.execute("SELECT DISTINCT id FROM operation"):
+            yield key
 
     def updates(self, after: int = 0, most: int = -1) -> Iterator[tuple[int, bytes, Ts, int, Changes]]:
         """The updates that the sender of the accident may have made, from the one after number ``after`` on: number,
@@ -93,10 +105,6 @@ class History:
         )
         for n, key, t, i, millis, o, changes in self.rows.execute(query, (after, most)):
             yield n, key, Ts(t, i), millis, changes_of(o) if changes is None else marshal.loads(changes)
-
-    def _ids(self, condition: str) -> Iterator[bytes]:
-        for (key,) in self.rows.execute(f"SELECT DISTINCT id FROM operation {condition}"):
-            yield key
 
 
 async def read_history(source: Gateway, spare: Gateway, accident: Accident, ns: str, limit: Ts) -> History:
@@ -135,7 +143,7 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
     rows = history.rows
     by_signature = history.accident.updates and history.accident.ns == history.ns
     rows.execute("BEGIN")
-    number = 0
+    number, chunk = 0, list[tuple[object, ...]]()
     async for entry, whole in operations(source, history.ns, limit):
         number += 1
         own = OWN if attribution.owns(entry, whole) else OTHERS
@@ -146,10 +154,11 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
         o = b"" if entry.op == "d" else update_of(entry)
         sender = by_signature and entry.op == "u" and attribution.same_sender(whole)
         place = whole.ts.t, whole.ts.i, whole.head.wall_millis or 0
-        rows.execute(
-            "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (number, entry.id_key, own, entry.op, o, *place, sender),
-        )
+        chunk.append((number, entry.id_key, own, entry.op, o, *place, sender))
+        if len(chunk) == _STORED_AT_ONCE:
+            rows.executemany(_STORE, chunk)
+            chunk.clear()
+    rows.executemany(_STORE, chunk)
     rows.execute("COMMIT")
     rows.execute("CREATE INDEX by_id ON operation (id, n)")
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from itertools import islice
 
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.decode.walk import Malformed
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.impact.counterfactual import Counterfactual, Verdict
-from tallyglass.restore.impact.history import AT_ONCE, OWN, UNCERTAIN, History, documents_by_id
+from tallyglass.restore.impact.history import AT_ONCE, OWN, UNCERTAIN, History, HistoryStep, documents_by_id
 from tallyglass.restore.raw.batches import unpacked
 
 
@@ -34,21 +35,11 @@ async def compare_documents(spare: Gateway, history: History) -> AsyncIterator[D
         async for found in _compare_all(spare, history):
             yield found
         return
-    keys: list[bytes] = []
-    for key in history.hit():
-        keys.append(key)
-        if len(keys) == AT_ONCE:
-            async for found in _compare_some(spare, history, keys):
-                yield found
-            keys = []
-    async for found in _compare_some(spare, history, keys):
-        yield found
-
-
-async def _compare_some(spare: Gateway, history: History, keys: list[bytes]) -> AsyncIterator[DocumentVerdict]:
-    held = await documents_by_id(spare, history.ns, keys)
-    for key in keys:
-        yield _compare(history, key, held.get(key))
+    hit = history.hit()
+    while some := dict(islice(hit, AT_ONCE)):
+        held = await documents_by_id(spare, history.ns, list(some))
+        for key, steps in some.items():
+            yield _compare(history, key, held.get(key), steps)
 
 
 async def _compare_all(spare: Gateway, history: History) -> AsyncIterator[DocumentVerdict]:
@@ -57,18 +48,18 @@ async def _compare_all(spare: Gateway, history: History) -> AsyncIterator[Docume
     async for raw in unpacked(spare.find_raw(Namespace.parse(history.ns), {}, time_ms=3_600_000)):
         key = id_key(raw)
         rest.discard(key)
-        yield _compare(history, key, raw)
+        yield _compare(history, key, raw, history.of(key))
     for key in rest:
-        found = _compare(history, key, None)
+        found = _compare(history, key, None, history.of(key))
         if found.verdict is not Verdict.LEFT:
             yield found
 
 
-def _compare(history: History, key: bytes, copy: bytes | None) -> DocumentVerdict:
+def _compare(history: History, key: bytes, copy: bytes | None, steps: list[HistoryStep]) -> DocumentVerdict:
     document = Counterfactual(copy, copy)
     updates = 0
     try:
-        for step in history.of(key):
+        for step in steps:
             document.unclear |= step.owner == UNCERTAIN
             if step.owner == OWN:
                 document.accident(step.op, step.o)

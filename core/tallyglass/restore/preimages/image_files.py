@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +24,9 @@ FOLDER = "images"
 """The dump folder inside the plan's folder: one numbered file per namespace, in the order of the return."""
 
 _DATABASE = "tallyglass"
+
+_AT_ONCE = 500
+"""How many documents are looked up in one go; SQLite before 3.32 takes 999 parameters."""
 
 
 def image_file(folder: Path, number: int) -> Path:
@@ -46,7 +50,9 @@ class ImageFiles:
         try:
             self._rows.execute("PRAGMA journal_mode = OFF")
             self._rows.execute("PRAGMA synchronous = OFF")
-            self._rows.execute("CREATE TABLE place (ns TEXT, id BLOB, at INTEGER, size INTEGER, PRIMARY KEY (ns, id))")
+            self._rows.execute(
+                "CREATE TABLE place (ns TEXT, id BLOB, at INTEGER, size INTEGER, PRIMARY KEY (ns, id)) WITHOUT ROWID"
+            )
             for number, row in enumerate(plan.returns, start=1):
                 self._index(row.ns, image_file(folder, number), expected.get(row.ns))
         except BaseException:
@@ -57,11 +63,8 @@ class ImageFiles:
         if not path.is_file():
             raise InputError(f"{clean(str(path))} is missing.", "Run the step that saves the pre-images first.")
         self._paths[ns] = path
-        at = 0
         self._rows.execute("BEGIN")
-        for raw in documents(path):
-            self._rows.execute("INSERT OR IGNORE INTO place VALUES (?, ?, ?, ?)", (ns, id_key(raw), at, len(raw)))
-            at += len(raw)
+        self._rows.executemany("INSERT OR IGNORE INTO place VALUES (?, ?, ?, ?)", _places(ns, path))
         self._rows.execute("COMMIT")
         (held,) = self._rows.execute("SELECT count(*) FROM place WHERE ns = ?", (ns,)).fetchone()
         if held != expected:
@@ -74,17 +77,26 @@ class ImageFiles:
         assert isinstance(query, RawBSONDocument)
         await asyncio.sleep(0)  # reading a file does not yield: let the driver's heartbeats run
         name = str(ns)
+        keys = iter(_ids_of(query))
         with self._paths[name].open("rb") as file:
-            for key in _ids_of(query):
-                place = self._rows.execute("SELECT at, size FROM place WHERE ns = ? AND id = ?", (name, key)).fetchone()
-                if place is not None:
-                    file.seek(place[0])
-                    yield file.read(place[1])
+            while some := list(islice(keys, _AT_ONCE)):
+                marks = ", ".join("?" * len(some))
+                where = f"ns = ? AND id IN ({marks}) ORDER BY at"
+                for at, size in self._rows.execute(f"SELECT at, size FROM place WHERE {where}", (name, *some)):
+                    file.seek(at)
+                    yield file.read(size)
 
     def close(self) -> None:
         """Remove the file of ids."""
         self._rows.close()
         self._scratch.cleanup()
+
+
+def _places(ns: str, path: Path) -> Iterator[tuple[str, bytes, int, int]]:
+    at = 0
+    for raw in documents(path):
+        yield ns, id_key(raw), at, len(raw)
+        at += len(raw)
 
 
 def _ids_of(query: RawBSONDocument) -> list[bytes]:

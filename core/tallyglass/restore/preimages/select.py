@@ -8,6 +8,7 @@ image exactly, also those of transactions.
 from __future__ import annotations
 
 import sqlite3
+import struct
 import tempfile
 import time
 from collections import Counter
@@ -24,6 +25,8 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway, Namespace, closing
 from tallyglass.mongo.mongo_gateway import MongoGateway
+from tallyglass.oplog.decode import walk
+from tallyglass.oplog.decode.head import timestamp
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.impact.accident import Attribution
 from tallyglass.restore.impact.history import earlier_parts
@@ -35,8 +38,11 @@ from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 
 PRE_IMAGES = Namespace("config", "system.preimages")
 
-_AT_ONCE = 1_000
+_AT_ONCE = 5_000
 """How many images one query asks for."""
+
+_CHUNK = 1_000
+"""Operations that are stored in one go."""
 
 _SCAN_MS = 600_000
 
@@ -120,6 +126,12 @@ class ImageSelection:
 
 _NEEDED = "FROM first WHERE hit AND op != 'i'"
 
+_STORE = (
+    "INSERT INTO first (id, ui, t, i, place, op, at_t, at_i, hit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (id) DO UPDATE SET hit = hit OR excluded.hit"
+)
+"""Keeps what is known of the first operation on a document, and notes whether any of them is the accident's."""
+
 
 async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> ImageSelection:
     """Read the oplog from ``limit`` on. Raises the errors of the gateway."""
@@ -137,18 +149,18 @@ async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> Ima
         ):
             rows.execute(statement)
         attribution = Attribution(accident)
+        chunk: list[tuple[object, ...]] = []
         async for operation, logged, place, whole in located_operations(source, ns, limit):
-            key = operation.id_key
             selection.operations[operation.op] += 1
-            rows.execute(
-                "INSERT OR IGNORE INTO first (id, ui, t, i, place, op, at_t, at_i) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (key, operation.ui, logged.t, logged.i, place, operation.op, whole.ts.t, whole.ts.i),
-            )
-            if _may_be_the_accident(attribution, operation, whole):
-                rows.execute("UPDATE first SET hit = 1 WHERE id = ?", (key,))
-                selection.by_accident += 1
-            else:
-                selection.by_others += 1
+            hit = _may_be_the_accident(attribution, operation, whole)
+            selection.by_accident += hit
+            selection.by_others += not hit
+            at = whole.ts
+            chunk.append((operation.id_key, operation.ui, *logged, place, operation.op, *at, hit))
+            if len(chunk) == _CHUNK:
+                rows.executemany(_STORE, chunk)
+                chunk.clear()
+        rows.executemany(_STORE, chunk)
         rows.execute("COMMIT")
     except BaseException:
         selection.close()
@@ -266,11 +278,10 @@ async def _read_directly(source: Gateway, selection: ImageSelection) -> AsyncIte
         }
         wanted = {key: id_ for id_, key in group}
         async for raw in unpacked(source.find_raw(PRE_IMAGES, query, sort=[("_id", 1)], time_ms=_SCAN_MS)):
-            found = RawBSONDocument(raw)
-            key = _key_of(found)
+            key, document = read_stored(raw)
             id_ = wanted.pop(key, None)
             if id_ is not None:
-                yield Image(id_, key, bytes(found["preImage"].raw))
+                yield Image(id_, key, document)
         for key, id_ in wanted.items():
             yield Image(id_, key, None)
 
@@ -280,8 +291,7 @@ async def images_between(gateway: Gateway, first: ImageKey, last: ImageKey) -> A
     PrivilegeError if this user may not read them."""
     bounds = {"$gte": _id_of(first), "$lte": _id_of(last)}
     async for raw in unpacked(gateway.find_raw(PRE_IMAGES, {"_id": bounds})):
-        found = RawBSONDocument(raw)
-        yield _key_of(found), bytes(found["preImage"].raw)
+        yield read_stored(raw)
 
 
 def _id_of(key: ImageKey) -> dict[str, object]:
@@ -292,9 +302,28 @@ def _id_of(key: ImageKey) -> dict[str, object]:
     }
 
 
-def _key_of(found: RawBSONDocument) -> ImageKey:
-    key = found["_id"]
-    ts = key["ts"]
-    uuid = key["nsUUID"]
-    return ImageKey(getattr(uuid, "bytes", bytes(uuid) if isinstance(uuid, bytes) else b""), Ts(ts.time, ts.inc),
-                    int(key["applyOpsIndex"]))  # fmt: skip
+_STORED = struct.Struct("<4x5si8si1s16s4sII15sqx23s10s").unpack_from
+_STORED_NAMES = (
+    b"\x03_id\0", 69, b"\x05nsUUID\0", 16, b"\x04", b"\x11ts\0", b"\x12applyOpsIndex\0", b"\x03preImage\0"
+)  # fmt: skip
+
+
+def read_stored(raw: bytes) -> tuple[ImageKey, bytes]:
+    """The key and the image in a document of ``config.system.preimages``. Raises Malformed."""
+    try:
+        own, size, first, length, kind, uuid, second, i, t, third, place, _, image = _STORED(raw)
+        if (own, size, first, length, kind, second, third, image) == _STORED_NAMES:
+            return ImageKey(uuid, Ts(t, i), place), raw[111:-1]
+    except struct.error:
+        pass
+    fields = {one.name: one for one in walk.elements(raw)}
+    key = {one.name: one for one in walk.elements(raw, fields[b"_id"].start, fields[b"_id"].end)}
+    where, document = key[b"nsUUID"], fields[b"preImage"]
+    return (
+        ImageKey(
+            raw[where.start + 5 : where.end],
+            timestamp(raw, key[b"ts"].start),
+            walk.whole_number(raw, key[b"applyOpsIndex"]) or 0,
+        ),
+        raw[document.start : document.end],
+    )
