@@ -11,9 +11,10 @@ import pytest
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.drill import past_drills
-from tallyglass.restore.drill.drill import Failed, _comparable, _measured
+from tallyglass.restore.drill.drill import _comparable, _measured
 from tallyglass.restore.drill.metrics import families
 from tallyglass.restore.drill.report import DrillFinding, Report, compare, from_json, markdown, sealed, to_json
+from tallyglass.restore.drill.stopped import Failed, why_stopped
 from tallyglass.restore.model.plan import Backup, ExpectedNamespace, Plan
 
 
@@ -23,7 +24,9 @@ def report(level: str = "ok", **more: object) -> Report:
 
 
 def test_a_report_is_read_back_whole_and_any_change_is_noticed() -> None:
-    made = report(findings=(DrillFinding("disk", "ok", "Room."),), seconds={"plan": 1.25}, rto_seconds=3.5)
+    made = report(
+        findings=(DrillFinding("disk", "ok", "Room."),), output=("a", "b"), seconds={"plan": 1.25}, rto_seconds=3.5
+    )
     assert from_json(to_json(made)) == made
     for changed in (to_json(made).replace('"shop.a": 10', '"shop.a": 11'), to_json(made)[:-1], "[]", "{}"):
         with pytest.raises(InputError):
@@ -98,3 +101,33 @@ def test_metrics_leave_out_what_is_not_known() -> None:
     assert "tallyglass_restore_drill_last_success_timestamp_seconds" not in {
         one.name for one in families(report("block"), None)
     }
+
+
+_RUNNING = """\
+[3/7] restore: Restore the data
+  $ mongorestore --config=spare.yml
+  left:  about 2 s, with this step
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "status", "check", "level", "title", "last"),
+    [
+        # A tool that is killed leaves its last line without an end.
+        ("one\nhalf a liSTOPPED: [step-failed] Step 3 failed.\n", 1, "drill-restore", "block", "Step 3 failed.",
+         ("one", "half a li")),
+        ("STOPPED: [step-failed] Step 3 failed.\n", 1, "drill-restore", "block", "Step 3 failed.", ()),
+        ("x\nSTOPPED: [still-running] Wait.\n", 1, "still-running", "block", "Wait.", ("x",)),
+        ("12%\n", -9, "killed", "unknown", "SIGKILL", ("12%",)),
+        ("", 143, "killed", "unknown", "SIGTERM", ()),
+        ("odd\x1b[2J\n", 7, "drill-restore", "block", "ended with status 7", (r"odd\u{1b}[2J",)),
+    ],
+)  # fmt: skip
+def test_a_script_that_stopped_is_told_with_the_last_lines_of_its_step(
+    tmp_path: Path, printed: str, status: int, check: str, level: str, title: str, last: tuple[str, ...]
+) -> None:
+    log = tmp_path / "script.log"
+    log.write_text("earlier\n" + _RUNNING + printed)
+    found = why_stopped(log, "restore", status)
+    assert (found.check, found.level, found.output) == (check, level, last)
+    assert title in found.title

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -19,8 +21,8 @@ from restore_scene import Scene
 from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.moment import Ts
 from tallyglass.restore.drill import past_drills
-from tallyglass.restore.drill.report import from_json
-from tallyglass.restore.drill.run_folder import PREFIX
+from tallyglass.restore.drill.report import PHASES, from_json
+from tallyglass.restore.drill.run_folder import PREFIX, users_of
 from tallyglass_tui.cli.main import main
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
@@ -84,7 +86,7 @@ def test_a_drill_proves_the_newest_backup_and_only_reads_the_live_set(profiled: 
     assert made.namespaces["shop.orders"] == 249
     assert set(made.seconds) == {"plan", "secure", "restore", "verify", "clean"}
     assert made.operations
-    assert made.rto_seconds
+    assert made.rto_seconds == pytest.approx(sum(made.seconds[phase] for phase in PHASES), abs=0.2)
     assert 'tallyglass_restore_drill_status{set="tally"} 0.0' in metrics.read_text()
     assert past_drills.last(made.deployment) == made
     assert left_behind(past_drills.state_folder()) == []
@@ -128,6 +130,68 @@ def test_a_drill_killed_in_any_phase_leaves_nothing(scene: Scene, tmp_path: Path
     assert written_since(scene, since) == []
     again = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert again.returncode == 0, again.stdout + again.stderr
+
+
+def start_drill(scene: Scene, state: Path, backup: Path, *words: str) -> subprocess.Popen[str]:
+    """The command as a process of its own, which keeps its files in ``state``."""
+    program = "from tallyglass.restore.tools import toolset; toolset.NEEDED = (100, 0); "
+    program += "from tallyglass_tui.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "restore", "drill", scene.source.uri, "--backup", str(backup), *words]
+    env = dict(scene.environment) | {"XDG_STATE_HOME": str(state)}
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def programs_of(state: Path) -> Iterator[tuple[int, str]]:
+    """The processes of the drill that runs there, with their names."""
+    for folder in (state / "tallyglass" / "drills").glob(f"{PREFIX}*"):
+        for pid in users_of(folder):
+            with contextlib.suppress(OSError):
+                yield pid, Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def printed(state: Path) -> str:
+    """What the script of the drill that runs there has printed."""
+    return "".join(log.read_text() for log in (state / "tallyglass" / "drills").glob(f"{PREFIX}*/script.log"))
+
+
+@pytest.mark.soak
+def test_a_tool_that_dies_is_reported_with_what_it_printed(scene: Scene, tmp_path: Path) -> None:
+    fill(scene, 60_000)
+    backup = scene.backup("--oplog")
+    scene.settle()
+    with start_drill(scene, tmp_path, backup, "--json", "--limit-rate", "500k") as process:
+        while "preparing collections to restore from" not in printed(tmp_path):
+            assert process.poll() is None
+        (tool,) = (pid for pid, name in programs_of(tmp_path) if name == "mongorestore")
+        os.kill(tool, signal.SIGKILL)
+        assert process.stdout is not None
+        made = from_json(process.stdout.read())
+    assert (process.returncode, made.id) == (2, "drill-restore")
+    assert "failed; nothing after it was run" in made.title
+    assert "preparing collections to restore from" in made.output[0]
+    assert left_behind(tmp_path / "tallyglass" / "drills") == []
+
+
+@pytest.mark.soak
+def test_the_priority_and_the_rate_hold_for_the_tools(scene: Scene, tmp_path: Path) -> None:
+    scene.client["shop"].orders.insert_many([{"_id": n, "text": "x" * 1_000} for n in range(4_000)])
+    backup = scene.backup("--oplog")
+    scene.settle()
+    nice: dict[str, int] = {}
+    with start_drill(scene, tmp_path, backup, "--json", "--limit-rate", "500k", "--nice", "7") as process:
+        while process.poll() is None:
+            for pid, name in programs_of(tmp_path):
+                with contextlib.suppress(OSError):
+                    nice[name] = os.getpriority(os.PRIO_PROCESS, pid)
+        assert process.stdout is not None
+        made = from_json(process.stdout.read())
+    assert process.returncode in (0, 1), made.title
+    assert {name: nice[name] for name in ("mongod", "mongorestore", "bash")} == dict.fromkeys(
+        ("mongod", "mongorestore", "bash"), 7
+    )
+    assert (made.nice, made.rate_limit) == (7, 500_000)
+    size = sum(path.stat().st_size for path in backup.rglob("*.bson"))
+    assert made.seconds["restore"] >= size / 500_000
 
 
 @pytest.mark.soak

@@ -31,12 +31,13 @@ from tallyglass.restore.drill import load, past_drills
 from tallyglass.restore.drill.components import UnfitComponents, check_components, environment
 from tallyglass.restore.drill.report import PHASES, UNKNOWN, DrillFinding, Report, compare, sealed
 from tallyglass.restore.drill.run_folder import DrillRunning, sole_run, users_of
+from tallyglass.restore.drill.stopped import Failed, why_stopped
 from tallyglass.restore.gather import RestoreRequest
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.planner import plan_restore
 from tallyglass.restore.replay import coverage
 from tallyglass.restore.runbook.runbook import MODE, script
-from tallyglass.text import clean, clean_block
+from tallyglass.text import clean
 
 WEAK = frozenset(
     {
@@ -50,8 +51,8 @@ _POLL_SECONDS = 0.2
 _FOR_A_LATER_ENTRY = 15.0
 """An idle set writes an entry every ten seconds; a point must lie after the end of the backup."""
 
-_STOPPED = re.compile(r"^STOPPED: (?:\[([a-z-]+)\] )?(.*)$", re.MULTILINE)
-_BLOCKED = re.compile(r"^blocked +(.*)$", re.MULTILINE)
+_STEP = re.compile(rb"^\[\d+/\d+\] ([a-z]+): ", re.MULTILINE)
+"""What the script says first of a step."""
 _REPLAY = re.compile(r"^(\S+)\t(replaying oplog|applied \d+ oplog entries)$", re.MULTILINE)
 
 
@@ -71,15 +72,6 @@ class DrillRequest:
     backup_start: Ts | None = None
     rate: float | None = None
     deadline: float = 4 * 3600
-
-
-class Failed(TallyglassError):
-    """The drill failed: ``check`` names the reason; ``level`` is block, or unknown if nothing was proved."""
-
-    def __init__(self, check: str, title: str, advice: str = "", *, level: str = Level.BLOCK.value) -> None:
-        super().__init__(title, advice)
-        self.check = check
-        self.level = level
 
 
 @dataclass(slots=True)
@@ -108,6 +100,7 @@ async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], N
         "",
         host=clean(socket.gethostname()),
         rate_limit=request.rate,
+        nice=os.nice(0),
     )
     run = _Drill(gateway, request, tell, known)
     try:
@@ -136,7 +129,14 @@ async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], N
 
 def _ended(run: _Drill, why: Failed) -> Report:
     title = f"{why.title} {why.advice}".rstrip()
-    return replace(run.known, level=why.level, id=why.check, title=clean(title, 600), seconds=_rounded(run.seconds))
+    return replace(
+        run.known,
+        level=why.level,
+        id=why.check,
+        title=clean(title, 600),
+        output=why.output,
+        seconds=_rounded(run.seconds),
+    )
 
 
 async def _rehearse(run: _Drill) -> Report:
@@ -150,13 +150,11 @@ async def _rehearse(run: _Drill) -> Report:
     if cache is None:
         raise Failed("memory", "There is too little free memory for a spare and the tools.", "Run it elsewhere.")
     with sole_run(past_drills.state_folder(), request.work_root) as folder:
-        async with _phase(run, "plan"):
+        async with _phase(run, PHASES[0]):
             plan = await _plan(run, folder)
         before = _comparable(past_drills.last(run.known.deployment, proved=True), plan.limit)
         work = _Work(folder, environment(folder / "bin", mongod, cache, request.tallyglass), plan)
-        for phase in PHASES[1:]:
-            async with _phase(run, phase):
-                await _run_script(run, work, phase)
+        await _run_script(run, work)
         run.known = _measured(run.known, plan)
         run.tell("clean")
         begun = time.monotonic()
@@ -247,25 +245,67 @@ class _Work:
     plan: Plan
 
 
-async def _run_script(run: _Drill, work: _Work, phase: str) -> None:
-    """Run the emitted script up to ``phase``; it skips phases that are already done. Raises Failed."""
-    log = work.folder / f"{phase}.log"
-    process = _start_script(work, phase, run.request.password, log)
+async def _run_script(run: _Drill, work: _Work) -> None:
+    """Run the emitted script once, as a person would, up to its last phase that only reads the live set. Raises
+    Failed."""
+    log = work.folder / "script.log"
+    process = _start_script(work, run.request.password, log)
     pace = load.ToolPace(run.request.rate) if run.request.rate else None
-    while process.poll() is None:
-        if pace is not None:
-            pace.check(await asyncio.to_thread(users_of, work.folder))
-        await asyncio.sleep(_POLL_SECONDS)
+    phases = _PhaseClock(run, log)
+    try:
+        while process.poll() is None:
+            if pace is not None:
+                pace.check(await asyncio.to_thread(users_of, work.folder))
+            phases.look()
+            await asyncio.sleep(_POLL_SECONDS)
+        phases.look()
+    finally:
+        phases.end()
     if process.returncode:
-        raise _why_stopped(log, phase)
+        raise why_stopped(log, phases.now, process.returncode)
 
 
-def _start_script(work: _Work, phase: str, password: Secret | None, log: Path) -> subprocess.Popen[bytes]:
+class _PhaseClock:
+    """Follows the script's output, and records how long each phase takes."""
+
+    def __init__(self, run: _Drill, log: Path) -> None:
+        self._run, self._log, self._read = run, log, 0
+        self._rest = b""
+        self._begin(1)
+
+    @property
+    def now(self) -> str:
+        """The phase that runs."""
+        return PHASES[self._number]
+
+    def look(self) -> None:
+        """Read what was printed since the last look."""
+        with self._log.open("rb") as file:
+            file.seek(self._read)
+            text = self._rest + file.read()
+            self._read = file.tell()
+        self._rest = text[text.rfind(b"\n") + 1 :]
+        for name in _STEP.findall(text):
+            later = [number for number in range(self._number + 1, len(PHASES)) if PHASES[number].encode() == name]
+            if later:
+                self.end()
+                self._begin(later[0])
+
+    def end(self) -> None:
+        """The phase is over."""
+        self._run.seconds[self.now] = time.monotonic() - self._since
+
+    def _begin(self, number: int) -> None:
+        self._number, self._since = number, time.monotonic()
+        self._run.tell(self.now)
+
+
+def _start_script(work: _Work, password: Secret | None, log: Path) -> subprocess.Popen[bytes]:
     path = work.folder / "restore.sh"
     if not path.exists():
         path.write_text(script(work.plan), encoding="utf-8")
         path.chmod(MODE)
-    words = ["bash", str(path), "--yes", "--until", phase]
+    words = ["bash", str(path), "--yes", "--until", PHASES[-1]]
     pipes = [_as_pipe(password)] if password and "source" in work.plan.passwords else []
     words += [word for pipe in pipes for word in ("--source-password-file", f"/dev/fd/{pipe}")]
     try:
@@ -285,15 +325,6 @@ def _as_pipe(secret: Secret) -> int:
     os.write(writing, secret.reveal().encode() + b"\n")
     os.close(writing)
     return reading
-
-
-def _why_stopped(log: Path, phase: str) -> Failed:
-    output = clean_block(log.read_text(errors="replace")[-200_000:], 200_000)
-    blocked = _BLOCKED.findall(output)
-    stopped = _STOPPED.findall(output)
-    name, title = stopped[-1] if stopped else ("", "The script ended without giving a reason.")
-    advice = " ".join(clean(one, 200) for one in blocked[:3])
-    return Failed(f"drill-{phase}" if name in ("", "step-failed", "check-failed") else name, clean(title, 300), advice)
 
 
 def _planned(known: Report, plan: Plan) -> Report:
@@ -353,10 +384,11 @@ def _succeeded(run: _Drill, plan: Plan, before: Report | None) -> Report:
     differences = compare(before, known.namespaces)
     weak = [one for one in known.findings if one.level == Level.WARN.value]
     worst = (*differences, *weak)
-    rto = sum(run.seconds[phase] for phase in PHASES)
+    rto = sum(run.seconds.get(phase, 0) for phase in PHASES)
+    count = len(known.namespaces)
     title = (
         f"{known.set_name} was restored to just before {known.point_time} and verified: "
-        f"{len(known.namespaces)} namespaces, {known.documents} documents, in {rto:.0f} s."
+        f"{count} namespace{'s' * (count != 1)}, {known.documents} documents, in {rto:.0f} s."
     )
     if worst:
         title = f"{worst[0].title} {title}"
@@ -367,9 +399,15 @@ def _succeeded(run: _Drill, plan: Plan, before: Report | None) -> Report:
         title=title,
         seconds=_rounded(run.seconds),
         rto_seconds=round(rto, 1),
+        load=_load(),
         differences=differences,
         previous=f"{before.made} {before.checksum}" if before else "",
     )
+
+
+def _load() -> float:
+    """Processes of all users that wanted a CPU in the last minute, for each CPU."""
+    return round(os.getloadavg()[0] / (os.cpu_count() or 1), 2)
 
 
 def _comparable(before: Report | None, limit: Ts) -> Report | None:

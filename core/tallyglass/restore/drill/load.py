@@ -98,7 +98,8 @@ class ToolPace:
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
-        self._since: dict[int, tuple[float, int]] = {}
+        self._looked = time.monotonic()
+        self._since: dict[int, float] = {}
 
     def check(self, pids: Sequence[int]) -> None:
         """Pause those of ``pids`` that are ahead of the rate, and let the others go on."""
@@ -107,10 +108,11 @@ class ToolPace:
             moved = _bytes_moved(pid)
             if moved is None:
                 continue
-            begun, first = self._since.setdefault(pid, (now, moved))
-            ahead = moved - first > self._rate * (now - begun)
+            # It was not there at the last look, so it has begun since.
+            ahead = moved > self._rate * (now - self._since.setdefault(pid, self._looked))
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGSTOP if ahead else signal.SIGCONT)
+        self._looked = now
 
 
 def _bytes_moved(pid: int) -> int | None:

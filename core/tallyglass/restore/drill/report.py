@@ -46,7 +46,9 @@ class Report:
     the number of documents of each verified collection, None if it cannot be computed. ``backup_age`` is the time from
     the backup's end to now: what would be lost without the live oplog. ``point_age`` is the time from the proven point
     to the making of the plan. With a ``rate_limit``, in bytes a second, ``rto_seconds`` is longer than a real restore
-    would take. ``differences`` compares with the last drill that succeeded.
+    would take; so it is on a busy machine with a low priority (``nice``; ``load`` is the number of processes for each
+    CPU). ``differences`` compares with the last drill that succeeded. ``output`` is the end of what a failed step
+    printed.
     """
 
     made: str
@@ -69,6 +71,8 @@ class Report:
     seconds: Mapping[str, float] = field(default_factory=dict)
     rto_seconds: float | None = None
     rate_limit: float | None = None
+    nice: int = 0
+    load: float | None = None
     operations: int | None = None
     operations_per_second: float | None = None
     documents: int | None = None
@@ -76,6 +80,7 @@ class Report:
     tools: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[DrillFinding, ...] = ()
     differences: tuple[DrillFinding, ...] = ()
+    output: tuple[str, ...] = ()
     previous: str = ""
     checksum: str = ""
     format: int = FORMAT
@@ -121,7 +126,7 @@ def from_json(text: str) -> Report:
     try:
         content: dict[str, Any] = json.loads(text)
         lists = {name: tuple(DrillFinding(**one) for one in content[name]) for name in ("findings", "differences")}
-        report = Report(**(content | lists))
+        report = Report(**(content | lists | {"output": tuple(content["output"])}))
         right = report.format == FORMAT and report.level in CODES and report.checksum == _checksum(report)
     except (ValueError, TypeError, KeyError, AttributeError):
         right = False
@@ -185,6 +190,11 @@ def _lines(report: Report) -> Iterator[str]:
             yield ""
             rows = [(one.level, one.id, f"{one.title} {one.advice}".rstrip()) for one in findings]
             yield from _table(("", "check", ""), rows)
+    if report.output:
+        yield "## What the failed step printed last"
+        yield ""
+        yield from (f"    {clean(line, 300)}" for line in report.output)
+        yield ""
     if report.namespaces:
         yield "## Verified collections and views"
         yield ""
@@ -205,6 +215,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("age of that point", _seconds(report.point_age)),
         ("lost without the live oplog", _seconds(report.backup_age)),
         ("time to restore (measured)", _seconds(rto)),
+        ("priority, load", _conditions(report)),
         ("rate limit", "" if report.rate_limit is None else f"{report.rate_limit:,.0f} bytes a second"),
         ("operations replayed", "" if report.operations is None else str(report.operations)),
         ("operations a second", "" if rate is None else f"{rate:.0f}"),
@@ -213,6 +224,12 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("last drill", report.previous),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _conditions(report: Report) -> str:
+    """What a measured time depends on."""
+    load = "" if report.load is None else f"{report.load:.1f} processes for each CPU"
+    return f"nice {report.nice}, {load}" if load else ""
 
 
 def _seconds(value: float | None) -> str:
