@@ -103,8 +103,10 @@ async def test_the_cursor_stays_on_its_row_and_rows_do_not_swap_each_second(scre
 
 async def test_one_counter_with_reason_band_graph_and_repair_to_copy(screen_at: Any) -> None:
     async with screen_at((100, 40)) as screen:
+        screen.feeds.answer = "none of shop.counters"
         await screen.put("counters", snapshot(URGENT, counter(1)))
         await screen.press("enter")
+        assert "pre-images none of shop.counters" in screen.text
         for words in ("int32 consumer", "runs out", "12 behind the largest id in shop.orders", "repair", "now", "60 "):
             assert words in screen.text or words == "60 "
         assert "(80%)" in screen.text

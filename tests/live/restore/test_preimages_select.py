@@ -24,8 +24,9 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.plan import Accident
 from tallyglass.restore.preimages.before_after import BeforeAfterText, before_and_after
+from tallyglass.restore.preimages.kept import kept_line
 from tallyglass.restore.preimages.select import PRE_IMAGES, Image, read_images, select
-from tallyglass.restore.preimages.settings import keeps_images, oldest_image, retention
+from tallyglass.restore.preimages.settings import how_to_enable, keeps_images, oldest_image, retention
 from tallyglass_tui.cli.main import main
 
 pytestmark = [pytest.mark.live, pytest.mark.since(6, 0)]
@@ -185,6 +186,13 @@ async def test_settings_are_those_of_the_server(live_set: ReplicaSet, client: Mo
                 {"setClusterParameter": {"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": "off"}}}}
             )
         assert await oldest_image(gateway, infos["orders"].uuid) is None
+        assert (
+            await kept_line(gateway, "images.orders")
+            == "of images.orders, kept as long as the oplog; none is held yet."
+        )
+        off = await kept_line(gateway, "images.off")
+        assert off.startswith("none of images.off, so an undo needs a backup.")
+        assert how_to_enable("images", "off") in off
         deleted = shop.orders.find_one_and_update({"_id": 1}, {"$set": {"v": 0}}, return_document=ReturnDocument.BEFORE)
         assert deleted["v"] == 1
         assert await oldest_image(gateway, infos["orders"].uuid) is not None

@@ -54,18 +54,19 @@ class CounterText(LineView, can_focus=True):
         self._plain = plain
         self._counter: CounterView | None = None
         self._now: datetime | None = None
+        self._images = ""
         self._whole = False
         self._first = 0
         self._built: list[Line] = []
 
-    def show(self, counter: CounterView, now: datetime) -> None:
-        """Show this counter as it is at ``now``."""
+    def show(self, counter: CounterView, now: datetime, images: str = "") -> None:
+        """Show this counter as it is at ``now``, and whether its collection keeps pre-images."""
         if self._counter is None or self._counter.key != counter.key:
             self._first = 0
-        self._counter, self._now = counter, now
+        self._counter, self._now, self._images = counter, now, images
         self.set_class(counter.pool is not None, "-pool")
         if counter.pool is not None:
-            lines = len(facts(counter, now, max(20, self.size.width or self.app.size.width), self._plain))
+            lines = len(facts(counter, now, max(20, self.size.width or self.app.size.width), self._plain, images))
             if self.styles.height is None or self.styles.height.value != lines:
                 self.styles.height = lines
         else:
@@ -97,7 +98,7 @@ class CounterText(LineView, can_focus=True):
         counter, now = self._counter, self._now
         if counter is None or now is None or not width:
             return
-        lines = facts(counter, now, width, self._plain)
+        lines = facts(counter, now, width, self._plain, self._images)
         room = height - len(lines) - 1
         if counter.pool is None:
             drawn = self._graph(counter, now, width, max(room, _LEAST_GRAPH))
@@ -134,10 +135,10 @@ class CounterDetail(Vertical):
         yield CounterText(self._plain)
         yield PoolMapWidget(plain=self._plain)
 
-    def show(self, counter: CounterView, now: datetime) -> None:
-        """Show this counter."""
+    def show(self, counter: CounterView, now: datetime, images: str = "") -> None:
+        """Show this counter, and whether its collection keeps pre-images."""
         self.set_class(counter.pool is not None, "-pool")
-        self.query_one(CounterText).show(counter, now)
+        self.query_one(CounterText).show(counter, now, images)
         self.query_one(PoolMapWidget).show(counter.pool)
 
     def keys_for(self, counter: CounterView) -> Widget:

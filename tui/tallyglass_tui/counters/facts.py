@@ -20,9 +20,11 @@ Line = list[Piece]
 _LEVEL_WORDS = {CRITICAL: (" urgent ", "text--bad"), WARNING: (" soon ", "text--warn")}
 
 
-def facts(counter: CounterView, now: datetime, width: int, plain: bool = False) -> list[Line]:
-    """All lines about a counter, without the graph or the map."""
-    return list(_lines(counter, now, width, plain))
+def facts(counter: CounterView, now: datetime, width: int, plain: bool = False, images: str = "") -> list[Line]:
+    """All lines about a counter, without the graph or the map; ``images`` says whether its collection keeps
+    pre-images."""
+    lines = list(_lines(counter, now, width, plain))
+    return [*lines, *_fact("pre-images", images, width)] if images else lines
 
 
 def _lines(counter: CounterView, now: datetime, width: int, plain: bool) -> Iterator[Line]:

@@ -20,6 +20,7 @@ from tallyglass_tui.counters.cells import COLUMNS, LARGEST_FIRST, SORTS, cells, 
 from tallyglass_tui.counters.detail import CounterDetail
 from tallyglass_tui.counters.facts import ends, first_out
 from tallyglass_tui.counters.glance import LEAST_HEIGHT, CounterGlance
+from tallyglass_tui.counters.images_note import ImagesNote
 from tallyglass_tui.counters.order import ArrangedRows, RowOrder, arrange, words_of
 from tallyglass_tui.shell.messages import CounterRequested, Visit
 from tallyglass_tui.shell.page import Page
@@ -79,6 +80,7 @@ class CountersPage(Page):
         self._arranging = False
         self._filter = ""
         self._opened = ""
+        self._images = ImagesNote()
 
     def compose_body(self) -> ComposeResult:
         """A summary, the table or the detail, and the filter line."""
@@ -252,13 +254,19 @@ class CountersPage(Page):
             self._show_table()
         else:
             self._show_detail()
+            self._read_images(opened.ns)
             self.give_keys(self.query_one(CounterDetail).keys_for(opened))
         self.refresh_bindings()
 
     def _show_detail(self) -> None:
         opened = self._opened_counter
         if opened is not None and self._snapshot:
-            self.query_one(CounterDetail).show(opened, self._snapshot.at)
+            self.query_one(CounterDetail).show(opened, self._snapshot.at, self._images.of(opened.ns))
+
+    @work(group="counters-images", exclusive=True)
+    async def _read_images(self, ns: str) -> None:
+        await self._images.read(self.feeds, ns)
+        self._show_detail()
 
     def _show_table(self) -> None:
         table = self.query_one(LiveTable)
