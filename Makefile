@@ -50,6 +50,7 @@ bench: $(READY)
 
 screenshots: $(READY)
 	$(BIN)/python -m screenshots.make
+	$(BIN)/python -m screenshots.films
 
 # Build the documentation into site/. A broken link is an error.
 docs: $(READY)
