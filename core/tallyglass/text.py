@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 CELL_LIMIT = 400
 """Default limit of :func:`clean`, in characters."""
@@ -53,6 +53,12 @@ def clean_name(value: str, limit: int = CELL_LIMIT) -> str:
     if "\\" in kept:
         kept = _LOOKS_ESCAPED.sub(r"\\u{5c}", kept)
     return _bounded(_escaped(kept if kept.isprintable() else kept.translate(_LONG_FORMS)), len(value) - limit)
+
+
+def first_names(names: Sequence[str], most: int = 5) -> str:
+    """Some names from a server in one line, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(clean_name, names[:most])) + more
 
 
 def unescape_name(shown: str) -> str:

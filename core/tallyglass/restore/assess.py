@@ -25,7 +25,7 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
     inputs = covered.inputs
     loss = replayed.loss
     names = {item.ns for item in replayed.expected} | ({inputs.choice.target} if inputs.choice else set())
-    live, unknown = await live_names(gateway, {name.partition(".")[0] for name in names})
+    live, unknown, others = await live_names(gateway, {name.partition(".")[0] for name in names})
     stamp = inputs.limit.time.strftime("%Y%m%dT%H%M%S")
     if inputs.choice is not None:
         row = Return(inputs.choice.ns, Strategy.COPY, inputs.choice.target)
@@ -34,7 +34,7 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
     seen = loss.last or covered.start.newest
     accident = await find_accident(gateway, inputs.incident, inputs.limit, seen, covered.located.at_limit, names)
     updated = accident.ns if accident.updates else ""
-    returns = plan_returns(replayed.expected, loss.changed, live, inputs.incident, stamp, unknown, updated)
+    returns = plan_returns(replayed.expected, loss.changed, live, inputs.incident, stamp, unknown, updated, others)
     catalog = covered.replay.catalog
     return Assessed(
         replayed,
@@ -43,21 +43,26 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
         counters=await _find_counters(gateway, covered, loss, copy),
         accident=accident,
         returns=returns,
-        definitions=await find_definitions(gateway, catalog, loss.changed, live, inputs.incident, returns),
+        definitions=await find_definitions(gateway, catalog, loss.changed, live - others, inputs.incident, returns),
         overwritten=await coverage.overwritten(gateway, covered.start),
     )
 
 
-async def live_names(gateway: Gateway, databases: set[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """The collections and views that exist now in these databases, and the databases that may not be listed."""
+async def live_names(gateway: Gateway, databases: set[str]) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The names that exist now in these databases, the databases that may not be listed, and the names that are not of
+    plain collections."""
     names: set[str] = set()
+    others: set[str] = set()
     unknown: set[str] = set()
     for db in sorted(databases):
         try:
-            names |= {str(item.ns) for item in await gateway.list_collections(db)}
+            found = await gateway.list_collections(db)
         except (PrivilegeError, ReadError):
             unknown.add(db)
-    return frozenset(names), frozenset(unknown)
+            continue
+        names |= {str(item.ns) for item in found}
+        others |= {str(item.ns) for item in found if item.kind != "collection"}
+    return frozenset(names), frozenset(unknown), frozenset(others)
 
 
 async def _find_counters(gateway: Gateway, covered: Covered, loss: LossCount, copy: Gateway | None) -> CounterFacts:

@@ -86,6 +86,16 @@ def test_the_sidecar_says_it_exactly(tmp_path: Path, content: dict[str, str], st
     assert bool(found.problems) is ("before" not in content)
 
 
+def test_a_sidecar_does_not_vouch_for_what_the_dump_itself_does_not_hold(tmp_path: Path) -> None:
+    folder = dump(tmp_path / "b")
+    own = read_backup(folder).backup.start
+    assert own is not None
+    later = Ts(own.t + 5, 1)
+    (folder / "pitr.json").write_text(json.dumps({"format": 1, "term": 1, "before": str(later)}))
+    found = read_backup(folder)
+    assert (found.backup.start, found.backup.source, found.late_sidecar) == (own, "oplog", later)
+
+
 def problems(folder: Path) -> str:
     return " / ".join(read_backup(folder).problems)
 

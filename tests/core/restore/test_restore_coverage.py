@@ -79,6 +79,9 @@ async def test_the_replay_begins_at_an_entry_that_is_there_before_the_backup(
 async def test_only_the_first_entry_of_the_set_itself_has_nothing_before_it() -> None:
     first = noop(10, message="initiating set")
     assert await start(Ts(11, 1), 10, first, noop(20)) == Start(Ts(10, 1), 10, Ts(10, 1), Ts(20, 1), True)
+    before = await start(Ts(9, 1), 10, first, noop(20))
+    assert isinstance(before, NoStart)
+    assert before.first_entry == Ts(10, 1), "initiated since: what happened in between is in no oplog"
     insert = noop(10) | {"op": "i", "ns": "s.c", "o": {"msg": "initiating set"}}
     for rows in ([noop(10), noop(20, message="initiating set")], [insert], []):
         assert isinstance(await start(Ts(11, 1), 10, *rows), NoStart)

@@ -24,6 +24,8 @@ from tallyglass.restore.replay.replay import Replay
 
 LIMIT = Ts(100, 1)
 DROP = {"drop": "c"}
+INDEX = {"createIndexes": "c", "v": 2, "key": {"x": 1}, "name": "x_1"}
+UNINDEX = {"dropIndexes": "c", "index": "x_1"}
 
 
 def facts(
@@ -149,6 +151,39 @@ def test_the_first_later_write_says_whether_a_document_was_there(
     assert facts(tmp_path, (1, 2), *window, later=(newer, ours(row))).unlike_later == {}
 
 
+@pytest.mark.parametrize(
+    ("earlier", "window", "unlike"),
+    [
+        ((INDEX,), (), ["x_1"]),
+        ((UNINDEX, INDEX), (), []),
+        ((INDEX, UNINDEX), (), ["x_1"]),
+        (({"commitIndexBuild": "c", "indexes": [{"name": "x_1", "key": {"x": 1}}]},), (), ["x_1"]),
+        (({"dropIndexes": "c", "index": "other"},), (), []),
+        ((INDEX,), (UNINDEX,), []),
+    ],
+)
+def test_the_backup_has_the_indexes_of_the_last_command_before_it(
+    tmp_path: Path, earlier: tuple[dict[str, Any], ...], window: tuple[dict[str, Any], ...], unlike: list[str]
+) -> None:
+    before = tuple(entry(9 - at, "c", "s.$cmd", o, ui=UUID) for at, o in enumerate(earlier))
+    found = facts(tmp_path, (1,), *(entry(20, "c", "s.$cmd", o, ui=UUID) for o in window), earlier=before)
+    assert found.indexes_unlike_earlier == ({"s.c": unlike} if unlike else {})
+
+
+def test_a_collection_whose_uuid_the_backup_does_not_give_is_known_by_its_name() -> None:
+    seen = Lifetimes()
+    after = LaterWrites(seen, LIMIT)
+    after.feed(entry(101, "c", "s.$cmd", {"drop": "c"}, ui=OTHER, o2={"numRecords": 5}))
+    after.feed(entry(102, "d", "s.system.views", {"_id": "s.v"}, ui=NEITHER))
+    found = after.of(b"", "s.c")
+    assert found is not None
+    assert found.dropped is not None
+    assert found.dropped.documents == 5
+    assert after.of(b"", "s.system.views") is None, "the backup does not count the definitions of views"
+    seen.feed(entry(50, "c", "s.$cmd", {"create": "c"}, ui=OTHER))
+    assert after.of(b"", "s.c") is None, "it is younger than the backup"
+
+
 def test_which_collections_are_stale() -> None:
     def held(ns: str, uuid: Binary | None, kind: str = "collection") -> StoredCollection:
         return StoredCollection(ns, kind, None, {}, (), bytes(uuid).hex() if uuid else "")
@@ -159,10 +194,12 @@ def test_which_collections_are_stale() -> None:
     seen.feed(entry(22, "c", "v.$cmd", {"drop": "system.views"}, ui=Binary(bytes([7] * 16), 4)))
     rows = (held("s.a", UUID), held("s.b", OTHER), held("s.c", NEITHER), held("s.none", None),
             held("hidden.x", NEITHER), held("s.gone", None, "view"), held("s.shown", None, "view"),
-            held("s.old", None, "view"),
+            held("s.old", None, "view"), held("s_old.b", OTHER), held("s.seen", None),
             held("v.any", None, "view"))  # fmt: skip
-    live = LiveCollections({bytes(UUID): "s.a"}, frozenset({"s.shown"}), frozenset({"hidden"}))
-    assert stale({row.ns: row for row in rows}, live, seen) == ("s.c", "s.old")
+    live = LiveCollections({bytes(UUID): "s.a"}, frozenset({"s.shown", "s.seen"}), frozenset({"hidden"}))
+    found = {row.ns: row for row in rows}
+    assert stale({ns: row for ns, row in found.items() if ns != "s_old.b"}, live, seen) == ("s.c", "s.old", "s.seen")
+    assert stale({"s_old.b": found["s_old.b"]}, live, seen) == ("s_old.b",), "it never had that name"
     elsewhere = replace(live, uuids={bytes(UUID): "s.b"})
     assert stale({"s.a": rows[0]}, elsewhere, seen) == ("s.a",), "it had another name when the backup was taken"
     seen.feed(entry(23, "c", "s.$cmd", {"renameCollection": "s.a", "to": "s.b"}, ui=UUID))
@@ -190,6 +227,8 @@ def test_entries_of_servers_to_come() -> None:
     assert kinds(run(Replay({}), made, entry(21, "c", "s.$cmd", spec, ui=OTHER))) == ["unknown-command"]
     viewless = entry(20, "c", "s.$cmd", {"create": "t", "timeseries": {"timeField": "at"}}, ui=OTHER)
     assert kinds(run(Replay({}), viewless)) == ["viewless-timeseries"]
+    from_backup = StoredCollection("s.n", "collection", None, {"recordIdsReplicated": True}, ())
+    assert "recordIds" in Replay({"s.n": from_backup}).kinds
     held = {"s.t": StoredCollection("s.t", "timeseries", None, {"timeseries": {"timeField": "at"}}, (), "")}
     assert kinds(run(Replay(held), insert(20, 1, "s.t", ui=OTHER, isTimeseries=True))) == ["base-incomplete"]
     for command in ("truncateRange", "upgradeDowngradeViewlessTimeseries"):
@@ -238,6 +277,11 @@ def test_what_a_group_that_is_left_out_wrote_is_not_counted() -> None:
     assert left_out == {group.ts}
     again = run(Replay({}, begun_after=Ts(40, 1), without=left_out), made, group, over, dropped)
     assert read_base({}, again.catalog).count_mismatches == []
+
+
+def test_whether_a_collection_is_clustered_is_compared() -> None:
+    clustered = {"clusteredIndex": {"v": 2, "key": {"_id": 1}, "name": "_id_", "unique": True}}
+    assert canonical_options(clustered) != canonical_options({})
 
 
 def test_options_that_coll_mod_changes_are_as_the_server_lists_them() -> None:

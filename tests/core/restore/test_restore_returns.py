@@ -49,6 +49,12 @@ def test_what_cannot_be_listed_is_left_to_a_person() -> None:
     assert rows[0].note
 
 
+def test_nothing_is_merged_into_a_view_that_took_the_name() -> None:
+    changed = {"s.c": Changed(dropped=True, commands=1)}
+    (row,) = plan_returns(expected("s.c"), changed, frozenset({"s.c"}), None, "T", others=frozenset({"s.c"}))
+    assert (row.strategy, row.beside, bool(row.note)) == (Strategy.BESIDE, "s.c_pitr_T", True)
+
+
 def test_a_name_beside_that_is_taken_is_not_dropped() -> None:
     changed = {"s.c": Changed(by_incident=2)}
     rows = plan(expected("s.c"), changed, {"s.c", "s.c_pitr_T"}, incident("updateMany", "s.c"))

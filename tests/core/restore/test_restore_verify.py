@@ -41,7 +41,8 @@ class Spare:
             "admin.system.version": CollectionInfo(Namespace("admin", "system.version"), "collection", {}),
         }
         self.documents = 3
-        self.indexes: list[dict[str, Any]] = [ID, BY_X]
+        clustered = {"v": 2, "key": {"_id": 1}, "name": "c", "unique": True, "clustered": True}
+        self.indexes: list[dict[str, Any]] = [ID, BY_X, clustered]
 
     async def list_databases(self) -> list[str]:
         return sorted({ns.partition(".")[0] for ns in self.collections})
@@ -64,6 +65,14 @@ async def blocked(spare: Spare, log: Path | None = None, plan: Plan = PLAN) -> t
     names = {check.id for check in found.checks if check.level is Level.BLOCK}
     assert (found.level is Level.BLOCK) is bool(names)
     return names, found.repair
+
+
+async def test_what_could_not_be_counted_is_named() -> None:
+    (collection, view), spare = EXPECTED, Spare()
+    spare.documents = 7
+    found = await verify(replace(PLAN, expected=(replace(collection, documents=None), view)), spare)  # type: ignore[arg-type]
+    assert found.level is Level.WARN
+    assert ["s.c: how many" in check.title for check in found.checks if check.id == "counts-not-computed"] == [True]
 
 
 async def test_a_spare_as_computed_passes() -> None:

@@ -192,16 +192,17 @@ async def test_the_damaged_collection_is_not_in_the_backup(scene: Scene) -> None
     shop.orders.insert_many([{"_id": n} for n in range(20)])
     shop.items.insert_one({"_id": 1})
     scene.client["other"].things.insert_one({"_id": 1})
-    await sidecar(scene, "elsewhere", "without")
+    await sidecar(scene, "elsewhere", "without", "prefix")
     start = scene.now()
     elsewhere = scene.backup("--db=other", name="elsewhere")
     without = scene.backup("--db=shop", "--excludeCollection=orders", name="without")
+    prefix = scene.backup("--db=shop", "--excludeCollectionsWithPrefix=ord", name="prefix")
     shop.items.insert_one({"_id": 2})
     scene.client.drop_database("shop")
     scene.settle()
     limit = scene.first_entry({"op": "c", "o.drop": {"$in": ["orders", "items"]}}, start)
     incident = await scene.incident("dropDatabase", "shop")
-    for backup, more in ((elsewhere, {}), (without, {}), (elsewhere, {"incident": incident})):
+    for backup, more in ((elsewhere, {}), (without, {}), (prefix, {}), (elsewhere, {"incident": incident})):
         plan = await scene.plan(backup, None if more else limit, **more)  # type: ignore[arg-type]
         refused(plan, "damage-not-in-backup")
         assert plan.checks[0].id == "damage-not-in-backup", "what cannot be undone is said first"

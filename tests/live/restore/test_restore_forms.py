@@ -97,7 +97,10 @@ async def test_a_copy_of_the_data_files(scene: Scene, live_set: ReplicaSet, tmp_
         plan = await scene.plan(copy, limit, spare=running.members[0].address)
         assert plan.level is not Level.BLOCK, blocks(plan)
         assert [(row.ns, row.restored, row.live) for row in plan.reissue] == [("shop.counters", 5, 9)]
-        scene.must_run(plan, "--until=verify")
+        assert "counts-not-computed" in ids(plan, Level.WARN)
+        output = scene.must_run(plan, "--until=verify")
+        assert "shop.orders: how many documents they must hold was not computed" in output
+        assert "counts-not-computed" in (Path(plan.work_dir) / "README.md").read_text()
         with running.client(0) as client:
             same(record(client), before)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tallyglass.restore.backup.backup import DATA_FILES, LEFT_OUT
 from tallyglass.restore.checks.outcome import Checks, block, warn
 from tallyglass.restore.impact.incident_scope import DEFINITIONS, why_not_undone
 from tallyglass.restore.replay.coverage import NoStart
 from tallyglass.restore.stages import Covered, Findings, Replayed
-from tallyglass.text import clean_name
+from tallyglass.text import clean_name, first_names
 
 SLACK_SECONDS = 60
 """Seconds that the files of one dump may lie further apart than its oplog says that it took."""
@@ -56,8 +54,9 @@ def _collections(covered: Covered) -> Checks:
     if covered.stale:
         yield block(
             "stale-collection",
-            f"{_named(covered.stale)}: in the backup, but dropped from this set before the backup began.",
-            "The directory holds files of an older dump, or of another set. Use a backup that was taken in one go.",
+            f"{first_names(covered.stale)}: in the backup, but not in this set since the backup began.",
+            "The directory holds files of an older dump or of another set, files that were renamed, or views that were "
+            "dumped as collections. Use a backup that was taken in one go.",
         )
     unknown = sorted(
         item.ns
@@ -67,20 +66,20 @@ def _collections(covered: Covered) -> Checks:
     if unknown:
         yield warn(
             "uuid-unknown",
-            f"The backup does not give the UUID of {_named(unknown)}.",
+            f"The backup does not give the UUID of {first_names(unknown)}.",
             "Whether these are the same collections as in the oplog cannot be verified.",
         )
     skipped = sorted(item.ns for item in contents.collections.values() if "\n" in item.ns)
     if skipped and contents.backup.form != DATA_FILES:
         yield warn(
             "name-skipped",
-            f"mongorestore skips {_named(skipped)} in a backup: the name contains a line break.",
+            f"mongorestore skips {first_names(skipped)} in a backup: the name contains a line break.",
             "Unless the oplog brings it back, restore verify stops the script. Rename it before the next backup.",
         )
     if covered.unlisted:
         yield warn(
             "uuid-unlisted",
-            f"The collections of {_named(sorted(covered.unlisted))} cannot be listed with their UUIDs.",
+            f"The collections of {first_names(sorted(covered.unlisted))} cannot be listed with their UUIDs.",
             "Whether the backup holds collections that were dropped before it cannot be verified: grant read on them.",
         )
 
@@ -96,6 +95,13 @@ def base_documents(found: Findings) -> Checks:
             "base-differs",
             f"{clean_name(ns)}: {count:,} documents are not as the oplog left them before {replayed.covered.start.ts}.",
             _FILTERED,
+        )
+    for ns, names in list(base.indexes_unlike_earlier.items())[:5]:
+        yield block(
+            "base-differs",
+            f"{clean_name(ns)}: the indexes {first_names(names)} are not as the oplog left them before "
+            f"{replayed.covered.start.ts}.",
+            "Its metadata is of another dump, or was read from a member without indexes. Use another one.",
         )
     for ns, (missing, surplus) in list(base.unlike_later.items())[:5]:
         if missing:
@@ -119,10 +125,10 @@ def base_documents(found: Findings) -> Checks:
             _COUNT_MISMATCH,
         )
     uncounted = sorted(item.ns for item in replayed.expected if item.documents is None and item.kind == "collection")
-    if uncounted and replayed.covered.inputs.contents.backup.form != DATA_FILES:
+    if uncounted:
         yield warn(
             "counts-not-computed",
-            f"The documents of {_named(uncounted)} could not be counted beforehand.",
+            f"The documents of {first_names(uncounted)} could not be counted beforehand.",
             "restore verify compares their indexes and options, not how many documents they hold.",
         )
 
@@ -143,7 +149,7 @@ def damage(found: Findings) -> Checks:
     if damaged:
         yield block(
             "damage-not-in-backup",
-            f"{_named(damaged)}: damaged, and not in this backup.",
+            f"{first_names(damaged)}: damaged, and not in this backup.",
             "It cannot be brought back from here. Use a backup that holds it.",
         )
     elif assessed is not None and incident is not None and incident.kind not in DEFINITIONS and not assessed.returns:
@@ -155,7 +161,7 @@ def damage(found: Findings) -> Checks:
     if others:
         yield warn(
             "not-in-backup",
-            f"{_named(others)}: changed after the point, and not in this backup.",
+            f"{first_names(others)}: changed after the point, and not in this backup.",
             "They stay as they are.",
         )
 
@@ -188,8 +194,3 @@ def _is_damaged(uuid: bytes, ns: str, replayed: Replayed) -> bool:
     hit = {at.ui, at.replaced, *(inner.ui for inner in at.inner)}
     dropped = at.command in ("drop", "dropDatabase") and at.db == ns.partition(".")[0]
     return uuid in hit or (dropped and replayed.later.by_uuid[uuid].is_dropped)
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = ", ".join(clean_name(name) for name in names[:5])
-    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")

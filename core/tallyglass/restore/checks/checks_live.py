@@ -6,7 +6,7 @@ from tallyglass.restore.checks.outcome import Checks, block, warn
 from tallyglass.restore.model.plan import Strategy
 from tallyglass.restore.raw.entries import Entry
 from tallyglass.restore.stages import Assessed, Findings
-from tallyglass.text import clean_name
+from tallyglass.text import clean_name, first_names
 
 
 def live_data(found: Findings) -> Checks:
@@ -78,6 +78,14 @@ def _definitions(assessed: Assessed) -> Checks:
             "definitions",
             f"{len(definitions.statements)} indexes or validators differ from those at the point.",
             "The commands that set them right are the last step of the return; it asks, and --yes does not run it.",
+        )
+    if definitions.unexplained:
+        yield warn(
+            "indexes-unexplained",
+            f"{first_names(definitions.unexplained)}: the live indexes differ from those of backup and oplog, "
+            "and no command after the point changed them.",
+            "They were built member by member, or the backup was read from a member without indexes: then what comes "
+            "back lacks them too.",
         )
     for text in definitions.by_hand[:10]:
         yield warn("definitions-by-hand", f"{text}.")

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.impact.incident_scope import DEFINITIONS
 from tallyglass.restore.impact.loss import Changed
 from tallyglass.restore.model.plan import Return, Strategy
-from tallyglass.restore.raw.indexes import buildable, canonical_index, is_id_index, same_numbers
+from tallyglass.restore.raw.indexes import buildable, canonical_index, index_names, is_id_index, same_numbers
 from tallyglass.restore.replay.catalog import Catalog
 from tallyglass.restore.tools import mongosh
 from tallyglass.text import clean, clean_name
@@ -25,10 +27,12 @@ _VALIDATION = {"validator": {}, "validationLevel": "strict", "validationAction":
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """``statements`` for mongosh; ``by_hand`` describes the differences for which there is no safe command."""
+    """``statements`` for mongosh; ``by_hand`` describes the differences for which there is no safe command.
+    ``unexplained`` are the collections with indexes that differ though no command in the oplog changed them."""
 
     statements: tuple[str, ...] = ()
     by_hand: tuple[str, ...] = ()
+    unexplained: tuple[str, ...] = ()
 
 
 async def find_definitions(
@@ -39,22 +43,37 @@ async def find_definitions(
     incident: Incident | None,
     returns: Sequence[Return],
 ) -> Definitions:
-    """Compare every live collection whose definitions were changed after the point, by the incident if there is one."""
+    """Compare every collection of the names in ``live``: those whose definitions were changed after the point, by the
+    incident if there is one, for what to restore; all others must have the indexes that backup and oplog give."""
     replaced_whole = {row.ns for row in returns if row.strategy in (Strategy.WHOLE, Strategy.REPLACE)}
     statements: list[str] = []
     by_hand: list[str] = []
+    unexplained: list[str] = []
     for ns, item in sorted(catalog.collections.items()):
         found = changed.get(ns)
-        if found is None or not found.commands or ns not in live or ns in replaced_whole or item.kind != "collection":
+        if ns not in live or ns in replaced_whole or item.kind != "collection" or ns.partition(".")[0] in LEFT_OUT:
+            continue
+        db, _, name = ns.partition(".")
+        if found is None or not found.commands:
+            if not await _has_indexes(gateway, Namespace(db, name), index_names(item.indexes.values())):
+                unexplained.append(ns)
             continue
         if incident is not None and (incident.kind not in DEFINITIONS or incident.ns != clean_name(ns)):
             continue
-        db, _, name = ns.partition(".")
         _compare_indexes(ns, item.indexes, await gateway.list_indexes(Namespace(db, name)), statements, by_hand)
         for info in await gateway.list_collections(db):
             if str(info.ns) == ns and info.options is not None:
                 _compare_validation(ns, item.options, info.options, statements, by_hand)
-    return Definitions(tuple(statements), tuple(by_hand))
+    return Definitions(tuple(statements), tuple(by_hand), tuple(unexplained))
+
+
+async def _has_indexes(gateway: Gateway, ns: Namespace, names: set[str]) -> bool:
+    """Whether a live collection has just these indexes; also where they may not be listed."""
+    try:
+        live = await gateway.list_indexes(ns)
+        return not live or index_names(live) == names
+    except (PrivilegeError, ReadError):
+        return True
 
 
 def _compare_indexes(

@@ -22,6 +22,7 @@ LONGEST_NAMESPACE = 255
 """Bytes that the server allows in database and collection name together."""
 
 _UNLISTED = "Whether it exists is unknown: its database cannot be listed. Restore it manually."
+_ANOTHER_KIND = "A view or a time-series collection has this name now: compare and merge manually."
 
 
 def plan_returns(
@@ -32,10 +33,12 @@ def plan_returns(
     stamp: str,
     unknown: frozenset[str] = frozenset(),
     updated: str = "",
+    others: frozenset[str] = frozenset(),
 ) -> tuple[Return, ...]:
     """One row for every namespace of ``expected`` that was damaged. ``live`` holds the names there are now, ``unknown``
     the databases whose names cannot be listed: there nothing is brought back without a person. ``updated`` is the
-    namespace whose updates are to be undone where no incident was named."""
+    namespace whose updates are to be undone where no incident was named; ``others`` are the live names of views and
+    time-series collections."""
     if incident is not None and (incident.kind in DEFINITIONS or why_not_undone(incident)):
         return ()
     rows = []
@@ -50,6 +53,9 @@ def plan_returns(
             rows.append(_whole(item, free_name(f"{item.ns}_pitr_{stamp}", live)))
         elif item.ns in live and found is not None and _damaged(item, found, incident, updated):
             staging, away = (free_name(f"{item.ns}_{word}_{stamp}", live) for word in ("pitr", "before_restore"))
+            if item.kind == "collection" and item.ns in others:
+                rows.append(Return(item.ns, Strategy.BESIDE, staging, note=_ANOTHER_KIND))
+                continue
             rows.append(_merged(item, found, incident, staging, away))
     return tuple(rows)
 

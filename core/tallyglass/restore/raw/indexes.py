@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bson import json_util
@@ -12,7 +12,7 @@ _NOT_BUILT = frozenset({"ns", "background", "buildUUID", "method"})
 _NOT_COMPARED = _NOT_BUILT | {"v", "textIndexVersion", "2dsphereIndexVersion"}
 _COMPARED_OPTIONS = (
     "capped", "size", "max", "validator", "validationLevel", "validationAction", "collation",
-    "expireAfterSeconds", "changeStreamPreAndPostImages", "viewOn", "pipeline",
+    "expireAfterSeconds", "changeStreamPreAndPostImages", "viewOn", "pipeline", "clusteredIndex",
 )  # fmt: skip
 _DEFAULTS = {"validationLevel": "strict", "validationAction": "error"}
 
@@ -57,6 +57,16 @@ def canonical_options(options: Mapping[str, Any]) -> str:
     if not kept.get("validator"):
         kept.pop("validator", None)
     return json_util.dumps(kept, json_options=json_util.RELAXED_JSON_OPTIONS)
+
+
+def is_own_index(spec: Mapping[str, Any]) -> bool:
+    """Whether this is an index beside the documents. A clustered collection lists itself as one, mongodump does not."""
+    return not spec.get("clustered")
+
+
+def index_names(specs: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The names of the indexes that a person built: that on ``_id`` comes with every collection."""
+    return {str(spec.get("name")) for spec in specs if is_own_index(spec)} - {"_id_"}
 
 
 def is_id_index(spec: Mapping[str, Any]) -> bool:

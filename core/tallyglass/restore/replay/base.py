@@ -12,6 +12,7 @@ from tallyglass.oplog.decode.walk import Malformed
 from tallyglass.restore.backup.archive import documents as archive_documents
 from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
 from tallyglass.restore.backup.bson_file import BrokenFile, documents, id_key
+from tallyglass.restore.raw.indexes import index_names
 from tallyglass.restore.replay.catalog import Catalog, Collection
 from tallyglass.restore.replay.earlier_writes import EarlierWrites
 from tallyglass.restore.replay.id_states import EXISTED, EXISTS, UPDATE_ONLY
@@ -44,6 +45,8 @@ class BaseFacts:
     """Counts recorded in the oplog that differ from what backup and oplog give."""
     unlike_earlier: dict[str, int] = field(default_factory=dict)
     """Documents that differ from what the entries before the start left, by namespace."""
+    indexes_unlike_earlier: dict[str, list[str]] = field(default_factory=dict)
+    """Indexes that the backup lacks or has against the last command about them before the start, by namespace."""
     unlike_later: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Missing documents and surplus documents, as the entries after the point show, by namespace."""
 
@@ -82,7 +85,22 @@ def read_base(
     else:
         _read_files(counts, facts, most_bytes)
     _count_created(catalog, evidence.later, facts)
+    _compare_indexes(stored, catalog, evidence.earlier, facts)
     return facts
+
+
+def _compare_indexes(
+    stored: Mapping[str, StoredCollection], catalog: Catalog, earlier: EarlierWrites, facts: BaseFacts
+) -> None:
+    """Where the window changes indexes too, the backup may have read them before or after that."""
+    for source in stored.values():
+        uuid = source.uuid_bytes
+        if uuid in catalog.reindexed:
+            continue
+        held = index_names(source.indexes)
+        unlike = [name for name, there in earlier.indexes.get(uuid, {}).items() if there != (name in held)]
+        if unlike and source.ns.partition(".")[0] not in LEFT_OUT:
+            facts.indexes_unlike_earlier[source.ns] = sorted(unlike)
 
 
 def _count_created(catalog: Catalog, later: LaterWrites, facts: BaseFacts) -> None:
@@ -94,7 +112,7 @@ def _count_created(catalog: Catalog, later: LaterWrites, facts: BaseFacts) -> No
         _find_missing(ns, made, facts)
         facts.largest[ns] = _largest(made, None)
         if documents is not None:
-            _compare_later(ns, made, later.of(made.uuid), _Untouched(), documents, facts)
+            _compare_later(ns, made, later.of(made.uuid, ns), _Untouched(), documents, facts)
     for made in catalog.removed:
         if made.base is None and made.touched is not None:
             _compare_count(made.stated, made.touched.existing(), facts)
@@ -121,7 +139,7 @@ class _Count:
         self._touched = item.touched if item is not None else None
         self._state = self._touched.lookup() if self._touched is not None else _nothing
         self._earlier = evidence.earlier.by_uuid.get(uuid, {}) if item is not None and item.touched is not None else {}
-        self._later = evidence.later.of(uuid) if ns else None
+        self._later = evidence.later.of(uuid, ns) if ns else None
         self._later_state = self._later.ids.lookup() if self._later is not None else _nothing
         self._total = 0
         self._present = 0

@@ -54,6 +54,8 @@ class Catalog:
         self.listed: dict[str, dict[str, Index]] = {}
         self.views: dict[str, dict[str, Any]] = {}
         self.leftovers: list[str] = []
+        self.reindexed: set[bytes] = set()
+        """The UUIDs of the collections whose indexes were built or dropped during the replay."""
         self.removed: list[Collection] = []
         """Collections that were dropped or replaced during the replay."""
         for item in stored.values():

@@ -113,6 +113,7 @@ class Commands:
             self.overlaps.append((Problem("rename-overlap", text, entry.ts), entry.ui))
 
     def _add_indexes(self, ns: str, entry: Entry) -> None:
+        self.catalog.reindexed.add(entry.ui)
         specs = entry.o.get("indexes") if entry.command == "commitIndexBuild" else [_inline(entry.o)]
         for spec in specs if isinstance(specs, list) else ():
             name = str(spec.get("name"))
@@ -125,6 +126,7 @@ class Commands:
 
     def _drop_indexes(self, ns: str, entry: Entry) -> None:
         self.kinds.add("dropIndexes")
+        self.catalog.reindexed.add(entry.ui)
         if self.running:
             self.problem("classic-indexes", f"indexes of {clean_name(ns)} are dropped at {entry.ts}", entry)
         found = self.catalog.collections.get(ns)

@@ -52,6 +52,8 @@ class EarlierWrites:
     def __init__(self, wanted: Uuids[bytes]) -> None:
         self.by_uuid: dict[bytes, dict[bytes, ExpectedDocument]] = {uuid: {} for uuid in wanted if uuid}
         self._oldest = 0
+        self.indexes: dict[bytes, dict[str, bool]] = {}
+        """By UUID and name of an index, whether it existed after the newest command about it."""
         self._closed: set[bytes] = set()
         self._committed: set[Txn] = set()
 
@@ -77,6 +79,8 @@ class EarlierWrites:
                 self._take(inner)
         elif entry.command in ("emptycapped", "truncateRange"):
             self._closed.add(entry.ui)
+        elif entry.op == "c" and entry.ui in self.by_uuid:
+            self._take_indexes(entry)
         found = self.by_uuid.get(entry.ui)
         if found is None or entry.op not in ("i", "u", "d") or entry.ui in self._closed:
             return
@@ -93,6 +97,16 @@ class EarlierWrites:
         if found is not None and key not in found and ui not in self._closed:
             found[key] = _expected(op, batch[o : o + _int_at(batch, o)[0]])
         return True
+
+    def _take_indexes(self, entry: Entry) -> None:
+        known = self.indexes.setdefault(entry.ui, {})
+        if entry.command == "createIndexes":
+            known.setdefault(str(entry.o.get("name")), True)
+        elif entry.command == "commitIndexBuild":
+            for spec in entry.o.get("indexes", ()):
+                known.setdefault(str(spec.get("name")), True)
+        elif entry.command == "dropIndexes" and isinstance(name := entry.o.get("index"), str):
+            known.setdefault(name, False)
 
 
 async def read_earlier(gateway: Gateway, start: Ts, wanted: Uuids[bytes], most: int = MOST_ENTRIES) -> EarlierWrites:

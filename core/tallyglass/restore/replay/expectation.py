@@ -6,7 +6,7 @@ from bson import json_util
 
 from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.model.plan import BUCKETS, ExpectedNamespace
-from tallyglass.restore.raw.indexes import buildable, canonical_index, canonical_options
+from tallyglass.restore.raw.indexes import buildable, canonical_index, canonical_options, is_own_index
 from tallyglass.restore.replay.base import BaseFacts
 from tallyglass.restore.replay.catalog import Catalog
 
@@ -24,7 +24,9 @@ def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
             ns=shown,
             kind="timeseries" if is_buckets else "collection",
             documents=base.documents.get(ns),
-            indexes=() if is_buckets else tuple(sorted(canonical_index(spec) for spec in item.indexes.values())),
+            indexes=()
+            if is_buckets
+            else tuple(sorted(canonical_index(spec) for spec in item.indexes.values() if is_own_index(spec))),
             options="{}" if is_buckets else canonical_options(item.options),
             repair=() if is_buckets else tuple(_exact(spec) for spec in catalog.missing_indexes(ns)),
         )

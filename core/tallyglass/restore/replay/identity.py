@@ -62,12 +62,17 @@ def stale(stored: Mapping[str, StoredCollection], live: LiveCollections, lifetim
 
 
 def _is_explained(ns: str, item: StoredCollection, live: LiveCollections, lifetimes: Lifetimes) -> bool:
-    if item.kind == "collection":
+    """A name that was never the collection's is that of a folder or a file which somebody renamed."""
+    if item.kind == "collection" and item.uuid_bytes:
         uuid = item.uuid_bytes
-        named = live.uuids.get(uuid) == ns or uuid in lifetimes.renamed
-        return not uuid or uuid in lifetimes.dropped or (uuid in live.uuids and named)
+        if uuid in lifetimes.renamed:
+            return uuid in lifetimes.dropped or uuid in live.uuids
+        return ns in (live.uuids.get(uuid), lifetimes.dropped_as.get(uuid))
     removed = lifetimes.views_removed
-    return ns in live.views or ns in removed or f"{ns.partition('.')[0]}." in removed
+    is_view = ns in live.views or ns in removed
+    if item.kind == "collection":
+        return not is_view  # else the documents that the view showed
+    return is_view or f"{ns.partition('.')[0]}." in removed
 
 
 async def foreign_anchor(gateway: Gateway, anchors: tuple[Anchor, ...], oldest: Ts) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tallyglass.moment import Ts
 from tallyglass.restore.raw.entries import Entry, Txn
 from tallyglass.restore.replay.id_states import IdStates, IdStore
-from tallyglass.restore.replay.lifetimes import Lifetimes
+from tallyglass.restore.replay.lifetimes import VIEWS, Lifetimes
 from tallyglass.restore.replay.stated_counts import StatedCount
 from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 
@@ -51,9 +51,21 @@ class LaterWrites:
             self.lifetimes.feed(operation, whole.ts)
             self._take(operation)
 
-    def of(self, uuid: bytes) -> CollectionWrites | None:
-        """The writes to a collection that existed at the point."""
-        return self.by_uuid.get(uuid) if uuid and not self.is_newer(uuid) else None
+    def of(self, uuid: bytes, ns: str) -> CollectionWrites | None:
+        """The writes to a collection that existed at the point. A backup does not give the UUID of a time-series
+        collection: the one that has had its name since the replay began is taken."""
+        if uuid:
+            return None if self.is_newer(uuid) else self.by_uuid.get(uuid)
+        if ns.endswith(VIEWS):
+            return None
+        return next(
+            (
+                found
+                for one, found in self.by_uuid.items()
+                if found.ns == ns and one not in self.lifetimes.created and one not in self.lifetimes.renamed
+            ),
+            None,
+        )
 
     def is_newer(self, uuid: bytes) -> bool:
         """Whether a collection was created after the point."""

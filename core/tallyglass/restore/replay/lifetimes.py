@@ -17,6 +17,8 @@ class Lifetimes:
 
     created: dict[bytes, Ts] = field(default_factory=dict)
     dropped: dict[bytes, Ts] = field(default_factory=dict)
+    dropped_as: dict[bytes, str] = field(default_factory=dict)
+    """The names under which they were dropped or replaced."""
     renamed: set[bytes] = field(default_factory=set)
     views_removed: set[str] = field(default_factory=set)
     """Removed views by namespace; ``db.`` if all views of a database were removed."""
@@ -35,9 +37,11 @@ class Lifetimes:
             self.created[entry.ui] = at
         elif entry.command == "drop" and entry.ui:
             self.dropped[entry.ui] = at
+            self.dropped_as[entry.ui] = f"{entry.db}.{entry.o.get('drop')}"
             if entry.o.get("drop") == VIEWS[1:]:
                 self.views_removed.add(f"{entry.db}.")
         elif entry.command == "renameCollection":
             self.renamed.add(entry.ui)
             if entry.replaced:
                 self.dropped[entry.replaced] = at
+                self.dropped_as[entry.replaced] = str(entry.o.get("to"))
