@@ -87,6 +87,13 @@ def has_literal(value: Any) -> bool:
     return not (isinstance(value, str) and _REPLACEMENT in value)
 
 
+def has_plain_names(value: Any) -> bool:
+    """Whether JavaScript objects preserve the names of all fields inside a value, and their order."""
+    if isinstance(value, Mapping):
+        return _is_plain(value) and all(map(has_plain_names, value.values()))
+    return not isinstance(value, (list, tuple)) or all(map(has_plain_names, value))
+
+
 def call(ns: str, method: str, *arguments: Any) -> str:
     """Return a method call on a collection with any name."""
     db, _, name = ns.partition(".")

@@ -6,10 +6,14 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, cast
 
+import bson
 import pytest
+from bson import Int64, Regex, json_util
+from bson.datetime_ms import DatetimeMS
 from test_restore_script import plan, step
 
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
+from tallyglass.restore.impact.null_id import own_write
 from tallyglass.restore.impact.outcome import account
 from tallyglass.restore.model.plan import ExpectedNamespace, Return, Strategy
 
@@ -29,6 +33,26 @@ class Server:
     async def find_raw(self, *_: Any, **__: Any) -> AsyncIterator[bytes]:
         return
         yield b""
+
+
+@pytest.mark.parametrize(
+    ("document", "exact"),
+    [
+        ({"n": 5.0, "zero": -0.0, "l": Int64(5), "d": {"$x": [1, {"a.b": None}]}, "r": Regex("x", "i")}, True),
+        ({"at": DatetimeMS(2**62)}, False),
+        ({"b": 1, "1": 2}, False),
+        ({"d": [{"__proto__": 1}]}, False),
+        ({"d": {"$oid": "0" * 24}}, False),
+    ],
+)
+def test_a_document_whose_id_is_null_is_written_exactly_or_not_at_all(document: dict[str, Any], exact: bool) -> None:
+    raw = bson.encode({"_id": None} | document)
+    line = own_write("s.c", None, raw)
+    assert (line is not None) is exact
+    if line is not None:
+        assert bson.encode(json_util.loads(line)["wanted"]) == raw
+    broken = bson.encode({"_id": None, "s": "x\x01y"}).replace(b"\x01y", b"\xffy")
+    assert own_write("s.c", broken, raw) is None
 
 
 @pytest.mark.parametrize(("live", "back"), [(("c",), True), ((), False)])

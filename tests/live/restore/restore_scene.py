@@ -63,6 +63,13 @@ def documents(client: MongoClient[Any], db: str, name: str, at: Ts | None) -> li
     return [bytes(row.raw) for row in reply["cursor"]["firstBatch"]]
 
 
+def empty(client: MongoClient[Any]) -> None:
+    """Drop everything of a scenario."""
+    for name in client.list_database_names():
+        if name not in OWN:
+            client.drop_database(name)
+
+
 class Scene:
     """One scenario. The live set is shared between scenarios and emptied at the end; so is the spare."""
 
@@ -74,9 +81,11 @@ class Scene:
     def close(self) -> None:
         for client in (self.client, self.spare_client):
             with closing(client):
-                for name in client.list_database_names():
-                    if name not in OWN:
-                        client.drop_database(name)
+                empty(client)
+
+    def empty_spare(self) -> None:
+        """Make the spare fit for one more plan."""
+        empty(self.spare_client)
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -174,7 +183,10 @@ class Scene:
 
     def run(self, plan: Plan, *options: str) -> subprocess.CompletedProcess[str]:
         """Run the emitted script unchanged."""
-        path = self.save(plan)
+        return self.run_file(self.save(plan), *options)
+
+    def run_file(self, path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run a script unchanged, without questions."""
         return subprocess.run(
             [str(path), "--yes", *options],
             env=self.environment,

@@ -124,6 +124,7 @@ def recover(plan_file: Path, sides: _Sides, out: Path) -> None:
     """Compute the repairs of the live collections, as files for mongorestore. Nothing else is written."""
     plan = read_plan(plan_file)
     from tallyglass.restore.impact.outcome import Repairs, repairs
+    from tallyglass.restore.tools.files import NULL_IDS
 
     rows = [(number, row) for number, row in enumerate(plan.returns, start=1) if row.strategy == "merge"]
 
@@ -135,7 +136,10 @@ def recover(plan_file: Path, sides: _Sides, out: Path) -> None:
                 async for document in repairs(live, copy, plan, row, held):
                     file.write(document)
                     held.written += 1
+            held.written += bool(held.null_id)
             found.append((number, held))
+        with private_file(out / NULL_IDS) as file:
+            file.writelines(held.null_id.encode() + b"\n" for _, held in found if held.null_id)
         return found
 
     found = _ask_both(plan, sides, work)
@@ -146,7 +150,7 @@ def recover(plan_file: Path, sides: _Sides, out: Path) -> None:
     for _, held in found:
         kinds = {verdict.value: count for verdict, count in sorted(held.verdicts.items())}
         print_text(
-            as_json({"ns": clean(held.ns), "written": held.written, "too_large": held.by_hand, "documents": kinds})
+            as_json({"ns": clean(held.ns), "written": held.written, "by_hand": held.by_hand, "documents": kinds})
         )
 
 

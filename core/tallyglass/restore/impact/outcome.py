@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from bson import json_util
+from bson import ObjectId, encode, json_util
 
 from tallyglass.counters.recognise.identity import id_text
 from tallyglass.errors import ReadError
@@ -18,6 +18,7 @@ from tallyglass.oplog.decode import walk
 from tallyglass.restore.backup.bson_file import decode, id_key
 from tallyglass.restore.impact.counterfactual import Verdict, repair
 from tallyglass.restore.impact.history import documents_by_id, read_history
+from tallyglass.restore.impact.null_id import NOT_EXACT, needs_own_write, own_write
 from tallyglass.restore.impact.recovery import compare_documents
 from tallyglass.restore.model.plan import Plan, Return, Strategy
 from tallyglass.restore.raw.indexes import canonical_index, canonical_options, is_id_index
@@ -25,17 +26,20 @@ from tallyglass.restore.raw.patch import build
 from tallyglass.text import clean, clean_name
 
 _AT_ONCE = 1_000
+_CANONICAL = json_util.CANONICAL_JSON_OPTIONS
 
 
 @dataclass(slots=True)
 class Repairs:
-    """How many documents of one collection the accident touched, by verdict; ``by_hand`` those that are too large,
-    ``written`` those that are loaded into the staging collection."""
+    """How many documents of one collection the accident touched, by verdict; ``by_hand`` those that are too large or
+    cannot be written exactly, ``written`` all others that are written. ``null_id`` is what mongosh reads for the one
+    whose ``_id`` is null; empty where there is none."""
 
     ns: str
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     by_hand: int = 0
     written: int = 0
+    null_id: str = ""
 
 
 async def repairs(source: Gateway, spare: Gateway, plan: Plan, row: Return, counts: Repairs) -> AsyncIterator[bytes]:
@@ -47,6 +51,10 @@ async def repairs(source: Gateway, spare: Gateway, plan: Plan, row: Return, coun
         async for found in compare_documents(spare, history):
             counts.verdicts[found.verdict] += 1
             if found.verdict is not Verdict.DAMAGED or found.wanted is None:
+                continue
+            if needs_own_write(found.key):
+                counts.null_id = own_write(row.ns, found.actual, found.wanted) or ""
+                counts.by_hand += not counts.null_id
                 continue
             document = repair((found.key[0], found.key[1:]), found.actual, found.wanted)
             if document is None:
@@ -118,6 +126,8 @@ async def _account_for_repairs(
             verdicts[found.verdict] += 1
             if found.verdict is Verdict.DAMAGED:
                 why = reasons.get(found.key, "It could not be written: run the script again.")
+                if needs_own_write(found.key) and not own_write(row.ns, found.actual, found.wanted or b""):
+                    why = NOT_EXACT
                 outcome.damaged.append(Damaged(outcome.ns, id_json(found.key), why))
             elif found.verdict is Verdict.UNCLEAR:
                 why = "What the accident changed and what others changed cannot be separated: compare it manually."
@@ -134,9 +144,7 @@ async def _left_out(source: Gateway, row: Return) -> dict[bytes, str]:
         for at, end in walk.split(batch):
             raw = batch[at:end]
             mark = decode(raw)["x"]
-            if "unfit" in mark:
-                why = "$merge does not take this _id: insert the document manually, from the copy on the spare."
-            elif "expired" in mark:
+            if "expired" in mark:
                 why = f"The TTL index {clean(str(mark['expired']), 80)} would remove it again: raise its time first."
             else:
                 holder = id_text(mark.get("by"))
@@ -158,23 +166,37 @@ async def _account_for_copy(
             outcome.damaged.append(Damaged(outcome.ns, "", f"The {kind} does not exist."))
         return
     keys: list[bytes] = []
-    query, target = _chosen_ids(plan), row.beside if row.strategy is Strategy.COPY else row.ns
+    wanted = _chosen_ids(plan)
+    query: dict[str, Any] = {"_id": {"$in": wanted}} if wanted else {}
+    target = row.beside if row.strategy is Strategy.COPY else row.ns
     if target not in {str(info.ns) for info in await source.list_collections(target.partition(".")[0])}:
         outcome.damaged.append(Damaged(outcome.ns, "", "The collection is not there."))
     async for batch in spare.find_raw(Namespace.parse(row.ns), query, time_ms=3_600_000):
         for at, end in walk.split(batch):
-            keys.append(id_key(batch[at:end]))
+            raw = batch[at:end]
+            keys.append(id_key(raw))
+            wanted = [one for one in wanted if not _is_meant(one, decode(raw)["_id"])]
             if len(keys) == _AT_ONCE:
                 await _look_for(source, target, keys, outcome)
                 keys = []
     await _look_for(source, target, keys, outcome)
+    for one in wanted:
+        why = "There was no document with this _id at the point."
+        outcome.damaged.append(Damaged(outcome.ns, json_util.dumps(one, json_options=_CANONICAL), why))
     outcome.empty = not query and not (outcome.restored or outcome.damaged)
 
 
-def _chosen_ids(plan: Plan) -> dict[str, Any]:
-    if plan.choice is None or not plan.choice.ids:
-        return {}
-    return {"_id": {"$in": [json_util.loads(one) for one in plan.choice.ids]}}
+def _chosen_ids(plan: Plan) -> list[Any]:
+    """The ``_id``s that were asked for; empty for all."""
+    return [json_util.loads(one) for one in plan.choice.ids] if plan.choice else []
+
+
+def _is_meant(wanted: Any, found: Any) -> bool:
+    """Whether an ``_id`` that was asked for is this one: a text of 24 hexadecimal digits is asked for as an ObjectId
+    too, and one of the two is found."""
+    if all(isinstance(one, (str, ObjectId)) for one in (wanted, found)):
+        return str(wanted) == str(found)
+    return bool(wanted == found) or encode({"": wanted}) == encode({"": found})
 
 
 async def _look_for(source: Gateway, ns: str, keys: list[bytes], outcome: NamespaceOutcome) -> None:
@@ -207,4 +229,4 @@ async def _other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damag
 def id_json(key: bytes) -> str:
     """An ``_id``, a type byte and the value's bytes, as canonical Extended JSON."""
     raw = build({b"_id": (key[0], key[1:])})
-    return json_util.dumps(decode(raw)["_id"], json_options=json_util.CANONICAL_JSON_OPTIONS)
+    return json_util.dumps(decode(raw)["_id"], json_options=_CANONICAL)

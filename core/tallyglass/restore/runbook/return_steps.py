@@ -183,7 +183,7 @@ def _catch_up(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
     program = lines(
         fold_command(_compute(spec)),
         "# Nothing is left to repair where every file is empty.",
-        f"[ -n \"$(find {REPAIRS} -name '*.bson' -size +0)\" ] || exit 0",
+        f'[ -n "$(find {REPAIRS} -type f -size +0)" ] || exit 0',
         fold_command(_load(rows)),
         fold_command(mongosh_call(_MERGE)),
     )

@@ -33,6 +33,9 @@ MARK = "mark"
 """The document that marks a spare, as a dump."""
 
 REPAIRS = "repairs"
+NULL_IDS = "null-ids.jsonl"
+"""The file in :data:`REPAIRS` for documents whose ``_id`` is null; ``merge.js`` reads it."""
+
 BACK = "back"
 
 WIDTH = 120

@@ -70,16 +70,20 @@ async function report(ns, what, rows) {
 // Before anything live is written: what would break a rule of the live collection is left out, and reported.
 async function reviewRepairs(ns, side, indexes) {
   const info = await liveInfo(ns);
+  if (nullIdOf(ns) !== undefined) {
+    await shell.print(quoted(ns) + ": the document whose _id is null is written by itself");
+  }
   if (!await exists(side)) {
-    await shell.print(quoted(ns) + ": nothing to write");
+    await shell.print(quoted(ns) + ": nothing more to write");
     return;
   }
   const live = await collection(ns).getIndexes();
   const lost = indexes.filter((one) => !live.some((other) => other.name === one.name));
   const all = [...live, ...lost].filter((one) => one.name !== "_id_");
+  if (info.options.clusteredIndex && info.options.expireAfterSeconds !== undefined) {
+    all.push({key: {_id: 1}, name: "_id_ of the collection", expireAfterSeconds: info.options.expireAfterSeconds});
+  }
   const copy = collection(side);
-  // $merge takes no such _id: one document of that kind would stop all of them.
-  await copy.updateMany({_id: {$type: ["null", "undefined"]}}, {$set: {x: {unfit: true}}});
   await leaveOutAlikeIds(ns, side, plainCollation(info.options.collation));
   for (const one of all) {
     if (one.unique) { await leaveOutConflicts(ns, side, one); }
@@ -92,7 +96,6 @@ async function reviewRepairs(ns, side, indexes) {
     await report(ns, "are left out: TTL index " + quoted(one.name) + " would remove them within a minute",
       found.filter((row) => row.x.expired === one.name));
   }
-  await report(ns, "are left out: $merge does not take this _id", found.filter((row) => row.x.unfit));
   await report(ns, "are left out: the collation takes their _id for another one",
     found.filter((row) => row.x.index === "_id_"));
   if (info.options.validator) {
@@ -119,6 +122,25 @@ const ADD = {$map: {input: {$filter: {input: "$$new.f", as: "f", cond: {$and: [{
   as: "f", in: {k: "$$f.k", v: "$$f.r"}}};
 const KEPT = {$filter: {input: {$concatArrays: [SET, ADD]}, as: "one", cond: {$ne: [{$type: "$$one.v"}, "missing"]}}};
 const REPAIR = [{$replaceWith: {$cond: [{$eq: ["$$ROOT", "$$new.l"]}, "$$new.r", {$arrayToObject: KEPT}]}}];
+// $merge takes no _id that is null. A collection has one such document at most; each is a line of this file.
+function nullIdOf(ns) {
+  const rows = fs.readFileSync("repairs/null-ids.jsonl", "utf8").split("\n").filter((row) => row);
+  return rows.map((row) => shell.EJSON.parse(row, {relaxed: false})).find((row) => row.ns === ns);
+}
+async function writeNullId(ns) {
+  const one = nullIdOf(ns);
+  if (one === undefined) {
+    return;
+  }
+  const [name, rest] = split(ns);
+  const update = {q: {_id: null, $expr: {$eq: ["$$ROOT", {$literal: one.was}]}},
+    u: [{$replaceWith: {$literal: one.wanted}}]};
+  const write = one.was ? {update: rest, updates: [update]} : {insert: rest, documents: [one.wanted]};
+  const result = await db.getSiblingDB(name).runCommand({...write, bypassDocumentValidation: true});
+  const problem = result.ok ? (result.writeErrors || [])[0] : result;
+  await shell.print(quoted(ns) + ": the document whose _id is null "
+    + (problem ? "is left out: " + quoted(String(problem.errmsg)) : "is written by itself"));
+}
 async function writeRepairs(ns, side) {
   const collation = plainCollation((await liveInfo(ns)).options.collation);
   const into = split(ns)[1];
@@ -138,6 +160,7 @@ async function writeRepairs(ns, side) {
 // The repairs are dropped once all of them are written; those that are left out stay, with the reason.
 async function mergeRepairs(ns, side, indexes) {
   await reviewRepairs(ns, side, indexes);
+  await writeNullId(ns);
   if (!await exists(side)) {
     return;
   }
