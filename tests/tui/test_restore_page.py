@@ -20,7 +20,7 @@ from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model import plan as model
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.text import clean
-from tallyglass_tui.restore.draft import Draft, Planned, Reading, Room
+from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
 from tallyglass_tui.restore.head import head_lines
 from tallyglass_tui.restore.page import RestorePage
 from tallyglass_tui.shell.messages import RestoreRequested
@@ -109,13 +109,34 @@ def draft(screen: Any) -> Draft:
 async def test_planning_says_how_far_it_is_and_escape_stops_it(screen_at: Any) -> None:
     async with page(screen_at) as screen:
         await screen.press("enter")
+        await screen.put("restore plan", First("It reaches, for about 9.2 h more.", "umask 077; mongodump"))
+        assert "for about 9.2 h more" in screen.text
+        await screen.press("j", "y")
+        assert screen.app.clipboard == "umask 077; mongodump"
         await screen.put("restore plan", Reading(1_234_567, Ts(1795197974, 1), 0.5))
         await screen.pilot.pause()
         assert "read 1,234,567 entries up to 18:06:14Z" in screen.text
         await screen.press("escape")
         assert "Planning was stopped. r plans again." in screen.text
+        assert "for about 9.2 h more" not in screen.text
         assert draft(screen).backup == "/backup"
     assert Reading(1, Ts(1, 1), 0.25).seconds_left(30) == 90
+
+
+async def test_a_saved_oplog_is_asked_for_and_kept(screen_at: Any) -> None:
+    async with page(screen_at) as screen:
+        await screen.press("enter", "s")
+        assert "Saved oplog" in screen.text
+        await fill(screen, "/slices")
+        planned = Draft(LOST.point, LOST, "/backup", planning=True, way=FROM_BACKUP, oplog="/slices")
+        assert draft(screen) == planned
+        assert "backup   /backup  oplog /slices" in screen.text
+        await screen.press("d")
+        await fill(screen, "h:1")
+        assert draft(screen).oplog == "/slices"
+        await screen.press("s")
+        await fill(screen, "")
+        assert draft(screen).oplog == ""
 
 
 async def test_lost_data_comes_first_and_enter_plans_for_it(screen_at: Any) -> None:

@@ -32,6 +32,18 @@ class QuickAnswer:
     save: str
     saved: bool = False
 
+    @property
+    def line(self) -> str:
+        """The answer as one sentence, safe to show."""
+        blocked = ", ".join(check.id for check in self.blocking)
+        if self.start is None:
+            return f"First answer: the point {self.limit} cannot be reached; blocked by {blocked or 'the backup'}."
+        hours = ", for an unknown time more" if self.hours_left is None else f", for about {self.hours_left:.1f} h more"
+        if self.saved and not self.save:
+            hours = " in the saved slices"
+        so_far = f"blocked so far by {blocked}" if blocked else "nothing blocks so far"
+        return f"First answer: the oplog reaches from {self.start} to {self.limit}{hours}; {so_far}."
+
 
 async def quick_answer(gateway: Gateway, request: RestoreRequest) -> QuickAnswer:
     """Look at the backup's description, the ends of the oplog and the spare, at no entry in between; of a saved oplog

@@ -7,7 +7,7 @@ from restore_scene import Scene, ids
 
 from tallyglass.connection.target import Target
 from tallyglass.restore.model.plan import Level
-from tallyglass_tui.restore.draft import Draft, Planned, Reading
+from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
 from tallyglass_tui.restore.plan_process import plan_apart
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
@@ -21,7 +21,9 @@ async def test_the_process_makes_the_same_plan_and_says_how_far_it_is(scene: Sce
     scene.settle()
     limit = scene.first_entry({"o.drop": "orders"}, since)
     draft = Draft(limit, backup=str(backup), spare=scene.spare.members[0].address)
-    *readings, answer = [one async for one in plan_apart(Target.parse(scene.source.uri), draft)]
+    first, *readings, answer = [one async for one in plan_apart(Target.parse(scene.source.uri), draft)]
+    assert isinstance(first, First)
+    assert first.save.startswith("umask 077; mongodump")
     assert all(isinstance(one, Reading) and 0 <= one.share <= 1 for one in readings)
     assert readings
     assert isinstance(answer, Planned)

@@ -192,15 +192,7 @@ def _hand_over(made: Plan, wants_json: bool, out: Path | None, script: Path | No
 
 def tell_first(found: QuickAnswer) -> None:
     """What is known before the proof, on stderr: saving the oplog cannot wait for it."""
-    blocked = ", ".join(check.id for check in found.blocking)
-    if found.start is None:
-        print_message(f"First answer: the point {found.limit} cannot be reached; blocked by {blocked or 'the backup'}.")
-        return
-    hours = ", for an unknown time more" if found.hours_left is None else f", for about {found.hours_left:.1f} h more"
-    if found.saved and not found.save:
-        hours = " in the saved slices"
-    so_far = f"blocked so far by {blocked}" if blocked else "nothing blocks so far"
-    print_message(f"First answer: the oplog reaches from {found.start} to {found.limit}{hours}; {so_far}.")
+    print_message(found.line)
     if found.save:
         print_message("Save the oplog now with this line, since the proof may take long:")
         print_aside(found.save)

@@ -13,7 +13,7 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.way import FROM_BACKUP
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
-from tallyglass_tui.restore.draft import Draft, Planned, Reading
+from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
 from tallyglass_tui.restore.plan_process import plan_apart
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.protocol import Shell
@@ -25,6 +25,7 @@ PLAN_SILENCE = 3_600.0
 _PROMPTS = {
     "point": f"Point: the first moment to undo. {FORMS}",
     "backup": "Backup: a mongodump directory, an archive or data files, from before the incident. Tab completes.",
+    "oplog": "Saved oplog, read before the server's: a dump of oplog.rs or a folder of slices. Empty: none.",
     "spare": "Spare: host:port of the server to restore onto; if empty, the commands start one.",
     "folder": "Folder for the plan and its script. It must not exist yet; only you will be able to read it.",
 }
@@ -51,7 +52,7 @@ class DraftView(Protocol):
         """The input line."""
         ...
 
-    def follow_plan(self, feed: Feed[Planned | Reading]) -> None:
+    def follow_plan(self, feed: Feed[Planned | First | Reading]) -> None:
         """Show the plan when it is ready."""
         ...
 
@@ -66,12 +67,12 @@ class Choices:
     def __init__(self, page: DraftView) -> None:
         self._page = page
         self.draft = Draft()
-        self._planning: Feed[Planned | Reading] | None = None
+        self._planning: Feed[Planned | First | Reading] | None = None
 
     def ask(self, what: str) -> None:
-        """Open the input line for a backup, a point or a spare."""
+        """Open the input line for a backup, a saved oplog, a point or a spare."""
         draft = self.draft
-        now = {"backup": draft.backup, "spare": draft.spare, "point": str(draft.limit or "")}
+        now = {"backup": draft.backup, "oplog": draft.oplog, "spare": draft.spare, "point": str(draft.limit or "")}
         self._ask(what, now[what])
 
     def ask_for_folder(self) -> None:
@@ -93,6 +94,10 @@ class Choices:
         if what == "backup" and text:
             self.draft = replace(self.draft, backup=text)
             self.plan(self.draft.way)
+        elif what == "oplog":
+            # Images do not need it: whoever names one wants the restore from the backup.
+            self.draft = replace(self.draft, oplog=text)
+            self.plan(FROM_BACKUP if text else self.draft.way)
         elif what == "spare":
             self.draft = replace(self.draft, spare=text)
             self.plan()
@@ -105,7 +110,7 @@ class Choices:
         """Choose the point, and plan. Asks for a backup first if there is none; for an incident only if it needs
         one."""
         before = self.draft
-        self.draft = Draft(limit, incident, before.backup, before.spare)
+        self.draft = Draft(limit, incident, before.backup, before.spare, oplog=before.oplog)
         if before.backup or incident:
             self.plan()
         else:
@@ -131,8 +136,9 @@ class Choices:
             self._ask("backup", "")
         else:
             self.draft = Draft(
-                draft.limit, draft.incident, draft.backup, draft.spare, planning=True, since=datetime.now(UTC), way=way
-            )
+                draft.limit, draft.incident, draft.backup, draft.spare, planning=True, since=datetime.now(UTC), way=way,
+                oplog=draft.oplog,
+            )  # fmt: skip
             asked = self.draft
             shell = self._page.shell
             target = shell.context.target
@@ -156,7 +162,7 @@ class Choices:
             lambda text: self.submit(what, text.strip()),
             value,
             describe=fmt.time_meaning if what == "point" else None,
-            complete=complete_path if what in ("backup", "folder") else None,
+            complete=complete_path if what in ("backup", "oplog", "folder") else None,
         )
 
     def _plan_with_commands(self) -> Plan | None:

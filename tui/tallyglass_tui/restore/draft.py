@@ -25,6 +25,15 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
+class First:
+    """The quick answer, before the proof: ``line`` says whether the point can be reached and for how long, ``save`` is
+    the shell line that saves the oplog meanwhile; empty if there is nothing to save."""
+
+    line: str
+    save: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """The progress of a plan: ``entries`` of the oplog read so far, the newest of them at ``at``; ``share`` is 0 to
     1."""
@@ -50,7 +59,8 @@ class Room:
 class Draft:
     """The choices so far, and their result.
 
-    ``failure`` says why there is no plan, ``since`` when planning began, ``reading`` is its progress. ``way`` is the
+    ``oplog`` is a saved oplog that is read before the server's, empty for none. ``failure`` says why there is no plan,
+    ``since`` when planning began, ``first`` is its quick answer, ``reading`` its progress. ``way`` is the
     way of the plan, or the requested one; empty for the best possible. ``ways`` are known once an incident has been
     planned.
     """
@@ -67,6 +77,8 @@ class Draft:
     reading: Reading | None = None
     way: str = ""
     ways: tuple[Way, ...] = field(default=(), compare=False)
+    oplog: str = ""
+    first: First | None = field(default=None, compare=False)
 
     @property
     def other_way(self) -> Way | None:

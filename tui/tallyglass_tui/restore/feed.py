@@ -16,7 +16,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.paths import absolute_path
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
-from tallyglass_tui.restore.draft import Draft, Planned, Room
+from tallyglass_tui.restore.draft import Draft, First, Planned, Room
 
 if TYPE_CHECKING:
     from tallyglass.restore.drill.past_drills import LastDrill
@@ -27,14 +27,16 @@ _ROOM_SECONDS = 5.0
 
 async def plan_once(
     gateway: Gateway, draft: Draft, source_uri: str, progress: Progress | None = None
-) -> AsyncIterator[Planned]:
-    """One plan. It may take minutes: it reads the window of the oplog, and the images or the backup.
+) -> AsyncIterator[Planned | First]:
+    """One plan, and a quick answer before one from a backup. It may take minutes: it reads the window of the oplog, and
+    the images or the backup.
 
     An incident is undone in the requested way, otherwise in the best possible one.
     """
     ways: tuple[Way, ...] = ()
     try:
         if draft.incident is None:
+            yield await _first(gateway, draft, source_uri)
             yield Planned(await _from_backup(gateway, draft, source_uri, progress), way=FROM_BACKUP)
             return
         ways = await _ways(gateway, draft, draft.incident, source_uri)
@@ -48,6 +50,7 @@ async def plan_once(
         if not draft.backup:
             yield Planned(None, ways[-1].line, ways=ways, way=FROM_BACKUP, needs_backup=True)
             return
+        yield await _first(gateway, draft, source_uri)
         yield Planned(await _from_backup(gateway, draft, source_uri, progress), ways=ways, way=FROM_BACKUP)
     except TallyglassError as error:
         yield Planned(None, error.title, error.advice, ways)
@@ -66,6 +69,13 @@ async def _from_images(gateway: Gateway, draft: Draft, incident: Incident, sourc
     return await plan_undo(gateway, UndoRequest(incident, source_uri, backup=backup))
 
 
+async def _first(gateway: Gateway, draft: Draft, source_uri: str) -> First:
+    from tallyglass.restore.quick_answer import quick_answer
+
+    found = await quick_answer(gateway, _request(draft, source_uri))
+    return First(found.line, found.save)
+
+
 async def _from_backup(gateway: Gateway, draft: Draft, source_uri: str, progress: Progress | None) -> Plan:
     from tallyglass.restore.planner import plan_restore
 
@@ -81,6 +91,7 @@ def _request(draft: Draft, source_uri: str) -> RestoreRequest:
         before=None if draft.incident else draft.limit,
         incident=draft.incident,
         spare=draft.spare,
+        oplog=absolute_path(draft.oplog) if draft.oplog else None,
     )
 
 

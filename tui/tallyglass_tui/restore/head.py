@@ -67,6 +67,7 @@ def _backup_line(draft: Draft) -> list[Piece]:
     spare = draft.plan.spare if draft.plan else draft.spare
     pieces: list[Piece] = [(" backup   ", "text--muted"), (clean(draft.backup, 60), "")]
     pieces += [("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else []
+    pieces += [("  oplog ", "text--muted"), (clean(draft.oplog, 60), "")] if draft.oplog else []
     return [*pieces, _other(draft)]
 
 

@@ -15,7 +15,7 @@ from tallyglass.restore.runbook.step_text import duration
 from tallyglass.restore.tools.files import fill
 from tallyglass.text import clean, clean_name, shell_quote
 from tallyglass_tui import format as fmt
-from tallyglass_tui.restore.draft import Draft
+from tallyglass_tui.restore.draft import Draft, First
 from tallyglass_tui.shell.incidents import by_urgency
 from tallyglass_tui.widgets.cells import fit, fit_middle, wrap_cells, wrap_words
 from tallyglass_tui.widgets.line_view import Piece
@@ -39,6 +39,8 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
     """The items of a part of the plan, and the text to show if there are none."""
     plan = draft.plan
     if plan is None:
+        if part == "checks" and draft.planning and draft.first:
+            return first_items(draft.first), ""
         if part == "checks" and draft.ways:
             return way_items(draft), ""
         return [], draft.failure or ("Planning ..." if draft.planning else "No plan yet: Enter on an incident.")
@@ -81,6 +83,22 @@ def _incident(one: Incident, now: datetime) -> Callable[[int], Lines]:
 
 
 _POSSIBLE = {True: ("yes", "text--good"), None: ("?", "text--warn"), False: ("no", "text--muted")}
+
+
+def first_items(first: First) -> list[Item]:
+    """The quick answer, and the line that saves the oplog while the proof goes on."""
+
+    def answer(width: int) -> Lines:
+        return [[(line, "")] for line in wrap_words(clean(first.line, 900), width)]
+
+    def save(width: int) -> Lines:
+        text = "Save the oplog now with this line, since the proof may take long; y copies it:"
+        return [
+            *([(line, "text--muted")] for line in wrap_words(text, width)),
+            *([("  ", ""), (line, "text--tool")] for line in wrap_words(clean(first.save, 4_000), max(10, width - 2))),
+        ]
+
+    return [Item("first", answer, first.line), *([Item("save", save, first.save)] if first.save else [])]
 
 
 def way_items(draft: Draft) -> list[Item]:

@@ -19,7 +19,7 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.text import clean
 from tallyglass_tui.restore import items
 from tallyglass_tui.restore.choices import Choices
-from tallyglass_tui.restore.draft import Draft, Planned, Reading, Room
+from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
 from tallyglass_tui.restore.feed import watch_drill, watch_room
 from tallyglass_tui.restore.head import LINES, PARTS, head_lines, parts_line
 from tallyglass_tui.restore.plan_folder import write_new
@@ -40,6 +40,14 @@ class RestorePage(Page):
         Binding("tab,right,l", "section(1)", "Next part", key_display="Tab", id="restore.next", tooltip="Next part"),
         Binding("shift+tab,left,h", "section(-1)", "Previous part", show=False, id="restore.previous"),
         Binding("b", "ask('backup')", "Backup", id="restore.backup", tooltip="Name the backup to restore from"),
+        Binding(
+            "s",
+            "ask('oplog')",
+            "Saved oplog",
+            show=False,
+            id="restore.saved_oplog",
+            tooltip="Name a saved oplog to read before the server's",
+        ),
         Binding("f", "way", "Way", show=False, id="restore.way", tooltip="Plan in the other way to undo the incident"),
         Binding("t", "ask('point')", "Point", show=False, id="restore.point", tooltip="Type the moment to return to"),
         Binding(
@@ -96,8 +104,13 @@ class RestorePage(Page):
         self._drill = drill
         self.show_draft()
 
-    def show_planned(self, planned: Planned | Reading) -> None:
-        """Show the progress of the plan, then the plan, or why there is none."""
+    def show_planned(self, planned: Planned | First | Reading) -> None:
+        """Show the quick answer, the progress of the plan, then the plan, or why there is none."""
+        if isinstance(planned, First):
+            self._choices.draft = replace(self._draft, first=planned)
+            self._part = PARTS[1]
+            self.show_draft()
+            return
         if isinstance(planned, Reading):
             self._choices.draft = replace(self._draft, reading=planned)
             self.show_draft()
@@ -145,7 +158,8 @@ class RestorePage(Page):
         return (
             "Pick an incident with Enter, or come here with r from an entry of the oplog. The point is exclusive: "
             "the entry at it, and everything after it, is undone. A plan proves that backup and oplog reach it, "
-            "whole; where one check blocks, there are no commands.",
+            "whole; where one check blocks, there are no commands. s names a saved oplog: the point may then be older "
+            "than what the server holds. A first answer comes within seconds, with the line that saves the oplog.",
             "An incident is undone from pre-images where its collection keeps them: in seconds, without a backup and "
             "without a spare. f plans in the other way; the checks begin with what is possible, best first.",
             "Tallyglass runs none of the commands and writes nothing to any server. w writes the plan as a folder that "
@@ -188,7 +202,7 @@ class RestorePage(Page):
         return self._choices.draft
 
     def action_ask(self, what: str) -> None:
-        """Open the input line for a backup, a point or a spare."""
+        """Open the input line for a backup, a saved oplog, a point or a spare."""
         self._choices.ask(what)
 
     def action_write(self) -> None:
@@ -213,7 +227,7 @@ class RestorePage(Page):
         """The input line."""
         return self.query_one(InputLine)
 
-    def follow_plan(self, feed: Feed[Planned | Reading]) -> None:
+    def follow_plan(self, feed: Feed[Planned | First | Reading]) -> None:
         """Show the plan when it is ready."""
         self.subscribe(feed, self.show_planned)
 

@@ -16,15 +16,15 @@ from typing import IO
 from tallyglass.connection.secret import Secret
 from tallyglass.connection.target import Driver, Target
 from tallyglass.text import clean
-from tallyglass_tui.restore.draft import Draft, Planned, Reading
+from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
 from tallyglass_tui.this_program import this_program
 
 COMMAND = ("restore", "plan-for-screen")
 _LENGTH = 4
 
 
-async def plan_apart(target: Target, draft: Draft) -> AsyncIterator[Planned | Reading]:
-    """Yields the progress of the plan, then the plan. The process ends with this iterator."""
+async def plan_apart(target: Target, draft: Draft) -> AsyncIterator[Planned | First | Reading]:
+    """Yields the quick answer and the progress of the plan, then the plan. The process ends with this iterator."""
     with tempfile.TemporaryFile() as words:
         process = await asyncio.create_subprocess_exec(
             *this_program(), *COMMAND,
@@ -61,8 +61,8 @@ def read_request(pipe: IO[bytes]) -> tuple[Target, Draft]:
     return Target.of_shards(targets), draft
 
 
-def write_answer(pipe: IO[bytes], answer: Planned | Reading) -> None:
-    """Send the dashboard the progress of the plan, or the plan."""
+def write_answer(pipe: IO[bytes], answer: Planned | First | Reading) -> None:
+    """Send the dashboard the quick answer, the progress of the plan, or the plan."""
     pipe.write(_frame(pickle.dumps(answer)))
     pipe.flush()
 
