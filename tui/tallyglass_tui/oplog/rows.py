@@ -64,7 +64,8 @@ def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterato
     uncertain = row.majority is False and majority is not None and row.ts > majority
     mark = "!" if row.destructive else "?" if uncertain else " "
     style = "tail--destructive" if row.destructive else _OP_STYLES.get(row.op, "")
-    yield f"{mark} ", style
+    # A blank in the colour of what follows costs no escape sequence of its own.
+    yield f"{mark} ", style if mark.strip() else ""
     yield f"{row.ts.time:%H:%M:%S} ", ""
     yield f"{fit(_OPS.get(row.op, row.op), 3)} ", style
     yield f"{fit_middle(_place(row), ns)} {fit(row.id, id)} {fit(row.what, what)}", ""
