@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,8 @@ from tallyglass.demo.server import ReplicaSet, Standalone
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the rules of a test run. Hooks in a conftest do not see session fixtures; those of a plugin do."""
+    # Textual's trees of widgets and styles are large: at the default thresholds, collecting takes a fifth of a test.
+    gc.set_threshold(100_000, 50, 50)
     run_rules.begin()
     config.pluginmanager.register(run_rules)
 
