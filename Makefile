@@ -48,8 +48,9 @@ mutants: $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench
 
-screenshots: $(READY)
+screenshots: $(READY) tools
 	$(BIN)/python -m screenshots.make
+	$(BIN)/python -m screenshots.film
 	$(BIN)/python -m screenshots.films
 
 # Build the documentation into site/. A broken link is an error.

@@ -1,4 +1,4 @@
-"""Make screenshots of every screen at 80x24 and 120x40, and an animation of the guided restore.
+"""Make screenshots of every screen at 80x24 and 120x40. :mod:`screenshots.film` makes the film.
 
 Usage: ``python -m screenshots.make [FOLDER]``. They show the real app on the running demo, so numbers and times differ
 between runs.
@@ -15,56 +15,15 @@ from pathlib import Path
 
 from pymongo import MongoClient
 from textual import events
-from textual.pilot import Pilot
 
-from screenshots.svg import animate, tidy
-from tallyglass.connection.target import Target
+from screenshots.camera import Camera, on_demo
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Schedule
-from tallyglass.mongo.client import open_gateway
-from tallyglass_tui.pages import PAGES
-from tallyglass_tui.shell.app import Dashboard
-from tallyglass_tui.shell.context import Context
-from tallyglass_tui.shell.feed import Feeds
 
 SIZES = ((80, 24), (120, 40))
 SCHEDULE = Schedule(first=6, between=18, repair_after=8)
 HISTORY_SECONDS = 75
 """How long the workload runs first. Trends need a minute, and the list of incidents needs some of them."""
-_TIMEOUT_SECONDS = 60.0
-
-
-class Camera:
-    """A running dashboard and the folder for its screenshots."""
-
-    def __init__(self, app: Dashboard, pilot: Pilot[None], folder: Path, uri: str) -> None:
-        self.app = app
-        self.pilot = pilot
-        self.folder = folder
-        self.uri = uri
-        self.size = f"{app.size.width}x{app.size.height}"
-
-    async def press(self, *keys: str, until: str = "") -> None:
-        """Press keys, and wait until the screen contains ``until``."""
-        await self.pilot.press(*keys)
-        deadline = time.monotonic() + _TIMEOUT_SECONDS
-        while until not in self.text():
-            if time.monotonic() > deadline:
-                raise SystemExit(f"{until!r} never appeared on the screen:\n{self.text()}")
-            await self.pilot.pause(0.1)
-        await self.pilot.pause(0.4)
-
-    def text(self) -> str:
-        """Return the text of the screen."""
-        return "\n".join(self.app.lines)
-
-    def svg(self) -> str:
-        """Return the screen as SVG."""
-        return tidy(self.app.export_screenshot(title="tallyglass", simplify=True))
-
-    def shoot(self, name: str) -> None:
-        """Save a screenshot."""
-        (self.folder / f"{name}-{self.size}.svg").write_text(self.svg(), encoding="utf-8")
 
 
 async def counters(camera: Camera) -> None:
@@ -116,31 +75,19 @@ async def restore(camera: Camera) -> None:
     camera.shoot("restore-commands")
 
 
+async def profiles(camera: Camera) -> None:
+    """Show two deployments side by side, one of which does not answer."""
+    await camera.press("5", until="cannot be read")
+    await camera.press(until="used, time left")
+    camera.shoot("profiles")
+
+
 async def help_screen(camera: Camera) -> None:
     """Show the help of a page."""
     await camera.press("1", until="vouchers")
     await camera.press("question_mark", until="Where to look")
     camera.shoot("help")
     await camera.press("escape")
-
-
-async def animation(camera: Camera) -> None:
-    """Animate the guided restore."""
-    frames: list[tuple[str, float]] = []
-
-    async def scene(seconds: float, *keys: str, until: str = "") -> None:
-        await camera.press(*keys, until=until)
-        frames.append((camera.svg(), seconds))
-
-    await scene(2.5, "4", until="deleteMany on shop.orders")
-    await _pick_mass_delete(camera)
-    await scene(4.0, until="ready")
-    await scene(3.5, "tab", until="merge")
-    await scene(1.5, "tab", "tab", until="secure")
-    for _ in range(5):
-        await scene(1.5, "j")
-    await scene(2.0, "y", until="Copied")
-    (camera.folder / "restore-film.svg").write_text(animate(frames), encoding="utf-8")
 
 
 async def _pick_mass_delete(camera: Camera) -> None:
@@ -153,28 +100,15 @@ async def _pick_mass_delete(camera: Camera) -> None:
     await camera.press("enter", until="leaves the oplog")
 
 
-SCENES: tuple[Callable[[Camera], Awaitable[None]], ...] = (counters, object_ids, oplog, restore, help_screen)
+SCENES: tuple[Callable[[Camera], Awaitable[None]], ...] = (counters, object_ids, oplog, restore, profiles, help_screen)
 
 
 async def shoot_all(demo: Demo, folder: Path) -> None:
-    """Make all screenshots at all sizes, then the animation."""
+    """Make all screenshots at all sizes."""
     for size in SIZES:
-        await _with_camera(demo, folder, size, SCENES)
-    await _with_camera(demo, folder, SIZES[0], (animation,))
-
-
-async def _with_camera(
-    demo: Demo, folder: Path, size: tuple[int, int], scenes: tuple[Callable[[Camera], Awaitable[None]], ...]
-) -> None:
-    target = Target.parse(demo.uri)
-    feeds = Feeds(lambda: open_gateway(target))
-    app = Dashboard(Context(target, demo.backup, "demo"), feeds, PAGES, environ={"COLORTERM": "truecolor"})
-    try:
-        async with app.run_test(size=size) as pilot:
-            for scene in scenes:
-                await scene(Camera(app, pilot, folder, demo.uri))
-    finally:
-        feeds.close()
+        async with on_demo(demo, folder, size) as camera:
+            for scene in SCENES:
+                await scene(camera)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 
@@ -14,6 +15,7 @@ _TEXT = re.compile(r'<text class="([^"]+)" x="([\d.]+)" (y="[^"]+") textLength="
 _CELL = 12.2
 """Width of a cell in the SVG of Rich."""
 _SPACE = "&#160;"
+_CAPTION_HEIGHT = 60
 _OUTER = re.compile(r"<svg\b([^>]*)>(.*)</svg>", re.DOTALL)
 _VIEW_BOX = re.compile(r'viewBox="([^"]+)"')
 
@@ -40,26 +42,37 @@ def _without_blanks(found: re.Match[str]) -> str:
     return f'<text class="{styles}" x="{start:g}" {y} textLength="{width:g}" {rest}>{text}</text>'
 
 
-def animate(frames: Sequence[tuple[str, float]]) -> str:
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture of a film, with the key that led to it (or none) and a caption below."""
+
+    svg: str
+    seconds: float
+    key: str = ""
+    caption: str = ""
+
+
+def animate(frames: Sequence[Frame]) -> str:
     """Return one SVG that shows each frame for its seconds in a loop, using only CSS.
 
     It shows the last frame if the viewer prefers reduced motion (``prefers-reduced-motion``).
     """
-    total = sum(seconds for _, seconds in frames)
+    total = sum(frame.seconds for frame in frames)
     rules, groups, at = [], [], 0.0
-    box = ""
-    for number, (svg, seconds) in enumerate(frames):
-        outer = _OUTER.search(svg)
+    width = height = 0.0
+    for number, frame in enumerate(frames):
+        outer = _OUTER.search(frame.svg)
         assert outer, "a frame is an SVG"
-        found = _VIEW_BOX.search(outer[1])
-        box = box or (found[1] if found else "")
-        start, end = 100 * at / total, 100 * (at + seconds) / total
+        box = _VIEW_BOX.search(outer[1])
+        assert box, "a frame has a size"
+        width, height = (max(*pair) for pair in zip((width, height), map(float, box[1].split()[2:]), strict=True))
+        start, end = 100 * at / total, 100 * (at + frame.seconds) / total
         before = "0% { opacity: 0; } " if number else ""
         after = f" {end:.3f}%, 100% {{ opacity: 0; }}" if number < len(frames) - 1 else " 100% { opacity: 1; }"
         rules.append(f"@keyframes show-{number} {{ {before}{start:.3f}% {{ opacity: 1; }}{after} }}")
         rules.append(f"#frame-{number} {{ opacity: {int(number == 0)}; animation-name: show-{number}; }}")
-        groups.append(f'<g id="frame-{number}" class="frame">{outer[2]}</g>')
-        at += seconds
+        groups.append(f'<g id="frame-{number}" class="frame">{outer[2]}{_caption(frame, width, height)}</g>')
+        at += frame.seconds
     last = len(frames) - 1
     style = "\n".join(
         [
@@ -72,4 +85,22 @@ def animate(frames: Sequence[tuple[str, float]]) -> str:
         ]
     )
     body = "\n".join(groups)
+    box = f"0 0 {width:g} {height + _CAPTION_HEIGHT:g}"
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}">\n<style>\n{style}\n</style>\n{body}\n</svg>\n'
+
+
+def _caption(frame: Frame, width: float, top: float) -> str:
+    """The key as a key cap, and the caption, on a bar below the frame."""
+    font, size = html.escape(_FONTS), _CELL / 0.6
+    cap = len(frame.key) * _CELL + 2 * _CELL if frame.key else 0
+    shapes = f'<rect x="1" y="{top + 4:g}" width="{width - 2:g}" height="{_CAPTION_HEIGHT - 4}" rx="8" fill="#292929"/>'
+    texts = [(_CELL * 2 + cap + _CELL * bool(cap), frame.caption, "#ffffff")]
+    if frame.key:
+        shapes += f'<rect x="{2 * _CELL:g}" y="{top + 12:g}" width="{cap:g}" height="34" rx="6" fill="#f5d90a"/>'
+        texts.append((3 * _CELL, frame.key, "#000000"))
+    for x, text, colour in texts:
+        shapes += (
+            f'<text x="{x:g}" y="{top + 36:g}" font-family="{font}" font-size="{size:.1f}" font-weight="bold" '
+            f'fill="{colour}">{html.escape(text)}</text>'
+        )
+    return shapes

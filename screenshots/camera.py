@@ -1,0 +1,81 @@
+"""A camera on a running dashboard: it presses keys, waits for what they show, and takes pictures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from screenshots.svg import tidy
+from tallyglass.connection.target import Target
+from tallyglass.demo.session import Demo
+from tallyglass.mongo.client import open_gateway
+from tallyglass_tui.pages import PAGES
+from tallyglass_tui.shell.app import Dashboard
+from tallyglass_tui.shell.context import Context
+from tallyglass_tui.shell.feed import Feeds
+
+_TIMEOUT_SECONDS = 120.0
+_NOBODY = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=2000"
+"""A server that is down."""
+
+
+class Camera:
+    """A running dashboard and the folder for its screenshots."""
+
+    def __init__(self, app: Dashboard, pilot: Pilot[None], folder: Path, uri: str) -> None:
+        self.app = app
+        self.pilot = pilot
+        self.folder = folder
+        self.uri = uri
+        self.size = f"{app.size.width}x{app.size.height}"
+
+    async def press(self, *keys: str, until: str = "") -> None:
+        """Press keys, and wait until the screen contains ``until``."""
+        await self.pilot.press(*keys)
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while until not in self.text():
+            if time.monotonic() > deadline:
+                raise SystemExit(f"{until!r} never appeared on the screen:\n{self.text()}")
+            await self.pilot.pause(0.1)
+        await self.pilot.pause(0.4)
+
+    def text(self) -> str:
+        """Return the text of the screen."""
+        return "\n".join(self.app.lines)
+
+    def svg(self) -> str:
+        """Return the screen as SVG."""
+        return tidy(self.app.export_screenshot(title="tallyglass", simplify=True))
+
+    def shoot(self, name: str) -> None:
+        """Save a screenshot."""
+        (self.folder / f"{name}-{self.size}.svg").write_text(self.svg(), encoding="utf-8")
+
+
+@asynccontextmanager
+async def on_demo(demo: Demo, folder: Path, size: tuple[int, int]) -> AsyncIterator[Camera]:
+    """A dashboard on the demo, with a camera."""
+    target = Target.parse(demo.uri)
+    feeds = Feeds(lambda: open_gateway(target))
+    contexts = {"demo": Context(target, demo.backup, "demo"), "west": Context(Target.parse(_NOBODY), label="west")}
+
+    def open_profile(name: str, *, ask: bool = True) -> Context:
+        return contexts[name]
+
+    app = Dashboard(
+        contexts["demo"],
+        feeds,
+        PAGES,
+        environ={"COLORTERM": "truecolor"},
+        profiles=tuple(contexts),
+        open_profile=open_profile,
+    )
+    try:
+        async with app.run_test(size=size) as pilot:
+            yield Camera(app, pilot, folder, demo.uri)
+    finally:
+        feeds.close()
