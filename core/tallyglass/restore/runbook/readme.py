@@ -12,7 +12,7 @@ from tallyglass.restore.runbook.step_text import duration, fold_line
 from tallyglass.restore.tools.files import WIDTH
 from tallyglass.text import clean
 
-_MOST_LOSSES = 20
+_MOST_LOSSES = 12
 _HEADINGS = {
     Phase.SECURE: "Secure the oplog",
     Phase.RESTORE: "Restore onto the spare",

@@ -133,13 +133,16 @@ async function rename(source, target) {
   await run("admin", {renameCollection: source, to: target});
 }
 // Each collection was loaded under its name with this ending; all are checked before the first one is renamed.
-async function takeNames(ending, counts) {
+async function takeNames(ending, databases) {
   const waiting = [];
-  for (const ns of Object.keys(counts)) {
-    if (!await exists(ns) || await exists(ns + ending)) {
-      waiting.push(ns);
-      await mustHold(ns + ending, counts[ns]);
-      await mustBeAbsent(ns);
+  for (const [name, counts] of databases) {
+    for (const [rest, count] of Object.entries(counts)) {
+      const ns = name + rest;
+      if (!await exists(ns) || await exists(ns + ending)) {
+        waiting.push(ns);
+        await mustHold(ns + ending, count);
+        await mustBeAbsent(ns);
+      }
     }
   }
   for (const ns of waiting) {

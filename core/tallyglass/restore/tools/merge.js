@@ -17,11 +17,11 @@ async function aggregate(ns, pipeline, collation) {
   const options = {cursor: {}, allowDiskUse: true, bypassDocumentValidation: true, collation: collation};
   return (await run(name, {aggregate: side, pipeline: pipeline, ...options})).cursor.firstBatch;
 }
+const mark = (side) => ({$merge: {into: split(side)[1], whenMatched: "merge", whenNotMatched: "discard"}});
 const OPEN = {$match: {x: {$exists: false}}};
 // Leaves out the documents that the stages find; they see each as it is wanted, and say why in x.
 async function leaveOut(side, stages, collation) {
-  const mark = {$merge: {into: split(side)[1], whenMatched: "merge", whenNotMatched: "discard"}};
-  await aggregate(side, [OPEN, {$replaceWith: "$r"}, ...stages, mark], collation);
+  await aggregate(side, [OPEN, {$replaceWith: "$r"}, ...stages, mark(side)], collation);
 }
 async function leaveOutConflicts(ns, side, index) {
   const name = (field) => ({$ifNull: ["$" + field, null]});
@@ -36,12 +36,12 @@ async function leaveOutConflicts(ns, side, index) {
   const join = joins ? {localField: fields[0], foreignField: fields[0]} : {};
   const collation = plainCollation(index.collation);
   await leaveOut(side, [{$match: condition(index)}, {$lookup: {...lookup, ...join}}, {$match: {by: {$ne: []}}},
-    {$project: {x: {index: {$literal: index.name}, by: {$arrayElemAt: ["$by._id", 0]}}}}], collation);
+    {$project: {x: {index: {$literal: index.name}, by: {$first: "$by._id"}}}}], collation);
   const key = {};
   fields.forEach((field, at) => { key["k" + at] = name(field); });
   await leaveOut(side, [{$match: condition(index)}, {$sort: {_id: 1}}, {$group: {_id: key, ids: {$push: "$_id"}}},
     {$match: {"ids.1": {$exists: true}}},
-    {$project: {_id: 0, id: {$slice: ["$ids", 1, {$size: "$ids"}]}, by: {$arrayElemAt: ["$ids", 0]}}}, {$unwind: "$id"},
+    {$project: {_id: 0, id: {$slice: ["$ids", 1, {$size: "$ids"}]}, by: {$first: "$ids"}}}, {$unwind: "$id"},
     {$project: {_id: "$id", x: {index: {$literal: index.name}, by: "$by"}}}], collation);
 }
 // An _id that the live collation takes for another one would replace that document.
@@ -49,11 +49,10 @@ async function leaveOutAlikeIds(ns, side, collation) {
   if (collation.locale === "simple") {
     return;
   }
-  const into = {into: split(side)[1], whenMatched: "merge", whenNotMatched: "discard"};
   await aggregate(side, [OPEN, {$lookup: {from: split(ns)[1], localField: "_id", foreignField: "_id", as: "by"}},
-    {$project: {c: "$by._id"}}, {$merge: into}], collation);
+    {$project: {c: "$by._id"}}, mark(side)], collation);
   await aggregate(side, [OPEN, {$match: {"c.0": {$exists: true}, $expr: {$not: {$in: ["$_id", "$c"]}}}},
-    {$project: {x: {index: "_id_", by: {$arrayElemAt: ["$c", 0]}}}}, {$merge: into}], {locale: "simple"});
+    {$project: {x: {index: "_id_", by: {$first: "$c"}}}}, mark(side)], {locale: "simple"});
 }
 async function leaveOutExpired(side, index) {
   const field = Object.keys(index.key)[0];

@@ -65,8 +65,12 @@ def build_indexes(staging: str, indexes: Sequence[Mapping[str, Any]]) -> str:
 def take_names(ending: str, counts: Mapping[str, int | None]) -> str:
     """Rename each collection of ``counts`` from its name with this ending to its name, which must be free.
     Each must hold that many documents; None where the number was not computed. May be run again."""
-    rows = ", ".join(f"{literal(ns)}: {_plain(count)}" for ns, count in counts.items())
-    return f"await takeNames({literal(ending)}, {{{rows}}});"
+    rows: dict[str, list[str]] = {}
+    for ns, count in counts.items():
+        db, dot, name = ns.partition(".")
+        rows.setdefault(db, []).append(f"{literal(dot + name)}: {_plain(count)}")  # with its dot, no name is __proto__
+    databases = ", ".join(f"[{literal(db)}, {{{', '.join(names)}}}]" for db, names in rows.items())
+    return f"await takeNames({literal(ending)}, [{databases}]);"
 
 
 def review_repairs(ns: str, side: str, indexes: Sequence[Mapping[str, Any]]) -> str:
