@@ -96,6 +96,22 @@ def test_an_invalid_filter_is_one_clear_sentence(text: str) -> None:
         OplogFilter.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("ns:a.* op:dx text", 11),
+        ("ns:a.* since:5:5:5", 18),
+        ("a since:2026-13-01 op:d", 13),
+        ("a ns: b", 5),
+        ('b id:"a', 5),
+    ],
+)
+def test_an_invalid_filter_is_refused_at_the_place_of_the_error(text: str, position: int) -> None:
+    with pytest.raises(InputError) as refusal:
+        OplogFilter.parse(text)
+    assert refusal.value.position == position
+
+
 def test_the_id_of_a_row_leads_back_to_its_document() -> None:
     texts = [
         "",

@@ -62,11 +62,17 @@ class OplogFilter:
         Raises InputError for a word that cannot be read.
         """
         if _WORD.sub("", text).strip():
-            raise InputError("A quote is not closed.", "Write the second quote, or leave both out.")
+            advice = "Write the second quote, or leave both out."
+            raise InputError("A quote is not closed.", advice, position=text.rindex('"'))
         wanted = cls()
         free: list[str] = []
-        for word in _WORD.findall(text):
-            wanted = _read_word(wanted, word, free)
+        for word in _WORD.finditer(text):
+            try:
+                wanted = _read_word(wanted, word[0], free)
+            except InputError as error:
+                # Where a value is read, the position is that in the value.
+                at = word.start() + word[0].index(":") + 1 + (error.position or 0)
+                raise InputError(error.title, error.advice, position=at) from None
         found = replace(wanted, text=" ".join(free))
         found.check()
         return found
@@ -165,6 +171,7 @@ def _read_op(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
         raise InputError(
             f"{''.join(sorted(unknown))!r} is not an operation.",
             "i is an insert, u an update, d a delete, c a command, n a no-op.",
+            position=min(map(value.index, unknown)),
         )
     noops = wanted.noops or ("n" in value and not inverse)
     return replace(wanted, ops=wanted.ops | {inverse + letter for letter in value}, noops=noops)
