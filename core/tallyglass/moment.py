@@ -135,15 +135,6 @@ def parse_since(text: str, now: datetime | None = None, zone: tzinfo | None = No
     return ts or Ts(seconds, 0)
 
 
-def is_exact(text: str) -> bool:
-    """Whether a typed time says the same to everybody at any moment: an oplog timestamp, or a date with its zone."""
-    text = text.strip()
-    date = _DATE.match(text)
-    return any(form.match(text) for form in _TYPED_TIMESTAMP) or bool(
-        date and date["hour"] and (date["zone"] or "local").lower() != "local"
-    )
-
-
 def check_within(ts: Ts, first: Ts, last: Ts) -> None:
     """Raise InputError if ``ts`` is outside the window of an oplog that holds ``first`` to ``last``."""
     if ts < first:

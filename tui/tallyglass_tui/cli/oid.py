@@ -53,7 +53,7 @@ def _time(option: str, text: str) -> datetime:
         found = parse_time(text)
     except InputError as error:
         raise InputError(f"{option}: {error.title}", error.advice) from None
-    echo_time(option, text, found)
+    echo_time(option, found)
     return found
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tallyglass.errors import ConnectError, InputError
-from tallyglass.moment import Ts, is_exact, parse_since
+from tallyglass.moment import Ts, parse_since
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean, clean_name
 from tallyglass_tui.cli.error_boundary import print_message, warn
@@ -212,7 +212,7 @@ def _with_password(target: Target, password_file: str) -> Target:
 def time_of(option: str, text: str | None) -> Ts | None:
     """The timestamp of a time option; None if it was not given. Raises InputError that names the option.
 
-    What a typed time means is printed to stderr: UTC, local time and age. For exact times only on a terminal.
+    What a typed time means is printed to stderr: UTC, local time and age.
     """
     if text is None:
         return None
@@ -220,16 +220,15 @@ def time_of(option: str, text: str | None) -> Ts | None:
         found = parse_since(text)
     except InputError as error:
         raise InputError(f"{option}: {error.title}", error.advice) from None
-    echo_time(option, text, found.time)
+    echo_time(option, found.time)
     return found
 
 
-def echo_time(option: str, text: str, when: datetime) -> None:
+def echo_time(option: str, when: datetime) -> None:
     """Print what a typed time means to stderr, before it is used."""
-    if sys.stderr.isatty() or not is_exact(text):
-        from tallyglass_tui.format import typed_time
+    from tallyglass_tui.format import typed_time
 
-        print_message(f"{option} is {typed_time(when)}.")
+    print_message(f"{option} is {typed_time(when)}.")
 
 
 def read_password(name: str) -> str:
