@@ -21,8 +21,14 @@ MEMBERS = (
 RS0 = Deployment(Kind.REPLICA_SET, "6.0.5", "rs0", primary="db1:27017", me="db2:27017", members=MEMBERS)
 
 
-def header(room: int, label: str = "", age: float | None = None, *, lost: bool = False) -> str:
-    pieces = status_pieces(label, RS0, age, RefreshRate(), room, now=NOW, lost=lost)
+WELL = Deployment(Kind.REPLICA_SET, "6.0.5", "rs0", members=(MEMBERS[0], SetMember("db2:1", "SECONDARY")))
+SLOW = RefreshRate(slow=True, backlog=True)
+
+
+def header(
+    room: int, label: str = "", *, of: Deployment = RS0, rate: RefreshRate | None = None, lost: bool = False
+) -> str:
+    pieces = status_pieces(label, of, None, rate or RefreshRate(), room, now=NOW, lost=lost)
     return "".join(text for text, _ in pieces)
 
 
@@ -47,6 +53,21 @@ def test_the_members_fit_whatever_the_room(room: int, label: str, expected: str)
     assert cell_len(text) <= room
 
 
+@pytest.mark.parametrize(
+    ("room", "label", "of", "expected"),
+    [
+        (40, "", WELL, "rs rs0 PS · 03:07Z · 0.5 Hz slow link "),
+        (22, "", WELL, "PS · 0.5 Hz slow link "),
+        (16, "", WELL, "rs0 PS · 0.5 Hz "),
+        (16, "demo", WELL, " demo PS 0.5 Hz"),
+        (16, "demo", RS0, " demo PS*D +12s"),
+        (16, "production", RS0, "PS*D +12s 0.5 Hz"),
+    ],
+)
+def test_a_slow_rate_never_hides_the_members(room: int, label: str, of: Deployment, expected: str) -> None:
+    assert header(room, label, of=of, rate=SLOW) == expected
+
+
 def test_members_are_unknown_while_no_server_answers() -> None:
     for room in (120, 75, 35, 20):
         text = header(room, lost=True)
@@ -57,9 +78,8 @@ def test_members_are_unknown_while_no_server_answers() -> None:
 
 
 def test_an_unhealthy_deployment_is_marked() -> None:
-    well = Deployment(Kind.REPLICA_SET, "6.0.5", "rs0", members=(MEMBERS[0], SetMember("db2:1", "SECONDARY")))
-    assert not is_unwell(well)
-    assert is_unwell(well, lost=True)
+    assert not is_unwell(WELL)
+    assert is_unwell(WELL, lost=True)
     assert is_unwell(RS0)
     assert is_unwell(Deployment(Kind.REPLICA_SET, "6.0.5", "rs0", members=MEMBERS[1:2])), "no primary"
 

@@ -44,7 +44,9 @@ def test_the_pace_says_why() -> None:
     assert (rate.interval, rate.badge) == (0.25, "4 Hz")
     for _ in range(3):
         rate.lag(0.4)
-    assert (rate.interval, rate.badge) == (2.0, "0.5 Hz slow link")
+    assert (rate.interval, rate.badge) == (2.0, "0.5 Hz busy"), "a late tick says nothing of the link"
+    rate.lag(0.0, backlog=True)
+    assert rate.badge == "0.5 Hz slow link"
     for _ in range(10):
         rate.lag(0.0)
     assert rate.badge == "4 Hz"

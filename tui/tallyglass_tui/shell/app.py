@@ -34,7 +34,7 @@ from tallyglass_tui.shell.messages import OplogRequested, Tick, Visit
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.shell.page_spec import PageSpec
 from tallyglass_tui.shell.protocol import Shell
-from tallyglass_tui.shell.refresh_rate import SLOW_SECONDS, RefreshRate, over_ssh
+from tallyglass_tui.shell.refresh_rate import RefreshRate, over_ssh
 from tallyglass_tui.shell.status_line import status_pieces
 from tallyglass_tui.terminal.app import TerminalApp
 from tallyglass_tui.terminal.interpreter import GarbageCollection
@@ -320,7 +320,7 @@ class Dashboard(TerminalApp):
     def _on_time(self) -> None:
         # The driver never waits for a slow terminal, so its backlog is the sign of one, not a late tick.
         congested = self.congested
-        self.rate.lag(SLOW_SECONDS if congested else time.monotonic() - self._due)
+        self.rate.lag(time.monotonic() - self._due, backlog=congested)
         if not congested:
             self.flush_now()
         self._garbage.collect_if_due()

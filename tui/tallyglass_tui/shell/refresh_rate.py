@@ -26,12 +26,14 @@ class RefreshRate:
     """The rate of flushes, from what is known of the link. ``interval`` is None while paused.
 
     :meth:`lag` records how late each tick is: three late ones in a row slow it down, ten on time restore it.
+    ``backlog`` says whether the last late one was due to a terminal that did not take the output.
     """
 
     ssh: bool = False
     focused: bool = True
     paused: bool = False
     slow: bool = False
+    backlog: bool = False
     _late: int = 0
     _calm: int = 0
 
@@ -54,13 +56,20 @@ class RefreshRate:
         if not self.focused:
             return "0.2 Hz unfocused"
         if self.slow:
-            return "0.5 Hz slow link"
+            # A late tick alone may come from the machine or from this program's own work: the badge blames neither.
+            return "0.5 Hz slow link" if self.backlog else "0.5 Hz busy"
         return "1 Hz ssh" if self.ssh else "4 Hz"
 
-    def lag(self, seconds: float) -> None:
-        """Record how late a tick came."""
-        if seconds > LAG_SECONDS:
+    @property
+    def brief(self) -> str:
+        """The badge without its reason, for a narrow screen."""
+        return self.badge if self.paused else " ".join(self.badge.split()[:2])
+
+    def lag(self, seconds: float, *, backlog: bool = False) -> None:
+        """Record how late a tick came. ``backlog``: the terminal has not taken the output yet, which is late, too."""
+        if backlog or seconds > LAG_SECONDS:
             self._late, self._calm = self._late + 1, 0
+            self.backlog = backlog
         else:
             self._late, self._calm = 0, self._calm + 1
         if self._late >= _LATE_TICKS:

@@ -58,16 +58,26 @@ def status_pieces(
     late: list[Piece] = []
     if age is not None and age > max(_STALE_SECONDS, 2 * (rate.interval or 0)):
         late.append((f" · {fmt.duration(age)} old", "nav--alert"))
-    badge = (f" · {rate.badge} ", "nav--alert" if rate.paused or rate.slow else "nav--muted")
+    style = "nav--alert" if rate.paused or rate.slow else "nav--muted"
+    badge, brief = (f" · {rate.badge} ", style), (f" · {rate.brief} ", style)
     clock = (f" · {now or datetime.now(UTC):%H:%M}Z", "nav--muted")
     forms = [*_forms(deployment, lost, named=bool(label))] if deployment else [[]]
     found: tuple[Piece, ...] = ()
-    for tail in ([*late, clock, badge], [*late, badge]):
+    for tail in ([*late, clock, badge], [*late, badge], [*late, brief]):
         for words in forms:
             found = (*fixed, *words, *tail)
-            if sum(cell_len(text) for text, _ in found) <= room:
+            if _fits(found, room):
                 return found
-    return found if late else (*fixed[:1], *forms[-1], (f" {rate.badge}", badge[1]))
+    if late:
+        return found
+    named, speed = (*fixed[:1], *forms[-1]), (f" {rate.brief}", style)
+    if _fits((*named, speed), room):
+        return (*named, speed)
+    return named if _fits(named, room) and not rate.paused else (*forms[-1], speed)
+
+
+def _fits(pieces: Sequence[Piece], room: int) -> bool:
+    return sum(cell_len(text) for text, _ in pieces) <= room
 
 
 def member_letters(members: Sequence[SetMember], *, lost: bool = False) -> str:
@@ -123,11 +133,10 @@ def _forms(deployment: Deployment, lost: bool, *, named: bool) -> Iterator[list[
     if deployment.set_name and letters and not named:
         for most in _SHORT_NAMES:
             yield [(fit(deployment.set_name, most).rstrip(), ""), *gap, *letters]
-    if letters and (named or unwell):
+    if letters:
         yield letters
-    if not unwell:
+    else:
         yield [(short, "")]
-    yield letters
 
 
 def _in_words(member: SetMember) -> str:
