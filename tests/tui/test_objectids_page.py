@@ -102,7 +102,7 @@ async def test_letters_go_to_the_box_while_it_is_open_and_esc_leaves_it(screen_a
         assert not screen.app.screen.query_one("#input").display
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+@pytest.mark.parametrize("size", [(60, 15), (80, 24), (200, 50)])
 async def test_the_filter_is_shown_whole(screen_at: Any, size: tuple[int, int]) -> None:
     async with page(screen_at, size) as screen:
         await paste(screen, f"{NEWER} {OLDER}")

@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.events import Paste
+from textual.events import Paste, Resize
 
 from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, iso
@@ -86,9 +86,7 @@ class ObjectIdsPage(Page):
 
     def start(self) -> None:
         """Nothing is read from the server here."""
-        self.query_one("#facts").styles.height = 3
         self.query_one("#moment-title").styles.height = 2
-        self.query_one("#moment").styles.height = 4
         self._show()
         self._show_moment()
         self.give_keys(self.query_one(LiveTable))
@@ -105,6 +103,10 @@ class ObjectIdsPage(Page):
             "counter. Drivers before 2018 put a machine hash and a process id into the middle instead.",
             f"A moment is {FORMS}. Two moments with .. between them make a range.",
         )
+
+    def on_resize(self, _: Resize) -> None:
+        """Make room for the lines of the filter, which wraps on a narrow screen."""
+        self._fit_moment()
 
     def on_tick(self, _: Tick) -> None:
         """Keep the ages up to date."""
@@ -237,7 +239,9 @@ class ObjectIdsPage(Page):
     def _show_facts(self, now: datetime) -> None:
         parts = self._selected
         same = sum(other.random_hex == parts.random_hex for other in self._ids) if parts else 0
-        self.query_one("#facts", TextLines).show(*(id_cells.facts(parts, now, same) if parts else []))
+        lines = self.query_one("#facts", TextLines)
+        lines.styles.height = 3 if parts else 0
+        lines.show(*(id_cells.facts(parts, now, same) if parts else []))
 
     def _show_moment(self) -> None:
         span = self._span
@@ -249,6 +253,11 @@ class ObjectIdsPage(Page):
                 _item("the filter", "filter", span.filter),
             ]
         )
+        self._fit_moment()
+
+    def _fit_moment(self) -> None:
+        moment = self.query_one("#moment", PickList)
+        moment.styles.height = moment.lines_at(self.app.size.width)
 
 
 def _meaning(text: str) -> str:

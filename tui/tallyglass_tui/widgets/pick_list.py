@@ -86,6 +86,10 @@ class PickList(CursorList):
         """The item under the cursor."""
         return self._items[self.cursor] if self._items else None
 
+    def lines_at(self, width: int) -> int:
+        """How many lines the items take at this width, none of them in its brief form."""
+        return sum(len(item.lines(max(1, width - GUTTER))) for item in self._items)
+
     def show(self, items: Iterable[Item], empty_text: str = "") -> None:
         """Set the items. The cursor stays on the item with the same key. ``empty_text`` is shown if there are none."""
         before = self.selected
