@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import bson
@@ -137,7 +138,7 @@ def _split(number: int) -> tuple[bytes, bytes, bytes]:
     return raw[:at], raw[at + 8 : id_at], raw[id_at + 8 :]
 
 
-def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "") -> int:
+def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "", backup: Path | None = None) -> int:
     """Run the dashboard on the synthetic server, or on a real one if ``uri`` is given. Returns the exit code."""
     from tallyglass.connection.target import Target
     from tallyglass_tui.pages import PAGES
@@ -148,7 +149,7 @@ def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "") -> int
     from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
 
     target = Target.parse(uri or "mongodb://bench/")
-    context = Context(target, garbage=GarbageCollection())
+    context = Context(target, backup, garbage=GarbageCollection())
     app = Dashboard(context, Feeds(lambda: open_target(target) if uri else SyntheticGateway(rate, step)), PAGES)  # type: ignore[arg-type,return-value]
     app.driver_class = BastionDriver
     tune_interpreter()
@@ -276,6 +277,8 @@ def main(argv: list[str]) -> int:
     """Run one of the screens."""
     if argv[0] == "real":
         return dashboard("oplog", uri=argv[1])
+    if argv[0] == "restore":
+        return dashboard("restore", uri=argv[1], backup=Path(argv[2]))
     kind, rate = argv[0], float(argv[1]) if len(argv) > 1 else 0.0
     if kind == "idle":
         return dashboard("counters", 0.0)

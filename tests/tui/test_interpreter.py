@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import resource
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +15,7 @@ from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell import run
 from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import Context
+from tallyglass_tui.terminal import interpreter
 from tallyglass_tui.terminal.interpreter import GarbageCollection
 
 
@@ -40,6 +43,19 @@ def test_a_collector_that_was_disabled_stays_so() -> None:
     with GarbageCollection().building():
         pass
     assert not gc.isenabled()
+
+
+def resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+
+
+def test_a_collection_returns_the_memory_of_what_was_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "_COLLECT_SECONDS", -1.0)
+    batches = [bytes(60_000) for _ in range(2_000)]
+    del batches[:-1]  # the last one keeps the heap from shrinking at its end
+    before = resident_mb()
+    GarbageCollection().collect_if_due()
+    assert before - resident_mb() > 60
 
 
 def test_only_the_process_of_the_dashboard_has_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""Interpreter settings that keep keys responsive while the feeds work: thread switching and garbage collection."""
+"""Interpreter settings that keep keys responsive while the feeds work, and memory small after large reads."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import time
@@ -23,7 +24,7 @@ def tune_interpreter() -> None:
 
 
 class GarbageCollection:
-    """Runs full collections when the app has time, at most once a minute.
+    """Runs full collections when the app has time, at most once a minute, and returns freed memory to the system.
 
     Also the :class:`~tallyglass.counters.follow.garbage.GarbagePolicy` of the dashboard's process.
     """
@@ -35,6 +36,7 @@ class GarbageCollection:
         """Collect if the last collection was a minute ago."""
         if time.monotonic() - self._collected > _COLLECT_SECONDS:
             gc.collect()
+            _trim()
             self._collected = time.monotonic()
 
     @contextmanager
@@ -53,3 +55,10 @@ class GarbageCollection:
     def built(self) -> None:
         """Freeze all present objects: the collector does not visit them again."""
         gc.freeze()
+
+
+def _trim() -> None:
+    """Return freed memory to the system. Otherwise glibc keeps most of what batches of a large oplog took."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
+    if trim:
+        trim(0)
