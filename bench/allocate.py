@@ -34,6 +34,7 @@ from tallyglass.allocate import (
     AsyncCounter,
     AsyncPool,
     Cached,
+    GaplessInsert,
     Pool,
     new_uuid,
 )
@@ -136,6 +137,17 @@ def in_process(bench: Bench) -> None:
             bench.threads(name, make(found), burst=100)
 
 
+def inserts(bench: Bench) -> None:
+    """Measure gapless numbers, each in the transaction of its insert, against an insert alone."""
+    numbers = GaplessInsert(bench.db.gapless_counters, bench.db.gapless, within=("tenant",))
+    numbers.create()
+    tenant = itertools.count()
+    bench.threads("insert_one", lambda: bench.db.plain.insert_one({}))
+    bench.threads("gapless insert", lambda: numbers.insert({"tenant": 0}))
+    bench.threads("gapless insert, 8 threads, one scope", lambda: numbers.insert({"tenant": 0}), count=8)
+    bench.threads("gapless insert, 8 threads, 8 scopes", lambda: numbers.insert({"tenant": next(tenant) % 8}), count=8)
+
+
 def mongoengine_peer(bench: Bench) -> None:
     """Measure MongoEngine's SequenceField through the constructor of a document."""
     try:
@@ -185,7 +197,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     wanted = parser.parse_args(argv)
     with ReplicaSet(1) as servers:
         bench = Bench(servers, wanted.seconds)
-        for part in (one_a_call, ranges, cached, in_process, mongoengine_peer):
+        for part in (one_a_call, ranges, cached, in_process, inserts, mongoengine_peer):
             part(bench)
         if not wanted.no_node:
             node_peers(bench)
