@@ -18,7 +18,8 @@ from tallyglass_tui.widgets.line_view import Piece
 HELP = (
     "At the top right: the set with its version, then one letter for each member: P primary, S secondary, A arbiter, "
     "R starting, recovering or rolling back, D down, ? unknown; * follows the member that is read, +12s is the largest "
-    "lag, shown from 11 s on. Then the time in UTC, and how often the screen is refreshed."
+    "lag, shown from 11 s on. Then the time in UTC, and how often the screen is refreshed: less on a slow link, where "
+    "the terminal does not take the output, and while the machine or this program is busy."
 )
 _STALE_SECONDS = 5.0
 _LEAST_LAG = 11.0
