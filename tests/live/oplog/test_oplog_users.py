@@ -47,6 +47,13 @@ def test_a_session_names_its_user_and_a_statement_names_none(guarded_set: Guarde
     }
     assert seen["looped"]["who"] == f"Its session belongs to {name}."
     assert seen["many"]["who"].startswith("User unknown: a statement without a session leaves none.")
+    with MongoClient[dict[str, Any]](guarded.uri("admin")) as client:
+        deleted = [one["ts"] for one in client.local["oplog.rs"].find({"ns": f"{DB}.many", "op": "d"})]
+    first, last = (f"{ts.time}:{ts.inc}" for ts in (min(deleted), max(deleted)))
+    assert seen["many"].items() >= {
+        "first_ts": first, "last_ts": last, "point": first, "documents": 30, "operations": len(deleted), "sessions": 0,
+        "routine": False, "note": "", "confidence": "high", "open": True,
+    }.items()  # fmt: skip
     unknown = incidents(guarded.uri(reader))["looped"]
     assert (unknown["user"], unknown["user_hash"]) == (None, uid)
     assert unknown["who"].startswith(f"User unknown: none of those that may be listed has the hash {uid[:12]}")
