@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from pymongo import DeleteOne, MongoClient, ReplaceOne
 
 from server_version import major
+from tallyglass.oplog.incidents.database_drops import REMADE
 from tallyglass.oplog.snapshot import Harm
 
 DB = "oplog_incidents"
@@ -26,6 +28,7 @@ class Done:
     documents: int | None
     harm: Harm
     point: dict[str, Any] | None = None
+    note: str = ""
 
 
 def entry(ns: str, **fields: Any) -> dict[str, Any]:
@@ -142,6 +145,55 @@ def find_and_modify_loop(client: Client) -> Done:
     return Done("updates", f"{DB}.modified", mark, mark, 100, Harm.CHANGE)
 
 
+def replaces(client: Client) -> Done:
+    client[DB].replaced.insert_many([{"_id": n} for n in range(800)])
+    for n in range(800):
+        client[DB].replaced.replace_one({"_id": n}, {"n": n})
+    mark = entry(f"{DB}.replaced", op="u")
+    return Done("updates", f"{DB}.replaced", mark, mark, 800, Harm.CHANGE)
+
+
+def merge(client: Client) -> Done:
+    """Nothing tells it from an updateMany."""
+    client[DB].merged.insert_many([{"_id": n} for n in range(60)])
+    client[DB].merged.aggregate([{"$set": {"n": 1}}, {"$merge": "merged"}])
+    mark = entry(f"{DB}.merged", op="u")
+    return Done("updateMany", f"{DB}.merged", mark, mark, 60, Harm.CHANGE)
+
+
+def remake(client: Client) -> Done:
+    client[DB].remade.insert_many([{"_id": n} for n in range(3)])
+    client[DB].remade.drop()
+    client[DB].create_collection("remade")
+    mark = command_entry(DB, "drop", "remade")
+    return Done("drop", f"{DB}.remade", mark, mark, 3, Harm.LOSS, note=REMADE)
+
+
+def loops_of_two_sessions(client: Client) -> tuple[Done, Done]:
+    """Two clients delete in one collection at once, one document each in turn."""
+    things = client[DB].turns
+    things.insert_many([{"_id": n} for n in range(240)])
+    with client.start_session() as left, client.start_session() as right:
+        for n in range(120):
+            things.delete_one({"_id": n}, session=left)
+            things.delete_one({"_id": 120 + n}, session=right)
+    marks = [entry(f"{DB}.turns", op="d", o___id=ids) for ids in ({"$lt": 120}, {"$gte": 120})]
+    one, other = (Done("deletes", f"{DB}.turns", mark, mark, 120, Harm.LOSS) for mark in marks)
+    return one, other
+
+
+def updates_of_two_fields(client: Client) -> tuple[Done, Done]:
+    """Two statements without a session, less than three seconds apart."""
+    things = client[DB].fields
+    things.insert_many([{"_id": n} for n in range(50)])
+    things.update_many({}, {"$set": {"price": 1}})
+    time.sleep(0.2)
+    things.update_many({}, {"$set": {"name": "x"}})
+    marks = [entry(f"{DB}.fields", op="u", **{f"o__diff__i__{name}": {"$exists": True}}) for name in ("price", "name")]
+    one, other = (Done("updateMany", f"{DB}.fields", mark, mark, 50, Harm.CHANGE) for mark in marks)
+    return one, other
+
+
 def bulk_write(client: Client) -> Done:
     client[DB].bulk.insert_many([{"_id": n} for n in range(2_000)])
     client[DB].bulk.bulk_write([DeleteOne({"_id": n}) for n in range(2_000)])
@@ -208,6 +260,7 @@ def set_fcv(client: Client) -> Done:
 
 ACTS: list[Callable[[Client], Done]] = [
     drop, drop_database, delete_many, update_many, out, map_reduce, rename, rename_onto, coll_mod, drop_indexes,
-    transaction, transaction_of_deletes, convert_to_capped, user, set_fcv, ttl_index, role, delete_one_loop,
-    find_and_modify_loop, bulk_write, upserts,
+    transaction, transaction_of_deletes, convert_to_capped, user, ttl_index, role, delete_one_loop,
+    find_and_modify_loop, bulk_write, upserts, replaces, merge, remake,
 ]  # fmt: skip
+PAIRS: list[Callable[[Client], tuple[Done, Done]]] = [loops_of_two_sessions, updates_of_two_fields]

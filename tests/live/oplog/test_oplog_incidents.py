@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from bson import Timestamp
-from incident_acts import ACTS, DB, Client, Done, command_entry, entry
+from incident_acts import ACTS, DB, PAIRS, Client, Done, command_entry, entry, set_fcv
+from incident_noise import APP, LOGS, PASSES, TTL, TTL_COLLECTIONS, TTL_OPTIONS, TTL_SECONDS, noise
 from oplog_rig import writers
 
 from tallyglass.demo.server import ReplicaSet
@@ -20,7 +21,8 @@ from tallyglass.oplog.decode.head import read_head
 from tallyglass.oplog.decode.transaction import name_of, unfold
 from tallyglass.oplog.filter.matcher import FilterMatcher
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.incidents import incident
+from tallyglass.oplog.incidents import compaction, grouper, incident, rhythm, verdict
+from tallyglass.oplog.incidents.burst import EDGE_ENTRIES
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.incidents.incident import scan, watch
 from tallyglass.oplog.read.stream import OplogStream
@@ -32,10 +34,14 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture(scope="module")
 def what_was_done() -> Iterator[tuple[ReplicaSet, list[Done]]]:
-    """Every kind, one after the other, while two other processes write some thousand documents a second."""
-    with ReplicaSet(1, cache_gb=0.5) as servers, servers.client(w="majority") as client:
-        with writers(servers.uri, pause=0.05):
-            done = [act(client) for act in ACTS]
+    """Every kind, one after the other, while two other processes write some thousand documents a second, the TTL
+    monitor runs, and an application deletes."""
+    with ReplicaSet(1, cache_gb=0.5, options=TTL_OPTIONS) as servers, servers.client(w="majority") as client:
+        done = [set_fcv(client)]  # not possible once there is a clustered collection
+        with servers.client(w="majority") as other, noise(other) as beside, writers(servers.uri, pause=0.05):
+            done += [act(client) for act in ACTS]
+            done += [one for pair in PAIRS for one in pair(client)]
+        done += beside
         client.admin.command("appendOplogNote", 1, data={"msg": "the end"})
         yield servers, done
 
@@ -55,6 +61,7 @@ def _check(client: Client, done: Done, incidents: tuple[Incident, ...]) -> None:
     assert found.point == (_ts(client, done.point, -1) if done.point else first)
     assert found.first_wall is not None
     assert abs(found.first_wall.timestamp() - found.first.t) < 60
+    assert done.note in found.note
 
 
 async def test_each_kind_is_found_by_a_scan_of_the_past(what_was_done: tuple[ReplicaSet, list[Done]]) -> None:
@@ -70,20 +77,82 @@ async def test_each_kind_is_found_by_a_scan_of_the_past(what_was_done: tuple[Rep
     assert sorted(one.number for one in incidents) == list(range(1, len(incidents) + 1))
     by_time = sorted(incidents, key=lambda one: one.number)
     assert [one.first for one in by_time] == sorted(one.first for one in by_time)
-    harms = [list(Harm).index(one.harm) for one in incidents]
+    harms = [list(Harm).index(one.harm) for one in incidents if not one.routine]
     assert harms == sorted(harms)
+
+
+@pytest.fixture
+def ttl_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expect the TTL monitor as often as it runs here, and take what it does in one pass for one."""
+    monkeypatch.setattr(verdict, "TTL_MILLIS", TTL_SECONDS * 1_000)
+    monkeypatch.setattr(rhythm, "TTL_MILLIS", TTL_SECONDS * 1_000)
+    monkeypatch.setattr(compaction, "EPISODE_MILLIS", 4_500)
+
+
+async def test_what_expires_is_routine_and_displaces_no_act(
+    what_was_done: tuple[ReplicaSet, list[Done]], ttl_pace: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers, done = what_was_done
+    for module, name, limit in (
+        (grouper, "FINISHED_LIMIT", len(done) + len(LOGS) + 10), (grouper, "ROUTINE_LIMIT", len(TTL_COLLECTIONS) + 10),
+        (compaction, "BURST_LIMIT", 4), (compaction, "TOTAL_BURST_LIMIT", len(TTL_COLLECTIONS)),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, limit)
+    gateway = open_gateway(servers.uri)
+    incidents = [one async for one in scan(gateway)][-1].incidents
+    await gateway.close()
+    rows = {one.ns: one for one in incidents if one.routine and one.ns.startswith(f"{TTL}.")}
+    with servers.client() as client:
+        for one in done:
+            _check(client, one, incidents)
+        for name in TTL_COLLECTIONS:
+            deleted = client.local["oplog.rs"].count_documents({"ns": f"{TTL}.{name}", "op": "d"})
+            by_person = 300 if name == LOGS[0] else 0
+            assert deleted >= 10 * PASSES + by_person
+            assert (rows[f"{TTL}.{name}"].kind, rows[f"{TTL}.{name}"].documents) == ("ttl", deleted - by_person)
+    acts = [one for one in incidents if one.ns.startswith(f"{TTL}.") and one.op and not one.routine]
+    assert [one.ns for one in acts] == [f"{TTL}.{LOGS[0]}"], "updates of buckets are the server's own"
+
+
+async def test_what_an_application_deletes_does_not_swallow_a_persons_delete(
+    what_was_done: tuple[ReplicaSet, list[Done]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict, "_STEADY_MILLIS", 10_000)
+    servers, _ = what_was_done
+    gateway = open_gateway(servers.uri)
+    incidents = [one async for one in scan(gateway)][-1].incidents
+    await gateway.close()
+    ns = f"{APP}.queue"
+    (act,) = [one for one in incidents if one.ns == ns and one.op == "d" and not one.routine]
+    (usual,) = [one for one in incidents if one.ns == ns and one.op == "d" and one.routine]
+    assert (act.kind, act.documents_exact) == ("deleteMany", False)
+    with servers.client() as client:
+        first, last = (_ts(client, entry(ns, op="d", o___id={"$gte": 1_000_000}), order) for order in (1, -1))
+        others = client.local["oplog.rs"].count_documents({"ns": ns, "op": "d", "o._id": {"$lt": 1_000_000}})
+        early, late = (
+            client.local["oplog.rs"].count_documents({"ns": ns, "op": "d", "ts": {"$gte": low, "$lt": high}})
+            for low, high in ((Timestamp(*act.limit), Timestamp(*first)), (Timestamp(*first), Timestamp(*act.limit)))
+        )
+    # A short pause of the server within the first entries looks like the end of the application's own.
+    assert early <= 1
+    assert late < EDGE_ENTRIES
+    assert act.last >= last
+    assert act.documents is not None
+    assert usual.documents is not None
+    assert 3_000 - late <= act.documents <= 3_000 + others // 10
+    assert act.documents + usual.documents == 3_000 + others
 
 
 async def test_the_same_are_found_forwards_and_from_all_entries(what_was_done: tuple[ReplicaSet, list[Done]]) -> None:
     servers, done = what_was_done
-    grouper = Grouper()
+    forward = Grouper()
     gateway = open_gateway(servers.uri)
     scanned = [one async for one in scan(gateway)][-1].incidents
     await gateway.close()
     with servers.client() as client:
         for batch in client.local["oplog.rs"].find_raw_batches(batch_size=500):
-            grouper.feed_batch(batch)
-        forwards = grouper.close()
+            forward.feed_batch(batch)
+        forwards = forward.close()
         for one in done:
             _check(client, one, forwards)
 
@@ -139,7 +208,8 @@ async def test_the_servers_part_of_a_filter_leaves_nothing_out(
         every = {row(raw).ts for batch in batches for raw in entries(batch) if matcher.wants(raw) and not _partial(raw)}
     assert found
     assert found - every == set()
-    assert {ts for ts in every if ts <= max(found)} - found == set()
+    newest = max(found)
+    assert {ts for ts in every if ts <= newest} - found == set()
 
 
 def _partial(raw: bytes) -> bool:
