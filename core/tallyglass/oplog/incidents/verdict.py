@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tallyglass.oplog.incidents.burst import Burst
-from tallyglass.oplog.incidents.families import LEAST_RUN, Family
+from tallyglass.oplog.incidents.families import CLUMP_MILLIS, LEAST_RUN, Family
 from tallyglass.oplog.incidents.rhythm import TTL_MILLIS, in_step, in_step_with_ttl, period_of
 
 USUAL_FACTOR = 5
@@ -400,7 +400,7 @@ def _cut(act: Finding) -> None:
     edge = burst.edge
     if len(edge) < 2 or burst.entries <= len(edge) // 2:
         return
-    apart = max(2.0, 20 * burst.millis / max(burst.entries, 1))
+    apart = max(CLUMP_MILLIS, 20 * burst.millis / max(burst.entries, 1))
     cut = 0
     for number in range(1, len(edge)):
         if edge[number][1] - edge[number - 1][1] >= apart:
