@@ -40,7 +40,7 @@ def header(
         (63, "", "rs rs0 6.0.5 PS*D +12s · primary db1:27017 · 03:07Z · 4 Hz "),
         (36, "", "rs rs0 PS*D +12s · 03:07Z · 4 Hz "),
         (31, "", "rs0 PS*D +12s · 03:07Z · 4 Hz "),
-        (27, "", "PS*D +12s · 03:07Z · 4 Hz "),
+        (27, "", "rs rs0 PS*D +12s · 4 Hz "),
         (35, "PROD", " PROD  PS*D +12s · 03:07Z · 4 Hz "),
         (25, "PROD", " PROD  PS*D +12s · 4 Hz "),
         (18, "", "PS*D +12s · 4 Hz "),
@@ -57,7 +57,7 @@ def test_the_members_fit_whatever_the_room(room: int, label: str, expected: str)
     ("room", "label", "of", "expected"),
     [
         (40, "", WELL, "rs rs0 PS · 03:07Z · 0.5 Hz slow link "),
-        (22, "", WELL, "PS · 0.5 Hz slow link "),
+        (22, "", WELL, "rs rs0 PS · 0.5 Hz "),
         (16, "", WELL, "rs0 PS · 0.5 Hz "),
         (16, "demo", WELL, " demo PS 0.5 Hz"),
         (16, "demo", RS0, " demo PS*D +12s"),

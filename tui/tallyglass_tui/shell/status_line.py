@@ -64,11 +64,14 @@ def status_pieces(
     clock = (f" · {now or datetime.now(UTC):%H:%M}Z", "nav--muted")
     forms = [*_forms(deployment, lost, named=bool(label))] if deployment else [[]]
     found: tuple[Piece, ...] = ()
-    for tail in ([*late, clock, badge], [*late, badge], [*late, brief]):
-        for words in forms:
-            found = (*fixed, *words, *tail)
-            if _fits(found, room):
-                return found
+    # Which deployment this is matters more than the clock and the rate.
+    kept = len(forms) - 1 if len(forms) > 1 and not label else len(forms)
+    for choice in (forms[:kept], forms[kept:]):
+        for tail in ([*late, clock, badge], [*late, badge], [*late, brief]):
+            for words in choice:
+                found = (*fixed, *words, *tail)
+                if _fits(found, room):
+                    return found
     if late:
         return found
     named, speed = (*fixed[:1], *forms[-1]), (f" {rate.brief}", style)
