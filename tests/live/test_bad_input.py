@@ -37,7 +37,7 @@ def run(words: list[str]) -> Result:
     return CliRunner().invoke(main, words)
 
 
-ECHOED_TIME = re.compile(r"^tallyglass: --(since|until) is .* local, ")
+ECHOED_TIME = re.compile(r"^tallyglass: --(since|until|before|to) is .* local, ")
 """A time that was typed is echoed before it is used."""
 
 

@@ -182,7 +182,7 @@ async def test_a_filter_goes_to_core_and_a_refused_filter_stays_open(screen_at: 
         assert "is not an operation" in screen.text
         assert screen.feeds.named["oplog"] is first
         assert "op:z" in (line.strip() for line in screen.lines), "it stays open to be corrected"
-        await screen.press("ctrl+u", *"ns:shop.* [/x]", "enter")
+        await screen.press("end", "ctrl+u", *"ns:shop.* [/x]", "enter")
         assert screen.feeds.named["oplog"] is not first
         await screen.put("oplog", update(seen=500, partial=True))
         assert "0 matched 'ns:shop.* [/x]' · Esc" in screen.text

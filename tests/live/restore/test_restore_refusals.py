@@ -257,7 +257,7 @@ class Doctored(MongoGateway):
     async def find_raw(self, ns: Namespace, query: Document, **more: Any) -> AsyncIterator[bytes]:
         if ns == OPLOG and self.hide_before is not None:
             query = {"$and": [query, {"ts": {"$gte": Timestamp(self.hide_before.t, self.hide_before.i)}}]}
-        scans = ns == OPLOG and "sort" not in more and "$lt" in query.get("ts", {})
+        scans = ns == OPLOG and not more.get("sort") and "$lt" in query.get("ts", {})
         if scans and self.insert is not None:
             yield self._forged(query["ts"]["$gte"])
         async for batch in super().find_raw(ns, query, **more):
