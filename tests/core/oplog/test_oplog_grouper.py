@@ -304,3 +304,16 @@ def test_a_pause_of_the_server_neither_tears_a_delete_many_nor_delays_its_point(
     (found,) = log.incidents()
     assert (found.first, found.last, found.point, found.documents) == (first, last, first, 200)
     assert found.documents_exact
+
+
+def test_a_short_pause_among_the_first_entries_is_part_of_the_act() -> None:
+    """An application deletes a document each second; a server's pause in a person's statement is not its end."""
+    log, first = Log(), None
+    for second in range(4_000):
+        log.add(second, "d", "shop.orders", {"_id": -second})
+        if second == 3_000:
+            for n in range(500):
+                ts = log.add(second + 0.3 + n / 10_000 + 0.006 * (n >= 3), "d", "shop.orders", {"_id": n})
+                first = first or ts
+    (act,) = [one for one in log.incidents() if not one.routine]
+    assert (act.first, act.documents) == (first, 500)
