@@ -90,7 +90,7 @@ class Workload:
             if await _stopped_within(stop, schedule.repair_after):
                 return
             await _attempt(stop, accident.repair())
-            # Not on the minute: what comes at a fixed interval is told as a job.
+            # Not on the minute: what comes at a fixed interval counts as a job.
             pause = (schedule.between - schedule.repair_after) * self._rng.uniform(0.5, 1.5)
             wait, turn = max(1.0, pause), turn + 1
 

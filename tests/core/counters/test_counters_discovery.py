@@ -162,3 +162,12 @@ async def test_one_query_a_collection_a_refresh() -> None:
         memory.asked.clear()
         await anext(snapshots)
     assert sorted(memory.asked) == ["find shop.counters", "find shop.my_counters"]
+
+
+async def test_an_idle_guess_is_compared_with_collections_of_its_name_first() -> None:
+    others = {f"shop.{name}": [{"_id": 500}] for name in ("archive", "orders", "zones")}
+    memory = Memory({"shop.number_counters": [{"_id": "Order", "value": 500}], **others})
+    memory.most = MOST_READ
+    await look(memory, WatchSettings(oplog_history=False))
+    compared = [asked for asked in memory.asked if asked.startswith("indexes") and "counters" not in asked]
+    assert compared == ["indexes shop.orders", "indexes shop.archive", "indexes shop.zones"]

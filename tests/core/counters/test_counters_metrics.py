@@ -89,7 +89,7 @@ def test_an_acknowledged_fault_is_zero_and_completeness_is_reported() -> None:
 
 
 def test_rules_and_dashboard_ask_for_metrics_that_exist() -> None:
-    band = Forecast(NOW, NOW + timedelta(1), NOW + timedelta(2), rate=2.0)
+    band = Forecast(NOW, NOW + timedelta(1), NOW + timedelta(2), rate=2.0, naive=NOW)
     row = counter("a", forecast=band, crossing=band, crossing_used=0.5)
     exported = {family.name: family for family in by_name(row, oplog_seconds=1.0).values()}
     dashboard = json.loads((MONITORING / "tallyglass-dashboard.json").read_text())
@@ -99,13 +99,19 @@ def test_rules_and_dashboard_ask_for_metrics_that_exist() -> None:
     queries += [line for line in lines if "tallyglass_" in line]
     asked = [found for query in queries for found in re.findall(r"(tallyglass_\w+)(?:\{([^}]*)\})?", query)]
     assert len(asked) >= 15
+    variables = {f"${variable['name']}" for variable in dashboard["templating"]["list"]}
     for name, matchers in asked:
         family = exported[name]
         for label, words in re.findall(r'(\w+)[!=]?=~?"([^"]*)"', matchers):
+            if words.startswith("$"):
+                assert words in variables
+                assert label in (*family.labels, "instance"), (name, label)
+                continue
             place = family.labels.index(label)
             assert set(words.split("|")) <= {labels[place] for labels, _ in family.rows}, (name, label)
-    grouped = {label for query in queries for by in re.findall(r"by \(([^)]*)\)", query) for label in by.split(", ")}
-    assert grouped <= set(exported["tallyglass_sequence_info"].labels)
+    labels = {label for family in exported.values() for label in family.labels}
+    named = r"(?:by|without|on|ignoring) \(([^)]*)\)"
+    assert {label for query in queries for found in re.findall(named, query) for label in found.split(", ")} <= labels
 
 
 @pytest.mark.needs("promtool")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import bson
 import pytest
 from bson import Decimal128, Int64, ObjectId
 
@@ -12,7 +13,7 @@ from tallyglass.counters.numbers import numeric_type
 from tallyglass.counters.recognise.discovery import is_counter
 from tallyglass.counters.recognise.guess import guess
 from tallyglass.counters.recognise.identity import label_of
-from tallyglass.counters.recognise.libraries import recognise
+from tallyglass.counters.recognise.libraries import number_fields, recognise
 from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import NumericType, Semantics
 
@@ -80,6 +81,8 @@ def test_known_library(
     assert label_of(match.shape, match.path, document) == label
     assert numeric_type(dig(document, match.path)) == kind
     assert (match.confidence == 1.0) == (collection != "anything")
+    assert number_fields(collection).search(bson.encode(document))
+    assert not number_fields(collection).search(bson.encode({"_id": OID, "seq": "7", "name": "next", "v": 1}))
 
 
 @pytest.mark.parametrize(
@@ -104,6 +107,7 @@ def test_nodebb_keeps_several_counters_in_one_document() -> None:
     document = {"_id": OID, "_key": "global", "nextPid": 812, "nextUid": 33, "uniqueIPCount": 5, "nextName": "x"}
     matches = recognise("objects", document)
     assert [match.path for match in matches] == ["nextPid", "nextUid"]
+    assert number_fields("objects").search(bson.encode({"_id": OID, "_key": "global", "nextPid": 812}))
     assert label_of(matches[0].shape, "nextPid", document) == "global.nextPid"
 
 

@@ -62,6 +62,29 @@ def test_rate_and_recent() -> None:
     assert view.rate == 0.0
 
 
+def test_near_the_end_the_forecast_is_new_and_a_raised_ceiling_counts_at_once() -> None:
+    shop = Shop()
+    for at in range(0, 35_401, 600):
+        shop.look(T0 + at, {"_id": "a", "next": at, "MAX_VALUE": 35_700})
+    tracker = shop.tracker()
+    tracker.update_forecasts(T0 + at)
+    before = tracker.forecasts[0].late
+    assert before is not None
+    shop.look(T0 + at + 5, {"_id": "a", "next": at + 5, "MAX_VALUE": 35_700})
+    assert not tracker.is_due(T0 + at + 5)
+    shop.look(T0 + at + 20, {"_id": "a", "next": at + 20, "MAX_VALUE": 35_700})
+    assert tracker.is_due(T0 + at + 20)
+
+    tracker.update_forecasts(T0 + at + 20)
+    (view,) = shop.look(T0 + at + 21, {"_id": "a", "next": at + 20, "MAX_VALUE": 75_700})
+    assert view.left == 75_700 - at - 20
+    assert tracker.is_due(T0 + at + 21)
+    tracker.update_forecasts(T0 + at + 21)
+    early = tracker.forecasts[0].early
+    assert early is not None
+    assert early > before
+
+
 def test_an_unchanged_counter_keeps_its_view() -> None:
     shop = Shop()
     first = shop.look(T0, {"_id": "a", "seq": 1})

@@ -17,6 +17,7 @@ from pymongo import MongoClient
 
 from tallyglass.counters.follow.watch import WatchSettings, look, watch
 from tallyglass.counters.recognise.config import parse_config
+from tallyglass.counters.recognise.idle import largest_ids
 from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, Grade, NumericType
 from tallyglass.counters.verdict import OK, UNKNOWN, WARNING, Thresholds, check_counters, grade
 from tallyglass.demo.server import ReplicaSet
@@ -307,6 +308,22 @@ async def test_an_idle_guess_is_likely_where_it_is_the_largest_id_of_a_collectio
     # That may still be chance: new documents there do not make it a fault.
     client[DB].banquets.insert_one({"number": 3_500})
     assert ours(await look(gateway))["banquet"].drift is None
+
+
+async def test_a_guess_is_likely_where_it_moves_while_it_is_compared(
+    client: Client, gateway: MongoGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client[DB].number_counters.insert_one({"_id": "banquet", "value": 3_402})
+    client[DB].banquets.insert_one({"_id": 3_402})
+
+    async def in_use(*how: Any) -> Any:
+        client[DB].banquets.insert_one({"_id": 3_403})
+        found = await largest_ids(*how)
+        client[DB].number_counters.update_one({"_id": "banquet"}, {"$set": {"value": 3_404}})
+        return found
+
+    monkeypatch.setattr("tallyglass.counters.follow.watch.largest_ids", in_use)
+    assert ours(await look(gateway))["banquet"].evidence == f"Its value is the largest id in {DB}.banquets._id."
 
 
 async def test_several_rules_find_numbers_in_fields_arrays_and_texts(client: Client, gateway: MongoGateway) -> None:

@@ -85,11 +85,13 @@ def look_once(given: ConnectionOptions, config: Path | None, seconds: float, *, 
     InputError if a rule of the configuration matches nothing.
     """
     from tallyglass.counters.follow.watch import look
+    from tallyglass_tui.terminal.interpreter import GarbageCollection
 
     settings = replace(
         watch_settings(given, config, history=history),
         search_seconds=seconds * SEARCH_SHARE,
         look_seconds=seconds * _LOOK_SHARE,
+        garbage=GarbageCollection(),
     )
     snapshot = ask(given, lambda gateway: look(gateway, settings), seconds)
     if snapshot.unmatched:

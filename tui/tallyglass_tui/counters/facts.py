@@ -138,7 +138,7 @@ def _rate(counter: CounterView) -> str:
 def _stands_on(forecast: Forecast) -> str:
     text = f"{fmt.duration(forecast.history_seconds)}, {fmt.plural(forecast.steps, 'step')} seen"
     if forecast.spread is not None and forecast.spread > 1:
-        text += f"; the late end is {forecast.spread:.2g} times as far as the early one"
+        text += f"; the late end is {fmt.factor(forecast.spread)} times as far as the early one"
     return text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from sys import intern
 
 from tallyglass.counters.follow.group import GROUP_ABOVE, Group
@@ -30,7 +31,6 @@ class FoundCounters:
     """The matches in one document, and the trackers for them."""
 
     matches: tuple[Match, ...]
-    label: str = ""
     trackers: tuple[Tracker, ...] = ()
 
 
@@ -64,7 +64,6 @@ class CounterCollection:
     matched: set[int] = field(default_factory=set)
     ns_text: str = field(init=False)
     _signatures: dict[Signature, tuple[Match, ...]] = field(default_factory=dict)
-    _followers: dict[str, _Follower] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ns_text = intern(clean_name(str(self.place.ns)))
@@ -101,7 +100,7 @@ class CounterCollection:
                 documents[key] = row
                 found = self.found.get(key)
                 if found is None:
-                    found = self.found[key] = self._recognise(row)
+                    found = self.found[key] = FoundCounters(self._matches(row))
                 if self._may_be_grouped(row, found.matches):
                     self._gather(key, found, waiting, documents, at)
             if count % _ROWS_A_REST == 0:
@@ -111,7 +110,7 @@ class CounterCollection:
             del self.found[removed]
         trackers = [tracker async for tracker in self._pool_trackers(documents, at, pacer)]
         for path, group in list(self.groups.items()):
-            group.finish(self._follower(path))
+            group.finish()
             if len(group):
                 trackers.append(group.tracker)
             else:
@@ -158,7 +157,7 @@ class CounterCollection:
             wanted = group.unfollowed(active)
             if wanted:
                 async for row in gateway.find(self.place.ns, {"_id": {"$in": wanted}}, limit=len(wanted)):
-                    group.add_followed(document_key(row["_id"]), row, self._follower(path))
+                    group.add_followed(document_key(row["_id"]), row)
 
     def all_trackers(self) -> Iterable[Tracker]:
         """The trackers to show, and the group members that are followed individually."""
@@ -174,7 +173,7 @@ class CounterCollection:
                 read = read_number(dig(row, path), text=self._is_text(path))
                 if read is None:
                     continue
-                group.take(key, row, *read, self._follower(path))
+                group.take(key, row, *read)
                 taken = True
         return taken
 
@@ -198,7 +197,7 @@ class CounterCollection:
                 return False
             joined.append((group, read))
         for group, read in joined:
-            group.take(key, row, *read, self._follower(group.path))
+            group.take(key, row, *read)
         return True
 
     def _join_group(self, key: Hashable, row: Document, match: Match) -> bool:
@@ -206,7 +205,7 @@ class CounterCollection:
         group, read = self.groups.get(match.path), read_number(dig(row, match.path), text=match.text)
         if group is None or read is None:
             return False
-        group.take(key, row, *read, self._follower(group.path))
+        group.take(key, row, *read)
         return True
 
     def _may_be_grouped(self, row: Document, matches: tuple[Match, ...]) -> bool:
@@ -240,14 +239,14 @@ class CounterCollection:
                 identity = self._group_identity(match, row)
                 if identity is None:
                     continue
-                group = self.groups[path] = Group(identity, path, above)
+                group = self.groups[path] = Group(identity, path, partial(self.follow_member, path), above)
                 group.begin(at)
                 self.has_past, made = False, True
             for member in keys:
                 row = documents[member]
                 read = read_number(dig(row, path), text=match.text)
                 if read is not None:
-                    group.take(member, row, *read, self._follower(path))
+                    group.take(member, row, *read)
             keys.clear()
         paths = [match.path for match in found.matches]
         if all(path in self.groups for path in paths):
@@ -262,29 +261,21 @@ class CounterCollection:
                 del self.found[key]
 
     def _group_identity(self, match: Match, row: Document) -> Identity | None:
-        identity = self._identify(row, match, FoundCounters((match,), "*"))
+        identity = self._identify(row, match, (match,))
         if identity is None:
             return None
         key = f"{clean_name(str(self.place.ns), 260)}/*/{clean_name(match.path, 120)}"
         return replace(identity, key=key, doc_id=None, id="*", targets=())
 
-    def _follower(self, path: str) -> _Follower:
-        known = self._followers.get(path)
-        if known is None:
-            known = self._followers[path] = _Follower(self, path)
-        return known
-
     def follow_member(self, path: str, row: Document) -> Tracker | None:
         """The tracker of one member of a group, from its document."""
-        found = self._recognise(row)
-        match = next((match for match in found.matches if match.path == path), None)
-        identity = self._identify(row, match, found) if match else None
-        # The largest id of the collection cannot be compared with the counter of one tenant.
-        return Tracker(replace(identity, targets=())) if identity else None
-
-    def _recognise(self, row: Document) -> FoundCounters:
         matches = self._matches(row)
-        return FoundCounters(matches, label_of(matches[0].shape, matches[0].path, row) if matches else "")
+        match = next((match for match in matches if match.path == path), None)
+        identity = self._identify(row, match, matches) if match else None
+        # The largest id of the collection cannot be compared with the counter of one tenant.
+        if identity and identity.targets:
+            identity = replace(identity, targets=())
+        return Tracker(identity) if identity else None
 
     def _matches(self, row: Document) -> tuple[Match, ...]:
         name = self.place.ns.collection
@@ -298,7 +289,7 @@ class CounterCollection:
             # Nested values may differ between documents of one signature.
             if len(self._signatures) < _MOST_SIGNATURES and not any(_is_deep(value) for value in row.values()):
                 self._signatures[signature] = known
-        matches = known or tuple(guess(name, row, signature))
+        matches = known or guess(name, row, signature)
         return self._with_findings(row, matches) if self.findings else matches
 
     def _configured(self, row: Document) -> tuple[Match, ...]:
@@ -340,9 +331,12 @@ class CounterCollection:
             found.trackers = tuple(
                 Tracker(identity)
                 for match in found.matches
-                if (identity := self._identify(row, match, found)) is not None
+                if (identity := self._identify(row, match, found.matches)) is not None
             )
+        bound_key = found.matches[0].bound_key if found.matches else ""
         for tracker in found.trackers:
+            if bound_key:
+                tracker.set_bound(_whole(row.get(bound_key)))
             read = read_number(dig(row, tracker.identity.path), text=tracker.identity.text)
             if read is not None:
                 tracker.observe(*read, at)
@@ -350,7 +344,8 @@ class CounterCollection:
     def _is_pooled(self, found: FoundCounters) -> bool:
         return any((match.path, match.bound_key) in self.pools for match in found.matches)
 
-    def _identify(self, row: Document, match: Match, found: FoundCounters) -> Identity | None:
+    def _identify(self, row: Document, match: Match, matches: tuple[Match, ...]) -> Identity | None:
+        """The identity of one of the ``matches`` in a document; None if a rule hides it."""
         ns, shape = self.place.ns, match.shape
         rule = self._rule_for(row.get("_id"), match)
         if rule:
@@ -363,7 +358,7 @@ class CounterCollection:
             ns=ns,
             ns_text=self.ns_text,
             doc_id=row.get("_id"),
-            id=found.label if len(found.matches) == 1 else label_of(shape, match.path, row),
+            id=_label(match, row),
             path=match.path,
             field=intern(clean_name(match.path)),
             shape=shape.name,
@@ -385,7 +380,7 @@ class CounterCollection:
             evidence=match.evidence,
         )
         named = rule is not None and rule.name
-        if len(found.matches) > 1 and not named and identity.id in (found.label, id_text(row.get("_id"))):
+        if len(matches) > 1 and not named and identity.id in (_label(matches[0], row), id_text(row.get("_id"))):
             identity = replace(identity, id=f"{identity.id}.{identity.field}")
         return apply_rule(identity, rule) if rule else identity
 
@@ -463,17 +458,6 @@ class CounterCollection:
         return apply_rule(identity, rule) if rule else identity
 
 
-@dataclass(frozen=True, slots=True)
-class _Follower:
-    """Makes trackers for members of one group."""
-
-    collection: CounterCollection
-    path: str
-
-    def __call__(self, row: Document) -> Tracker | None:
-        return self.collection.follow_member(self.path, row)
-
-
 def _graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
     """The match with the result of usage analysis. A counter of a known library stays listed without observed usage.
 
@@ -523,9 +507,13 @@ def _spans(path: str, bound_key: str, rows: Iterable[RecognisedDocument]) -> tup
             continue
         first = _whole(row.get(match.start_key)) if match.start_key else None
         step = 0 if match.shape.semantics is Semantics.NEXT else 1
-        spans.append(PoolSpan(key, found.label, value, value + step, last, first))
+        spans.append(PoolSpan(key, _label(match, row), value, value + step, last, first))
         kinds.append(kind)
     return spans, kinds
+
+
+def _label(match: Match, row: Document) -> str:
+    return label_of(match.shape, match.path, row)
 
 
 def _may_have_target(match: Match) -> bool:

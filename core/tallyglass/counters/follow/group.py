@@ -89,11 +89,13 @@ _NOTE = "Each member has its own end; see the worst ones."
 class Group:
     """The members of one path. Between ``begin`` and ``finish``, call ``take`` for each document.
 
-    ``above`` is the number of members above which they became a group; a tenth as many, the largest, are followed.
+    ``follow`` makes the tracker of a member that needs one. ``above`` is the number of members above which they became
+    a group; a tenth as many, the largest, are followed.
     """
 
-    def __init__(self, identity: Identity, path: str, above: int = GROUP_ABOVE) -> None:
+    def __init__(self, identity: Identity, path: str, follow: Follow, above: int = GROUP_ABOVE) -> None:
         self.path = path
+        self._follow = follow
         self._largest_followed = max(_LEAST_LARGEST, above // _LARGEST_SHARE)
         self.tracker = GroupTracker(identity, self)
         self.followed: dict[Hashable, Tracker] = {}
@@ -122,8 +124,8 @@ class Group:
         self._doubles = 0
         self._largest.clear()
 
-    def take(self, key: Hashable, row: Document, number: Number, kind: NumericType, follow: Follow) -> None:
-        """Record the current state of one member; ``follow`` makes a tracker for it if it needs one."""
+    def take(self, key: Hashable, row: Document, number: Number, kind: NumericType) -> None:
+        """Record the current state of one member."""
         if kind is NumericType.DOUBLE:
             self._doubles += 1
         else:
@@ -137,7 +139,7 @@ class Group:
         else:
             before = self._values[place]
             if value != before:
-                self._change(key, row, before, value, follow)
+                self._change(key, row, before, value)
                 self._values[place] = value
             self._rounds[place] = self._round
         tracker = self.followed.get(key)
@@ -145,7 +147,7 @@ class Group:
             tracker.observe(number, kind, self._at)
         elif kind is NumericType.DOUBLE and self._doubles <= _SHOWN:
             # Regardless of the value: storing a double is a fault in itself.
-            self.add_followed(key, row, follow)
+            self.add_followed(key, row)
         self._total += value
         largest = self._largest
         if len(largest) < self._largest_followed:
@@ -153,21 +155,21 @@ class Group:
         elif value > largest[0][0]:
             heappushpop(largest, (value, -(place or len(self._index)), key, row))
 
-    def _change(self, key: Hashable, row: Document, before: int, value: int, follow: Follow) -> None:
+    def _change(self, key: Hashable, row: Document, before: int, value: int) -> None:
         if key in self.followed or (value > before and len(self.followed) >= _MOST_FOLLOWED):
             return
-        tracker = follow(row)
+        tracker = self._follow(row)
         if tracker is not None:
             tracker.observe(before, self.kind, self.tracker.last_at)
             self.followed[key] = tracker
 
-    def finish(self, follow: Follow) -> None:
+    def finish(self) -> None:
         """End a reading: drop members that were not read, follow those with the largest values."""
         if any(number != self._round for number in self._rounds):
             self._forget()
         for _, _, key, row in sorted(self._largest, reverse=True, key=lambda entry: entry[0]):
             if key not in self.followed:
-                self.add_followed(key, row, follow)
+                self.add_followed(key, row)
         self._largest.clear()
         if self._doubles == len(self._index):
             self.kind = NumericType.DOUBLE
@@ -177,9 +179,9 @@ class Group:
             self._count_used()
         self.tracker.invalidate_view()
 
-    def add_followed(self, key: Hashable, row: Document, follow: Follow) -> None:
+    def add_followed(self, key: Hashable, row: Document) -> None:
         """Follow one member individually."""
-        tracker = follow(row)
+        tracker = self._follow(row)
         if tracker is not None:
             self.followed[key] = tracker
             read = read_number(dig(row, self.path), text=tracker.identity.text)

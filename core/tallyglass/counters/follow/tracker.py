@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from tallyglass.counters.ceiling import CROSSING, ceiling_of
@@ -27,6 +28,8 @@ RECENT = 60
 """How many recent samples are kept for the trend column."""
 
 _LATELY = 30.0
+_AGES = 10
+"""A forecast may be as old as the time to its early end, divided by this."""
 _SHORTEST = 0.04
 
 _EMPTY = Series()
@@ -220,6 +223,12 @@ class Tracker:
             self.readers_64 = known
             self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
 
+    def set_bound(self, bound: int | None) -> None:
+        """The ceiling in the document as it is now: applications raise it when it is near."""
+        if bound != self.identity.bound:
+            self.identity = replace(self.identity, bound=bound)
+            self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
+
     def settle(self, now: float) -> None:
         """Update values that depend on the current time, for an idle counter."""
         if not len(self.series):
@@ -335,8 +344,13 @@ class Tracker:
         return limit
 
     def is_due(self, now: float) -> bool:
-        """Whether the forecasts are due for an update; with a longer history they are updated less often."""
-        return self.stale_forecast and now - self.forecast_at >= min(self.series.span / 500, 30.0)
+        """Whether the forecasts are due for an update; with a longer history they are updated less often.
+
+        Near the end they are updated more often: a band of seconds that is half a minute old is over.
+        """
+        early, age = self.forecasts[0].early, now - self.forecast_at
+        ahead = early.timestamp() - self.forecast_at if early else math.inf
+        return self.stale_forecast and age >= min(self.series.span / 500, 30.0, max(0.0, ahead) / _AGES)
 
     def update_forecasts(self, now: float) -> None:
         """Update the forecasts: for the ceiling, for 2^31, and for the three events of a pool."""

@@ -6,7 +6,8 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -45,6 +46,8 @@ _USE_SECONDS, _USE_SHARE = 3.0, 0.4
 _USE_AGAIN_SECONDS = 600.0
 _FORECAST_SECONDS = 0.25
 _IDLE_SECONDS = 1.0
+_MOST_MOVED = 100
+"""How far a counter may move while it is compared with largest ids; further on, one may lie between by chance."""
 _LONGEST_PAUSE = 10.0
 _MANY_COLLECTIONS = 8
 _MANY_COUNTERS = 20_000
@@ -208,7 +211,7 @@ class Watcher:
         await self._past.mark(self._collections.values())
         began, now = time.monotonic(), time.time()
         troubles = await self._read_all(now, pacer)
-        if await self._recognise_idle(_IDLE_SECONDS):
+        if await self._recognise_idle(_IDLE_SECONDS, pacer):
             troubles = await self._read_all(now, pacer)
         trackers = await self._collect(pacer)
         self._drift.apply(self._targeted, began)
@@ -237,8 +240,11 @@ class Watcher:
         await self._keep(rows, now)
         return self._last
 
-    async def _recognise_idle(self, seconds: float) -> bool:
-        """Compare guesses with the largest ids of their databases, once each; returns whether any was recognised."""
+    async def _recognise_idle(self, seconds: float, pacer: Pacer) -> bool:
+        """Compare guesses with the largest ids of their databases, once each; returns whether any was recognised.
+
+        One that is in use moves on meanwhile: then the largest id lies between its value before and after.
+        """
         guesses: dict[str, list[tuple[CounterCollection, Tracker]]] = {}
         for ns, collection in self._collections.items():
             for tracker in collection.trackers if ns not in self._compared else ():
@@ -247,11 +253,25 @@ class Watcher:
         self._compared |= set(self._collections)
         recognised = False
         for db, rows in guesses.items():
-            siblings = [ns for ns in sorted(self._discovery.seen) if ns.db == db and ns not in self._collections]
-            largest = await largest_ids(self._gateway, siblings, seconds / len(guesses))
+            siblings = [ns for ns in self._discovery.seen if ns.db == db and ns not in self._collections]
+            names = {tracker.identity.id for _, tracker in rows}
+            before = [tracker.issued() for _, tracker in rows]
+            largest = await largest_ids(self._gateway, siblings, names, seconds / len(guesses))
+            numbers = sorted(largest)
+            moved = {
+                collection.place.ns
+                for (collection, _), issued in zip(rows, before, strict=True)
+                if issued is not None and _one_between(numbers, int(issued), int(issued) + _MOST_MOVED)
+            }
+            await self._read_again(moved, pacer)
             found: dict[tuple[Namespace, str], list[tuple[object, IdField]]] = {}
-            for collection, tracker in rows:
-                target = largest.get(int(issued)) if (issued := tracker.issued()) is not None else None
+            for (collection, tracker), issued in zip(rows, before, strict=True):
+                now = tracker.issued()
+                target = None
+                if issued is not None and now is not None:
+                    high = min(int(now), int(issued) + _MOST_MOVED)
+                    number = int(issued) if int(issued) in largest else _one_between(numbers, int(issued), high)
+                    target = largest[number] if number is not None else None
                 if target is not None:
                     key = (collection.place.ns, tracker.identity.path)
                     found.setdefault(key, []).append((tracker.identity.doc_id, target))
@@ -261,6 +281,14 @@ class Watcher:
                 self._collections[ns].learn(self._findings[ns])
                 recognised = True
         return recognised
+
+    async def _read_again(self, places: Collection[Namespace], pacer: Pacer) -> None:
+        for ns in places:
+            try:
+                await self._collections[ns].read(self._gateway, time.time(), pacer)
+            except (PrivilegeError, ReadError) as error:
+                if is_lost(error):
+                    raise
 
     async def _keep(self, rows: Sequence[RankedCounter], now: float) -> None:
         """Save samples and findings for later runs."""
@@ -413,6 +441,12 @@ class Watcher:
             if not tracker.stale_forecast:
                 tracker.settle(now)
             await pacer.rest()
+
+
+def _one_between(ordered: Sequence[int], low: int, high: int) -> int | None:
+    """The only one of some ordered numbers from ``low`` to ``high``; None if there is none, or more than one."""
+    first, end = bisect_left(ordered, low), bisect_right(ordered, high)
+    return ordered[first] if end - first == 1 else None
 
 
 def _lost_shards(gateway: Gateway) -> Iterator[CounterTrouble]:

@@ -58,25 +58,29 @@ def signature_of(document: Document) -> Signature:
     return (*document, *map(type, document.values()))
 
 
-def guess(collection: str, document: Document, signature: Signature | None = None) -> list[Match]:
+def guess(collection: str, document: Document, signature: Signature | None = None) -> tuple[Match, ...]:
     """The counter in a document of no known library; empty if it does not resemble one.
 
     ``signature`` is that of the document if already known.
     """
-    if len(document) > _MOST_KEYS:
-        return []
-    match = _by_signature(collection, signature or signature_of(document))
-    if match is None or not _is_named(document, match.shape.label[0], any_id=bool(match.bound_key)):
-        return []
-    for key, value in document.items():
-        if type(value) is str and len(value) > _LONGEST_TEXT and key != "_id":
-            return []
-    return [bounded(match, document)]
+    found = _by_signature(collection, signature or signature_of(document))
+    if found is None:
+        return ()
+    match, texts = found
+    if not _is_named(document, match.shape.label[0], any_id=bool(match.bound_key)):
+        return ()
+    for key in texts:
+        if len(document[key]) > _LONGEST_TEXT:
+            return ()
+    return (bounded(match, document),)
 
 
 @lru_cache(maxsize=2048)
-def _by_signature(collection: str, signature: Signature) -> Match | None:
+def _by_signature(collection: str, signature: Signature) -> tuple[Match, tuple[str, ...]] | None:
+    """The match in documents of one signature, and their keys of texts."""
     half = len(signature) // 2
+    if half > _MOST_KEYS:
+        return None
     kinds: dict[Any, Any] = dict(zip(signature[:half], signature[half:], strict=True))
     others = {key: kind for key, kind in kinds.items() if key != "_id"}
     if any(issubclass(kind, (list, Mapping, bytes)) for kind in others.values()):
@@ -98,9 +102,10 @@ def _by_signature(collection: str, signature: Signature) -> Match | None:
         label = next((key for key in _NAME_KEYS if kinds.get(key) is str), "")
     if not label:
         return None
-    return Match(
+    match = Match(
         _shape(number, label), number, confidence, bound, start, grade=Grade.POSSIBLE, evidence="By name only."
     )
+    return match, tuple(key for key, kind in others.items() if kind is str)
 
 
 def _is_named(document: Document, label: str, *, any_id: bool) -> bool:

@@ -6,7 +6,7 @@ One indexed seek for each field. Small values match by coincidence and are not c
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from tallyglass.counters.numbers import ANY_NUMBER, as_number, numeric_type
 from tallyglass.counters.recognise.config import IdField
@@ -22,14 +22,17 @@ _MOST_FIELDS = 4
 _READ_MS = 200
 
 
-async def largest_ids(gateway: Gateway, collections: Iterable[Namespace], seconds: float) -> dict[int, IdField]:
+async def largest_ids(
+    gateway: Gateway, collections: Iterable[Namespace], names: Collection[str], seconds: float
+) -> dict[int, IdField]:
     """The indexed fields of ``collections`` by their largest number, as many as ``seconds`` allow.
 
-    A number that is the largest of several fields is left out. Raises ReadError if no server answers.
+    Those whose name resembles one of ``names``, the names of counters, are read first. A number that is the largest of
+    several fields is left out. Raises ReadError if no server answers.
     """
     deadline = time.monotonic() + seconds
     found: dict[int, list[IdField]] = {}
-    for ns in collections:
+    for ns in sorted(collections, key=lambda ns: (not _resembles(ns.collection, names), ns)):
         if time.monotonic() > deadline:
             break
         try:
@@ -41,6 +44,11 @@ async def largest_ids(gateway: Gateway, collections: Iterable[Namespace], second
             if is_lost(error):
                 raise
     return {number: fields[0] for number, fields in found.items() if len(fields) == 1}
+
+
+def _resembles(collection: str, names: Collection[str]) -> bool:
+    collection = collection.lower()
+    return any(name and (name in collection or collection in name) for name in map(str.lower, names))
 
 
 async def _indexed_fields(gateway: Gateway, ns: Namespace) -> list[str]:

@@ -7,6 +7,8 @@ against the output of the library itself.
 
 from __future__ import annotations
 
+import functools
+import re
 from types import MappingProxyType
 
 from tallyglass.counters.ceiling import Consumer
@@ -230,6 +232,8 @@ _BY_COLLECTION: dict[str, tuple[Shape, ...]] = {
     for name in {name for shape in SHAPES for name in shape.collections}
 }
 _ANYWHERE = tuple(shape for shape in SHAPES if shape.anywhere)
+_HOLDING_NUMBERS = b"[\x01\x03\x04\x10\x12\x13]"
+"""BSON types of numbers, and of the documents and arrays that hold them."""
 
 KNOWN_COLLECTIONS = frozenset(_BY_COLLECTION)
 """The default collection names of all shapes."""
@@ -238,6 +242,15 @@ KNOWN_COLLECTIONS = frozenset(_BY_COLLECTION)
 def selective(collection: str) -> Shape | None:
     """The shape whose counters are a few documents among many others in a collection of this name, if any."""
     return next((shape for shape in _BY_COLLECTION.get(collection, ()) if shape.query), None)
+
+
+@functools.cache
+def number_fields(collection: str) -> re.Pattern[bytes]:
+    """Matches in the BSON of every document in which :func:`recognise` finds a counter, and in few others: the name of
+    a number's field, with its type."""
+    names = {shape.number.partition(".")[0] for shape in (*_BY_COLLECTION.get(collection, ()), *_ANYWHERE)}
+    ends = (name[:-1] if name.endswith("*") else f"{name}\0" for name in sorted(names))
+    return re.compile(_HOLDING_NUMBERS + b"(?:" + b"|".join(re.escape(end.encode()) for end in ends) + b")")
 
 
 def recognise(collection: str, document: Document) -> list[Match]:

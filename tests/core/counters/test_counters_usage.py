@@ -1,0 +1,40 @@
+"""Recognition of counters by what happens to their values."""
+
+from __future__ import annotations
+
+import pytest
+
+from tallyglass.counters.recognise.usage import Evidence, Insert, InsertedField, Update, findings
+from tallyglass.counters.snapshot import Grade
+from tallyglass.mongo.gateway import Namespace
+
+START = 1_795_000_000
+CARTS, ORDERS = Namespace("shop", "carts"), Namespace("shop", "orders")
+
+
+def evidence(values: list[int], documents: int) -> Evidence:
+    """Values of some documents in turn, each inserted into another collection a second later."""
+    found, inserts = Evidence(probes=[((START, 0, 0), (START + 10_000, 0, 0))]), InsertedField()
+    for n, value in enumerate(values):
+        at = START + 10 * n
+        update = Update((at, 1, 0), float(at), 0, value, text=False, returned=False)
+        found.updates.setdefault((CARTS, "count"), {}).setdefault(n % documents, []).append(update)
+        inserts.add(Insert((at + 1, 1, 0), at + 1.0, value))
+        found.inserted[ORDERS].append((at + 1, 1, 0))
+    found.targets[ORDERS, "lines.0.qty"] = inserts
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "documents", "grades"),
+    [
+        ([3, 9, 2, 7], 4, {Grade.OPEN, Grade.POSSIBLE}),
+        ([1, 2, 3, 4, 5, 6], 1, {Grade.OPEN, Grade.POSSIBLE}),
+        (list(range(1, 13)), 1, {Grade.CERTAIN}),
+        ([3_003, 9_009, 2_002, 7_007], 4, {Grade.LIKELY}),
+    ],
+    ids=["four quantities", "six numbers", "twelve numbers", "four large numbers"],
+)
+def test_small_numbers_match_by_chance(values: list[int], documents: int, grades: set[Grade]) -> None:
+    (finding,) = findings(evidence(values, documents))
+    assert finding.grade in grades, finding.evidence
