@@ -24,7 +24,8 @@ class ConfigServers(ReplicaSet):
     """The config server: its configuration must say so before it is a set."""
 
     def __init__(self) -> None:
-        Servers.__init__(self, 1, set_name="cfg", options=["--configsvr"])
+        options = ["--configsvr", "--setParameter", "reshardingMinimumOperationDurationMillis=0"]
+        Servers.__init__(self, 1, set_name="cfg", options=options)
         try:
             members = [{"_id": 0, "host": self.members[0].address}]
             with self.client(0) as client:
@@ -67,11 +68,25 @@ class Cluster:
 
     def drop_database(self, name: str) -> None:
         """Drop a database on all shards, as the router has its primary shard do."""
-        database = self.config_client.config.databases.find_one({"_id": name})
+        command = {"_shardsvrDropDatabase": 1, "databaseVersion": self._version(name)}
+        self.clients[0][name].command(command, writeConcern=MAJORITY)
+
+    def shard(self, ns: str, key: str) -> None:
+        """Create a sharded collection, as the router has the primary shard of its database do."""
+        db, _, name = ns.partition(".")
+        command = {"_shardsvrCreateCollection": name, "shardKey": {key: 1}, "databaseVersion": self._version(db)}
+        self.clients[0][db].command(command, writeConcern=MAJORITY)
+
+    def reshard(self, ns: str, key: str) -> None:
+        """Give a collection another shard key, as the router has the primary shard of its database do."""
+        command = {"_shardsvrReshardCollection": ns, "key": {key: 1}, "unique": False, "numInitialChunks": 2}
+        more = {"collation": {"locale": "simple"}, "databaseVersion": self._version(ns.partition(".")[0])}
+        self.clients[0].admin.command(command | more, writeConcern=MAJORITY)
+
+    def _version(self, db: str) -> Any:
+        database = self.config_client.config.databases.find_one({"_id": db})
         assert database is not None
-        self.clients[0][name].command(
-            {"_shardsvrDropDatabase": 1, "databaseVersion": database["version"]}, writeConcern=MAJORITY
-        )
+        return database["version"]
 
     def move(self, ns: str, to: str, low: int, high: int) -> None:
         """Move the chunk with these bounds, as a balancer does."""
@@ -109,11 +124,7 @@ def sharded_cluster(members: int = 1) -> Iterator[Cluster]:
             name = shard.set_name
             admin.admin.command({"_configsvrAddShard": f"{name}/{hosts}", "name": name}, writeConcern=MAJORITY)
         admin.admin.command({"_configsvrCreateDatabase": "shop", "primaryShardId": "s0"}, writeConcern=MAJORITY)
-        database = admin.config.databases.find_one({"_id": "shop"})
-        assert database is not None
         clients = [stack.enter_context(shard.client()) for shard in shards]
-        clients[0].shop.command(
-            {"_shardsvrCreateCollection": "orders", "shardKey": {"_id": 1}, "databaseVersion": database["version"]},
-            writeConcern=MAJORITY,
-        )
-        yield Cluster(config, shards, admin, clients)
+        cluster = Cluster(config, shards, admin, clients)
+        cluster.shard("shop.orders", "_id")
+        yield cluster

@@ -6,8 +6,9 @@ import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import bson
@@ -33,6 +34,7 @@ from tallyglass.oplog.snapshot import (
     RowKind,
 )
 from tallyglass.restore.preimages.before_after import BeforeAfterText
+from tallyglass_tui.oplog import opened_text
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog.incident_filter import IncidentFilter
 from tallyglass_tui.oplog.state import scan_lines, state_lines
@@ -151,12 +153,19 @@ async def test_one_entry_in_full_copied_and_saved(screen_at: Any, tmp_path: Path
 async def test_an_entry_is_shown_with_what_was_read_of_its_document(screen_at: Any) -> None:
     async with screen_at((100, 30)) as screen:
         await screen.press("3")
-        await screen.put("oplog", update(entry(1, "u"), entry(2, "d")))
+        await screen.put("oplog", update(entry(1, "u"), entry(2, "d"), majority=Ts(BASE, 1)))
         screen.feeds.answer = BeforeAfterText(("before, from its pre-image:", "{...}"), ("kept as long as the oplog",))
         await screen.press("up", "enter")
         await screen.app.workers.wait_for_complete()
         await screen.pilot.pause()
-        places = [screen.text.index(one) for one in ("--oplogLimit", "before, from", '"op": ', "kept as long as")]
+        assert "not majority-committed yet" in screen.text
+        await screen.put("oplog", update(entry(3), majority=Ts(BASE + 3, 1)))
+        screen.app.page.on_tick(None)
+        screen.app.flush_now()
+        await screen.pilot.pause()
+        assert "not majority-committed yet" not in screen.text
+        order = ("majority-committed", "--oplogLimit", "before, from", '"op": ', "kept as long as")
+        places = [screen.text.index(one) for one in order]
         assert places == sorted(places)
         screen.feeds.answer = DeploymentError("No \x1b[2J answer.")
         await screen.press("escape", "up", "enter")
@@ -373,9 +382,17 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
         assert "Who: User unknown" in screen.text
         assert "One command or several" in screen.text
         assert f"--oplogLimit={BASE}:3" in screen.text
+        grown = replace(INCIDENT, ops=300, documents=300)
+        await screen.put("incidents", IncidentScan((trim, grown), 4100, Ts(BASE - 50, 1), done=True))
+        monkeypatch.setattr(opened_text, "datetime", SimpleNamespace(now=lambda zone: NOW + timedelta(hours=3)))
+        screen.app.page.on_tick(None)
+        screen.app.flush_now()
+        await screen.pilot.pause()
+        assert "300 documents in 300 oplog entries" in screen.text
+        assert "3 h 0" in screen.text
         await screen.press("r")
         await screen.pilot.pause(0.2)
-        assert visits[0].incident is INCIDENT
+        assert visits[0].incident is grown
         assert visits[0].before == Ts(BASE, 3)
         assert screen.app.current_mode == "restore"
 

@@ -306,14 +306,15 @@ def test_a_pause_of_the_server_neither_tears_a_delete_many_nor_delays_its_point(
     assert found.documents_exact
 
 
-def test_a_short_pause_among_the_first_entries_is_part_of_the_act() -> None:
+@pytest.mark.parametrize(("before", "pause"), [(3, 0.006), (2, 0.03), (7, 0.03), (9, 0.2), (15, 0.03), (16, 0.06)])
+def test_a_short_pause_among_the_first_entries_is_part_of_the_act(before: int, pause: float) -> None:
     """An application deletes a document each second; a server's pause in a person's statement is not its end."""
     log, first = Log(), None
     for second in range(4_000):
         log.add(second, "d", "shop.orders", {"_id": -second})
         if second == 3_000:
             for n in range(500):
-                ts = log.add(second + 0.3 + n / 10_000 + 0.006 * (n >= 3), "d", "shop.orders", {"_id": n})
+                ts = log.add(second + 0.3 + n / 10_000 + pause * (n >= before), "d", "shop.orders", {"_id": n})
                 first = first or ts
     (act,) = [one for one in log.incidents() if not one.routine]
     assert (act.first, act.documents) == (first, 500)

@@ -17,7 +17,7 @@ from tallyglass.oplog.decode.envelope import entries
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.read import past as past_module
-from tallyglass.oplog.read.past import past, safe_end
+from tallyglass.oplog.read.past import SliceLength, past, safe_end
 from tallyglass.oplog.read.stream import EntryPosition, Gap
 from tallyglass.oplog.read.tail import read
 
@@ -102,6 +102,18 @@ async def test_what_rolls_over_while_the_past_is_read_backwards_is_reported(olde
     assert found.done
     assert found.trouble == (f"Entries {lost} were overwritten before they were read." if lost else "")
     assert found.reached == (Ts(700, 1) if lost else Ts(100, 1))
+
+
+def test_a_slice_that_is_full_is_not_read_over_and_over() -> None:
+    pace = SliceLength()
+    pace.took(0.1, size=12_000_000)
+    assert pace.seconds == 30, "as long as it can be"
+    pace.took(0.1, size=1_000)
+    assert pace.seconds == 60
+    pace.filled(9)
+    assert pace.seconds == 4, "with room for a span that has more"
+    pace.filled(1)
+    assert pace.seconds == 1
 
 
 class Plain(Log):

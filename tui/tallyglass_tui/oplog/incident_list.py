@@ -48,6 +48,10 @@ class IncidentList(LiveTable):
         """The incident with this key; None if it no longer exists."""
         return next((one for one in self.incidents if _key(one) == key), None)
 
+    def same_as(self, incident: Incident) -> Incident | None:
+        """An incident as it is known now; None if it no longer exists."""
+        return self.find(_key(incident))
+
     def set_filter(self, wanted: IncidentFilter) -> None:
         """Show only the incidents that ``wanted`` lets through."""
         self.filter = wanted

@@ -41,3 +41,13 @@ class OpenedText(TextPane):
         self.entry, self.incident = None, incident
         lines = incident_lines(incident, datetime.now(UTC))
         self.show(lines, prose=len(lines))
+
+    def renew(self, majority: Ts | None, incident: Incident | None) -> None:
+        """Show the age as it is now, whether a majority has the entry by now, and what is known of the incident by
+        now: ``incident``, or None if it is not in the list any more."""
+        now = datetime.now(UTC)
+        if self.entry is not None:
+            self.show_prose(entry_lines(self.entry, "", now, majority)[:ENTRY_HEADING])
+        elif self.incident is not None:
+            self.incident = incident or self.incident
+            self.show_prose(incident_lines(self.incident, now))

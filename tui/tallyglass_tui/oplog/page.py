@@ -133,6 +133,9 @@ class OplogPage(Page):
             self.tail.say((self._feed.trouble.line,))
         if self.view == "incidents":
             self.incidents.show_scan(self.incidents.scan)
+        elif self.view == "text":
+            opened = self.opened.incident
+            self.opened.renew(self.majority, self.incidents.same_as(opened) if opened else None)
 
     def _waiting_line(self) -> str:
         if self._wanted_text:
@@ -152,10 +155,15 @@ class OplogPage(Page):
         self.show_lines()
         self.refresh_bindings()
 
+    @property
+    def majority(self) -> Ts | None:
+        """The newest timestamp that a majority of the set has, where known."""
+        return self._last.majority if self._last else None
+
     @on(RowList.Chosen, "#tail")
     def _entry_chosen(self, message: RowList.Chosen) -> None:
         if isinstance(message.chosen, OplogRow):
-            self.opened.show_entry(message.chosen, self._last.majority if self._last else None)
+            self.opened.show_entry(message.chosen, self.majority)
             self._go("text")
             self._before_after.read(message.chosen)
 

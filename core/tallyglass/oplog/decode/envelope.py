@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import repeat
 from typing import NamedTuple
 
 from tallyglass.moment import ZERO, Ts
@@ -25,11 +26,20 @@ _OP = b"\x02op\0\x02\0\0\0"
 _NS = b"\0\x02ns\0"
 _LSID = b"\x03lsid\0"
 _TXN = b"\x12txnNumber\0"
-_USUAL_LSID = _LSID + b"\x48\0\0\0"
 _TXN_SIZE = len(_TXN) + 8
+# The size of an entry, and what stands from the third byte of its first name on.
+_size_and_mark = struct.Struct("<i2xq").unpack_from
+_LEAST_ENTRY = 14
+_SESSION_MARK = int.from_bytes(b"sid\0\x48\0\0\0", "little")
 # From the first byte of "op" to the length of "ns", and to its text.
 _NS_LENGTH, _NS_TEXT = 14, 18
 _NS_LIMIT = 1_024
+# Equal bytes here are an equal op and ns, if ns ends within them, which most names do; with ui after it they hold
+# nothing that differs from entry to entry.
+_WINDOW = 48
+SESSION_OP = 101
+"""Where ``op`` stands in an entry that begins with the ``lsid`` of a client, and ``txnNumber``."""
+
 TAIL, SESSION_TAIL = 49, 89
 """How far before the end of an entry ``ts`` begins on servers since 5.0, without and with ``prevOpTime``."""
 
@@ -46,10 +56,15 @@ class Envelope(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """Entries with one envelope: ``places`` holds where each begins and ends, one after the other."""
+    """Entries with one envelope: ``places`` holds where each begins and ends, one after the other.
+
+    ``op_at`` says how far from the beginning of an entry ``op`` stands; 0 where ``op`` and ``ns`` are elsewhere than on
+    servers since 5.0.
+    """
 
     envelope: Envelope
     places: list[int]
+    op_at: int
 
     @property
     def starts(self) -> list[int]:
@@ -83,103 +98,63 @@ class Walker:
         """
         counts: dict[Envelope, int] = {}
         chosen: list[tuple[int, int, Envelope]] = []
-        plain, in_session = self._known, self._known_in_session
-        start, limit = 0, len(batch)
-        while start < limit:
-            if start + 5 > limit:
-                raise Malformed("a batch ends within an entry")
-            size = _int_at(batch, start)[0]
-            end = start + size
-            if size < 5 or end > limit:
-                raise Malformed("a batch ends within an entry")
-            at, known = start + 4, plain
-            if batch[at] == 3:
-                at = _after_session(batch, at, end)
-                known = in_session
-            ns_length = _int_at(batch, at + _NS_LENGTH)[0] if at + _NS_TEXT < end else 0
-            envelope = known.get(batch[at : at + _NS_TEXT + ns_length]) if 0 < ns_length <= _NS_LIMIT else None
-            if envelope is None:
-                envelope = self._learn(batch, start, end, at)
-            counts[envelope] = counts.get(envelope, 0) + 1
+        for one in self.gather(batch):
+            envelope = one.envelope
+            counts[envelope] = counts.get(envelope, 0) + len(one.places) // 2
             if envelope.tag & wanted:
-                chosen.append((start, end, envelope))
-            start = end
+                chosen += zip(one.starts, one.ends, repeat(envelope))
+        chosen.sort()
         return counts, chosen
-
-    def heads(self, batch: bytes) -> list[tuple[int, int, int, Envelope]]:
-        """Every entry of a batch: where it begins, where ``ns`` ends in it, where it ends, and its envelope. The second
-        is 0 where ``op`` and ``ns`` do not come first. Raises Malformed as :meth:`tally`.
-
-        For a reader that looks into every entry, in order.
-        """
-        found: list[tuple[int, int, int, Envelope]] = []
-        start, limit = 0, len(batch)
-        while start < limit:
-            if start + 5 > limit:
-                raise Malformed("a batch ends within an entry")
-            size = _int_at(batch, start)[0]
-            end = start + size
-            if size < 5 or end > limit:
-                raise Malformed("a batch ends within an entry")
-            at, known = start + 4, self._known
-            if batch[at] == 3:
-                known = self._known_in_session
-                if batch[at : at + 10] == _USUAL_LSID and batch[at + 78 : at + 89] == _TXN:
-                    at += 97
-                else:
-                    at = _after_session(batch, at, end)
-            ns_length = _int_at(batch, at + _NS_LENGTH)[0] if at + _NS_TEXT < end else 0
-            stop = at + _NS_TEXT + ns_length
-            envelope = known.get(batch[at:stop]) if 0 < ns_length <= _NS_LIMIT else None
-            if envelope is None:
-                envelope = self._learn(batch, start, end, at)
-                stop = stop if _key(batch, at, end) is not None else 0
-            found.append((start, stop, end, envelope))
-            start = end
-        return found
 
     def gather(self, batch: bytes) -> list[Gathered]:
         """Where a batch's entries lie, by envelope, which may come more than once. Raises Malformed as :meth:`tally`.
 
         For a reader that looks at almost every entry, whatever order those of different envelopes have.
         """
-        plain: dict[bytes, list[int]] = {}
-        in_session: dict[bytes, list[int]] = {}
-        odd: dict[Envelope, list[int]] = {}
-        found: list[Gathered] = []
+        groups: tuple[dict[bytes, list[int]], dict[bytes, list[int]]] = ({}, {})
+        plain, in_session = groups
+        found: dict[tuple[Envelope, int], Gathered] = {}
         start, limit = 0, len(batch)
+        whole = limit - _LEAST_ENTRY
         while start < limit:
-            if start + 5 > limit:
-                raise Malformed("a batch ends within an entry")
-            size = _int_at(batch, start)[0]
+            size, mark = _size_and_mark(batch, start) if start <= whole else (_short(batch, start), 0)
             end = start + size
-            if size < 5 or end > limit:
-                raise Malformed("a batch ends within an entry")
-            at, groups = start + 4, plain
-            if batch[at] == 3:
-                if batch[at : at + 10] == _USUAL_LSID and batch[at + 78 : at + 89] == _TXN:
-                    at += 97
-                else:
-                    at = _after_session(batch, at, end)
-                groups = in_session
-            ns_length = _int_at(batch, at + _NS_LENGTH)[0] if at + _NS_TEXT < end else 0
-            key = batch[at : at + _NS_TEXT + ns_length] if 0 < ns_length <= _NS_LIMIT else b""
-            places = groups.get(key)
+            at, group = (start + SESSION_OP, in_session) if mark == _SESSION_MARK else (start + 4, plain)
+            places = group.get(batch[at : at + _WINDOW])
             if places is None:
-                known = self._known if groups is plain else self._known_in_session
-                envelope = known.get(key) or self._learn(batch, start, end, at)
-                places = odd.get(envelope) if key not in known else None
+                if size < 5 or end > limit:
+                    raise Malformed("a batch ends within an entry")
+                ns_length = _int_at(batch, at + _NS_LENGTH)[0] if at + _NS_TEXT < end else 0
+                places = group.get(batch[at : at + _NS_TEXT + ns_length]) if 0 < ns_length <= _NS_LIMIT else None
                 if places is None:
-                    places = []
-                    found.append(Gathered(envelope, places))
-                    if key in known:
-                        groups[key] = places
-                    else:
-                        odd[envelope] = places
+                    places = self._places(batch, start, end, groups, found)
             places.append(start)
             places.append(end)
             start = end
-        return found
+        if start > limit:
+            raise Malformed("a batch ends within an entry")
+        return list(found.values())
+
+    def _places(
+        self,
+        batch: bytes,
+        start: int,
+        end: int,
+        groups: tuple[dict[bytes, list[int]], dict[bytes, list[int]]],
+        found: dict[tuple[Envelope, int], Gathered],
+    ) -> list[int]:
+        """The list for the places of an entry that is not the second of its kind in a batch."""
+        at, known = start + 4, self._known
+        if batch[at] == walk.DOCUMENT:
+            at, known = _after_session(batch, at, end), self._known_in_session
+        ns_length = _int_at(batch, at + _NS_LENGTH)[0] if at + _NS_TEXT < end else 0
+        key = batch[at : at + _NS_TEXT + ns_length] if 0 < ns_length <= _NS_LIMIT else b""
+        envelope = known.get(key) or self._learn(batch, start, end, at)
+        op_at = at - start if key in known else 0
+        one = found.setdefault((envelope, op_at), Gathered(envelope, [], op_at))
+        if op_at in (4, SESSION_OP) and at + _WINDOW <= end:
+            groups[op_at == SESSION_OP][key if len(key) > _WINDOW else batch[at : at + _WINDOW]] = one.places
+        return one.places
 
     def _learn(self, batch: bytes, start: int, end: int, at: int) -> Envelope:
         try:
@@ -195,6 +170,14 @@ class Walker:
                 known.clear()
             known[key] = envelope
         return envelope
+
+
+def _short(batch: bytes, start: int) -> int:
+    """The size of a document that is shorter than any entry."""
+    if start + 5 > len(batch):
+        raise Malformed("a batch ends within an entry")
+    size: int = _int_at(batch, start)[0]
+    return size
 
 
 def _after_session(batch: bytes, at: int, end: int) -> int:

@@ -60,6 +60,12 @@ def is_temporary(ns: str) -> bool:
     return _TEMPORARY.match(_collection(ns)) is not None
 
 
+def result_of(head: Head) -> str:
+    """The namespace that a command leaves: the new name of a renamed collection."""
+    found = head.within(head.o, b"to")
+    return walk.text(head.raw, found) if found is not None else target_of(head)
+
+
 def command_act(head: Head) -> Act | None:
     """What a command means; None if it does no harm."""
     first = command_of(head)
@@ -88,9 +94,7 @@ def _drop(head: Head) -> Act | None:
 
 
 def _rename(head: Head) -> Act:
-    source = target_of(head)
-    found = head.within(head.o, b"to")
-    to = walk.text(head.raw, found) if found is not None else ""
+    source, to = target_of(head), result_of(head)
     drops = drops_target(head)
     harm = Harm.LOSS if drops else Harm.DEFINITION
     records = _records(head) if drops else None
@@ -106,12 +110,20 @@ def _rename(head: Head) -> Act:
     return Act("rename", harm, title, source, records)
 
 
+_EXPIRY = "The server deletes what is older, once a minute."
+
+
 def _coll_mod(head: Head) -> Act | None:
     ns = target_of(head)
     bare = sum(1 for _ in head.fields(head.o)) < 2
     if ns.startswith(INTERNAL) or (bare and _collection(ns).startswith("system.buckets.")):
         return None
-    return Act("collMod", Harm.DEFINITION, f"collMod on {clean_name(ns, 255)}", ns)
+    title, note = f"collMod on {clean_name(ns, 255)}", ""
+    for spec in (head.o, head.within(head.o, b"index")):
+        seconds = _number(head, spec, b"expireAfterSeconds")
+        if seconds is not None:
+            title, note = f"{title}, documents expire after {seconds:,} s", _EXPIRY
+    return Act("collMod", Harm.DEFINITION, title, ns, note=note)
 
 
 def _drop_indexes(head: Head) -> Act | None:
@@ -158,7 +170,7 @@ def _indexes_made(head: Head) -> Act | None:
         found = head.within(spec, b"name")
         name = clean_name(walk.text(head.raw, found), 120) if found is not None else ""
         title = f"TTL index {name} on {clean_name(ns, 255)}, documents expire after {seconds:,} s"
-        return Act("createIndexes", Harm.DEFINITION, title, ns, note="The server deletes what is older, once a minute.")
+        return Act("createIndexes", Harm.DEFINITION, title, ns, note=_EXPIRY)
     return None
 
 

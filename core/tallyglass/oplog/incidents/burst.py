@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from dataclasses import dataclass, field
 
 from tallyglass.oplog.decode.head import read_head
@@ -14,12 +15,17 @@ from tallyglass.oplog.incidents.trace import Trace, thinned, trace_of
 EDGE_ENTRIES = 16
 """How many entries at the older end of a burst keep their position, to find where a statement began."""
 
+_MANY_STAMPS = 4
+
 LOOP_STATEMENTS = 20
 """The fewest statements of a session with consecutive numbers that show a loop."""
 
 SAMPLES = 5
 _RAW_SAMPLE_BYTES, _KEPT_SAMPLE_BYTES = 1_024, 320
 """Entries up to this size are kept whole as samples: while a burst is open, and once it is kept."""
+
+_KEPT_MARK_BYTES = 480
+"""Marks of up to this size together are kept: what is read from them takes as much, and is hardly ever needed."""
 
 Sample = str | bytes
 """The ``_id`` of one document as text, or the entry to read it from on demand."""
@@ -156,6 +162,32 @@ class Burst:
         if self._in_number > self.batch:
             self.batch = self._in_number
 
+    def add_singles(self, stamps: list[Stamp]) -> None:
+        """Add entries of a session in reading order, whose numbers follow each other."""
+        older, newer = stamps[0][0] < self.first, stamps[0][0] > self.last
+        if len(stamps) < _MANY_STAMPS or stamps[0][2] < 0 or not (older or newer):
+            for stamp in stamps:
+                self.add_single(stamp)
+            return
+        (ts, wall, number), numbers = stamps[-1], [number for _, _, number in stamps]
+        if older:
+            self.first, self.first_wall = ts, wall
+            edge = [(ts, wall) for ts, wall, _ in stamps[: -EDGE_ENTRIES - 1 : -1]]
+            self.edge = edge + self.edge[: EDGE_ENTRIES - len(edge)]
+        else:
+            self.last, self.last_wall = ts, wall
+            self.edge += [(ts, wall) for ts, wall, _ in stamps[: EDGE_ENTRIES - len(self.edge)]]
+        self.entries += len(stamps)
+        self.documents += len(stamps)
+        in_number = Counter(numbers)
+        self.statements += len(in_number) - (numbers[0] == self._number)
+        if numbers[0] == self._number:
+            in_number[self._number] += self._in_number
+        self.low = min(numbers[0], number, self.low if self.low >= 0 else number)
+        self.high = max(numbers[0], number, self.high)
+        self.batch = max(self.batch, *in_number.values())
+        self._number, self._in_number = number, in_number[number]
+
     def _count_statements(self, piece: Piece, older: bool) -> None:
         low, high = piece.number, piece.number + piece.statements - 1
         self.low = low if self.low < 0 else min(self.low, low)
@@ -223,8 +255,8 @@ class Burst:
         return trace_of(self.marks) if self.marks else self._trace
 
     def shrink(self) -> None:
-        """Turn entries into what is read from them, which takes less memory."""
-        if self.marks:
+        """Turn entries into what is read from them, unless they are small: then that would not take less memory."""
+        if sum(map(len, self.marks)) > _KEPT_MARK_BYTES:
             self._trace, self.marks = self.trace, []
         for place, sample in enumerate(self.samples):
             if len(sample) > _KEPT_SAMPLE_BYTES:
@@ -267,8 +299,8 @@ class Few:
 
     __slots__ = ("before", "stamps")
 
-    def __init__(self, stamp: Stamp) -> None:
-        self.stamps = [stamp]
+    def __init__(self, stamps: list[Stamp]) -> None:
+        self.stamps = stamps
         self.before: list[Stamp] | None = None
 
     @property

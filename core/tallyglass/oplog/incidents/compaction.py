@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from operator import sub
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.decode import walk
 from tallyglass.oplog.decode.envelope import Gathered
-from tallyglass.oplog.incidents.burst import EDGE_ENTRIES, SAMPLES, Burst, Few, Piece, Sample, sample_of
+from tallyglass.oplog.incidents.batch_entries import BatchEntries
+from tallyglass.oplog.incidents.burst import SAMPLES, Burst, Few, Piece, Sample
 from tallyglass.oplog.incidents.families import (
     BURST_LIMIT,
     CLUMP_MILLIS,
@@ -22,16 +23,7 @@ from tallyglass.oplog.incidents.families import (
     Family,
     Writes,
 )
-from tallyglass.oplog.incidents.stamps import (
-    Stamp,
-    as_number,
-    plain_stamp,
-    read_sessions,
-    read_times,
-    session_in,
-    session_stamp,
-)
-from tallyglass.oplog.incidents.trace import MARKS
+from tallyglass.oplog.incidents.stamps import Stamp, as_number, session_in
 
 RUN_LIMIT = 5_000
 """The most session runs open at once; the least recently used one is closed for the next."""
@@ -40,124 +32,72 @@ FAMILY_LIMIT = 20_000
 TOTAL_BURST_LIMIT = 50_000
 OTHERS = "(other collections)"
 
-_MARK_BYTES = 1_024
-_SAMPLED = 4
-"""How many session entries share a sample: most runs are shorter and never shown."""
-
-_UID, _RETRY_IMAGE = b"\x05uid\0", b"needsRetryImage\0"
+_FEW_PIECES = 6
+"""Up to so many bounds of runs in a batch are looked at one by one."""
 
 Key = tuple[str, str, Writes]
 RunKey = tuple[str, str, bytes]
 
 
-class _Entries:
-    """Entries of one envelope in a batch, in its order: their stamps, and pieces made of them.
+@dataclass(slots=True)
+class _Part:
+    """The entries of one session in a batch. Runs of it that ended and are too small to be kept go into ``small``.
 
-    If they lie close together only the requested stamps are read, otherwise all at once. Raises Malformed.
+    ``seams`` says that new entries may continue what ended here.
     """
 
-    def __init__(self, batch: bytes, gathered: Gathered, *, backward: bool) -> None:
-        self.batch, self.backward = batch, backward
-        self.starts, self.ends = gathered.starts, gathered.ends
-        self.size = len(self.ends)
-        self.session = gathered.envelope.session
-        self._stamp = session_stamp if self.session else plain_stamp
-        self.first, self.last = self.stamp(0), self.stamp(self.size - 1)
-        self.ts: Sequence[int] = ()
-        self.walls: Sequence[int] = ()
-        if abs(self.last[1] - self.first[1]) > self.size:
-            self.read_all()
+    key: RunKey
+    family: Family
+    entries: BatchEntries
+    places: list[int]
+    stamps: list[Stamp]
+    small: Counter[int]
+    seams: bool
 
-    def read_all(self) -> None:
-        """Read the times of all."""
-        if not self.ts:
-            self.ts, self.walls = read_times(self.batch, self.starts, self.ends, session=self.session)
 
-    def stamp(self, index: int) -> Stamp:
-        """The stamp of one."""
-        return self._stamp(self.batch, self.starts[index], self.ends[index])
+def _steps(run: Few | Burst, stamp: Stamp, *, backward: bool) -> tuple[int, int]:
+    """How far a stamp is from a run, in numbers and in milliseconds."""
+    if isinstance(run, Burst):
+        return run.steps_to(stamp)
+    near, sign = run.stamps[-1], -1 if backward else 1
+    return (stamp[2] - near[2]) * sign, (stamp[1] - near[1]) * sign
 
-    def sample(self, index: int) -> Sample:
-        """The sample of one."""
-        return sample_of(self.batch, self.starts[index], self.ends[index])
 
-    def piece(self, low: int, high: int, *, marked: bool = False) -> Piece:
-        """Those from ``low`` up to before ``high`` as one piece, without transaction numbers; ``marked`` with marks."""
-        size = high - low
-        begin, end = low, min(high, low + EDGE_ENTRIES)
-        if self.backward:
-            begin, end = max(low, high - EDGE_ENTRIES), high
-        if self.ts:
-            edge = list(zip(self.ts[begin:end], self.walls[begin:end], strict=True))
-            first, last = (self.ts[low], self.walls[low]), (self.ts[high - 1], self.walls[high - 1])
-        else:
-            edge = [self.stamp(index)[:2] for index in range(begin, end)]
-            first, last = self.stamp(low)[:2], self.stamp(high - 1)[:2]
-        if self.backward:
-            first, last = last, first
-            edge.reverse()
-        sample = self.sample(low) if size >= _SAMPLED or not self.session else ""
-        marks = self._marks(low, high) if marked else []
-        return Piece(first[0], last[0], first[1], last[1], size, size, edge, sample, marks=marks)
+def _breaks(stamps: list[Stamp], *, backward: bool) -> tuple[list[int], bool]:
+    """Where the stamps of one session do not follow each other closely, with both ends, and True; every place and False
+    if their numbers do not rise."""
+    size = len(stamps)
+    if size == 1:
+        return [0, 1], True
+    _, walls, numbers = zip(*stamps, strict=True)
+    late, early = (numbers, numbers[1:]) if backward else (numbers[1:], numbers)
+    steps = list(map(sub, late, early))
+    if min(steps) < 0:
+        return list(range(size + 1)), False
+    if abs(walls[-1] - walls[0]) <= RUN_MILLIS:
+        return [0, *[n for n, step in enumerate(steps, 1) if step > RUN_JUMP], size], True
+    late, early = (walls, walls[1:]) if backward else (walls[1:], walls)
+    gaps = map(sub, late, early)
+    inner = [
+        n
+        for n, (step, gap) in enumerate(zip(steps, gaps, strict=True), 1)
+        if (step > RUN_JUMP or gap > RUN_MILLIS) and (step > 1 or gap > NEXT_MILLIS)
+    ]
+    return [0, *inner, size], True
 
-    def _marks(self, low: int, high: int) -> list[bytes]:
-        """Some entries from the first to the last, oldest first; none if they are large."""
-        places = sorted({low + (high - 1 - low) * n // (MARKS - 1) for n in range(MARKS)}, reverse=self.backward)
-        if any(self.ends[place] - self.starts[place] > _MARK_BYTES for place in places):
-            return []
-        return [self.batch[self.starts[place] : self.ends[place]] for place in places]
 
-    def stretches(self, millis: int) -> list[int]:
-        """The start of each stretch that follows a gap of more than the given milliseconds, and the end."""
-        if self._apart(self.first[1], self.last[1]) <= millis:
-            return [0, self.size]
-        if not self.ts:
-            return self._stretches_by_halving(millis)
-        walls = self.walls
-        late, early = (walls, walls[1:]) if self.backward else (walls[1:], walls)
-        inner = [n for n, apart in enumerate(map(sub, late, early), 1) if apart > millis]
-        return [0, *inner, self.size]
+def _without_small(run: Few | Burst, part: _Part, bounds: list[int]) -> list[int]:
+    """Count the runs in the middle at once, if all are too small to be kept: only the last ones may still grow.
 
-    def _stretches_by_halving(self, millis: int) -> list[int]:
-        bounds, before, stack = [0], self.first[1], [(0, self.size)]
-        while stack:
-            low, high = stack.pop()
-            wall, after = self.stamp(low)[1], self.stamp(high - 1)[1]
-            if high - low > 1 and self._apart(wall, after) > millis:
-                middle = (low + high) // 2
-                stack += (middle, high), (low, middle)
-                continue
-            if self._apart(before, wall) > millis:
-                bounds.append(low)
-            before = after
-        bounds.append(self.size)
+    Returns the bounds that are left, the first of which has been added to ``run``.
+    """
+    sizes = list(map(sub, bounds[2:], bounds[1:]))
+    if part.seams or isinstance(run, Burst) or max(sizes) >= LEAST_RUN:
         return bounds
-
-    def _apart(self, wall: int, after: int) -> int:
-        return wall - after if self.backward else after - wall
-
-    def statement(self) -> Piece | None:
-        """All as one piece, if one session wrote them under one transaction number or under consecutive ones."""
-        size, one, other = self.size, self.first, self.last
-        apart = abs(other[2] - one[2])
-        if one[2] < 0 or abs(other[1] - one[1]) > RUN_MILLIS or apart not in (0, size - 1):
-            return None
-        if self.batch[self.starts[0] + 4] != walk.DOCUMENT:
-            return None  # lsid is in another place
-        if apart and abs(self.stamp(size // 2)[2] - one[2]) != size // 2:
-            return None
-        session = session_in(self.batch, self.starts[0])
-        if any(session_in(self.batch, start) != session for start in self.starts):
-            return None
-        piece = self.piece(0, size)
-        piece.number, piece.statements = min(one[2], other[2]), size if apart else 1
-        return piece
-
-    def user_and_image(self, index: int) -> tuple[bytes, bool]:
-        """The hash of a session's user, and whether the server kept an image for findAndModify."""
-        start = self.starts[index]
-        user = self.batch[start + 49 : start + 81] if self.batch[start + 39 : start + 44] == _UID else b""
-        return user, self.batch.find(_RETRY_IMAGE, start, self.ends[index]) >= 0
+    part.small[len(run.stamps)] += 1
+    part.small.update(sizes[:-3])
+    run.stamps = part.stamps[bounds[-4] : bounds[-3]]
+    return [0, *bounds[-3:]]
 
 
 class Compactor:
@@ -183,7 +123,7 @@ class Compactor:
     def plain(self, batch: bytes, gathered: Gathered) -> None:
         """Deletes or updates without a session, in order. Raises Malformed."""
         family = self.family(gathered.envelope.ns, gathered.envelope.op, Writes.PLAIN)
-        entries = _Entries(batch, gathered, backward=self.backward)
+        entries = BatchEntries(batch, gathered, backward=self.backward)
         self._count(entries, family)
         self._clumps(family, entries, entries.stretches(CLUMP_MILLIS))
         for low, high in pairwise(entries.stretches(EPISODE_MILLIS)):
@@ -193,7 +133,7 @@ class Compactor:
         """Deletes or updates of sessions, in order. Raises Malformed."""
         ns, op = gathered.envelope.ns, gathered.envelope.op
         family, spread = self.family(ns, op, Writes.SESSION), self.family(ns, op, Writes.FAN_OUT)
-        entries = _Entries(batch, gathered, backward=self.backward)
+        entries = BatchEntries(batch, gathered, backward=self.backward)
         self._count(entries, family, spread)
         self._clumps(spread, entries, entries.stretches(CLUMP_MILLIS))
         statement = entries.statement()
@@ -203,15 +143,11 @@ class Compactor:
         else:
             self._runs_of_all(family, entries)
 
-    def _count(self, entries: _Entries, *families: Family) -> None:
+    def _count(self, entries: BatchEntries, *families: Family) -> None:
         """Count the entries, and the minutes in which they were written."""
-        ends = entries.first, entries.last
-        walls: Sequence[int] = [entries.first[1]]
-        if entries.first[1] // 60_000 != entries.last[1] // 60_000:
-            entries.read_all()
-            walls = entries.walls
+        ends, minutes = (entries.first, entries.last), entries.minutes()
         for family in families:
-            family.count_all(entries.size, ends, walls)
+            family.count_all(entries.size, ends, minutes)
 
     def add_plain(self, family: Family, piece: Piece) -> None:
         """One piece of writes without a session."""
@@ -258,59 +194,77 @@ class Compactor:
         run.find_and_modify = image
         self._open_run(key, run, family)
 
-    def _runs_of_all(self, family: Family, entries: _Entries) -> None:
-        """Entries of several sessions, or with holes in their numbers, one by one."""
+    def _runs_of_all(self, family: Family, entries: BatchEntries) -> None:
+        """Entries of several sessions, or with holes in their numbers, session by session."""
         entries.read_all()
-        sessions, numbers = read_sessions(entries.batch, entries.starts, entries.ends)
-        stamps = zip(entries.ts, entries.walls, numbers, strict=True)
-        backward, sign = self.backward, -1 if self.backward else 1
-        seams = backward and self._is_near(max(entries.first[0], entries.last[0]), NEXT_MILLIS)
-        touched: dict[bytes, Few | Burst] = {}
-        for index, (session, stamp) in enumerate(zip(sessions, stamps, strict=True)):
-            run = touched.get(session)
-            if run is None:
-                run = self._touched(family, session, stamp)
-                touched[session] = run
-                if isinstance(run, Burst):
-                    self._note(run, entries, index)
-            if isinstance(run, Few):
-                near = run.stamps[-1]
-                jump, gap = (stamp[2] - near[2]) * sign, (stamp[1] - near[1]) * sign
-            else:
-                jump, gap = run.steps_to(stamp)
-            if (jump > RUN_JUMP or gap > RUN_MILLIS) and (jump > 1 or gap > NEXT_MILLIS):
-                if seams or isinstance(run, Burst):
-                    key = (family.ns, family.op, session)
-                    self._close_run(key, run, family)
-                    fresh = touched[session] = Few(stamp)
-                    if gap <= RUN_MILLIS:
-                        self._link(fresh, run)
-                    self._open_run(key, fresh, family)
-                else:
-                    family.add_small(len(run.stamps))
-                    run.before = run.stamps if gap <= RUN_MILLIS and not backward else None
-                    run.stamps = [stamp]
-            elif isinstance(run, Burst):
-                run.add_single(stamp)
-            elif stamp is not near:
-                run.stamps.append(stamp)
-                if len(run.stamps) >= LEAST_RUN:
-                    grown = touched[session] = run.burst(session, entries.user_and_image(index)[0])
-                    self._note(grown, entries, index)
-                    self._runs[family.ns, family.op, session] = grown, family
+        sessions, numbers = entries.sessions()
+        by_session: defaultdict[bytes, list[int]] = defaultdict(list)
+        for place, session in enumerate(sessions):
+            by_session[session].append(place)
+        stamps = list(zip(entries.ts, entries.walls, numbers, strict=True))
+        seams = self.backward and self._is_near(max(entries.first[0], entries.last[0]), NEXT_MILLIS)
+        small: Counter[int] = Counter()
+        for session, places in by_session.items():
+            key = family.ns, family.op, session
+            run = self._touched(key, family)
+            if isinstance(run, Burst):
+                self._note(run, entries, places[0])
+            part = _Part(key, family, entries, places, [stamps[place] for place in places], small, seams)
+            bounds, certain = _breaks(part.stamps, backward=self.backward)
+            run = self._add_part(run, part, 0, bounds[1])
+            if certain and len(bounds) > _FEW_PIECES:
+                bounds = _without_small(run, part, bounds)
+            for low, high in pairwise(bounds[1:]):
+                run = self._add_part(run, part, low, high)
+        for size, times in small.items():
+            family.add_small(size, times)
 
-    def _touched(self, family: Family, session: bytes, stamp: Stamp) -> Few | Burst:
-        """The open run of a session, or a new one that begins with this stamp."""
-        key = (family.ns, family.op, session)
+    def _touched(self, key: RunKey, family: Family) -> Few | Burst:
+        """The open run of a session, or a new one."""
         held = self._held(key)
         if held is not None:
             self._runs.move_to_end(key)
             return held[0]
-        fresh = Few(stamp)
+        fresh = Few([])
         self._open_run(key, fresh, family)
         return fresh
 
-    def _note(self, run: Burst, entries: _Entries, index: int) -> None:
+    def _add_part(self, run: Few | Burst, part: _Part, low: int, high: int) -> Few | Burst:
+        """Add stamps that follow each other closely. Returns the run that holds the last of them."""
+        stamps = part.stamps
+        if run.documents:
+            jump, gap = _steps(run, stamps[low], backward=self.backward)
+            if (jump > RUN_JUMP or gap > RUN_MILLIS) and (jump > 1 or gap > NEXT_MILLIS):
+                run = self._begin_again(run, part, stamps[low], near=gap <= RUN_MILLIS)
+                low += 1
+        if isinstance(run, Few):
+            full = low + LEAST_RUN - len(run.stamps)
+            run.stamps += stamps[low : min(high, full)]
+            if full > high:
+                return run
+            place, low = part.places[full - 1], full
+            run = run.burst(part.key[2], part.entries.user_and_image(place)[0])
+            self._note(run, part.entries, place)
+            self._runs[part.key] = run, part.family
+        if low < high:
+            run.add_singles(stamps[low:high])
+        return run
+
+    def _begin_again(self, run: Few | Burst, part: _Part, stamp: Stamp, *, near: bool) -> Few:
+        """End a run, and begin the next one of that session."""
+        if isinstance(run, Few) and not part.seams:
+            part.small[len(run.stamps)] += 1
+            run.before = run.stamps if near and not self.backward else None
+            run.stamps = [stamp]
+            return run
+        self._close_run(part.key, run, part.family)
+        fresh = Few([stamp])
+        if near:
+            self._link(fresh, run)
+        self._open_run(part.key, fresh, part.family)
+        return fresh
+
+    def _note(self, run: Burst, entries: BatchEntries, index: int) -> None:
         """Note, once per batch, what else an entry says."""
         run.find_and_modify |= entries.user_and_image(index)[1]
         if len(run.samples) < SAMPLES:
@@ -379,9 +333,9 @@ class Compactor:
                 family.open_episode, family.seam_episode = family.seam_episode, None
         self.backward = False
 
-    def _clumps(self, family: Family, entries: _Entries, bounds: list[int]) -> None:
+    def _clumps(self, family: Family, entries: BatchEntries, bounds: list[int]) -> None:
         """The entries between each two bounds as a clump; small ones that cannot grow are only counted."""
-        marked = family.writes is Writes.PLAIN
+        marked, least_marked = family.writes is Writes.PLAIN, family.least_marked
         self._clump(family, entries.piece(0, bounds[1], marked=marked))
         if len(bounds) == 2:
             return
@@ -389,17 +343,18 @@ class Compactor:
         least = family.least
         if self.backward and family.seam_clump is None and self._is_near(entries.first[0], CLUMP_MILLIS):
             least = 0
-        small: Counter[int] = Counter()
-        for low, size in zip(inner, map(sub, inner[1:], inner), strict=False):
-            if size < least:
-                small[size] += 1
-                continue
-            self._close_clump(family)
-            family.open_clump = Burst.of(entries.piece(low, low + size, marked=marked))
+        sizes = list(map(sub, inner[1:], inner))
+        small = Counter(sizes)
+        if sizes and max(sizes) >= least:
+            for low, size in zip(inner, sizes, strict=False):
+                if size >= least:
+                    self._close_clump(family)
+                    family.open_clump = Burst.of(entries.piece(low, low + size, marked=marked and size >= least_marked))
         self._close_clump(family)
         family.open_clump = Burst.of(entries.piece(inner[-1], bounds[-1], marked=marked))
         for size, times in small.items():
-            family.add_small(size, times)
+            if size < least:
+                family.add_small(size, times)
 
     def _clump(self, family: Family, piece: Piece) -> None:
         clump = family.open_clump

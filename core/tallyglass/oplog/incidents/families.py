@@ -29,6 +29,12 @@ BURST_LIMIT = 512
 """The most bursts of one family that are kept; above that, usual ones are only counted."""
 
 
+LEAST_UNUSUAL = 8
+"""The fewest documents of a clump that can be unusual where other clients write without a session."""
+
+_ENOUGH_CLUMPS = 16
+
+
 class Writes(StrEnum):
     """How writes are grouped: without a session, by one session, or over all sessions."""
 
@@ -92,6 +98,9 @@ class Family:
     seam_episode: Burst | None = None
     folded: Folded = field(default_factory=Folded)
     forgotten: int = 0
+    is_busy: bool = False
+    """Whether other clients write here without a session all the time, so that usual clumps are only counted."""
+
     version: int = 0
     verdict: object = None
     """A cached judgement, with the version that it applies to."""
@@ -114,8 +123,8 @@ class Family:
         """Minutes with at least one entry."""
         return sum(found.bit_count() for found in self.hours.values())
 
-    def count_all(self, entries: int, ends: tuple[Stamp, Stamp], walls: Iterable[int]) -> None:
-        """Count entries of one document each: ``ends`` are the outermost, ``walls`` at least one of each minute."""
+    def count_all(self, entries: int, ends: tuple[Stamp, Stamp], minutes: Iterable[int]) -> None:
+        """Count entries of one document each: ``ends`` are the outermost, ``minutes`` those with any."""
         self.version += 1
         (first, first_wall, _), (last, last_wall, _) = sorted(ends)
         if not self.entries or first < self.first:
@@ -124,14 +133,24 @@ class Family:
             self.last, self.last_wall = last, last_wall
         self.documents += entries
         self.entries += entries
-        for minute in {wall // 60_000 for wall in walls}:
+        for minute in minutes:
             hour = minute // 60
             self.hours[hour] = self.hours.get(hour, 0) | 1 << minute % 60
 
     @property
     def least(self) -> int:
         """The fewest documents of a clump or run that is kept."""
-        return _LEAST[self.writes]
+        return min(self.usual_clump + 1, LEAST_UNUSUAL) if self.is_busy else _LEAST[self.writes]
+
+    @property
+    def usual_clump(self) -> int:
+        """The usual size of a clump, 0 before there were enough of them to know it."""
+        return self.clump_sizes.usual() if self.clump_sizes.count >= _ENOUGH_CLUMPS else 0
+
+    @property
+    def least_marked(self) -> int:
+        """The fewest documents of a clump without a session that may be compared with another one."""
+        return LEAST_UNUSUAL if self.clump_sizes.count >= _ENOUGH_CLUMPS else 1
 
     def add_small(self, documents: int, times: int = 1) -> None:
         """Count clumps or runs that have ended and are too small to be kept."""

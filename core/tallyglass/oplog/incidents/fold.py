@@ -5,7 +5,7 @@ from __future__ import annotations
 from tallyglass.oplog.incidents.burst import Burst
 from tallyglass.oplog.incidents.families import Family, Writes
 from tallyglass.oplog.incidents.session_verdict import judge_fan_out, judge_runs
-from tallyglass.oplog.incidents.verdict import Explained, FamilyVerdict, Window, judge_plain
+from tallyglass.oplog.incidents.verdict import USUAL_RATE, Explained, FamilyVerdict, Window, judge_plain
 
 
 def compress(family: Family, pool: Family | None, window: Window, explained: Explained, limit: int) -> None:
@@ -14,7 +14,9 @@ def compress(family: Family, pool: Family | None, window: Window, explained: Exp
     ``pool`` holds the writes of all sessions on the same namespace, for a family of runs.
     """
     if family.writes is Writes.PLAIN:
-        acts = judge_plain(family, window, explained).acts
+        verdict = judge_plain(family, window, explained)
+        acts = verdict.acts
+        family.is_busy = verdict.routine is not None and verdict.routine.reason == USUAL_RATE
     elif family.writes is Writes.SESSION:
         acts = judge_runs(family, list(family.clumps), window, pool).acts
     else:
@@ -27,8 +29,11 @@ def compress(family: Family, pool: Family | None, window: Window, explained: Exp
     for name in ("clumps", "episodes"):
         held: list[Burst] = getattr(family, name)
         kept = [burst for burst in held if is_kept(burst)]
-        for burst in held:
-            if not is_kept(burst) and (name == "episodes" or family.writes is not Writes.PLAIN):
+        counted = name == "episodes" or family.writes is not Writes.PLAIN
+        if not counted and held and not is_kept(held[-1]):
+            kept.append(held[-1])  # it may be the beginning of a statement that is not read yet
+        for burst in held if counted else ():
+            if not is_kept(burst):
                 family.folded.add(burst)
         if len(kept) > limit:
             kept.sort(key=lambda burst: -burst.documents)

@@ -115,7 +115,7 @@ class Grouper:
             return
         moved = batch.find(_FROM_MIGRATE) >= 0
         first, last, look = len(batch), -1, list[tuple[int, int]]()
-        for envelope, places in gathered:
+        for envelope, places, _ in gathered:
             self.fed += len(places) // 2
             if envelope.tag == IGNORED:
                 continue
@@ -158,7 +158,7 @@ class Grouper:
             stamps = [plain_stamp(batch, *moved[:2]), plain_stamp(batch, *moved[-2:])]
             family = self._moved_family(envelope.op, envelope.ns)
             family.count_all(len(moved) // 2, (stamps[0], stamps[1]), ())
-        return Gathered(envelope, kept)
+        return gathered._replace(places=kept)
 
     def _note_end(self, batch: bytes, start: int, end: int) -> None:
         try:
@@ -353,7 +353,9 @@ class Grouper:
         name = _name(head)
         self.known.learn(head)
         if head.from_migrate:
-            self._moved("c", target_of(head), head, 0)
+            ns = acts.result_of(head)
+            if not ns.startswith(acts.INTERNAL) and not acts.is_temporary(ns):
+                self._moved("c", ns, head, 0)
             return
         if name == b"dropDatabase":
             run, drops = self._drops.take_database(head, backward=self._backward)

@@ -15,6 +15,7 @@ from tallyglass.oplog.incidents.verdict import (
     PACE_BURSTS,
     PACE_MINUTES,
     USUAL_FACTOR,
+    USUAL_RATE,
     FamilyVerdict,
     Finding,
     Window,
@@ -137,7 +138,7 @@ def _why_routine(run: Burst, usual: _Usual) -> str:
         return "an application's session"
     own_rate = run.documents / max(run.millis, 1_000)
     if usual.covered > 0.5 and own_rate <= 3 * usual.rate and run.purity < 0.9:
-        return "usual rate here"
+        return USUAL_RATE
     return "usual size here" if _is_usual_size(run, usual) else ""
 
 

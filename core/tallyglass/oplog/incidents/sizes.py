@@ -22,6 +22,10 @@ class SizeHistogram:
         self._counts[bits] += times
         self.count += times
 
+    def at_least(self, size: int) -> int:
+        """How many sizes have as many binary digits as this one, or more."""
+        return sum(self._counts[min(size.bit_length(), BUCKETS - 1) :])
+
     def copy(self) -> SizeHistogram:
         """Another one with the same counts."""
         twin = SizeHistogram()

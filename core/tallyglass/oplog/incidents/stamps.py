@@ -4,21 +4,23 @@ parsed."""
 from __future__ import annotations
 
 import struct
+import sys
+from array import array
 from collections.abc import Sequence
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.decode.envelope import SESSION_TAIL, TAIL
+from tallyglass.oplog.decode.envelope import SESSION_OP, SESSION_TAIL, TAIL
 from tallyglass.oplog.decode.head import read_head, session_and_user
 
 _WALL, _TS, _TXN = b"\x09wall\0", b"\x11ts\0", b"\x12txnNumber\0"
 
-_LSID_SIZE = 72
+# From "ts" to the end of "wall": the value of v, which ends in zeros, comes before that name.
+_TAIL_SIZE, _TAIL_WORDS = 48, 6
+_V_AND_WALL = b"\0\0" + _WALL
+_IS_LITTLE = sys.byteorder == "little"
 _quad = struct.Struct("<Q").unpack_from
 _long = struct.Struct("<q").unpack_from
 _int = struct.Struct("<i").unpack_from
-_tail = struct.Struct("<4sQ22x6sq").unpack_from
-# The size of lsid, its id, and txnNumber, from the beginning of an entry that begins with lsid.
-_session_head = struct.Struct("<10xi9x16s43x11sq").unpack_from
 
 
 Stamp = tuple[int, int, int]
@@ -69,21 +71,32 @@ def read_times(
 ) -> tuple[Sequence[int], Sequence[int]]:
     """``ts`` and wall of many entries, all of sessions or all without. Raises Malformed."""
     before = SESSION_TAIL if session else TAIL
-    if ends[0] >= before:
-        marks, ts, more, walls = zip(*[_tail(batch, end - before) for end in ends], strict=True)
-        if set(marks) == {_TS} and set(more) == {_WALL}:
-            return ts, walls
+    if ends[0] >= before and _IS_LITTLE:
+        after = before - _TAIL_SIZE
+        tails = b"".join([batch[end - before : end - after] for end in ends])
+        words, shifted = array("q", tails), array("Q", tails[4:-4])
+        # Each second name of those words is "wall", and "ts" follows the upper half of the wall before it.
+        names, more = words[4::_TAIL_WORDS].tobytes(), shifted[5::_TAIL_WORDS].tobytes()
+        same = more == (tails[_TAIL_SIZE - 4 : _TAIL_SIZE] + _TS) * (len(ends) - 1)
+        if same and tails.startswith(_TS) and names == _V_AND_WALL * len(ends):
+            return shifted[::_TAIL_WORDS].tolist(), words[5::_TAIL_WORDS].tolist()
     stamp = session_stamp if session else plain_stamp
     stamps = [stamp(batch, start, end) for start, end in zip(starts, ends, strict=True)]
     return [ts for ts, _, _ in stamps], [wall for _, wall, _ in stamps]
 
 
-def read_sessions(batch: bytes, starts: Sequence[int], ends: Sequence[int]) -> tuple[Sequence[bytes], Sequence[int]]:
-    """Session and transaction number of many entries of sessions. Raises Malformed."""
-    if starts[-1] + 101 <= len(batch):
-        sizes, sessions, marks, numbers = zip(*[_session_head(batch, start) for start in starts], strict=True)
-        if set(sizes) == {_LSID_SIZE} and set(marks) == {_TXN}:
-            return sessions, numbers
+def read_sessions(
+    batch: bytes, starts: Sequence[int], ends: Sequence[int], *, usual: bool
+) -> tuple[Sequence[bytes], Sequence[int]]:
+    """Session and transaction number of many entries of sessions. Raises Malformed.
+
+    ``usual`` says that all begin with an lsid of the size that servers write, ``txnNumber`` and ``op``.
+    """
+    if usual and _IS_LITTLE:
+        last = SESSION_OP
+        words = array("q", b"".join([batch[start + last - 16 : start + last] for start in starts]))
+        if words[::2].tobytes() == _TXN[-8:] * len(starts):
+            return [batch[start + 23 : start + 39] for start in starts], words[1::2].tolist()
     heads = [read_head(batch, start, end) for start, end in zip(starts, ends, strict=True)]
     return [session_and_user(head)[0] for head in heads], [-1 if head.txn is None else head.txn for head in heads]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tallyglass.oplog.incidents.burst import Burst
-from tallyglass.oplog.incidents.families import CLUMP_MILLIS, LEAST_RUN, Family
+from tallyglass.oplog.incidents.families import CLUMP_MILLIS, LEAST_RUN, LEAST_UNUSUAL, Family
 from tallyglass.oplog.incidents.rhythm import TTL_MILLIS, in_step, in_step_with_ttl, period_of
 
 USUAL_FACTOR = 5
@@ -22,6 +22,9 @@ _STEADY_SHARE, _YOUNG_SHARE = 0.4, 0.25
 _STEADY_WINDOW_MILLIS = 600_000
 _BASELINE_EPISODES = 5
 _COVER_TO_CUT = 0.3
+_PAUSE_MILLIS, _CHANCE = 250, 0.01
+"""How long a server may pause within a statement, and how likely other clients write as much in that time."""
+
 _FEW_CLUMPS = 3
 
 
@@ -81,6 +84,9 @@ def is_steady(burst: Burst, window: Window) -> bool:
     return window.millis >= _STEADY_WINDOW_MILLIS and burst.millis > _STEADY_SHARE * window.millis
 
 
+USUAL_RATE = "usual rate here"
+"""The reason for what is written where an application writes all the time."""
+
 PACE = "usual pace here"
 """The reason for what keeps a pace."""
 
@@ -138,7 +144,8 @@ def judge_plain(family: Family, window: Window, explained: Explained) -> FamilyV
     shared = _is_shared(family, rest_of(family, joined)[1], window)
     for act in joined:
         if shared and reason not in ("ttl",):
-            _cut(act)
+            _take_beginning(act, joined, clumps, family)
+            _cut(act, family)
             act.about = True
             act.confidence = "medium"
         if act.form == "many" and _is_slow(act.burst, clumps):
@@ -237,10 +244,10 @@ def _against_baseline(
         acts, reason = found
         if not mixed:
             return [_narrowed(act, bursts) for act in acts], reason
-        return acts, "usual rate here"
+        return acts, USUAL_RATE
     if mixed:
         acts = [Finding(one, "many") for one in bursts if not like_others(one, bursts, family, window)]
-        return acts, PACE if paced else "usual rate here"
+        return acts, PACE if paced else USUAL_RATE
     if is_young(family, window) and family.episode_count < 4 * _BASELINE_EPISODES:
         return [Finding(one, "many") for one in episodes], ""
     acts = []
@@ -260,7 +267,7 @@ def _outstanding_clumps(family: Family, clumps: list[Burst]) -> list[Burst]:
     found = []
     for one in clumps:
         usual = sizes.usual(one.documents if id(one) in closed else None)
-        if one.documents >= max(8, USUAL_FACTOR * max(usual, 1)) or usual == 0:
+        if one.documents >= max(LEAST_UNUSUAL, USUAL_FACTOR * max(usual, 1)) or usual == 0:
             found.append(one)
     return found
 
@@ -394,8 +401,28 @@ def _reach(before: Burst, after: Burst, *, quiet: bool, young: bool) -> int:
     return min(max(_QUIET_JOIN_MILLIS, 8 * mean), _LONGEST_JOIN_MILLIS)
 
 
-def _cut(act: Finding) -> None:
-    """Leave out isolated entries at the older end: if other clients write too, those entries are theirs."""
+def _take_beginning(act: Finding, acts: list[Finding], clumps: Sequence[Burst], family: Family) -> None:
+    """Add what was written shortly before an act, if others hardly write so much at a time.
+
+    The server may have paused within the first documents of a statement.
+    """
+    for clump in reversed(clumps):
+        if clump.first >= act.burst.first or _may_be_others(clump.documents, family):
+            continue
+        if clump.gap(act.burst) > _PAUSE_MILLIS or any(clump.overlaps(other.burst) for other in acts):
+            return
+        act.burst = act.burst.copy()
+        act.burst.absorb(clump)
+
+
+def _may_be_others(documents: int, family: Family) -> bool:
+    """Whether other clients write so many at a time so often that it may stand before an act by chance."""
+    found = family.clump_sizes.at_least(documents) - 2  # without the act, and what is asked about
+    return found * _PAUSE_MILLIS > _CHANCE * 60_000 * max(family.active_minutes, 1)
+
+
+def _cut(act: Finding, family: Family) -> None:
+    """Leave out isolated entries at the older end, if other clients write so many at a time: then they are theirs."""
     burst = act.burst
     edge = burst.edge
     if len(edge) < 2 or burst.entries <= len(edge) // 2:
@@ -404,6 +431,8 @@ def _cut(act: Finding) -> None:
     cut = 0
     for number in range(1, len(edge)):
         if edge[number][1] - edge[number - 1][1] >= apart:
+            if not _may_be_others(number - cut, family):
+                break
             cut = number
     if cut and cut < burst.entries:
         burst = burst.copy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from bson import Timestamp
@@ -15,6 +15,7 @@ from tallyglass.mongo.driver_errors import closed_oplog
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, closing
 from tallyglass.oplog.decode.envelope import entries
 from tallyglass.oplog.decode.transaction import is_part_of_transaction
+from tallyglass.oplog.decode.walk import Malformed
 from tallyglass.oplog.filter.matcher import FilterMatcher
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import notes
@@ -26,7 +27,8 @@ BACKLOG_SECONDS = 3.0
 
 ATTEMPTS = 5
 _PAST_MS = 60_000
-_SLICE_BYTES = 32_000_000
+_SLICE_BYTES = 12_000_000
+"""The most bytes of a slice that are held, unless one second has more."""
 
 
 async def safe_end(gateway: Gateway) -> EntryPosition:
@@ -90,12 +92,16 @@ class SliceLength:
     def __init__(self) -> None:
         self.seconds = 30
 
-    def took(self, seconds: float) -> None:
-        """Adjust to how long the last slice took."""
-        if seconds < 0.5:
+    def took(self, seconds: float, size: int = 0) -> None:
+        """Adjust to how long the last slice took, and to its size in bytes."""
+        if seconds < 0.5 and size < _SLICE_BYTES // 2:
             self.seconds = min(self.seconds * 2, 86_400)
         elif seconds > 2.0:
             self.slower()
+
+    def filled(self, seconds: int) -> None:
+        """Adjust to a slice of which so many seconds alone had the most bytes that are held."""
+        self.seconds = max(seconds // 2, 1)
 
     def slower(self) -> None:
         """Halve the slice after one that was too large."""
@@ -132,7 +138,9 @@ async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = 
             await asyncio.sleep(0.5 * failures)
 
 
-async def backward(gateway: Gateway, since: Ts, until: Ts, match: Document) -> AsyncIterator[tuple[list[bytes], Ts]]:
+async def backward(
+    gateway: Gateway, since: Ts, until: Ts, match: Document
+) -> AsyncIterator[tuple[Iterator[bytes], Ts]]:
     """Slices of what matches, newest first: the batches of each, newest first as well, and where it begins.
 
     Each slice is read forwards, since a server seeks the bounds of ``ts`` only in that direction, and turned round
@@ -161,11 +169,20 @@ async def backward(gateway: Gateway, since: Ts, until: Ts, match: Document) -> A
             await asyncio.sleep(0.5 * failures)
             continue
         if size > _SLICE_BYTES and pace.seconds > 1:
-            pace.slower()
+            try:
+                pace.filled(notes.last_ts(held[-1]).t - begin.t)
+            except Malformed:
+                pace.slower()
             continue
         failures = 0
-        pace.took(time.monotonic() - began)
-        yield [b"".join(list(entries(batch))[::-1]) for batch in reversed(held)], left
+        pace.took(time.monotonic() - began, size)
+        yield _turned(held), left
         if left > begin:
             return
         end = begin
+
+
+def _turned(batches: list[bytes]) -> Iterator[bytes]:
+    """The batches from the last to the first, each turned round and given up when the next is wanted."""
+    while batches:
+        yield b"".join(list(entries(batches.pop()))[::-1])
