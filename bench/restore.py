@@ -1,8 +1,10 @@
 """Measure what a plan costs: processor, time and memory of plan, incidents and verify against walking the raw entries.
 
 Each case runs in a process of its own over the same window of the oplog, which grows from size to size. Walking is the
-lower bound: every entry is read from the server and stepped over. Prints a table, the extrapolation to 24 hours at
-5,000 operations a second, and one line of JSON. Needs mongodump.
+lower bound: every entry is read from the server and stepped over. ``early`` is a plan whose point lies before the
+newest part of the entries, at the size before. A window of nothing tells what a plan costs whatever its window: the
+backup, the entries before it, and imports. Prints a table, the extrapolation to 24 hours at 5,000 operations a second,
+and one line of JSON. Needs mongodump.
 """
 
 from __future__ import annotations
@@ -34,12 +36,12 @@ from tallyglass.restore.raw.oplog import stamp
 from tallyglass.restore.spare.verify import verify
 from tallyglass.restore.tools import toolset
 
-SIZES = (500_000, 1_000_000, 2_000_000, 4_000_000)
+SIZES = (0, 500_000, 1_000_000, 2_000_000, 4_000_000)
 DAY = 432_000_000
 """Entries of 24 hours at 5,000 operations a second."""
 
 BASE = 100_000
-CASES = ("raw", "plan", "incidents", "verify")
+CASES = ("raw", "plan", "early", "incidents", "verify")
 
 
 def grow(client: MongoClient[Any], entries: int, since: int) -> None:
@@ -71,7 +73,7 @@ async def run_case(case: str, uri: str, backup: str, spare: str, start: Ts, limi
         async for batch in gateway.find_raw(OPLOG, bounds, batch_size=10_000, time_ms=3_600_000):
             count += sum(1 for _ in walk.split(batch))
         found = f"{count:,} entries"
-    elif case == "plan":
+    elif case in ("plan", "early"):
         made = await plan_restore(gateway, request)
         blocking = [check.id for check in made.checks if check.level is Level.BLOCK]
         found = f"{made.operations or 0:,} entries, blocked by {', '.join(blocking) or 'nothing'}"
@@ -95,9 +97,25 @@ def peak_mb() -> float:
 def measure(case: str, *arguments: str) -> dict[str, Any]:
     """The same in a process of its own."""
     command = [sys.executable, "-m", "bench.restore", "--case", case, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def _text(ts: Timestamp | Ts) -> str:
+    seconds, number = (ts.time, ts.inc) if isinstance(ts, Timestamp) else ts
+    return f"{seconds}:{number}"
+
+
+def show(size: int, rows: dict[str, dict[str, Any]], fixed: float | None) -> None:
+    """Print what the cases cost. ``fixed`` are the seconds of a plan of nothing, where they were measured."""
+    raw = rows["raw"]["cpu"]
+    for case, row in rows.items():
+        ratio = f"({row['cpu'] / raw:4.1f} x raw)" if size else ""
+        if case == "plan" and size and fixed is not None:
+            ratio += f" ({(row['cpu'] - fixed) / raw:4.1f} without the fixed part)"
+        cost = f"{row['cpu']:>7.1f} s processor {ratio}  {row['wall']:>7.1f} s  {row['peak_mb']:>6.0f} MB"
+        print(f"{size:>10,}  {case:<10} {cost}   {row['found']}", flush=True)
 
 
 def main(arguments: list[str]) -> None:
@@ -126,21 +144,17 @@ def main(arguments: list[str]) -> None:
         newest = client.local["oplog.rs"].find_one({}, sort=[("$natural", -1)])
         assert newest is not None
         begun: Timestamp = newest["ts"]
-        written = 0
+        written, before = 0, None
         for size in sizes:
             grow(client, size - written, written)
-            written = size
-            point = drop(client)
-            given = (source.uri, backup, spare.members[0].address, f"{begun.time}:{begun.inc}", f"{point.t}:{point.i}")
-            results[size] = {case: measure(case, *given) for case in CASES}
-            raw = results[size]["raw"]["cpu"]
-            for case, row in results[size].items():
-                print(
-                    f"{size:>10,}  {case:<10} {row['cpu']:>7.1f} s processor ({row['cpu'] / raw:4.1f} x raw)  "
-                    f"{row['wall']:>7.1f} s  {row['peak_mb']:>6.0f} MB   {row['found']}",
-                    flush=True,
-                )
-    few, many = (results[size] for size in (min(sizes), max(sizes)))
+            written, point = size, drop(client)
+            given = (source.uri, backup, spare.members[0].address, _text(begun))
+            results[size] = {case: measure(case, *given, _text(point)) for case in CASES if case != "early"}
+            if before is not None:
+                results[size]["early"] = measure("early", *given, _text(before))
+            before = point
+            show(size, results[size], results[sizes[0]]["plan"]["cpu"] if sizes[0] == 0 else None)
+    few, many = results[min(sizes)], results[max(sizes)]
     for case in ("raw", "plan", "incidents"):
         span = max(sizes) - min(sizes)
         per_entry = (many[case]["cpu"] - few[case]["cpu"]) / span if span else many[case]["cpu"] / max(sizes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +33,26 @@ def test_a_report_is_read_back_whole_and_any_change_is_noticed() -> None:
     for changed in (to_json(made).replace('"shop.a": 10', '"shop.a": 11'), to_json(made)[:-1], "[]", "{}"):
         with pytest.raises(InputError):
             from_json(changed)
+
+
+def _written(content: dict[str, object]) -> str:
+    """A report as another version wrote it."""
+    content.pop("checksum")
+    seal = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return json.dumps(content | {"checksum": seal})
+
+
+def test_a_report_of_an_earlier_format_is_read_and_a_later_one_is_named() -> None:
+    made = report(rto_seconds=3.5)
+    earlier = json.loads(to_json(made)) | {"format": 1}
+    for name in ("rate_limit", "nice", "load", "output"):
+        del earlier[name]
+    text = _written(earlier)
+    assert replace(from_json(text), checksum=made.checksum) == replace(made, format=1)
+    with pytest.raises(InputError, match="not a whole report"):
+        from_json(text.replace("3.5", "2.5"))
+    with pytest.raises(InputError, match="has format 9; this version reads 2"):
+        from_json(_written(json.loads(to_json(made)) | {"format": 9, "more": "unknown"}))
 
 
 def test_what_is_gone_or_halved_since_the_last_drill_is_named() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from tallyglass.mongo.gateway import OPLOG, Namespace
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.impact import reissue
 from tallyglass.restore.impact.loss import Changed
-from tallyglass.restore.impact.reissue import Found, find_reissues
+from tallyglass.restore.impact.reissue import Found, Search, _Follower, find_reissues
+from tallyglass.restore.raw.writes import BatchWalker
 
 NS = "s.counters"
 START, LIMIT = Ts(100, 1), Ts(200, 1)
@@ -166,3 +168,22 @@ async def test_live_values_are_read_up_to_a_limit_and_unreadable_ones_are_report
     refused = await search(tmp_path, [moved(Ts(201, 1), 9)], reads=None)
     assert values(refused) == [(5, 9)]
     assert "cannot be read now" in refused.unknown[0]
+
+
+def test_only_what_may_be_about_a_counter_is_parsed() -> None:
+    follower = _Follower(search := Search(LIMIT), frozenset({NS}))
+    walker = BatchWalker(follower)
+    uuid, wall = Binary(b"u" * 16, 4), datetime(2026, 11, 20, tzinfo=UTC)
+
+    def usual(second: int, op: str, o: dict[str, Any], ns: str = NS, **o2: Any) -> dict[str, Any]:
+        place = {"ts": Timestamp(second, 1), "t": Int64(1), "v": Int64(2), "wall": wall}
+        return {"op": op, "ns": ns, "ui": uuid, "o": o, **o2} | place
+
+    rows = [usual(150, "i", {"_id": n, "name": "x"}) for n in range(20)]
+    rows += [usual(151, "i", ORDERS | {"seq": 3}), usual(151, "i", ORDERS | {"seq": 3}, "s.other")]
+    rows += [usual(second, "u", {"$v": 2, "diff": {"u": {"seq": second}}}, o2=ORDERS) for second in (199, 200, 201)]
+    rows += [usual(202, "u", {"$v": 2, "diff": {"u": {"name": "y"}}}, o2={"_id": 5}), usual(203, "d", {"_id": 6})]
+    list(walker.walk(b"".join(map(bson.encode, rows))))
+    (seen,) = search.seen.values()
+    assert (seen.restored, seen.issued) == (199, 201)
+    assert (walker.entries, walker.parsed) == (len(rows), 4)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from bson import decode
 from click.testing import CliRunner
 from restore_scene import Scene, blocks, ids
 
+from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
@@ -159,6 +164,54 @@ async def test_a_transaction_over_several_collections(kept: Scene) -> None:
     assert {n: row["v"] for n, row in contents(kept).items()} == {n: n for n in range(_COUNT)}
 
 
+def await_count(scene: Scene, wanted: int) -> None:
+    """Wait until what expired is gone."""
+    while scene.client["shop"].orders.count_documents({}) > wanted:
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def expiring(spare: Standalone, tmp_path: Path, tool_path: str) -> Iterator[Scene]:
+    """A set of its own, which looks every second for what expired."""
+    with ReplicaSet(1, options=["--setParameter", "ttlMonitorSleepSecs=1"]) as source:
+        scene = Scene(source, spare, tmp_path, tool_path)
+        yield scene
+        scene.close()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shortened", [True, False], ids=["collMod", "createIndexes"])
+async def test_documents_that_expired_by_mistake_come_back(expiring: Scene, shortened: bool) -> None:
+    """The incident is found as commands and screen find it. While the mistake stands nothing is written; with the time
+    raised, the same script brings back every document."""
+    shop, today = expiring.client["shop"], datetime.now(UTC).replace(microsecond=0)
+    shop.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
+    rows = [{"_id": n, "at": today - timedelta(days=n % 100, hours=1), "own": {"a.b": n}} for n in range(2_000)]
+    shop.orders.insert_many(rows)
+    year, month = 365 * 86_400, 30 * 86_400
+    shop.orders.create_index("at", name="at", expireAfterSeconds=year if shortened else month)
+    if shortened:
+        shop.command("collMod", "orders", index={"name": "at", "expireAfterSeconds": month})
+    await_count(expiring, 600)
+    expiring.settle()
+    entry = expiring.client.local["oplog.rs"].find_one({"op": "d", "ns": "shop.orders"})
+    assert entry is not None
+    assert not {"lsid", "txnNumber"} & entry.keys(), "nothing but the index says what deleted it"
+    incident = await expiring.incident("deleteMany", "shop.orders")
+    assert (incident.documents, incident.note) == (1_400, "or the TTL index of this collection")
+    plan = await undo(expiring, incident)
+    assert ids(plan, Level.WARN) >= {"images-ttl"}
+    refused = expiring.run(plan)
+    assert (refused.returncode, shop.orders.count_documents({})) == (3, 600), refused.stderr
+    assert "The TTL index at would remove it again: raise its time first." in refused.stderr
+    shop.command("collMod", "orders", index={"name": "at", "expireAfterSeconds": year})
+    expiring.must_run(plan)
+    assert contents(expiring) == {row["_id"]: row | {"at": row["at"].replace(tzinfo=None)} for row in rows}
+    definition = await expiring.incident("collMod" if shortened else "createIndexes", "shop.orders")
+    blocked = await undo(expiring, definition)
+    assert "plan for the incident of their deletes" in next(check.advice for check in blocked.checks)
+
+
 async def test_what_cannot_be_undone_from_images_is_refused(kept: Scene) -> None:
     shop = kept.client["shop"]
     shop.plain.insert_many([{"_id": n} for n in range(200)])
@@ -189,16 +242,25 @@ async def test_images_that_expire_after_the_plan_stop_the_script(kept: Scene) ->
     assert contents(kept) == before
 
 
-def kill_at(scene: Scene, plan: Plan, step: int) -> None:
-    """Kill the script as soon as it says that a step begins."""
+def kill_at(scene: Scene, plan: Plan, step: int, *, with_step: bool) -> None:
+    """Kill the script in a step: alone, so that the step goes on, or with all that it runs, as when the machine goes
+    down."""
+    running = Path(plan.work_dir) / "running"
     with subprocess.Popen(
         [str(scene.save(plan)), "--yes"],
-        env=scene.environment, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+        env=scene.environment, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, start_new_session=True,
     ) as process:  # fmt: skip
         assert process.stderr is not None
         while f"[{step}/" not in (line := process.stderr.readline()):
             assert line, "it ended before that step"
-        process.send_signal(signal.SIGKILL)
+        while with_step and not running.exists() and process.poll() is None:
+            time.sleep(0.005)
+        session = subprocess.run(
+            ["ps", "-o", "pid=", "-s", str(process.pid)], capture_output=True, text=True, check=True
+        )
+        for pid in session.stdout.split() if with_step else [process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def resume(scene: Scene, plan: Plan) -> subprocess.CompletedProcess[str]:
@@ -215,14 +277,15 @@ def resume(scene: Scene, plan: Plan) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("with_step", [False, True], ids=["alone", "with-step"])
 @pytest.mark.parametrize("step", range(1, _STEPS + 1))
-async def test_killed_at_any_step_it_resumes(kept: Scene, step: int) -> None:
+async def test_killed_at_any_step_it_resumes(kept: Scene, step: int, with_step: bool) -> None:
     orders = kept.client["shop"].orders
     since = kept.now()
     orders.delete_many({"_id": {"$lt": 300}})
     plan = await undo(kept, done_since(kept, since, "d"))
     assert len(plan.commands) == _STEPS
-    kill_at(kept, plan, step)
+    kill_at(kept, plan, step, with_step=with_step)
     done = resume(kept, plan)
     assert done.returncode == 0, done.stderr
     assert {n: row["v"] for n, row in contents(kept).items()} == {n: n for n in range(_COUNT)}

@@ -78,6 +78,7 @@ async def test_a_time_series_file_without_some_of_its_buckets(scene: Scene) -> N
     refused(await scene.plan(backup, limit), "count-differs")
 
 
+@pytest.mark.long
 async def test_a_view_took_the_name(scene: Scene) -> None:
     """Nothing can be merged into it: the plan says so, and the documents come back beside it."""
     fill(scene)
@@ -94,6 +95,7 @@ async def test_a_view_took_the_name(scene: Scene) -> None:
     assert record(scene.client)[row.beside][3] == before["shop.orders"][3]
 
 
+@pytest.mark.long
 async def test_rare_kinds_of_collections_and_indexes(scene: Scene) -> None:
     shop = scene.client["shop"]
     key: dict[str, Any] = {"key": {"_id": 1}, "unique": True}

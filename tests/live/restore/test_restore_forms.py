@@ -52,13 +52,12 @@ async def drop_and_restore(scene: Scene, backup: Path, start: Ts | None = None) 
 @pytest.mark.parametrize(
     ("options", "archive"),
     [
-        ((), False),
-        (("--oplog", "--gzip"), True),
-        ((), True),
-        (("--oplog",), True),
-        (("--gzip",), False),
+        pytest.param((), False, id="plain"),
+        pytest.param(("--oplog", "--gzip"), True, id="archive-oplog-gzip"),
+        pytest.param((), True, id="archive", marks=pytest.mark.long),
+        pytest.param(("--oplog",), True, id="archive-oplog", marks=pytest.mark.long),
+        pytest.param(("--gzip",), False, id="gzip", marks=pytest.mark.long),
     ],
-    ids=["plain", "archive-oplog-gzip", "archive", "archive-oplog", "gzip"],
 )
 async def test_forms_of_mongodump(scene: Scene, options: tuple[str, ...], archive: bool) -> None:
     fill(scene, 0, 50)
@@ -69,6 +68,7 @@ async def test_forms_of_mongodump(scene: Scene, options: tuple[str, ...], archiv
     await drop_and_restore(scene, backup, start)
 
 
+@pytest.mark.long
 async def test_a_copy_of_the_data_files(scene: Scene, live_set: ReplicaSet, tmp_path: Path) -> None:
     fill(scene, 0, 50)
     scene.client["shop"].orders.create_index("v")

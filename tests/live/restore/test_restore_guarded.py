@@ -132,6 +132,7 @@ def nothing_written(folder: Path, work: Path, output: str) -> None:
     assert work.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.long
 async def test_three_members_tls_and_least_privilege(
     guarded: GuardedMembers, guarded_spare: Standalone, tmp_path: Path, tool_path: str
 ) -> None:

@@ -28,7 +28,10 @@ from tallyglass_tui.cli.main import main
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
-@pytest.mark.parametrize("accident", ["drop", "set back", "deleteMany"])
+@pytest.mark.parametrize(
+    "accident",
+    [pytest.param("drop", marks=pytest.mark.long), pytest.param("set back", marks=pytest.mark.long), "deleteMany"],
+)
 async def test_a_counter_that_starts_again_at_one_is_raised(scene: Scene, accident: str) -> None:
     shop = scene.client["shop"]
     shop.counters.insert_many([{"_id": "orders", "seq": Int64(1000)}, {"_id": "other", "seq": 1}])
@@ -141,6 +144,7 @@ async def test_a_bad_update_amid_writers_without_sessions(scene: Scene) -> None:
     assert "still damaged" in done.stderr
 
 
+@pytest.mark.long
 async def test_a_bad_update_that_is_logged_in_two_forms_amid_writes_without_sessions(scene: Scene) -> None:
     """A pipeline update is logged as the difference, or as the whole document where that is shorter."""
     items, count = scene.client["shop"]["items"], 40
@@ -178,7 +182,7 @@ async def test_a_bad_update_that_is_logged_in_two_forms_amid_writes_without_sess
     assert {row["_id"]: row for row in items.find()} == wanted
 
 
-@pytest.mark.parametrize("form", ["bulk", "loop"])
+@pytest.mark.parametrize("form", [pytest.param("bulk", marks=pytest.mark.long), "loop"])
 async def test_an_accident_of_many_single_writes(scene: Scene, form: str) -> None:
     shop, count = scene.client["shop"], 500
     shop.items.insert_many([{"_id": n, "price": n * 3, "stock": 0} for n in range(count)])
@@ -312,6 +316,7 @@ async def test_one_collection_and_two_documents_by_choice(scene: Scene) -> None:
     assert json.loads(missing)["_id"] == "nobody", "the ObjectId, which may also be meant as a text, is not missing"
 
 
+@pytest.mark.long
 async def test_a_named_spare_that_a_killed_run_half_filled_is_emptied(scene: Scene) -> None:
     shop = scene.client["shop"]
     shop.orders.insert_many([{"_id": n} for n in range(50)])

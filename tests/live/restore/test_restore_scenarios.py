@@ -139,6 +139,7 @@ async def test_a_bad_update_many(scene: Scene) -> None:
     assert found == wanted | {3: "by hand", 4: "since the plan", 500: None}
 
 
+@pytest.mark.long
 async def test_counters_that_out_replaced(scene: Scene) -> None:
     shop = scene.client["shop"]
     orders(scene)

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+import importlib
+
 import click
 
-from tallyglass_tui.cli.restore_backups import backups
-from tallyglass_tui.cli.restore_drill import drill
-from tallyglass_tui.cli.restore_for_screen import plan_for_screen
-from tallyglass_tui.cli.restore_images import images
-from tallyglass_tui.cli.restore_oplog import cut_oplog, save_oplog
-from tallyglass_tui.cli.restore_plan import plan
-from tallyglass_tui.cli.restore_prepare import prepare
-from tallyglass_tui.cli.restore_return import check_return, outcome, recover
-from tallyglass_tui.cli.restore_verify import verify
+_MODULES = {
+    "backups": "restore_backups",
+    "check-return": "restore_return",
+    "cut-oplog": "restore_oplog",
+    "drill": "restore_drill",
+    "images": "restore_images",
+    "outcome": "restore_return",
+    "plan": "restore_plan",
+    "plan-for-screen": "restore_for_screen",
+    "prepare": "restore_prepare",
+    "recover": "restore_return",
+    "save-oplog": "restore_oplog",
+    "verify": "restore_verify",
+}
+"""The module of each subcommand, which has a function of that name."""
 
 
-@click.group(invoke_without_command=True)
+class Restore(click.Group):
+    """Imports a subcommand when it is called: a script calls several of them, one after the other."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All subcommands."""
+        return list(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the subcommand with that name."""
+        if cmd_name not in _MODULES:
+            return None
+        module = importlib.import_module(f"tallyglass_tui.cli.{_MODULES[cmd_name]}")
+        command = getattr(module, cmd_name.replace("-", "_"))
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=Restore, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Go back to just before a mistake: plan it, prepare for the next one, verify the result."""
     if ctx.invoked_subcommand is None:
         raise click.UsageError("Name a subcommand: plan, prepare, verify, backups or drill.", ctx=ctx)
-
-
-command.add_command(plan)
-command.add_command(prepare)
-command.add_command(verify)
-command.add_command(backups)
-command.add_command(drill)
-command.add_command(check_return)
-command.add_command(images)
-command.add_command(recover)
-command.add_command(outcome)
-command.add_command(save_oplog)
-command.add_command(cut_oplog)
-command.add_command(plan_for_screen)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,11 +98,12 @@ def drill(
     if metrics is not None:
         load_client()
     os.nice(max(0, nice - os.nice(0)))
+    point, begun, place = time_of("--to", to), time_of("--backup-start", backup_start), _backup(given, backup)
+    target = target_of(given)
+    started = time.monotonic()
     from tallyglass.restore.drill.drill import DrillRequest
     from tallyglass.restore.drill.past_drills import state_folder
 
-    point, begun, place = time_of("--to", to), time_of("--backup-start", backup_start), _backup(given, backup)
-    target = target_of(given)
     request = DrillRequest(
         backup=place,
         source_uri=target.uri,
@@ -113,6 +115,7 @@ def drill(
         backup_start=begun,
         rate=rate,
         deadline=deadline,
+        started=started,
     )
     made = _run(target, request)
     _hand_over(made, report, metrics)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tallyglass.errors import InputError
-from tallyglass.moment import iso
+from tallyglass.moment import FORMS, iso
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass.whole_file import check_writable, write_whole
@@ -40,7 +40,7 @@ WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
 @click.command(short_help="Prove that backup and oplog reach the point; the commands.")
 @connection_options()
 @click.option("--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup to start from.")
-@click.option("--before", metavar="T:I", help="Restore to just before this entry of the oplog, or this time.")
+@click.option("--before", metavar="TIME", help="Restore to just before this entry of the oplog, or this time.")
 @click.option("--incident", "number", type=click.IntRange(min=1), metavar="N", help="... or before this incident.")
 @click.option(
     "--from",
@@ -98,7 +98,8 @@ def plan(
     Exit 0 ready, 1 ready with warnings, 2 blocked: the reasons are on stderr.
     """
     if (before is None) == (number is None):
-        raise InputError("The point is not clear.", "Give either --before T:I or --incident N.")
+        advice = f"Give either --before TIME or --incident N, also with --only. TIME is {FORMS}."
+        raise InputError("The point is not clear.", advice)
     if only is None and (target_ns or ids):
         raise InputError("--as and --id need --only NS.", "Name the collection with --only.")
     limit, start = time_of("--before", before), time_of("--since", since)

@@ -123,7 +123,7 @@ def check_return(plan_file: Path, source: str, source_password_file: str) -> Non
 def recover(plan_file: Path, sides: _Sides, out: Path) -> None:
     """Compute the repairs of the live collections, as files for mongorestore. Nothing else is written."""
     plan = read_plan(plan_file)
-    from tallyglass.restore.impact.outcome import Repairs, repairs
+    from tallyglass.restore.impact.outcome import Repairs, history_file, repairs
     from tallyglass.restore.tools.files import NULL_IDS
 
     rows = [(number, row) for number, row in enumerate(plan.returns, start=1) if row.strategy == "merge"]
@@ -133,7 +133,7 @@ def recover(plan_file: Path, sides: _Sides, out: Path) -> None:
         for number, row in rows:
             held = Repairs(row.ns)
             with private_file(out / "tallyglass" / f"{number}.bson") as file:
-                async for document in repairs(live, copy, plan, row, held):
+                async for document in repairs(live, copy, plan, row, held, history_file(out.parent, number)):
                     file.write(document)
                     held.written += 1
             held.written += bool(held.null_id)
@@ -168,7 +168,7 @@ def outcome(plan_file: Path, sides: _Sides, out: Path) -> int:
     before = _damaged_before(out)
 
     async def work(live: Gateway, copy: Gateway) -> list[NamespaceOutcome]:
-        return [row async for row in account(live, copy, plan, before)]
+        return [row async for row in account(live, copy, plan, before, out)]
 
     rows = _ask_both(plan, sides, work)
     ids = out / "still-damaged.jsonl"

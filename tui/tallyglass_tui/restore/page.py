@@ -113,7 +113,7 @@ class RestorePage(Page):
             return
         if isinstance(planned, Reading):
             self._choices.draft = replace(self._draft, reading=planned)
-            self.show_draft()
+            self._show_head()
             return
         plan = planned.plan
         failure = clean(f"{planned.title} {planned.advice}".strip(), 600)
@@ -140,8 +140,8 @@ class RestorePage(Page):
     def on_tick(self, _: Tick) -> None:
         """Keep the ages up to date, and show whether the plan still fits the server's version."""
         if self._draft.planning or self._version != self._shown_for:
-            self.show_draft()
-        elif self._part == "incidents":
+            self._show_head()
+        if self._part == "incidents":
             self._show_part()
 
     def on_resize(self, _: Resize) -> None:
@@ -266,10 +266,14 @@ class RestorePage(Page):
     def show_draft(self) -> None:
         """Show the choices and their result."""
         incidents = len(self._scan.incidents) if self._scan else None
-        self._shown_for = self._version
-        self.query_one("#head", TextLines).show(*head_lines(self._draft, self.size.width, self._version, self._drill))
+        self._show_head()
         self.query_one("#parts", TextLines).show(parts_line(self._draft, incidents, self._part))
         self._show_part()
+
+    def _show_head(self) -> None:
+        """Show how far the plan is; the list below it stays."""
+        self._shown_for = self._version
+        self.query_one("#head", TextLines).show(*head_lines(self._draft, self.size.width, self._version, self._drill))
 
     @property
     def _version(self) -> str:

@@ -151,7 +151,8 @@ def _duration(covered: Covered) -> Check:
     spare, applied = covered.inputs.spare, covered.replay.applied
     speed = OPS_A_SECOND_IN_SET if spare and spare.set_name else OPS_A_SECOND
     minutes = applied / speed / 60
-    title = f"{applied:,} operations are replayed: about {max(minutes, 1):,.0f} min."
+    takes = "less than a minute" if minutes < 1 else f"about {minutes:,.0f} min"
+    title = f"{applied:,} operations are replayed: {takes}."
     return warn("duration", title) if minutes > 60 else ok("duration", title)
 
 

@@ -12,8 +12,8 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +35,7 @@ from tallyglass.restore.drill.stopped import Failed, why_stopped
 from tallyglass.restore.gather import RestoreRequest
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.planner import plan_restore
+from tallyglass.restore.quick_answer import quick_answer
 from tallyglass.restore.replay import coverage
 from tallyglass.restore.runbook.runbook import MODE, script
 from tallyglass.text import clean
@@ -60,7 +61,8 @@ _REPLAY = re.compile(r"^(\S+)\t(replaying oplog|applied \d+ oplog entries)$", re
 class DrillRequest:
     """What to rehearse. ``backup`` may be a folder of backups; ``to`` is the point; None means the newest point that
     can be proven. ``work_root`` holds the spare's data while the drill runs, ``mongod`` is the server binary,
-    ``tallyglass`` the command line that calls this program. ``rate`` is in bytes a second, ``deadline`` in seconds."""
+    ``tallyglass`` the command line that calls this program. ``rate`` is in bytes a second, ``deadline`` in seconds.
+    ``started`` is a time of :func:`time.monotonic`: from then on a real plan would take the same time to begin."""
 
     backup: Path
     source_uri: str
@@ -72,6 +74,7 @@ class DrillRequest:
     backup_start: Ts | None = None
     rate: float | None = None
     deadline: float = 4 * 3600
+    started: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True)
@@ -142,6 +145,7 @@ def _ended(run: _Drill, why: Failed) -> Report:
 async def _rehearse(run: _Drill) -> Report:
     request = run.request
     deployment = await _identified(run)
+    run.seconds[PHASES[0]] = time.monotonic() - request.started
     mongod = request.mongod
     tools = await asyncio.to_thread(check_components, deployment.version, mongod)
     assert mongod is not None
@@ -150,8 +154,8 @@ async def _rehearse(run: _Drill) -> Report:
     if cache is None:
         raise Failed("memory", "There is too little free memory for a spare and the tools.", "Run it elsewhere.")
     with sole_run(past_drills.state_folder(), request.work_root) as folder:
-        async with _phase(run, PHASES[0]):
-            plan = await _plan(run, folder)
+        run.tell(PHASES[0])
+        plan = await _plan(run, folder)
         before = _comparable(past_drills.last(run.known.deployment, proved=True), plan.limit)
         work = _Work(folder, environment(folder / "bin", mongod, cache, request.tallyglass), plan)
         await _run_script(run, work)
@@ -176,45 +180,55 @@ async def _identified(run: _Drill) -> Deployment:
     return deployment
 
 
-@asynccontextmanager
-async def _phase(run: _Drill, name: str) -> AsyncIterator[None]:
-    run.tell(name)
+@contextmanager
+def _counted(run: _Drill, phase: str) -> Iterator[None]:
+    """Add what this takes to the time of a phase."""
     begun = time.monotonic()
     try:
         yield
     finally:
-        run.seconds[name] = time.monotonic() - begun
+        run.seconds[phase] = run.seconds.get(phase, 0.0) + time.monotonic() - begun
 
 
 async def _plan(run: _Drill, folder: Path) -> Plan:
+    """Choose the backup and plan, as for a real restore. The search for the newest point is not counted: it may wait
+    for an entry after the backup, and in a real restore the point is given."""
     request = run.request
     backup = absolute_path(request.backup)
     limit = request.to or await _newest(run.gateway)
-    if holds_backups(backup):
-        listed = [one async for one in list_backups(backup, run.gateway)]
-        try:
-            backup = newest_before(listed, limit)
-        except InputError as error:
-            raise Failed("no-backup", error.title, error.advice) from None
+    with _counted(run, PHASES[0]):
+        backup = await _chosen(run.gateway, backup, limit)
     if request.to is None:
         end = (await asyncio.to_thread(read_backup, backup, request.backup_start)).backup.end
         limit = await _newest(run.gateway, after=end)
-    plan = await plan_restore(
-        load.paced(run.gateway, request.rate),
-        RestoreRequest(
-            backup,
-            request.source_uri,
-            before=limit,
-            backup_start=request.backup_start,
-            work_dir=str(folder / "work"),
-            own_spare_port=_free_port(),
-        ),
+    gateway = load.paced(run.gateway, request.rate)
+    wanted = RestoreRequest(
+        backup,
+        request.source_uri,
+        before=limit,
+        backup_start=request.backup_start,
+        work_dir=str(folder / "work"),
+        own_spare_port=_free_port(),
     )
+    with _counted(run, PHASES[0]):
+        await quick_answer(gateway, wanted)  # the first thing that a real plan asks for
+        plan = await plan_restore(gateway, wanted)
     run.known = _planned(run.known, plan)
     blocking = next((check for check in plan.checks if check.level is Level.BLOCK), None)
     if blocking is not None:
         raise Failed(blocking.id, blocking.title, blocking.advice)
     return plan
+
+
+async def _chosen(gateway: Gateway, backup: Path, limit: Ts) -> Path:
+    """The backup, or of a folder of backups the newest that ended before the point. Raises Failed."""
+    if not holds_backups(backup):
+        return backup
+    listed = [one async for one in list_backups(backup, gateway)]
+    try:
+        return newest_before(listed, limit)
+    except InputError as error:
+        raise Failed("no-backup", error.title, error.advice) from None
 
 
 async def _newest(gateway: Gateway, after: Ts | None = None) -> Ts:
@@ -261,6 +275,9 @@ async def _run_script(run: _Drill, work: _Work) -> None:
         phases.look()
     finally:
         phases.end()
+        # A deadline may end the drill before the script; what it runs goes with the folder.
+        process.kill()
+        process.wait()
     if process.returncode:
         raise why_stopped(log, phases.now, process.returncode)
 

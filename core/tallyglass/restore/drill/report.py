@@ -12,7 +12,8 @@ from tallyglass.errors import InputError
 from tallyglass.restore.model.plan import Level
 from tallyglass.text import clean
 
-FORMAT = 1
+FORMAT = 2
+"""Of the JSON document. Format 1 lacks ``rate_limit``, ``nice``, ``load`` and ``output``."""
 
 UNKNOWN = "unknown"
 """The level of a drill that could not be run: it says nothing about the backup."""
@@ -108,12 +109,12 @@ class Report:
 
 def sealed(report: Report) -> Report:
     """The same with its checksum: SHA-256 over the JSON without the field ``checksum``, keys sorted."""
-    return replace(report, checksum=_checksum(report))
+    return replace(report, checksum=_checksum(asdict(report)))
 
 
-def _checksum(report: Report) -> str:
-    content = {name: value for name, value in asdict(report).items() if name != "checksum"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+def _checksum(content: Mapping[str, Any]) -> str:
+    counted = {name: value for name, value in content.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(counted, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
 def to_json(report: Report) -> str:
@@ -122,12 +123,19 @@ def to_json(report: Report) -> str:
 
 
 def from_json(text: str) -> Report:
-    """The report that :func:`to_json` wrote. Raises InputError for anything else, and if the checksum is wrong."""
+    """The report that :func:`to_json` of this version or an earlier one wrote; what an earlier one did not record has
+    its default. Raises InputError for a later format, for anything else, and if the checksum is wrong."""
     try:
         content: dict[str, Any] = json.loads(text)
+        whole = content["checksum"] == _checksum(content)
+        if whole and content["format"] > FORMAT:
+            raise InputError(
+                f"That report of a drill has format {content['format']}; this version reads {FORMAT}.",
+                "Read it with the version of tallyglass that wrote it.",
+            )
         lists = {name: tuple(DrillFinding(**one) for one in content[name]) for name in ("findings", "differences")}
-        report = Report(**(content | lists | {"output": tuple(content["output"])}))
-        right = report.format == FORMAT and report.level in CODES and report.checksum == _checksum(report)
+        report = Report(**(content | lists | {"output": tuple(content.get("output", ()))}))
+        right = whole and report.level in CODES
     except (ValueError, TypeError, KeyError, AttributeError):
         right = False
     if not right:

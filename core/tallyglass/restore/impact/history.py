@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import marshal
 import sqlite3
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -29,6 +29,7 @@ from tallyglass.restore.impact.accident import (
     refined,
     update_of,
 )
+from tallyglass.restore.impact.history_file import HistoryFile
 from tallyglass.restore.model.plan import Accident
 from tallyglass.restore.raw.entries import Entry
 from tallyglass.restore.raw.oplog import edge, read_all, stamp
@@ -46,6 +47,7 @@ _CHUNK = 10_000
 """Rows that are attributed in one go."""
 
 _STORED_AT_ONCE = 1_000
+_LAST = "SELECT coalesce(max(n), 0) FROM (SELECT max(n) AS n FROM operation UNION SELECT max(n) FROM removal)"
 _STORE = "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -60,21 +62,24 @@ class HistoryStep(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """The operations on one collection from the point on, in a file that is removed with :meth:`close`."""
+    """The operations on one collection from the point on, in a file that :meth:`close` removes or keeps."""
 
     ns: str
     accident: Accident
-    folder: tempfile.TemporaryDirectory[str]
-    rows: sqlite3.Connection
+    file: HistoryFile
     ambiguous: bool = False
     """Whether others write the fields that the accident computed, in a way that looks the same."""
     removals: list[HistoryStep] = field(default_factory=list)
     """The commands that removed all documents."""
 
     def close(self) -> None:
-        """Remove the file."""
-        self.rows.close()
-        self.folder.cleanup()
+        """Remove the file, or put it where the next reader finds it."""
+        self.file.close()
+
+    @property
+    def rows(self) -> sqlite3.Connection:
+        """The tables."""
+        return self.file.rows
 
     def of(self, key: bytes) -> list[HistoryStep]:
         """The operations on one document, and the removals, in order."""
@@ -107,27 +112,22 @@ class History:
             yield n, key, Ts(t, i), millis, changes_of(o) if changes is None else marshal.loads(changes)
 
 
-async def read_history(source: Gateway, spare: Gateway, accident: Accident, ns: str, limit: Ts) -> History:
+async def read_history(
+    source: Gateway, spare: Gateway, accident: Accident, ns: str, limit: Ts, kept: Path | None = None
+) -> History:
     """Read the oplog from ``limit`` on; the documents as they were then come from the spare.
 
-    Raises ReadError where the oplog no longer reaches back to there, and the errors of the gateways.
+    The file ``kept`` stays for the next call, which reads only the entries after those that it holds. Raises ReadError
+    where the oplog no longer reaches back to there, InputError if that file cannot be written, and the errors of the
+    gateways.
     """
-    oldest = await edge(source, 1)
-    if oldest is None or oldest.ts > limit:
-        raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
-    folder = tempfile.TemporaryDirectory(prefix="tallyglass-")
-    rows = sqlite3.connect(Path(folder.name) / "history.sqlite", isolation_level=None)
-    for statement in (
-        "PRAGMA journal_mode = OFF",
-        "PRAGMA synchronous = OFF",
-        "CREATE TABLE operation (n INTEGER PRIMARY KEY, id BLOB, own INTEGER, op TEXT, o BLOB,"
-        " t INTEGER, i INTEGER, millis INTEGER, sender INTEGER)",
-        "CREATE TABLE refined (n INTEGER PRIMARY KEY, changes BLOB)",
-    ):
-        rows.execute(statement)
-    history = History(ns, accident, folder, rows)
+    history = History(ns, accident, HistoryFile(repr((accident, ns, limit)), kept))
     attribution = Attribution(accident)
     try:
+        if not await _continues(source, history.file):
+            oldest = await edge(source, 1)
+            if oldest is None or oldest.ts > limit:
+                raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
         await _fill(source, history, attribution, limit)
         if accident.updates and accident.ns == ns:
             await _refine(spare, history, attribution)
@@ -138,18 +138,37 @@ async def read_history(source: Gateway, spare: Gateway, accident: Accident, ns: 
     return history
 
 
+async def _continues(source: Gateway, file: HistoryFile) -> bool:
+    """Whether the oplog still holds the last entry of the file, and so all that the file holds; empties it if not."""
+    if file.read_to is None:
+        return False
+    ts, digest = file.read_to
+    found = await edge(source, 1, {"ts": stamp(ts)})
+    if found is not None and _digest(found) == digest:
+        return True
+    file.begin_again()
+    return False
+
+
+def _digest(entry: Entry) -> bytes:
+    return hashlib.sha256(entry.head.raw).digest()
+
+
 async def _fill(source: Gateway, history: History, attribution: Attribution, limit: Ts) -> None:
     """Store every operation. The updates of the accident's sender are attributed when all of them are known."""
-    rows = history.rows
+    rows, held = history.rows, history.file.read_to
     by_signature = history.accident.updates and history.accident.ns == history.ns
     rows.execute("BEGIN")
-    number, chunk = 0, list[tuple[object, ...]]()
-    async for entry, whole in operations(source, history.ns, limit):
-        number += 1
+    (number,) = rows.execute(_LAST).fetchone()
+    chunk, last = list[tuple[object, ...]](), None
+    async for entry, whole in operations(source, history.ns, held[0] if held else limit):
+        if held is not None and whole.ts <= held[0]:
+            continue
+        number, last = number + 1, whole
         own = OWN if attribution.owns(entry, whole) else OTHERS
         if entry.op == "c":
             if _removes(entry, history.ns):
-                history.removals.append(HistoryStep(number, own, "d", b""))
+                rows.execute("INSERT INTO removal VALUES (?, ?)", (number, own))
             continue
         o = b"" if entry.op == "d" else update_of(entry)
         sender = by_signature and entry.op == "u" and attribution.same_sender(whole)
@@ -160,7 +179,10 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
             chunk.clear()
     rows.executemany(_STORE, chunk)
     rows.execute("COMMIT")
-    rows.execute("CREATE INDEX by_id ON operation (id, n)")
+    rows.execute("CREATE INDEX IF NOT EXISTS by_id ON operation (id, n)")
+    removals = rows.execute("SELECT n, own FROM removal ORDER BY n")
+    history.removals = [HistoryStep(n, own, "d", b"") for n, own in removals]
+    history.file.now_whole(held if last is None else (last.ts, _digest(last)))
 
 
 def _removes(entry: Entry, ns: str) -> bool:
@@ -177,6 +199,7 @@ async def _refine(spare: Gateway, history: History, attribution: Attribution) ->
 
     The document before each is its copy on the spare, carried forward.
     """
+    history.rows.execute("DELETE FROM refined")
     paths = _set_as_a_whole(history, attribution)
     if not paths:
         return
@@ -226,6 +249,7 @@ def _after(document: bytes | None, step: HistoryStep) -> bytes | None:
 
 def _attribute_updates(history: History, attribution: Attribution) -> None:
     """Find what the accident's updates have in common, and decide for each whose it is."""
+    history.rows.execute("UPDATE operation SET own = ? WHERE sender AND own != ?", (OTHERS, OTHERS))
     search, first = SignatureSearch(), None
     for _, key, ts, millis, changes in history.updates():
         if not attribution.spans_updates(ts):

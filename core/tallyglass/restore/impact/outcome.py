@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bson import ObjectId, encode, json_util
@@ -23,10 +24,17 @@ from tallyglass.restore.impact.recovery import compare_documents
 from tallyglass.restore.model.plan import Plan, Return, Strategy
 from tallyglass.restore.raw.indexes import canonical_index, canonical_options, is_id_index
 from tallyglass.restore.raw.patch import build
+from tallyglass.restore.tools.files import HISTORY
 from tallyglass.text import clean, clean_name
 
 _AT_ONCE = 1_000
 _CANONICAL = json_util.CANONICAL_JSON_OPTIONS
+
+
+def history_file(work: Path, number: int) -> Path:
+    """Where the steps of a return keep what they read of the oplog; ``number`` is the place in the plan's return, from
+    1."""
+    return work / HISTORY / f"{number}.sqlite"
 
 
 @dataclass(slots=True)
@@ -42,12 +50,15 @@ class Repairs:
     null_id: str = ""
 
 
-async def repairs(source: Gateway, spare: Gateway, plan: Plan, row: Return, counts: Repairs) -> AsyncIterator[bytes]:
-    """The documents to load into one staging collection; ``counts`` is counted up. Raises the errors of the gateways,
-    and ReadError where the oplog no longer reaches back to the point."""
+async def repairs(
+    source: Gateway, spare: Gateway, plan: Plan, row: Return, counts: Repairs, kept: Path | None = None
+) -> AsyncIterator[bytes]:
+    """The documents to load into one staging collection; ``counts`` is counted up. ``kept`` is as in
+    :func:`read_history`. Raises the errors of the gateways, and ReadError where the oplog no longer reaches back to the
+    point."""
     if plan.accident is None:
         raise ReadError("The plan does not say what is to be undone.", "Plan again.")
-    with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit)) as history:
+    with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit, kept)) as history:
         async for found in compare_documents(spare, history):
             counts.verdicts[found.verdict] += 1
             if found.verdict is not Verdict.DAMAGED or found.wanted is None:
@@ -91,14 +102,16 @@ class NamespaceOutcome:
 
 
 async def account(
-    source: Gateway, spare: Gateway, plan: Plan, before: Mapping[str, int]
+    source: Gateway, spare: Gateway, plan: Plan, before: Mapping[str, int], work: Path | None = None
 ) -> AsyncIterator[NamespaceOutcome]:
     """Compare every namespace of the return with what it should be. ``before`` says how many documents of each were
-    damaged when the return began, where that was computed."""
-    for row in plan.returns:
+    damaged when the return began, where that was computed. ``work`` is the plan's folder, where the repairs kept what
+    they read of the oplog."""
+    for number, row in enumerate(plan.returns, start=1):
         outcome = NamespaceOutcome(clean_name(row.beside if row.strategy is Strategy.COPY else row.ns))
         if row.strategy is Strategy.MERGE:
-            await _account_for_repairs(source, spare, plan, row, before.get(row.ns, 0), outcome)
+            kept = history_file(work, number) if work else None
+            await _account_for_repairs(source, spare, plan, row, before.get(row.ns, 0), outcome, kept)
         elif row.strategy is Strategy.BESIDE:
             outcome.damaged.append(Damaged(outcome.ns, "", row.note or "It must be restored manually."))
         else:
@@ -115,13 +128,13 @@ async def account(
 
 
 async def _account_for_repairs(
-    source: Gateway, spare: Gateway, plan: Plan, row: Return, before: int, outcome: NamespaceOutcome
+    source: Gateway, spare: Gateway, plan: Plan, row: Return, before: int, outcome: NamespaceOutcome, kept: Path | None
 ) -> None:
     reasons = await _left_out(source, row)
     if plan.accident is None:
         return
     verdicts: Counter[Verdict] = Counter()
-    with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit)) as history:
+    with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit, kept)) as history:
         async for found in compare_documents(spare, history):
             verdicts[found.verdict] += 1
             if found.verdict is Verdict.DAMAGED:

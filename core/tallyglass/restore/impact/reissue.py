@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from bson import Binary, ObjectId
 from tallyglass.counters.history.oplog_samples import value_after
 from tallyglass.counters.numbers import as_number, numeric_type
 from tallyglass.counters.recognise.identity import id_text, label_of
-from tallyglass.counters.recognise.libraries import recognise
+from tallyglass.counters.recognise.libraries import number_fields, recognise
 from tallyglass.counters.recognise.shapes import Match, dig
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
@@ -34,6 +35,7 @@ from tallyglass.restore.impact.loss import Changed
 from tallyglass.restore.model.plan import Reissue
 from tallyglass.restore.raw import oplog
 from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.raw.writes import walk_oplog
 from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 from tallyglass.restore.tools import mongosh
 from tallyglass.text import clean_name
@@ -153,6 +155,11 @@ def sure(ns: str, document: Document) -> list[Match]:
     return recognise(ns.partition(".")[2], document)
 
 
+def _may_be_counter(ns: str, raw: bytes, start: int = 0, end: int = sys.maxsize) -> bool:
+    """Whether the document at ``start`` has to be decoded to see if :func:`sure` finds a counter in it."""
+    return number_fields(ns.partition(".")[2]).search(raw, start, end) is not None
+
+
 def greater(one: Any, other: Any) -> Any:
     """The greater of two numbers of any BSON type; None is less than any."""
     if one is None or (other is not None and as_number(other) > as_number(one)):
@@ -200,6 +207,7 @@ async def find_reissues(
             now = {}
             if by_key:
                 unknown.append(f"{clean_name(ns)} cannot be read now: {error.title}")
+        now = {key: raw for key, raw in now.items() if _may_be_counter(ns, raw)}
         # Of a collection that was created after the start, the oplog has every document.
         if by_key or base is None or any(sure(ns, decode(raw)) for raw in now.values()) or changed[ns].inserts:
             namespaces.append(ns)
@@ -266,6 +274,8 @@ def _note_all(search: Search, ns: str, held: list[bytes]) -> bool:
     found = False
     try:
         for raw in held:
+            if not _may_be_counter(ns, raw):
+                continue
             document = decode(raw)
             for one in search.note(ns, id_key(raw), document):
                 one.restored = dig(document, one.path)
@@ -291,11 +301,32 @@ async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str]
     by_name = {"ns": {"$in": [*namespaces, *commands, "admin.$cmd"]}}
     uuids = [Binary(uuid, 4) for uuid, ns in search.names.items() if ns in namespaces]
     query |= {"$or": [by_name, {"ui": {"$in": uuids}}]} if uuids else by_name
-    transactions = TransactionBuffer()
-    wanted = set(namespaces)
-    async for entry in oplog.read_all(gateway, query):
-        for operation, whole in transactions.feed(entry):
-            if operation.op == "c" or search.names.get(operation.ui, operation.ns) in wanted:
+    await walk_oplog(gateway, query, _Follower(search, frozenset(namespaces)))
+
+
+class _Follower:
+    """Takes the entries of the window, and hands those that may be about a counter to the search."""
+
+    def __init__(self, search: Search, wanted: frozenset[str]) -> None:
+        self._search, self._wanted = search, wanted
+        self._transactions = TransactionBuffer()
+
+    def write(
+        self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
+    ) -> bool:
+        """Whether it is of no concern: the entry is fed otherwise."""
+        search = self._search
+        ns = search.names.get(ui, ns)
+        if ns not in self._wanted:
+            return True
+        if op == "i" and _may_be_counter(ns, batch, o, walk.document_end(batch, o)):
+            return False
+        return not any((ns, key, path) in search.seen for path in search.paths.get(ns, ()))
+
+    def feed(self, entry: Entry) -> None:
+        search = self._search
+        for operation, whole in self._transactions.feed(entry):
+            if operation.op == "c" or search.names.get(operation.ui, operation.ns) in self._wanted:
                 search.apply(operation, whole)
 
 

@@ -10,7 +10,7 @@ from tallyglass.restore.replay.speed import BYTES_A_SECOND
 from tallyglass.restore.runbook.return_steps import return_steps
 from tallyglass.restore.runbook.spec import RunbookSpec, Steps, join, run
 from tallyglass.restore.tools import mongosh
-from tallyglass.restore.tools.files import PLAN, REPAIRS, SOURCE, config_text
+from tallyglass.restore.tools.files import HISTORY, PLAN, REPAIRS, SOURCE, config_text
 
 
 def undo_steps(spec: RunbookSpec, plan: Plan) -> Steps:
@@ -32,7 +32,7 @@ def _save(plan: Plan) -> Steps:
 
 def _clean() -> Steps:
     remove = run(
-        Phase.CLEAN, "Remove what is no longer needed", Effect.FILES, ("rm", "-rf", REPAIRS),
+        Phase.CLEAN, "Remove what is no longer needed", Effect.FILES, ("rm", "-rf", REPAIRS, HISTORY),
         why=f"The saved pre-images stay in {FOLDER}: the server's own expire.",
     )  # fmt: skip
     return Steps((remove,))

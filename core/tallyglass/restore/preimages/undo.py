@@ -14,7 +14,8 @@ from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.moment import Ts, iso
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
-from tallyglass.oplog.snapshot import Incident
+from tallyglass.oplog.incidents.verdict import MAYBE_TTL
+from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.backup.backup import LEFT_OUT, Contents
 from tallyglass.restore.checks.outcome import block, ok, warn
 from tallyglass.restore.impact.history import earlier_parts
@@ -134,16 +135,24 @@ def images_possible(deployment: Deployment, incident: Incident) -> Iterator[Chec
         yield block("images-sharded", "Pre-images are read from one replica set alone.", "Restore each shard.")
     if version is not None and version < SINCE:
         yield block("images-version", f"MongoDB {deployment.version} keeps no pre-images; 6.0 and later do.")
-    if not written(incident) and incident.kind not in ("transaction", "ttl"):
+    if incident.harm is Harm.DEFINITION:
+        yield block(
+            "images-kind",
+            f"{incident.title}: this changes no document itself.",
+            "If documents expired by it, plan for the incident of their deletes.",
+        )
+    elif not written(incident) and incident.kind not in ("transaction", "ttl"):
         yield block(
             "images-kind",
             f"{incident.title}: no pre-images are kept of what a command removes or replaces.",
             "Restore from a backup and the oplog.",
         )
-    if incident.kind == "ttl":
+    if incident.kind == "ttl" or MAYBE_TTL in incident.note:
         yield warn(
             "images-ttl",
-            "A TTL index deleted these documents and would delete them again.",
+            "A TTL index deleted these documents and would delete them again."
+            if incident.kind == "ttl"
+            else "The collection has a TTL index: if it deleted these documents, it would delete them again.",
             "Drop it, or raise its expireAfterSeconds with collMod first: what would expire is left out otherwise.",
         )
 

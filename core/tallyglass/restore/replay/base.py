@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from tallyglass.moment import ZERO, Ts
@@ -15,12 +16,13 @@ from tallyglass.restore.backup.bson_file import BrokenFile, documents, id_key
 from tallyglass.restore.raw.indexes import index_names
 from tallyglass.restore.replay.catalog import Catalog, Collection
 from tallyglass.restore.replay.earlier_writes import EarlierWrites
-from tallyglass.restore.replay.id_states import EXISTED, EXISTS, UPDATE_ONLY
+from tallyglass.restore.replay.id_states import AT_ONCE, EXISTED, EXISTS, UPDATE_ONLY
 from tallyglass.restore.replay.later_writes import CollectionWrites, LaterWrites
 from tallyglass.restore.replay.lifetimes import VIEWS, Lifetimes
 from tallyglass.restore.replay.stated_counts import CountMismatch, StatedCount
 from tallyglass.text import clean_name
 
+_NONE: Mapping[bytes, int] = {}
 _DOUBLE, _INT32, _INT64 = b"\x01", b"\x10", b"\x12"
 
 MOST_BYTES = 64 * 2**30
@@ -137,10 +139,10 @@ class _Count:
         self.source, self.ns, self.item = source, ns, item
         uuid = item.uuid if item is not None else b""
         self._touched = item.touched if item is not None else None
-        self._state = self._touched.lookup() if self._touched is not None else _nothing
         self._earlier = evidence.earlier.by_uuid.get(uuid, {}) if item is not None and item.touched is not None else {}
         self._later = evidence.later.of(uuid, ns) if ns else None
-        self._later_state = self._later.ids.lookup() if self._later is not None else _nothing
+        self._waiting: dict[bytes, bool] = {}
+        """Documents whose state is not looked up yet: whether each is unlike what the entries before the start left."""
         self._total = 0
         self._present = 0
         self._untouched = _Untouched()
@@ -152,25 +154,39 @@ class _Count:
         """Take one document. Raises Malformed."""
         self._total += 1
         key = id_key(raw)
-        state = self._state(key)
-        if state is not None:
-            self._present += 1
-            if state & UPDATE_ONLY and self._touched is not None:
-                self._touched.see(key)
-            return
-        if (number := whole_number(key)) is not None and (self._largest is None or number > self._largest):
-            self._largest = number
-        later = self._later_state(key)
-        if later is not None:
-            self._untouched.documents += 1
-            self._untouched.existed += bool(later & EXISTED)
+        if key in self._waiting:
+            self._look_up()  # a file with the same id twice
         expected = self._earlier.get(key)
-        if expected is not None:
-            self._earlier_seen.add(key)
-            self._unlike += not expected.allows(raw)
+        self._waiting[key] = expected is not None and not expected.allows(raw)
+        if len(self._waiting) == AT_ONCE:
+            self._look_up()
+
+    def _look_up(self) -> None:
+        """Compare the waiting documents with what the entries say about them."""
+        keys = list(self._waiting)
+        states = self._touched.of(keys) if self._touched is not None else _NONE
+        later_states = self._later.ids.of(keys) if self._later is not None else _NONE
+        for key, unlike in self._waiting.items():
+            state = states.get(key)
+            if state is not None:
+                self._present += 1
+                if state & UPDATE_ONLY and self._touched is not None:
+                    self._touched.see(key)
+                continue
+            if (number := whole_number(key)) is not None and (self._largest is None or number > self._largest):
+                self._largest = number
+            later = later_states.get(key)
+            if later is not None:
+                self._untouched.documents += 1
+                self._untouched.existed += bool(later & EXISTED)
+            if key in self._earlier:
+                self._earlier_seen.add(key)
+                self._unlike += unlike
+        self._waiting.clear()
 
     def finish(self, facts: BaseFacts) -> None:
         """All its documents were read."""
+        self._look_up()
         item = self.item
         if item is None:
             return
@@ -197,7 +213,7 @@ class _Count:
         missing = sum(
             not expected.absent
             for key, expected in self._earlier.items()
-            if key not in self._earlier_seen and self._state(key) is None
+            if key not in self._earlier_seen and (self._touched is None or self._touched.get(key) is None)
         )
         if self._unlike or missing:
             facts.unlike_earlier[self.source.ns] = self._unlike + missing
@@ -209,22 +225,20 @@ def _compare_later(
     """Compare the state at the point with the evidence of the entries after it."""
     if later is None or not later.complete or ns.partition(".")[0] in LEFT_OUT:
         return
-    state_at_point = item.touched.lookup() if item.touched is not None else _nothing
     there, existed_and_there, existed, now = untouched.documents, untouched.existed, 0, 0
-    for key, state in later.ids.items():
-        now += state & EXISTS
-        existed += bool(state & EXISTED)
-        if (state_at_point(key) or 0) & EXISTS:
-            there += 1
-            existed_and_there += bool(state & EXISTED)
+    items = later.ids.items()
+    while some := list(islice(items, AT_ONCE)):
+        at_point = item.touched.of([key for key, _ in some]) if item.touched is not None else _NONE
+        for key, state in some:
+            now += state & EXISTS
+            existed += bool(state & EXISTED)
+            if at_point.get(key, 0) & EXISTS:
+                there += 1
+                existed_and_there += bool(state & EXISTED)
     missing, surplus = existed - existed_and_there, there - existed_and_there
     if missing or surplus:
         facts.unlike_later[ns] = (missing, surplus)
     _compare_count(later.dropped, documents - there + now, facts)
-
-
-def _nothing(key: bytes) -> int | None:
-    return None
 
 
 def _compare_count(stated: StatedCount | None, computed: int, facts: BaseFacts) -> None:

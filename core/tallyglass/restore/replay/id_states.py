@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 
 IN_MEMORY = 150_000
 """The most ids of one pass held in memory before they are written to the file. About 30 MB."""
@@ -11,6 +12,16 @@ IN_MEMORY = 150_000
 EXISTS, UPDATE_ONLY, EXISTED, INSERTED = 1, 2, 4, 8
 """Bits of a state: the document exists after its last operation; its operations began with an update, and it was not
 inserted since; it existed before its first operation; it was inserted, as far as the memory shows."""
+
+_AFTER = {
+    "i": [(state | EXISTS | INSERTED) & ~UPDATE_ONLY for state in range(16)],
+    "u": [state | EXISTS if state else EXISTS | UPDATE_ONLY | EXISTED for state in range(16)],
+    "d": [state & ~EXISTS if state else EXISTED for state in range(16)],
+}
+"""The state after an operation by the state before it, 0 for a document that was not seen before."""
+
+AT_ONCE = 500
+"""The most documents whose states are asked for in one query. SQLite before 3.32 takes 999 values."""
 
 _CHUNK = 10_000
 _PLACE_BYTES = 8
@@ -93,39 +104,26 @@ class IdStates:
     def touch(self, key: bytes, op: str, place: int | None = None) -> None:
         """Note an insert, update or delete. ``place`` is kept for updates of a document that was not inserted
         before."""
-        state = self.held.get(key)
-        if state is None:
-            if op == "i":
-                self.held[key] = EXISTS | INSERTED
-            elif op == "d":
-                self.held[key] = EXISTED
-            else:
-                self.held[key] = EXISTS | UPDATE_ONLY | EXISTED
-                if place is not None:
-                    self._places[key] = bytearray(place.to_bytes(_PLACE_BYTES, "big"))
+        state = self.held.get(key, 0)
+        self.held[key] = _AFTER[op][state]
+        if place is not None:
+            self._note_place(key, op, state, place)
+        if not state:
             self._store.note_new()
-        elif op == "i":
-            self.held[key] = (state | EXISTS | INSERTED) & ~UPDATE_ONLY
+
+    def _note_place(self, key: bytes, op: str, state: int, place: int) -> None:
+        if op == "i":
             self._places.pop(key, None)
-        elif op == "d":
-            self.held[key] = state & ~EXISTS
-        else:
-            self.held[key] = state | EXISTS
-            if place is not None and state & EXISTS and state & UPDATE_ONLY:
-                self._places.setdefault(key, bytearray()).extend(place.to_bytes(_PLACE_BYTES, "big"))
+        elif op == "u" and (not state or (state & EXISTS and state & UPDATE_ONLY)):
+            self._places.setdefault(key, bytearray()).extend(place.to_bytes(_PLACE_BYTES, "big"))
 
     def move_to(self, rows: sqlite3.Connection) -> None:
         """Move all states to the file, sorted, so that neighbours share pages."""
-        places = self._places
-        rows.executemany(
-            _ADD, ((self._number, key, state, places.get(key)) for key, state in sorted(self.held.items()))
-        )
+        held, places = self.held, self._places
+        keys = sorted(held)
+        rows.executemany(_ADD, zip(repeat(self._number), keys, map(held.get, keys), map(places.get, keys)))
         self.held = {}
         self._places = {}
-
-    def lookup(self) -> Callable[[bytes], int | None]:
-        """The state of one document by its id; None if nothing was noted."""
-        return self.held.get if self._store.rows is None else self.get
 
     def get(self, key: bytes) -> int | None:
         """The state of one document; None if nothing was noted."""
@@ -135,6 +133,14 @@ class IdStates:
             "SELECT bits FROM state WHERE collection = ? AND id = ?", (self._number, key)
         ).fetchone()
         return None if found is None else int(found[0])
+
+    def of(self, keys: Sequence[bytes]) -> Mapping[bytes, int]:
+        """The states of those of some documents about which something was noted. At most :data:`AT_ONCE` of them."""
+        if self._store.rows is None:
+            return self.held
+        marks = ",".join("?" * len(keys))
+        query = f"SELECT id, bits FROM state WHERE collection = ? AND id IN ({marks})"
+        return dict(self._store.rows.execute(query, (self._number, *keys)))
 
     def see(self, key: bytes) -> None:
         """Note that the backup holds the document, so an update of it does not count as missing."""

@@ -122,20 +122,22 @@ class Replay:
         self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
     ) -> bool:
         """Take an insert, update or delete, as :class:`tallyglass.restore.raw.writes.Sink` describes it."""
-        if ns not in self._plain:
-            self._plain[ns] = self._plain_collection(ns)
-        found = self._plain[ns]
+        try:
+            found = self._plain[ns]
+        except KeyError:
+            found = self._plain[ns] = self._plain_collection(ns)
         if found is None or place <= self._last or term < self._term or (self.without and self._is_left_out(place)):
             return False
         self._term = term
+        self._last = place
         self.applied += 1
         self.entries += 1
         self.bytes += size
         if self.first is None:
             self.first = Ts(place >> 32, place & 0xFFFF_FFFF)
-        self._last = place
-        if found.touched is not None:
-            found.touched.touch(key, op, None if self.upserts else place)
+        touched = found.touched
+        if touched is not None:
+            touched.touch(key, op, None if self.upserts else place)
         return True
 
     def _is_left_out(self, place: int) -> bool:

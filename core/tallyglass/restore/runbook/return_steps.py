@@ -32,6 +32,7 @@ from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import (
     BACK,
     BASE,
+    HISTORY,
     MARK,
     PLAN,
     REPAIRS,
@@ -410,7 +411,7 @@ def clean_steps(spec: RunbookSpec) -> Steps:
         parts.append(Steps((stop,)))
     remove = run(
         Phase.CLEAN, "Remove what is no longer needed", Effect.FILES,
-        ("rm", "-rf", BASE, BACK, MARK, REPAIRS, SLICE_FOLDER),
+        ("rm", "-rf", BASE, BACK, MARK, REPAIRS, HISTORY, SLICE_FOLDER),
         why="The oplog copy, its checksum, the logs and the plan stay. The backup was never touched.",
     )  # fmt: skip
     return join([*parts, Steps((remove,))])

@@ -33,6 +33,8 @@ MARK = "mark"
 """The document that marks a spare, as a dump."""
 
 REPAIRS = "repairs"
+HISTORY = "history"
+"""The folder of what the steps of the return have read of the oplog, so that each reads only what is new."""
 NULL_IDS = "null-ids.jsonl"
 """The file in :data:`REPAIRS` for documents whose ``_id`` is null; ``merge.js`` reads it."""
 

@@ -1,0 +1,127 @@
+"""The operations on a collection since the point: kept between the steps of a return, and as if read again."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import bson
+import pytest
+from bson import Binary, Timestamp
+from bson.raw_bson import RawBSONDocument
+
+from tallyglass.errors import ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.restore.impact.history import read_history
+from tallyglass.restore.model.plan import Accident
+
+_UUID = Binary.from_uuid(UUID(int=1))
+_POINT = Ts(100, 1)
+Row = dict[str, Any]
+
+
+def entry(second: int, op: str, o: Row, id_: int = 0, **more: Any) -> Row:
+    """One entry of the oplog; at each second stands one."""
+    row = {"op": op, "ns": "s.c", "ui": _UUID, "o": o, "ts": Timestamp(second, 1), "t": 1, "v": 2}
+    row["wall"] = bson.datetime_ms.DatetimeMS(second)
+    return row | ({"o2": {"_id": id_}} if op == "u" else {}) | more
+
+
+def change(second: int, id_: int, **more: Any) -> Row:
+    """The accident's update of a part of a document, or with a session another client's of a field beside it."""
+    diff = {"u": {"n": second}} if more else {"sown": {"u": {"a": 7}}}
+    return entry(second, "u", {"$v": 2, "diff": diff}, id_, **more)
+
+
+class Server:
+    """A server with this oplog and these documents; it counts the entries of the oplog that it sends."""
+
+    def __init__(self, oplog: list[Row], *documents: Row) -> None:
+        self.oplog, self.documents, self.sent = oplog, documents, 0
+
+    async def find_raw(
+        self, ns: Namespace, query: Any, *, sort: list[tuple[str, int]] | None = None, limit: int = 0, **_: Any
+    ) -> AsyncIterator[bytes]:
+        await asyncio.sleep(0)
+        if isinstance(query, RawBSONDocument):
+            yield b"".join(bson.encode(row) for row in self.documents)
+            return
+        bounds = query.get("ts", {"$gte": Timestamp(0, 0)})
+        bounds = bounds if isinstance(bounds, dict) else {"$gte": bounds, "$lte": bounds}
+        found = [
+            row for row in self.oplog
+            if bounds["$gte"] <= row["ts"] and row["ts"] <= bounds.get("$lte", row["ts"])
+        ]  # fmt: skip
+        found = found[:: sort[0][1] if sort else 1][: limit or None]
+        self.sent += len(found)
+        yield b"".join(bson.encode(row) for row in found)
+
+
+async def read(server: Server, accident: Accident, kept: Path | None) -> tuple[list[Any], list[Any], bool]:
+    """What a history says: the operations on documents that were hit, the removals, and whether it is ambiguous."""
+    gateway = cast("Gateway", server)
+    with closing(await read_history(gateway, gateway, accident, "s.c", _POINT, kept)) as history:
+        return list(history.hit()), history.removals, history.ambiguous
+
+
+_UPDATES = Accident("updates", "s.c", Ts(102, 1), Ts(105, 1), updates=True)
+_DOCUMENTS = tuple({"_id": n, "own": {"a": 0, "b": 0}, "n": 0} for n in range(10))
+_OTHER: Row = {"lsid": {"id": _UUID}, "txnNumber": 1, "stmtId": 0}
+_OPLOG = [
+    entry(100, "n", {}, ns=""),
+    entry(101, "u", {"$v": 2, "diff": {"u": {"n": 1}}}, 9),
+    entry(102, "u", {"$v": 2, "diff": {"u": {"own": {"a": 7, "b": 0}}}}, 1),
+    change(103, 2),
+    change(104, 9, **_OTHER),
+    change(105, 3),
+    entry(106, "d", {"_id": 1}),
+    change(107, 2, **_OTHER),
+    entry(108, "c", {"drop": "c"}, ns="s.$cmd", o2={"numRecords": 3}),
+    entry(109, "i", {"_id": 1, "n": 9}),
+]
+
+
+@pytest.mark.parametrize("accident", [_UPDATES, replace(_UPDATES, first=_POINT, last=None)], ids=["bounded", "open"])
+@pytest.mark.parametrize("first", range(2, len(_OPLOG) + 1))
+async def test_a_kept_history_reads_what_is_new_and_says_the_same(
+    tmp_path: Path, first: int, accident: Accident
+) -> None:
+    """Wherever the first of two readings ended."""
+    kept = tmp_path / "history" / "1.sqlite"
+    await read(Server(_OPLOG[:first], *_DOCUMENTS), accident, kept)
+    assert kept.stat().st_mode & 0o777 == 0o600
+    whole, rest = Server(_OPLOG, *_DOCUMENTS), Server(_OPLOG, *_DOCUMENTS)
+    wanted = await read(whole, accident, None)
+    assert [len(key) for key, _ in wanted[0]] == [5, 5, 5]
+    assert len(wanted[1]) == 1
+    assert await read(rest, accident, kept) == wanted
+    # The last known entry twice: looked for, and the bound of what is read.
+    assert rest.sent == len(_OPLOG) - first + 2
+    assert list(kept.parent.iterdir()) == [kept]
+
+
+async def test_a_history_that_does_not_fit_is_read_again(tmp_path: Path) -> None:
+    kept = tmp_path / "1.sqlite"
+    wanted = await read(Server(_OPLOG, *_DOCUMENTS), _UPDATES, None)
+    rolled_back = [*_OPLOG[:4], change(104, 3)]
+    await read(Server(rolled_back, *_DOCUMENTS), _UPDATES, kept)
+    assert await read(Server(_OPLOG, *_DOCUMENTS), _UPDATES, kept) == wanted
+    other = Accident("deletes", "s.c", Ts(106, 1), Ts(106, 1))
+    assert len((await read(Server(_OPLOG, *_DOCUMENTS), other, kept))[0]) == 1
+    kept.write_bytes(b"cut off")
+    assert await read(Server(_OPLOG, *_DOCUMENTS), _UPDATES, kept) == wanted
+    # A process that was killed leaves its file under another name, with some of the rows.
+    with closing(sqlite3.connect(kept)) as rows:
+        rows.execute("DELETE FROM operation WHERE n = 2")
+        rows.commit()
+    kept.rename(tmp_path / "1.sqlite.part")
+    assert await read(Server(_OPLOG, *_DOCUMENTS), _UPDATES, kept) == wanted
+    with pytest.raises(ReadError, match="does not reach back"):
+        await read(Server(_OPLOG[2:4]), _UPDATES, kept)
