@@ -45,10 +45,12 @@ _TIME_OF_DAY = re.compile(
     r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?" + _ZONE + r"\Z",
     re.IGNORECASE,
 )  # fmt: skip
+_DAY_BEHIND = re.compile(r"(\d.*\S)\s+(today|yesterday)\Z", re.IGNORECASE)
 _EPOCH = re.compile(r"\d{9,10}\Z")
 _EPOCH_MILLISECONDS = re.compile(r"\d{12,13}\Z")
 
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)\s*(?:,|and)?\s*")
+_MONTHS = re.compile(r"\d\s*(M)(?![a-z])")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _UNIT_NAMES = {
     "ms": ("millisecond", "milliseconds"),
@@ -117,7 +119,8 @@ def parse_time(text: str, now: datetime | None = None, zone: tzinfo | None = Non
     """Read a typed time, to the second or finer, as a UTC datetime.
 
     ``now`` is what relative forms count from; ``zone`` is the local time zone, by default that of this machine. A date
-    without a zone is UTC. A time of day without a zone is refused where UTC and local time differ.
+    without a zone is UTC. A time of day without a zone is refused where UTC and local time differ, a local time that
+    clocks showed twice or skipped is refused, too.
     Raises InputError with the position of the error.
     """
     return _Reader(text, now, zone).read()[0]
@@ -189,6 +192,8 @@ class _Reader:
         return self._now - self._span(text, head.end(), len(text)) if head else None
 
     def _span(self, text: str, start: int, end: int) -> timedelta:
+        if month := _MONTHS.search(self._text):
+            raise self._refusal("may mean months", "Write 30d for days, 1m for a minute.", month.start(1))
         seconds, at = 0.0, start
         while at < end:
             found = _SPAN.match(text, at, end)
@@ -223,9 +228,11 @@ class _Reader:
         except ValueError:
             raise self._refusal("is not a date: the month has no such day", "", found.start("day")) from None
         when = day if found["hour"] is None else datetime.combine(day, _clock(found))
-        return self._in_zone(when, found["zone"] or "utc")
+        return self._once(when, found["zone"] or "utc")
 
     def _time_of_day(self) -> datetime | None:
+        if behind := _DAY_BEHIND.match(self._text):
+            return _Reader(f"{behind[2]} {behind[1]}", self._now, self._zone)._time_of_day()
         found = _TIME_OF_DAY.match(self._text)
         if not found:
             return None
@@ -246,7 +253,7 @@ class _Reader:
     def _on_its_day(self, clock: time, zone: str, when: str) -> datetime:
         """A time of day on the day that was named, else today: a time that is still to come is asked about."""
         day = self._now.astimezone(self._tz(zone)).date() - timedelta(days=when == "yesterday")
-        found = self._in_zone(datetime.combine(day, clock), zone)
+        found = self._once(datetime.combine(day, clock), zone)
         if found > self._now and not when:
             raise InputError(
                 f"'{clean(self._text, 60)}' is still to come today.",
@@ -258,6 +265,18 @@ class _Reader:
     def _preview(self, clock: time, zone: str, when: str) -> str:
         day = self._now.astimezone(self._tz(zone)).date() - timedelta(days=when == "yesterday")
         return iso(self._in_zone(datetime.combine(day, clock), zone))
+
+    def _once(self, when: datetime, zone: str) -> datetime:
+        """A time in a zone, refused where its clocks showed it twice or not at all."""
+        first, second = sorted(self._in_zone(when.replace(fold=fold), zone) for fold in (0, 1))
+        if first == second:
+            return first
+        was_shown = first.astimezone(self._tz(zone)).replace(tzinfo=None) == when
+        raise self._refusal(
+            f"was {'shown twice' if was_shown else 'skipped'} by local clocks",
+            f"Write {iso(first)} or {iso(second)}.",
+            len(self._text),
+        )
 
     def _in_zone(self, when: datetime, zone: str) -> datetime:
         tz = self._tz(zone)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -14,6 +16,16 @@ from tallyglass.moment import Ts, check_within, iso, parse_iso, parse_since, par
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 BERLIN = timezone(timedelta(hours=1))
 SIX = timedelta(minutes=6, seconds=14)
+
+
+@pytest.fixture
+def summer_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make the local time that of Berlin, which changes on 2026-03-29 and 2026-10-25 at 01:00 UTC."""
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
@@ -56,6 +68,7 @@ def test_timestamps_keep_their_ordinal(text: str) -> None:
         ("yesterday 14:30Z", NOW.replace(day=19, hour=14, minute=30)),
         ("Yesterday at 14:30 +0100", NOW.replace(day=19, hour=13, minute=30)),
         ("today 23:00Z", NOW.replace(hour=23)),
+        ("14:30Z yesterday", NOW.replace(day=19, hour=14, minute=30)),
         ("2026-11-20T18:06:14Z", NOW + SIX),
         ("2026-11-20t18:06:14z", NOW + SIX),
         ("2026-11-20 19:06:14+01:00", NOW + SIX),
@@ -90,6 +103,18 @@ def test_a_time_of_day_that_may_be_utc_or_local_is_asked_about(text: str, day: i
     assert refusal.value.position == len(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("2026-10-25 02:30 local", "was shown twice"), ("2026-03-29 02:30 local", "was skipped"),
+     ("02:30 local yesterday", "was shown twice")],
+)  # fmt: skip
+def test_a_local_time_that_clocks_showed_twice_or_never_is_asked_about(text: str, why: str, summer_time: None) -> None:
+    with pytest.raises(InputError, match=why) as refusal:
+        parse_time(text, datetime(2026, 10, 26, 12, tzinfo=UTC))
+    assert "T00:30:00Z or 2026" in refusal.value.advice
+    assert "T01:30:00Z." in refusal.value.advice
+
+
 def test_a_time_of_day_that_is_still_to_come_is_asked_about() -> None:
     with pytest.raises(InputError, match=r"still to come today\. Write yesterday 23:00"):
         parse_time("23:00", NOW, UTC)
@@ -109,6 +134,7 @@ def test_a_time_of_day_that_is_still_to_come_is_asked_about() -> None:
         (" 2026-11-20 25:00", 12),
         ("now+5m", 3),
         ("now-5x", 5),
+        ("1M ago", 1),
         ("2 fortnights ago", 2),
         ("-99999999w", 0),
         ("1960-01-01", None),
