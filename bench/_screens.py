@@ -8,6 +8,7 @@ batches into :func:`tallyglass.oplog.read.tail.follow`, documents into
 from __future__ import annotations
 
 import asyncio
+import re
 import resource
 import struct
 import sys
@@ -16,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import bson
 from bson import Int64, ObjectId, Timestamp
@@ -24,8 +25,17 @@ from bson import Int64, ObjectId, Timestamp
 from tallyglass.errors import PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
 COUNTERS = Namespace("shop", "counters")
 ROWS = 20
+
+SETTLES = 70.0
+"""Seconds that the dashboard gets to read the incidents, or to return memory: it collects garbage once a minute."""
+
+PLANNED = re.compile(r"blocked by|ready, |\bready\b")
+"""What a planned restore shows."""
 
 
 class SyntheticGateway:
@@ -160,8 +170,11 @@ def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "", backup
     return app.return_code or 0
 
 
-def memory(ticks: int) -> int:
-    """Show ``ticks`` updates 10 s apart as fast as possible; print resident MB after a tenth of them and at the end."""
+def memory(ticks: int, uri: str = "", backup: Path | None = None, limit: str = "") -> int:
+    """Show ``ticks`` updates 10 s apart as fast as possible; print resident MB after a tenth of them and at the end.
+
+    With a server, the dashboard is on that one, and then plans a restore to ``limit``: the MB after it come third.
+    """
     from tallyglass.connection.target import Target
     from tallyglass.oplog.decode.entry import row
     from tallyglass.oplog.snapshot import OplogUpdate
@@ -170,15 +183,16 @@ def memory(ticks: int) -> int:
     from tallyglass_tui.pages import PAGES
     from tallyglass_tui.shell.app import Dashboard
     from tallyglass_tui.shell.context import Context
-    from tallyglass_tui.shell.feed import Feeds
+    from tallyglass_tui.shell.feed import Feeds, open_target
     from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
 
     gateway = SyntheticGateway(0.0, 7)
     tune_interpreter()
 
     async def day() -> list[float]:
-        context = Context(Target.parse("mongodb://bench/"), garbage=GarbageCollection())
-        app = Dashboard(context, Feeds(lambda: gateway), PAGES)  # type: ignore[arg-type,return-value]
+        target = Target.parse(uri or "mongodb://bench/")
+        context = Context(target, backup, garbage=GarbageCollection())
+        app = Dashboard(context, Feeds(lambda: open_target(target) if uri else gateway), PAGES)  # type: ignore[arg-type,return-value]
         sizes: list[float] = []
         async with app.run_test(size=(80, 24)) as pilot:
             while not (isinstance(app.screen, CountersPage) and app.screen.data_age is not None):
@@ -199,12 +213,29 @@ def memory(ticks: int) -> int:
                     await pilot.pause()
                 if tick in (ticks // 10, ticks - 1):
                     sizes.append(_resident_mb())
+            if uri:
+                await _plan(pilot, limit)
+                sizes.append(_resident_mb())
         app.feeds.close()
         return sizes
 
-    early, late = asyncio.run(day())
-    print(f"{early:.1f} {late:.1f}")
+    print(*(f"{size:.1f}" for size in asyncio.run(day())))
     return 0
+
+
+async def _plan(pilot: Pilot[None], limit: str) -> None:
+    """Plan a restore on the page, and wait until memory was returned to the system, which happens once a minute."""
+
+    async def until(holds: Callable[[str], object]) -> None:
+        while not holds("\n".join(pilot.app.lines)):  # type: ignore[attr-defined]
+            await pilot.pause(0.5)
+
+    await pilot.press("4")
+    await until(lambda text: "docs" in text)
+    await pilot.press("t", *("colon" if char == ":" else char for char in limit), "enter")
+    await until(lambda text: "Save the oplog" in text)
+    await until(PLANNED.search)
+    await pilot.pause(SETTLES)
 
 
 def _resident_mb() -> float:
@@ -287,7 +318,7 @@ def main(argv: list[str]) -> int:
     if kind == "tail":
         return dashboard("oplog", rate)
     if kind == "memory":
-        return memory(int(rate))
+        return memory(int(rate), argv[2], Path(argv[3]), argv[4]) if argv[2:] else memory(int(rate))
     return naive_table() if kind == "naive-table" else naive_log(rate)
 
 

@@ -7,7 +7,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,19 +40,18 @@ def running_demo() -> Iterator[RunningDemo]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-EXITS = {"q": 0, "term": 143, "hang up": 129}
+@pytest.fixture
+def demo() -> Iterator[RunningDemo]:
+    with running_demo() as running:
+        yield running
 
 
-@pytest.fixture(scope="module")
-def demos() -> Iterator[dict[str, RunningDemo]]:
-    """Return one running demo for each way to end it."""
-    with ExitStack() as stack:
-        yield {end: stack.enter_context(running_demo()) for end in EXITS}
-
-
-@pytest.mark.parametrize(("end", "status"), EXITS.items())
-def test_starts_its_own_server_and_leaves_nothing_behind(demos: dict[str, RunningDemo], end: str, status: int) -> None:
-    terminal, temporary = demos[end].terminal, demos[end].temporary
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [("q", 0), pytest.param("term", 143, marks=pytest.mark.long), pytest.param("hang up", 129, marks=pytest.mark.long)],
+)
+def test_starts_its_own_server_and_leaves_nothing_behind(demo: RunningDemo, end: str, status: int) -> None:
+    terminal, temporary = demo.terminal, demo.temporary
     terminal.wait("crm.IDs people")
     assert list(temporary.glob("tallyglass-*/backup/shop/orders.bson"))
     match end:
@@ -78,9 +77,8 @@ def assert_empty(folder: Path) -> None:
     assert not list(folder.iterdir())
 
 
-def test_ctrl_c_during_startup_leaves_nothing_behind() -> None:
-    with running_demo() as demo:
-        demo.terminal.wait(lambda _: list(demo.temporary.glob("tallyglass-*/0/data/*")))
-        demo.terminal.press("\x03")
-        demo.terminal.wait_for_exit()
-        assert_empty(demo.temporary)
+def test_ctrl_c_during_startup_leaves_nothing_behind(demo: RunningDemo) -> None:
+    demo.terminal.wait(lambda _: list(demo.temporary.glob("tallyglass-*/0/data/*")))
+    demo.terminal.press("\x03")
+    demo.terminal.wait_for_exit()
+    assert_empty(demo.temporary)

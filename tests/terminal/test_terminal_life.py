@@ -16,6 +16,20 @@ pytestmark = pytest.mark.terminal
 
 Open = Callable[..., Any]
 
+_SUSPEND_WHILE_HELP_IS_DRAWN = """
+import os, signal
+from tallyglass_tui.terminal.pen import Pen
+
+compress, pending = Pen.compress, [signal.SIGTSTP]
+
+def suspended(pen, text):
+    if "Keys on" in text and pending:
+        os.kill(os.getpid(), pending.pop())
+    return compress(pen, text)
+
+Pen.compress = suspended
+"""
+
 
 def test_starts_handles_keys_and_restores_the_terminal(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri)
@@ -96,15 +110,15 @@ def test_exits_while_the_terminal_is_stalled(replica_set: ReplicaSet, open_termi
     assert terminal.wait_for_exit() == 128 + signal.SIGTERM
 
 
-def test_can_be_suspended_and_continued(replica_set: ReplicaSet, open_terminal: Open) -> None:
-    terminal = open_terminal(replica_set.uri)
+def test_can_be_suspended_in_the_middle_of_a_frame_and_continued(replica_set: ReplicaSet, open_terminal: Open) -> None:
+    terminal = open_terminal(replica_set.uri, setup=_SUSPEND_WHILE_HELP_IS_DRAWN)
     terminal.wait("tally P*")
-    terminal.process.send_signal(signal.SIGTSTP)
+    terminal.press("?")
     os.waitpid(terminal.process.pid, os.WUNTRACED)
     assert terminal.wait_restored()
+    before = len(terminal.raw)
     terminal.process.send_signal(signal.SIGCONT)
-    terminal.press("3")
-    terminal.wait("following")
+    terminal.wait_raw(lambda sent: b"Keys on" in sent and b"Esc closes" in sent, since=before)
 
 
 def test_handles_tiny_and_large_sizes(replica_set: ReplicaSet, open_terminal: Open) -> None:
@@ -127,10 +141,15 @@ def test_says_that_a_standalone_has_no_oplog(standalone: Standalone, open_termin
 
 @pytest.mark.parametrize(
     "environ",
-    [{"NO_COLOR": "1"}, {"TERM": "linux", "COLORTERM": ""}, {"TERM": "screen"}, {"LANG": "C", "LC_ALL": "C"},
-     {"COLORFGBG": "0;15"}, {"SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}],
-    ids=["no-color", "linux", "screen", "c-locale", "light", "ssh"],
-)  # fmt: skip
+    [
+        pytest.param({"NO_COLOR": "1"}, id="no-color"),
+        pytest.param({"TERM": "linux", "COLORTERM": ""}, id="linux"),
+        pytest.param({"TERM": "screen"}, id="screen", marks=pytest.mark.long),
+        pytest.param({"LANG": "C", "LC_ALL": "C"}, id="c-locale", marks=pytest.mark.long),
+        pytest.param({"COLORFGBG": "0;15"}, id="light", marks=pytest.mark.long),
+        pytest.param({"SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}, id="ssh"),
+    ],
+)
 def test_adapts_to_the_environment(replica_set: ReplicaSet, open_terminal: Open, environ: dict[str, str]) -> None:
     terminal = open_terminal(replica_set.uri, environ=environ)
     text = terminal.wait("tally P*")

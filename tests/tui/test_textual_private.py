@@ -45,6 +45,8 @@ DRIVER = {
     "_in_band_window_resize",
     "_loop",
     "_run_input_thread",
+    "_sigcont_application",
+    "_sigtstp_application",
 }
 MODULES = {"textual._parser", "textual._xterm_parser"}
 

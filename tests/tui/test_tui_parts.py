@@ -22,7 +22,7 @@ from tallyglass_tui.oplog.row_ring import RowRing
 from tallyglass_tui.shell.refresh_rate import RefreshRate
 from tallyglass_tui.terminal.driver import InputDecoder, NonBlockingWriter
 from tallyglass_tui.terminal.theme import choose_theme, needs_plain_glyphs
-from tallyglass_tui.widgets.line_view import changed_spans
+from tallyglass_tui.widgets.line_view import changed_run
 
 NOW = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
 
@@ -87,11 +87,13 @@ def test_the_sent_difference_turns_the_old_line_into_the_new_one(old: list, new:
 
     before, after = line(old), line(new)
     shown, wanted = cells(before), cells(after)
-    spans = changed_spans(before, after)
-    for x, width in spans:
-        shown[x : x + width] = wanted[x : x + width]
+    run = changed_run(before, after)
+    assert (run is None) == (before == after)
+    x, width = run or (0, 0)
+    shown[x : x + width] = wanted[x : x + width]
     assert shown == wanted
-    assert bool(spans) == (before != after)
+    # The first and the last cell of the run lie in segments that are not the same.
+    assert not run or (before[0] == after[0]) <= (x > 0)
 
 
 def test_the_ring_is_bounded_counts_what_it_loses_and_holds_still() -> None:

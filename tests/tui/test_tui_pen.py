@@ -19,18 +19,18 @@ FRAMES = st.lists(st.lists(RUN, max_size=8), max_size=4)
 
 
 def write(runs: list[tuple[int, int, list[str], str]]) -> str:
-    return "".join(
+    return "\n".join(
         f"\x1b[{row};{column}H" + "".join(f"\x1b[{code}m" for code in codes) + text + "\x1b[0m"
         for row, column, codes, text in runs
     )
 
 
 def picture(texts: list[str]) -> list[list[pyte.screens.Char]]:
-    screen = pyte.Screen(24, 5)
+    screen = pyte.Screen(24, 7)
     stream = pyte.Stream(screen)
     for text in texts:
         stream.feed(text)
-    return [[screen.buffer[row][column] for column in range(24)] for row in range(5)]
+    return [[screen.buffer[row][column] for column in range(24)] for row in range(7)]
 
 
 @settings(max_examples=200, deadline=None)
@@ -54,3 +54,5 @@ def test_an_unchanged_style_is_not_sent_again() -> None:
     assert pen.compress("\x1b[2;1H\x1b[38;2;1;2;3;48;2;4;5;6mcd\x1b[0m") == "\x1b[2;1Hcd"
     assert pen.compress("\x1b[3;1H\x1b[1;31;48;2;4;5;6me\x1b[0m") == "\x1b[3;1H\x1b[1;31me"
     assert pen.compress("\x1b[4;1Hplain") == "\x1b[4;1H\x1b[0mplain"
+    pen.compress("\x1b[31mred\x1b[0m")
+    assert pen.compress("\x1b[5;1H\x1b[31mf\x1b[0m\n\x1b[6;1H\x1b[31mg\x1b[0m") == "\x1b[5;1Hf\x1b[6;1Hg"

@@ -18,10 +18,21 @@ async def test_every_line_fits_and_the_frame_is_there(screen_at: Any, size: tupl
         assert len(screen.lines) == size[1]
         assert "1 Counters" in screen.lines[0]
         assert size[0] < 80 or " rs0 " in screen.lines[0]
-        assert "4 Hz" in screen.lines[0]
+        assert " Hz" in screen.lines[0], "no longer paused, however busy the machine is"
         assert screen.lines[-1].endswith("q  Quit")
         await screen.press("3")
         assert "following" in screen.text
+
+
+async def test_a_page_may_be_drawn_before_the_one_that_replaces_it_is_built(screen_at: Any) -> None:
+    async with screen_at((80, 24)) as screen:
+        left = screen.app.page
+        opened = screen.app.switch_mode("oplog")
+        assert screen.app.page is not left
+        left.show_state()
+        await opened
+        await screen.press("question_mark")
+        assert "Keys on Oplog" in screen.text
 
 
 @pytest.mark.parametrize("size", [(40, 10), (59, 24), (80, 14), (20, 5)])
@@ -80,7 +91,7 @@ async def test_pause_holds_the_screen_and_loses_nothing(screen_at: Any) -> None:
         assert "PAUSED" in screen.lines[0]
         assert screen.app.rate.interval is None
         await screen.press("p")
-        assert "4 Hz" in screen.lines[0]
+        assert " Hz" in screen.lines[0], "no longer paused, however busy the machine is"
 
 
 async def test_data_requested_during_a_pause_arrives(screen_at: Any) -> None:
@@ -88,7 +99,7 @@ async def test_data_requested_during_a_pause_arrives(screen_at: Any) -> None:
         await screen.press("4", "1", "p", "4")
         assert "PAUSED" in screen.lines[0]
         await screen.press("1", "3")
-        assert "4 Hz" in screen.lines[0]
+        assert " Hz" in screen.lines[0], "no longer paused, however busy the machine is"
         await screen.press("p", "i")
         assert screen.app.rate.interval
 
@@ -180,3 +191,10 @@ async def test_a_defect_ends_with_a_status_and_without_locals(screen_at: Any, ca
     assert "defect of Tallyglass" in output
     # The source line may stand there, the values of its names may not.
     assert output.count("canary-local") == 0
+
+
+async def test_in_the_colours_of_the_terminal_the_mark_of_the_palette_is_seen(screen_at: Any) -> None:
+    async with screen_at((80, 24), environ={"COLORTERM": ""}) as screen:
+        await screen.press("colon")
+        marks = [part for strip in strips_of(screen.app) for part in strip if part.text.strip() == ":"]
+        assert [part.style.color.name for part in marks] == ["default"]

@@ -151,6 +151,11 @@ def brief(seconds: float) -> str:
     return f"{years:.1f}y" if years < 9.95 else f"{years:.0f}y" if years < _FAR_YEARS else ">999y"
 
 
+def factor(times: float) -> str:
+    """How many times: ``3.8``, ``168``."""
+    return f"{times:.1f}" if times < 9.95 else f"{times:,.0f}"
+
+
 def time_left(forecast: Forecast, now: datetime) -> str:
     """Early..late until the end, such as ``12d..19d``; in words where no date can be given."""
     if forecast.far:

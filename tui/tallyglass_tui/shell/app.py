@@ -25,7 +25,6 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.alarm import Alarm, AlarmKind
-from tallyglass_tui.shell.bars import NavLine
 from tallyglass_tui.shell.context import Context, OpenProfile
 from tallyglass_tui.shell.crash import crash_report
 from tallyglass_tui.shell.feed import Feed, Feeds
@@ -326,10 +325,8 @@ class Dashboard(TerminalApp):
         self._garbage.collect_if_due()
         self._arm()
 
-    def status(self, age: float | None) -> tuple[Piece, ...]:
-        """The text at the right of the line of pages, for a page whose data is ``age`` seconds old."""
-        page = self.page
-        room = page.query_one(NavLine).room if page else self.size.width
+    def status(self, age: float | None, room: int) -> tuple[Piece, ...]:
+        """The text at the right of the line of pages, in ``room`` cells. The data is ``age`` seconds old."""
         return status_pieces(self.context.label, self.deployment, age, self.rate, room, lost=self._is_lost)
 
     @property

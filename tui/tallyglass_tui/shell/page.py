@@ -174,7 +174,8 @@ class Page(Screen[None]):
         """Update the status and the banner: a lost server first, then the problems of this page."""
         lost = [trouble for trouble in self.feeds.troubles if trouble.lost]
         worst = next(iter([*lost, *self.feed_troubles]), None)
-        self.query_one(NavLine).show(self.shell.status(self.data_age))
+        line = self.query_one(NavLine)
+        line.show(self.shell.status(self.data_age, line.room))
         self.query_one(Banner).show(worst.line if worst else self.trouble, lost=worst.lost if worst else False)
 
     @property

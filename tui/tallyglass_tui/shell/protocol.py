@@ -64,6 +64,6 @@ class Shell(Protocol):
         """Take the new data of the feeds now."""
         ...
 
-    def status(self, age: float | None) -> tuple[Piece, ...]:
-        """The text at the right of the line of pages, for a page whose data is ``age`` seconds old."""
+    def status(self, age: float | None, room: int) -> tuple[Piece, ...]:
+        """The text at the right of the line of pages, in ``room`` cells. The data is ``age`` seconds old."""
         ...

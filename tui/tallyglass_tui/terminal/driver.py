@@ -191,6 +191,10 @@ class BastionDriver(LinuxDriver):
         for number in _SIGNALS:
             self._loop.add_signal_handler(number, self.hang_up, 128 + number)
         self._loop.add_signal_handler(signal.SIGWINCH, self._post_size)
+        # Textual's handlers interrupt the loop anywhere. In the middle of a frame, the frame holds the lock that the
+        # writer needs to restore the terminal, and the process would stop with the terminal still taken over.
+        self._loop.add_signal_handler(signal.SIGTSTP, self._sigtstp_application)
+        self._loop.add_signal_handler(signal.SIGCONT, self._sigcont_application)
 
     def _post_size(self) -> None:
         # Read in the loop: Textual's signal handler, interrupted by the next signal, would post the older size last.

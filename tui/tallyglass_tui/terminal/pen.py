@@ -37,8 +37,10 @@ class Pen:
         wanted: Style | None = _RESET
         place = 0
         for found in _PARTS.finditer(text):
-            if found.start() > place:
-                out += [self._to(wanted), text[place : found.start()]]
+            written = text[place : found.start()]
+            # A new line before a move to a position has no effect, and would cost the plain style and the one after.
+            if written and not (written == "\n" and found[2] and found[2][-1] == "H"):
+                out += [self._to(wanted), written]
             place = found.end()
             if found[1]:
                 before, wanted = wanted, parse(found[1][2:-1], wanted)

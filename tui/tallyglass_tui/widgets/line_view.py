@@ -1,8 +1,8 @@
 """A widget of lines that sends only the cells that changed.
 
 Textual sends every dirty region again and does not compare it with what the terminal shows, so the
-comparing is done here: :meth:`LineView.show_changes` rebuilds the visible lines and marks the runs of
-segments that differ. With nothing changed nothing is sent.
+comparing is done here: :meth:`LineView.show_changes` rebuilds the visible lines and marks in each the run of
+segments that differs. With nothing changed nothing is sent.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class LineView(Widget):
                 self._strips[y] = after
                 self.refresh(Region(0, y, width, 1))
                 continue
-            spans = changed_spans(list(before), list(after))
-            if spans:
+            run = changed_run(list(before), list(after))
+            if run:
                 self._strips[y] = after
-                self.refresh(*(Region(x, y, length, 1) for x, length in spans))
+                self.refresh(Region(run[0], y, run[1], 1))
 
     def render_line(self, y: int) -> Strip:
         """The line for the compositor, from what :meth:`show_changes` built, or built now."""
@@ -101,28 +101,18 @@ class LineView(Widget):
         return Strip(segments).adjust_cell_length(width, self.style_of(""))
 
 
-def changed_spans(before: list[Segment], after: list[Segment]) -> list[tuple[int, int]]:
-    """Where two lines of equal width differ: (x, cells) runs, joined where they touch.
+def changed_run(before: list[Segment], after: list[Segment]) -> tuple[int, int] | None:
+    """The cells from the first to the last difference of two lines of equal width: (x, cells), or None.
 
-    Lines whose segments have the same widths are compared one by one; others from both ends.
+    One run a line: for each, the compositor sends the line again from its first cell.
     """
-    widths = [segment.cell_length for segment in after]
-    if len(before) == len(after) and widths == [segment.cell_length for segment in before]:
-        differs = [a != b for a, b in zip(before, after, strict=True)]
-    else:
-        start, end = 0, 0
-        while start < min(len(before), len(after)) and before[start] == after[start]:
-            start += 1
-        while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
-            end += 1
-        differs = [start <= index < len(after) - end for index in range(len(after))]
-    spans: list[tuple[int, int]] = []
-    x = 0
-    for width, changed in zip(widths, differs, strict=True):
-        if changed and width:
-            if spans and sum(spans[-1]) == x:
-                spans[-1] = (spans[-1][0], spans[-1][1] + width)
-            else:
-                spans.append((x, width))
-        x += width
-    return spans
+    shorter = min(len(before), len(after))
+    start, end = 0, 0
+    while start < shorter and before[start] == after[start]:
+        start += 1
+    if start == len(before) == len(after):
+        return None
+    while end < shorter - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    x = sum(segment.cell_length for segment in after[:start])
+    return x, sum(segment.cell_length for segment in after[start : len(after) - end])

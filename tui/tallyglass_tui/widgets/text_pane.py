@@ -37,6 +37,7 @@ class TextPane(LineView, can_focus=True):
         self._prose = 0
         self._wrapped: list[tuple[str, str]] = []
         self._wrapped_width = -1
+        self._prose_rows = 0
         self._first = 0
 
     @property
@@ -47,6 +48,16 @@ class TextPane(LineView, can_focus=True):
     def show(self, lines: Sequence[str], prose: int = 0) -> None:
         """Show these lines, from the first. The first ``prose`` of them break at spaces, the others anywhere."""
         self._lines, self._prose, self._first, self._wrapped_width = lines, prose, 0, -1
+        self.show_changes()
+
+    def show_prose(self, lines: Sequence[str]) -> None:
+        """Show these lines in place of the ones that break at spaces. The text does not scroll."""
+        if list(lines) == list(self._lines[: self._prose]):
+            return
+        self._lines, self._prose = [*lines, *self._lines[self._prose :]], len(lines)
+        if self._wrapped_width > 0:
+            wrapped = [row for number, line in enumerate(lines) for row in self._rows(number, line)]
+            self._wrapped[: self._prose_rows], self._prose_rows = wrapped, len(wrapped)
         self.show_changes()
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
@@ -67,15 +78,22 @@ class TextPane(LineView, can_focus=True):
         self.action_scroll_by(pages * max(1, self.content_size.height - 1))
 
     def _wrap(self, width: int) -> None:
-        wrapped: list[tuple[str, str]] = []
+        self._wrapped, self._wrapped_width = [], width
         for number, line in enumerate(self._lines):
-            style = "" if number else "text--title"
-            if len(line) <= width and cell_len(line) <= width:
-                parts = [line]
-            else:
-                parts = (wrap_words if number < self._prose else chop_cells)(line, max(2, width))
-            wrapped += [(fit(part, width), style) for part in parts or [""]]
-            if len(wrapped) > _LINES:
-                wrapped.append(("... more than fits here; y copies all of it.", ""))
+            if number == self._prose:
+                self._prose_rows = len(self._wrapped)
+            self._wrapped += self._rows(number, line)
+            if len(self._wrapped) > _LINES:
+                self._wrapped.append(("... more than fits here; y copies all of it.", ""))
                 break
-        self._wrapped, self._wrapped_width = wrapped, width
+        if self._prose >= len(self._lines):
+            self._prose_rows = len(self._wrapped)
+
+    def _rows(self, number: int, line: str) -> list[tuple[str, str]]:
+        """A line of the text in lines of the screen, with their styles."""
+        width, style = self._wrapped_width, "" if number else "text--title"
+        if len(line) <= width and cell_len(line) <= width:
+            parts = [line]
+        else:
+            parts = (wrap_words if number < self._prose else chop_cells)(line, max(2, width))
+        return [(fit(part, width), style) for part in parts or [""]]
