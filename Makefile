@@ -17,12 +17,16 @@ unexport PYTHONDONTWRITEBYTECODE
 UNIT := tests/core tests/tui -m "not (soak or live or terminal or tools)"
 LOWEST := .venv-lowest
 
-.PHONY: demo test unit test-lowest lint soak mutants bench screenshots docs dist packages tools clean
+.PHONY: demo test test-all unit test-lowest lint soak mutants bench screenshots docs dist packages tools clean
 
 demo: $(READY)
 	@$(BIN)/tallyglass demo
 
 test: $(READY)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not (soak or long)"
+
+# All of these and the marked "long", as in CI.
+test-all: $(READY)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not soak"
 
 unit: $(READY)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import database_tools
 import parallel
@@ -23,6 +24,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the rules of a test run. Hooks in a conftest do not see session fixtures; those of a plugin do."""
     # Textual's trees of widgets and styles are large: at the default thresholds, collecting takes a fifth of a test.
     gc.set_threshold(100_000, 50, 50)
+    # An example that waits for the processor is not a failure.
+    settings.register_profile("busy-machine", deadline=None)
+    settings.load_profile("busy-machine")
     run_rules.begin()
     config.pluginmanager.register(run_rules)
 

@@ -114,7 +114,7 @@ def test_dead_shared_server_is_reported_once_and_ends_the_run(start: Callable[..
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_interrupted_run_kills_everything_that_it_started(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -47,7 +47,9 @@ class Hostile:
 @contextmanager
 def hostile_server(folder: Path) -> Iterator[Hostile]:
     """Start a server with a hostile set name, fill it, back it up, and damage its data."""
-    with ReplicaSet(1, set_name=SET_NAME) as servers:
+    # Every five minutes the server writes its sessions, which on a slow machine would push the rows off the screen.
+    options = ["--setParameter", "disableLogicalSessionCacheRefresh=true"]
+    with ReplicaSet(1, set_name=SET_NAME, options=options) as servers:
         uri = f"mongodb://{servers.members[0].address}/?replicaSet={quote(SET_NAME, safe='')}"
         with servers.client(0) as client:
             fill(client)

@@ -84,6 +84,7 @@ def test_nothing_but_its_own_sequences_leaves_the_dashboard(walked: Walked) -> N
     assert not clipboards(walked.raw)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop", [stop for stop in STOPS if stop.data], ids=lambda stop: stop.name)
 def test_without_the_guard_it_would_have(unguarded: dict[str, bool], stop: Stop) -> None:
     assert unguarded[stop.name]

@@ -120,7 +120,9 @@ async def until(pilot: Pilot[None], text: str) -> None:
         raise AssertionError(f"{text!r} never appeared on the screen:\n{shown(pilot.app)}") from None
 
 
-@pytest.mark.parametrize("missing", MISSING)
+@pytest.mark.parametrize(
+    "missing", [pytest.param(name, marks=pytest.mark.long) if n > 1 else name for n, name in enumerate(MISSING)]
+)
 async def test_panel_names_its_missing_privilege_and_others_show_data(
     panels: GuardedSet, taken: Path, missing: str
 ) -> None:

@@ -127,9 +127,11 @@ async def test_dashboard_only_reads(
     async def plan_here(target: Target, draft: Draft) -> AsyncIterator[Planned]:
         """What the process for plans does, where the recorder sees it."""
         gateway = open_gateway(target, event_listeners=[recorder])
-        async for planned in plan_once(gateway, draft, target.uri):
-            yield planned
-        await gateway.close()
+        try:
+            async for planned in plan_once(gateway, draft, target.uri):
+                yield planned
+        finally:
+            await gateway.close()
 
     monkeypatch.setattr(choices, "plan_apart", plan_here)
     app = Dashboard(Context(target, backup=server_with_backup), feeds, PAGES)

@@ -65,6 +65,7 @@ def test_recovers_after_the_server_certificate_is_renewed(open_on: Open, tmp_pat
         terminal.wait(lambda text: shown(after)(text) and not AGE.search(text) and EXPIRED not in text)
 
 
+@pytest.mark.long
 def test_recovers_after_the_client_certificate_is_renewed(open_on: Open, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     server, own = tmp_path / "server.pem", tmp_path / "own.pem"

@@ -35,6 +35,7 @@ def version_fields(version: str) -> list[bytes]:
     ]
 
 
+@pytest.mark.long
 def test_notices_a_changed_server_version(open_on: Open, tmp_path: Path) -> None:
     with ReplicaSet(1) as servers, Proxy(servers.members[0].port, free_port()) as proxy, servers.client() as client:
         assert client.server_info()["version"] == WAS
