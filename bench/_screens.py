@@ -8,8 +8,10 @@ batches into :func:`tallyglass.oplog.read.tail.follow`, documents into
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import resource
+import shutil
 import struct
 import sys
 import time
@@ -304,8 +306,16 @@ def naive_log(rate: float) -> int:
     return 0
 
 
+def hide_tools() -> None:
+    """Take the database tools off the path: a plan that the ones here are too old for ends early."""
+    while (found := shutil.which("mongodump")) is not None:
+        folders = os.environ["PATH"].split(os.pathsep)
+        os.environ["PATH"] = os.pathsep.join(one for one in folders if one != os.path.dirname(found))
+
+
 def main(argv: list[str]) -> int:
     """Run one of the screens."""
+    hide_tools()
     if argv[0] == "real":
         return dashboard("oplog", uri=argv[1])
     if argv[0] == "restore":

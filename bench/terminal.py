@@ -118,10 +118,12 @@ class Process:
     def react(self, key: str, effect: bytes, seconds: float) -> tuple[float, float]:
         """Press a key, and return the seconds until its effect, at most ``seconds``, and the CPU seconds of it."""
         before = self.cpu_of_threads()
+        began = time.monotonic()  # the write may hand the processor to the dashboard before it returns
         self.press(key)
-        took = self.until(effect, seconds)
+        found = self.until(effect, seconds) is not None
+        took = time.monotonic() - began
         used = sum(cpu - before.get(name, 0.0) for name, cpu in self.cpu_of_threads().items())
-        return (seconds if took is None else took), used
+        return (took if found else seconds), used
 
     def memory(self, field: str = "VmRSS") -> float:
         """Return the resident MB of the process now, or the most that it had (``VmHWM``)."""

@@ -11,7 +11,8 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from bson.timestamp import Timestamp
@@ -30,7 +31,7 @@ from tallyglass.counters.recognise.usage import (
 )
 from tallyglass.counters.snapshot import NumericType
 from tallyglass.errors import ReadError
-from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
+from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace, closing
 
 PERIODS = (15, 60, 240, 960, 3840, 15_360, 61_440, 245_760)
 """Seconds of oplog in each period of updates, the newest first."""
@@ -43,6 +44,8 @@ _ENOUGH_OF_COLLECTION = 1_500
 _ENOUGH_OF_NUMBER = 20
 _PROBE_SECONDS = int(WINDOW_SECONDS) + 2
 _AT_ONCE = 4
+_AT_ONCE_DECODED = 500
+"""Entries decoded at once: all of a period take 25 MB, which the process would keep."""
 _UPDATES_MS, _PROBE_MS = 1_000, 300
 _DEPTH, _ELEMENTS = 4, 20
 _LONGEST_TEXT = 48
@@ -85,7 +88,7 @@ class UsageReader:
                 "op": {"$in": ["u", "c"]},
                 "ns": {"$nin": known},
             }
-            for entry in await self._entries(query, MOST_IN_PERIOD, _UPDATES_MS):
+            async for entry in self._entries(query, MOST_IN_PERIOD, _UPDATES_MS):
                 count += 1
                 self._add_updates(entry, run)
                 await self._pacer.rest()
@@ -93,46 +96,46 @@ class UsageReader:
 
     async def _read_inserts(self, deadline: float) -> None:
         probes = _probes(self._evidence)
-        rows: list[tuple[Moment, float, Namespace, Document]] = []
+        rows: dict[Moment, tuple[float, Namespace, list[Leaf]]] = {}
         while probes and time.monotonic() < deadline:
             batch, probes = probes[:_AT_ONCE], probes[_AT_ONCE:]
-            for start, entries in zip(batch, await asyncio.gather(*map(self._probe, batch)), strict=True):
-                end = (start[0] + _PROBE_SECONDS, 0, 0)
-                if len(entries) >= MOST_IN_PROBE:
-                    stopped = entries[-1]["ts"]
-                    end = (stopped.time, stopped.inc, 0)
-                self._evidence.probes.append((start, end))
-                for entry in entries:
-                    rows += _inserts(entry)
-                    await self._pacer.rest()
-        seen: set[Moment] = set()
-        for at, wall, ns, document in sorted(rows, key=lambda row: row[0]):
-            if at in seen:
-                continue
-            seen.add(at)
+            self._evidence.probes += await asyncio.gather(*(self._probe(start, rows) for start in batch))
+        for at, (wall, ns, found) in sorted(rows.items(), key=itemgetter(0)):
             self._evidence.inserted[ns].append(at)
-            for path, value, kind in leaves(document):
-                if isinstance(value, int):
-                    field = self._evidence.targets.setdefault((ns, path), InsertedField())
-                    field.add(Insert(at, wall, value), kind)
+            for path, value, kind in found:
+                field = self._evidence.targets.setdefault((ns, path), InsertedField())
+                field.add(Insert(at, wall, int(value)), kind)
             await self._pacer.rest()
 
-    async def _probe(self, start: Moment) -> list[Document]:
+    async def _probe(
+        self, start: Moment, rows: dict[Moment, tuple[float, Namespace, list[Leaf]]]
+    ) -> tuple[Moment, Moment]:
+        """Add the numbers of the inserts after ``start`` to the rows; return the period that was read."""
         query = {
             "ts": {"$gte": Timestamp(start[0], start[1]), "$lt": Timestamp(start[0] + _PROBE_SECONDS, 0)},
             "op": {"$in": ["i", "c"]},
         }
-        return await self._entries(query, MOST_IN_PROBE, _PROBE_MS)
+        end, count = (start[0] + _PROBE_SECONDS, 0, 0), 0
+        async for entry in self._entries(query, MOST_IN_PROBE, _PROBE_MS):
+            count += 1
+            if count >= MOST_IN_PROBE:
+                end = (entry["ts"].time, entry["ts"].inc, 0)
+            for at, wall, ns, document in _inserts(entry):
+                if at not in rows:
+                    rows[at] = wall, ns, [leaf for leaf in leaves(document) if isinstance(leaf[1], int)]
+            await self._pacer.rest()
+        return start, end
 
-    async def _entries(self, query: Mapping[str, object], limit: int, time_ms: int) -> list[Document]:
-        rows: list[Document] = []
+    async def _entries(self, query: Mapping[str, object], limit: int, time_ms: int) -> AsyncIterator[Document]:
+        """The first entries of the oplog that match, as many as the server finds within the time."""
+        rows = self._gateway.find(OPLOG, query, limit=limit, batch_size=_AT_ONCE_DECODED, time_ms=time_ms)
         try:
-            async for row in self._gateway.find(OPLOG, query, limit=limit, batch_size=limit, time_ms=time_ms):
-                rows.append(row)
+            async with closing(rows):
+                async for row in rows:
+                    yield row
         except ReadError as error:
             if error.code is None:
                 raise
-        return rows
 
     def _add_updates(self, entry: Document, run: int) -> None:
         for number, operation in enumerate(operations(entry)):
