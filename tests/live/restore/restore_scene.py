@@ -181,26 +181,26 @@ class Scene:
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
         return path
 
-    def run(self, plan: Plan, *options: str) -> subprocess.CompletedProcess[str]:
+    def run(self, plan: Plan, *options: str, seconds: float = 900) -> subprocess.CompletedProcess[str]:
         """Run the emitted script unchanged."""
-        return self.run_file(self.save(plan), *options)
+        return self.run_file(self.save(plan), *options, seconds=seconds)
 
-    def run_file(self, path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    def run_file(self, path: Path, *options: str, seconds: float = 900) -> subprocess.CompletedProcess[str]:
         """Run a script unchanged, without questions."""
         return subprocess.run(
             [str(path), "--yes", *options],
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=seconds,
             check=False,
             stdin=subprocess.DEVNULL,
         )
 
-    def must_run(self, plan: Plan, *options: str) -> str:
+    def must_run(self, plan: Plan, *options: str, seconds: float = 900) -> str:
         """The same, and it must succeed."""
         assert plan.level is not Level.BLOCK, blocks(plan)
-        done = self.run(plan, *options)
+        done = self.run(plan, *options, seconds=seconds)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{done.args}"
         return done.stderr
 
