@@ -106,16 +106,20 @@ def draft(screen: Any) -> Draft:
     return cast(RestorePage, screen.app.screen)._draft
 
 
-async def test_planning_says_how_far_it_is_and_escape_stops_it(screen_at: Any) -> None:
+@pytest.mark.parametrize("in_time", [True, False], ids=["quick answer", "with the progress"])
+async def test_planning_says_how_far_it_is_and_escape_stops_it(screen_at: Any, in_time: bool) -> None:
     async with page(screen_at) as screen:
         await screen.press("enter")
-        await screen.put("restore plan", First("It reaches, for about 9.2 h more.", "umask 077; mongodump"))
+        first = First("It reaches, for about 9.2 h more.", "umask 077; mongodump")
+        await screen.put("restore plan", first if in_time else Reading(1_000_000, Ts(1795197974, 1), 0.4, first))
         assert "for about 9.2 h more" in screen.text
         await screen.press("j", "y")
         assert screen.app.clipboard == "umask 077; mongodump"
-        await screen.put("restore plan", Reading(1_234_567, Ts(1795197974, 1), 0.5))
+        await screen.press("tab")
+        await screen.put("restore plan", Reading(1_234_567, Ts(1795197974, 1), 0.5, first))
         await screen.pilot.pause()
         assert "read 1,234,567 entries up to 18:06:14Z" in screen.text
+        assert "for about 9.2 h more" not in screen.text, "the part that was chosen stays"
         await screen.press("escape")
         assert "Planning was stopped. r plans again." in screen.text
         assert "for about 9.2 h more" not in screen.text

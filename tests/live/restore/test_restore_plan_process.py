@@ -24,7 +24,7 @@ async def test_the_process_makes_the_same_plan_and_says_how_far_it_is(scene: Sce
     first, *readings, answer = [one async for one in plan_apart(Target.parse(scene.source.uri), draft)]
     assert isinstance(first, First)
     assert first.save.startswith("umask 077; mongodump")
-    assert all(isinstance(one, Reading) and 0 <= one.share <= 1 for one in readings)
+    assert all(isinstance(one, Reading) and 0 <= one.share <= 1 and one.first == first for one in readings)
     assert readings
     assert isinstance(answer, Planned)
     assert answer.plan is not None, answer

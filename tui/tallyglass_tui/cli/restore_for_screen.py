@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tallyglass_tui.cli.headless import ask
-from tallyglass_tui.restore.draft import Reading
+from tallyglass_tui.restore.draft import First, Reading
 from tallyglass_tui.restore.feed import plan_once
 from tallyglass_tui.restore.plan_process import read_request, write_answer
 
@@ -33,16 +33,19 @@ def plan_for_screen() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     target, draft = read_request(sys.stdin.buffer)
     threading.Thread(target=_end_with_dashboard, daemon=True).start()
-    reported = 0.0
+    reported, first = 0.0, None
 
     def progress(step: Step) -> None:
         nonlocal reported
         if time.monotonic() - reported >= _REPORT_SECONDS:
             reported = time.monotonic()
-            write_answer(answers, Reading(step.entries, step.at, step.share))
+            write_answer(answers, Reading(step.entries, step.at, step.share, first))
 
     async def work(gateway: Gateway) -> None:
+        nonlocal first
         async for planned in plan_once(gateway, draft, target.uri, progress):
+            if isinstance(planned, First):
+                first = planned
             write_answer(answers, planned)
 
     ask(target, work)

@@ -35,12 +35,13 @@ class First:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The progress of a plan: ``entries`` of the oplog read so far, the newest of them at ``at``; ``share`` is 0 to
-    1."""
+    """The progress of a plan: ``entries`` of the oplog read so far, the newest of them at ``at``; ``share`` is 0 to 1.
+    ``first`` is the quick answer again: a screen that is late shows only the last of what it was sent."""
 
     entries: int
     at: Ts
     share: float
+    first: First | None = None
 
     def seconds_left(self, waited: float) -> float | None:
         """The remaining seconds, if it took ``waited`` seconds to get here; None if it is too early to tell."""

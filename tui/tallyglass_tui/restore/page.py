@@ -106,14 +106,15 @@ class RestorePage(Page):
 
     def show_planned(self, planned: Planned | First | Reading) -> None:
         """Show the quick answer, the progress of the plan, then the plan, or why there is none."""
-        if isinstance(planned, First):
-            self._choices.draft = replace(self._draft, first=planned)
-            self._part = PARTS[1]
-            self.show_draft()
-            return
         if isinstance(planned, Reading):
             self._choices.draft = replace(self._draft, reading=planned)
             self._show_head()
+        first = planned if isinstance(planned, First) else planned.first if isinstance(planned, Reading) else None
+        if first and not self._draft.first:
+            self._choices.draft = replace(self._draft, first=first)
+            self._part = PARTS[1]
+            self.show_draft()
+        if not isinstance(planned, Planned):
             return
         plan = planned.plan
         failure = clean(f"{planned.title} {planned.advice}".strip(), 600)
