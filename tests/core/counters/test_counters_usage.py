@@ -38,3 +38,16 @@ def evidence(values: list[int], documents: int) -> Evidence:
 def test_small_numbers_match_by_chance(values: list[int], documents: int, grades: set[Grade]) -> None:
     (finding,) = findings(evidence(values, documents))
     assert finding.grade in grades, finding.evidence
+
+
+def test_a_flag_that_is_set_in_many_documents_is_no_counter() -> None:
+    found, inserts = Evidence(probes=[((START, 0, 0), (START + 10_000, 0, 0))]), InsertedField()
+    for second in (START, START + 20):
+        for n in range(40):
+            update = Update((second, n, 0), float(second), 0, 1, text=False, returned=False)
+            found.updates.setdefault((CARTS, "archived"), {})[second, n] = [update]
+            inserts.add(Insert((second + 1, n, 0), second + 1.0, n))
+            found.inserted[ORDERS].append((second + 1, n, 0))
+    found.targets[ORDERS, "lines.0.qty"] = inserts
+    (finding,) = findings(found)
+    assert finding.grade in {Grade.OPEN, Grade.POSSIBLE}, finding.evidence

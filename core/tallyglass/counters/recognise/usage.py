@@ -28,8 +28,8 @@ WINDOW_SECONDS = 2.0
 
 _CERTAIN_ISSUES, _CERTAIN_SHARE, _CERTAIN_SECONDS = 5, 0.8, 10.0
 _LIKELY_ISSUES, _LIKELY_SHARE = 3, 0.6
-_SMALL, _SMALL_ISSUES = 100, 10
-"""Quantities and other small numbers match by chance: below ``_SMALL``, so many issues must be found."""
+_SMALL, _SMALL_ISSUES, _SMALL_DIFFERENT = 100, 10, 3
+"""Quantities and flags match by chance: below ``_SMALL``, so many issues of so many values must be found."""
 
 _CONSTANT_STEP = 0.8
 _MOST_RANK = 3
@@ -379,8 +379,9 @@ def _direct(
     seconds = max(hit.last for _, _, hit in kept.values()) - min(hit.first for _, _, hit in kept.values())
     share = matched / issued
     constant = all(_has_constant_step(documents[document]) for document in kept)
-    small = median(value for _, _, hit in kept.values() for value in hit.values) < _SMALL
-    if small and (matched < _SMALL_ISSUES or share < _CERTAIN_SHARE):
+    values = [value for _, _, hit in kept.values() for value in hit.values]
+    few = matched < _SMALL_ISSUES or share < _CERTAIN_SHARE or len(set(values)) < _SMALL_DIFFERENT
+    if few and median(values) < _SMALL:
         return None
     if matched >= _CERTAIN_ISSUES and share >= _CERTAIN_SHARE and seconds >= _CERTAIN_SECONDS and constant:
         grade = Grade.CERTAIN
