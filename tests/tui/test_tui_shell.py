@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+import time
 from typing import Any
 
 import pytest
@@ -22,6 +25,23 @@ async def test_every_line_fits_and_the_frame_is_there(screen_at: Any, size: tupl
         assert screen.lines[-1].endswith("q  Quit")
         await screen.press("3")
         assert "following" in screen.text
+
+
+async def test_a_timer_fires_though_the_process_was_stopped_as_it_started(
+    screen_at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.monotonic
+
+    def after_a_stop() -> float:
+        """The clock of Textual's timers, a second later for one that fires once and has just read it."""
+        caller = sys._getframe(1).f_locals
+        return real() + (caller.get("_repeat") == 0 and "start" in caller)
+
+    async with screen_at((80, 24)) as screen:
+        monkeypatch.setattr("textual._time.get_time", after_a_stop)
+        fired = asyncio.Event()
+        screen.app.set_timer(0.01, fired.set)
+        await asyncio.wait_for(fired.wait(), 10)
 
 
 async def test_a_page_may_be_drawn_before_the_one_that_replaces_it_is_built(screen_at: Any) -> None:

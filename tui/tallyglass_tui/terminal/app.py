@@ -10,6 +10,7 @@ import sys
 
 from rich.text import Text
 from textual.app import App
+from textual.timer import Timer, TimerCallback
 
 from tallyglass_tui.terminal.driver import BastionDriver
 
@@ -41,6 +42,18 @@ class TerminalApp(App[None]):
     def lines(self) -> list[str]:
         """The screen as text, one string per row."""
         return [strip.text.rstrip() for strip in self.screen._compositor.render_strips()]
+
+    def set_timer(
+        self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False
+    ) -> Timer:
+        """A timer that fires once, however late.
+
+        Textual's own never does if the process loses the processor for ``delay`` while it is started: the tick that
+        draws the screen would have been the last, or no later resize would be seen.
+        """
+        timer = super().set_timer(delay, callback, name=name, pause=pause)
+        timer._skip = False
+        return timer
 
     def _set_pointer_shape(self, shape: str) -> None:
         """Do nothing: the mouse belongs to the terminal, and old terminals print unknown sequences."""
