@@ -114,7 +114,7 @@ def step(shell: str, proof: str = "", phase: Phase = Phase.SECURE) -> Command:
     return Command(phase, "A step", (), shell, proof=proof)
 
 
-def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
+def begin(tmp_path: Path, made: Plan, *options: str, **variables: str) -> subprocess.Popen[str]:
     """The script with tools that only know their version; mongodump copies its last argument but one to its last."""
     tools = tmp_path / "tools"
     if not tools.exists():
@@ -130,7 +130,7 @@ def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
     if not path.exists():
         path.write_text(script(made))
         path.chmod(0o700)
-    environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)} | variables
     return subprocess.Popen(
         ["setsid", str(path), *options],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, env=environment,
@@ -250,6 +250,17 @@ def test_two_runs_of_one_script_do_not_meet(tmp_path: Path) -> None:
     gate.unlink()
     gate.write_text("y")
     assert rehearse(tmp_path, made, "--yes").returncode == 0
+
+
+def test_a_script_that_is_killed_as_a_step_starts_leaves_nothing_running(tmp_path: Path) -> None:
+    trap = tmp_path / "trap.sh"
+    trap.write_text("""set -T; trap '[ "$BASH_COMMAND" != "set -m" ] || kill -9 $$' DEBUG\n""")
+    made = with_work(tmp_path, step(f"touch {tmp_path}/begun"))
+    killed = begin(tmp_path, made, "--yes", BASH_ENV=str(trap))
+    _, output = killed.communicate(timeout=20)  # what still runs would hold stderr open
+    assert "[1/1]" in output
+    assert not (tmp_path / "begun").exists()
+    assert (tmp_path / "work" / "lock").exists()
 
 
 def test_a_run_on_another_machine_and_one_that_only_begins_are_respected(tmp_path: Path) -> None:

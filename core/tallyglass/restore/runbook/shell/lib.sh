@@ -283,17 +283,19 @@ wants() {
 
 # What tools print holds names out of the data, which may hold what steers a terminal: shown made visible, logged as is.
 attempt() {
-  local number=$1 status=0 shown since=$SECONDS
+  local number=$1 status=0 shown gate since=$SECONDS
   LOG=log/$number.txt
   rm -f words
   mkfifo words
-  tee "$LOG" <words | cat -v >&2 &
+  exec {gate}<>words  # until both ends are open: a reader alone would wait for ever if this script were killed now
+  { tee "$LOG" | cat -v >&2; } <words {gate}>&- &
   shown=$!
   set -m
   bash -c 'printf "%s\n" "$$" "$(LC_ALL=C ps -o lstart= -p "$$")" >running; exec bash -c "$1"' step \
-    "${LINE[number]}" >words 2>&1 </dev/null &
+    "${LINE[number]}" >words 2>&1 </dev/null {gate}>&- &
   STEP=$!
   set +m
+  exec {gate}>&-
   wait "$STEP" || status=$?
   STEP=
   wait "$shown" || true
