@@ -7,11 +7,12 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bson import Timestamp
 from bson.codec_options import CodecOptions
@@ -203,6 +204,31 @@ class Scene:
         done = self.run(plan, *options, seconds=seconds)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{done.args}"
         return done.stderr
+
+
+class OtherClient:
+    """Another client that writes beside an accident and its undo, from entry to exit; a subclass says what in
+    :meth:`work`, until ``stop`` is set."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene, self.stop = scene, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self._thread.join()
+
+    def work(self, client: MongoClient[Any]) -> None:
+        """Write until ``stop`` is set."""
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        with self._scene.source.client() as client:
+            self.work(client)
 
 
 def blocks(plan: Plan) -> list[str]:

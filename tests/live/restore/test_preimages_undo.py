@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,7 +18,8 @@ from typing import Any
 import pytest
 from bson import decode
 from click.testing import CliRunner
-from restore_scene import Scene, blocks, ids
+from pymongo import MongoClient
+from restore_scene import OtherClient, Scene, blocks, ids
 
 from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.moment import Ts
@@ -78,33 +78,24 @@ def contents(scene: Scene) -> dict[Any, dict[str, Any]]:
     return {row["_id"]: row for row in scene.client["shop"].orders.find()}
 
 
-class Writer:
-    """Other clients that write during the accident and its undo: each keeps its own ledger."""
+class Writer(OtherClient):
+    """Keeps a ledger of what it wrote."""
 
     def __init__(self, scene: Scene, first: int = 1_000_000) -> None:
-        self._scene, self._first, self._stop = scene, first, threading.Event()
+        super().__init__(scene)
+        self._first = first
         self.deposits: dict[int, int] = {}
         self.inserted: list[int] = []
-        self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> Writer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        with self._scene.source.client() as client:
-            orders, number = client["shop"].orders, 0
-            while not self._stop.wait(0.002):
-                number += 1
-                id_ = (number * 7) % _COUNT
-                if orders.update_one({"_id": id_}, {"$inc": {"n": 1}}).modified_count:
-                    self.deposits[id_] = self.deposits.get(id_, 0) + 1
-                orders.insert_one({"_id": self._first + number, "v": "theirs"})
-                self.inserted.append(self._first + number)
+    def work(self, client: MongoClient[Any]) -> None:
+        orders, number = client["shop"].orders, 0
+        while not self.stop.wait(0.002):
+            number += 1
+            id_ = (number * 7) % _COUNT
+            if orders.update_one({"_id": id_}, {"$inc": {"n": 1}}).modified_count:
+                self.deposits[id_] = self.deposits.get(id_, 0) + 1
+            orders.insert_one({"_id": self._first + number, "v": "theirs"})
+            self.inserted.append(self._first + number)
 
 
 async def test_deleted_documents_come_back_amid_other_writers(kept: Scene) -> None:

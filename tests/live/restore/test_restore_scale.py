@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import resource
-import threading
 import time
 from typing import Any
 
 import pytest
-from restore_scene import Scene
+from pymongo import MongoClient
+from restore_scene import OtherClient, Scene
 
 from tallyglass.moment import Ts
 
@@ -28,27 +28,16 @@ def fill(scene: Scene, count: int) -> None:
         scene.client["shop"].orders.insert_many(rows, ordered=False)
 
 
-class Writer:
-    """Another client that inserts and updates during the accident and the restore."""
+class Writer(OtherClient):
+    """Inserts documents, and updates the first of them as often."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene, self._stop, self.inserted = scene, threading.Event(), 0
-        self._thread = threading.Thread(target=self._run)
+    inserted = 0
 
-    def __enter__(self) -> Writer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        with self._scene.source.client() as client:
-            while not self._stop.wait(0.01):
-                client["shop"].orders.insert_one({"_id": _THEIRS + self.inserted, "v": "theirs"})
-                client["shop"].orders.update_one({"_id": _THEIRS}, {"$inc": {"n": 1}})
-                self.inserted += 1
+    def work(self, client: MongoClient[Any]) -> None:
+        while not self.stop.wait(0.01):
+            client["shop"].orders.insert_one({"_id": _THEIRS + self.inserted, "v": "theirs"})
+            client["shop"].orders.update_one({"_id": _THEIRS}, {"$inc": {"n": 1}})
+            self.inserted += 1
 
 
 async def test_a_tenth_of_a_collection_comes_back_at_any_size(scene: Scene) -> None:
