@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lost_screen import SINCE
 from proxy import Proxy
+from pymongo.errors import AutoReconnect
 
 from pseudo_terminal import Terminal, dashboard, environment
 from tallyglass.demo.server import ReplicaSet, Servers, Standalone, free_port
@@ -22,6 +23,8 @@ WITHIN_SECONDS = 10.0
 """The limit from the end of a fault, when new values are written, until they are on the screen."""
 
 _UP_SECONDS = 90.0
+_ELECTIONS = 3
+"""A write is tried so often: the primary may change between the question which it is and the write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,15 @@ class Rig:
     def write(self) -> None:
         """Set the counter in every collection to a new value, and insert into a new collection, with durable writes."""
         self.value += 1
+        for attempt in range(_ELECTIONS):
+            try:
+                self._write()
+                return
+            except AutoReconnect:
+                if attempt == _ELECTIONS - 1:
+                    raise
+
+    def _write(self) -> None:
         with self.servers.client(self.primary, wtimeoutMS=60_000) as client:
             for number in range(COLLECTIONS):
                 client[f"faults{number}"].counters.update_one(

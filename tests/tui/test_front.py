@@ -254,7 +254,7 @@ def test_ctrl_c_before_everything_is_imported_leaves_no_trace() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["02:15Z", "2 hours ago", "now-1d12h", "yesterday 14:30Z", "Timestamp(1795197974, 14)"]
+    "text", ["00:00Z", "2 hours ago", "now-1d12h", "yesterday 14:30Z", "Timestamp(1795197974, 14)"]
 )
 def test_a_typed_time_is_echoed_before_it_is_used(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = time_of("--since", text)
