@@ -117,6 +117,18 @@ async def test_one_counter_with_reason_band_graph_and_repair_to_copy(screen_at: 
         assert "urgent first" in screen.text
 
 
+async def test_on_a_small_terminal_the_graph_is_above_what_it_rests_on(screen_at: Any) -> None:
+    async with screen_at((80, 24)) as screen:
+        screen.feeds.answer = f"none of shop.counters {'and more ' * 30}the end"
+        await screen.put("counters", snapshot(URGENT))
+        await screen.press("enter")
+        legend = next(y for y, line in enumerate(screen.lines) if "80% sure" in line)
+        assert len(screen.lines) - legend > 10, "room for a graph"
+        assert screen.lines[-2].startswith(" history"), "its first line shows that more follows"
+        await screen.press(*"j" * 30)
+        assert "the end" in screen.lines[-2]
+
+
 async def test_a_date_that_cannot_be_given_reads_well(screen_at: Any) -> None:
     early = Forecast(rate=1.0, note="Too early to say: 53 s seen, 54 days needed; the band would span 9x.")
     async with screen_at((100, 40)) as screen:
@@ -136,6 +148,18 @@ async def test_a_pool_is_a_map_with_the_numbers_of_one(screen_at: Any) -> None:
         assert "999: 999 of 1,000, 99.9% used (1,000 of 1,000)" in screen.text
         await screen.press("f")
         assert "(1 of 1,000)" in screen.text
+
+
+async def test_all_facts_of_a_pool_can_be_read(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        screen.feeds.answer = f"none of shop.counters {'and more ' * 60}the end"
+        await screen.put("counters", snapshot(POOL))
+        await screen.press("enter", "down")
+        assert "the end" not in screen.text
+        await screen.press("tab", *"j" * 30)
+        assert "the end" in screen.text
+        await screen.press("tab", "right")
+        assert "(80 of 1,000)" in screen.text
 
 
 async def test_filter_sort_and_back(screen_at: Any) -> None:

@@ -1,4 +1,4 @@
-"""Everything about one counter: the facts in words, then its graph, or for a pool its map."""
+"""Everything about one counter: the facts in words, its graph, and what they rest on; for a pool its map."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from tallyglass.counters.snapshot import CounterView
-from tallyglass_tui.counters.facts import Line, facts
+from tallyglass_tui.counters.facts import Line, background, facts
 from tallyglass_tui.counters.glance import band_of
 from tallyglass_tui.counters.graph import graph, legend
 from tallyglass_tui.counters.pool_map import PoolMapWidget
@@ -22,7 +22,7 @@ _LEAST_GRAPH = 7
 
 
 class CounterText(LineView, can_focus=True):
-    """The facts, and below them the graph in the room that is left. Scrolls where the facts alone do not fit."""
+    """The facts, the graph in the room that is left, and what they rest on. Scrolls where it does not fit."""
 
     DEFAULT_CSS = """
     CounterText { height: 1fr; }
@@ -66,7 +66,8 @@ class CounterText(LineView, can_focus=True):
         self._counter, self._now, self._images = counter, now, images
         self.set_class(counter.pool is not None, "-pool")
         if counter.pool is not None:
-            lines = len(facts(counter, now, max(20, self.size.width or self.app.size.width), self._plain, images))
+            width = max(20, self.size.width or self.app.size.width)
+            lines = len(facts(counter, now, width, self._plain)) + len(background(counter, now, width, images))
             if self.styles.height is None or self.styles.height.value != lines:
                 self.styles.height = lines
         else:
@@ -98,16 +99,19 @@ class CounterText(LineView, can_focus=True):
         counter, now = self._counter, self._now
         if counter is None or now is None or not width:
             return
-        lines = facts(counter, now, width, self._plain, self._images)
-        room = height - len(lines) - 1
+        first, rest = facts(counter, now, width, self._plain), background(counter, now, width, self._images)
         if counter.pool is None:
-            drawn = self._graph(counter, now, width, max(room, _LEAST_GRAPH))
-            legend_line = legend(band=bool(counter.forecast.early and counter.forecast.likely), plain=self._plain)
-            lines += (
-                [legend_line, *drawn] if drawn else [[], [(" A graph needs two samples of the value.", "text--muted")]]
-            )
-        self._built = lines
-        self._first = max(0, min(self._first, len(lines) - height))
+            first += self._legend_and_graph(counter, now, width, height - len(first), len(rest))
+        self._built = [*first, *rest]
+        self._first = max(0, min(self._first, len(self._built) - height))
+
+    def _legend_and_graph(self, counter: CounterView, now: datetime, width: int, room: int, rest: int) -> list[Line]:
+        """Leave room for the ``rest`` if all fits, else only for its first line, which shows that there is more."""
+        height = room - rest if room - rest > _LEAST_GRAPH else max(room - 1, _LEAST_GRAPH + 1)
+        drawn = self._graph(counter, now, width, height - 1)
+        if not drawn:
+            return [[], [(" A graph needs two samples of the value.", "text--muted")], []]
+        return [legend(band=bool(counter.forecast.early and counter.forecast.likely), plain=self._plain), *drawn]
 
     def _graph(self, counter: CounterView, now: datetime, width: int, height: int) -> list[Line]:
         band = band_of(counter.forecast)

@@ -9,7 +9,7 @@ from tallyglass.counters.snapshot import FLAG_HELP, CounterView, Forecast, Seman
 from tallyglass.counters.verdict import CRITICAL, WARNING
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import level, name, short_name
-from tallyglass_tui.widgets.cells import fit, wrap
+from tallyglass_tui.widgets.cells import wrap
 from tallyglass_tui.widgets.line_view import Piece
 
 _LABEL = 11
@@ -20,14 +20,17 @@ Line = list[Piece]
 _LEVEL_WORDS = {CRITICAL: (" urgent ", "text--bad"), WARNING: (" soon ", "text--warn")}
 
 
-def facts(counter: CounterView, now: datetime, width: int, plain: bool = False, images: str = "") -> list[Line]:
-    """All lines about a counter, without the graph or the map; ``images`` says whether its collection keeps
-    pre-images."""
-    lines = list(_lines(counter, now, width, plain))
-    return [*lines, *_fact("pre-images", images, width)] if images else lines
+def facts(counter: CounterView, now: datetime, width: int, plain: bool = False) -> list[Line]:
+    """What is asked first: when the counter runs out, what is wrong with it, and how far it is."""
+    return list(_facts(counter, now, width, plain))
 
 
-def _lines(counter: CounterView, now: datetime, width: int, plain: bool) -> Iterator[Line]:
+def background(counter: CounterView, now: datetime, width: int, images: str = "") -> list[Line]:
+    """What the facts rest on; ``images`` says whether the collection keeps pre-images."""
+    return list(_background(counter, now, width, images))
+
+
+def _facts(counter: CounterView, now: datetime, width: int, plain: bool) -> Iterator[Line]:
     word, style = _LEVEL_WORDS.get(level(counter, now), ("", ""))
     yield [(f" {name(counter)[: width - 12]}", "text--title"), ("  ", ""), (word, style)]
     if counter.pool is None:
@@ -42,11 +45,8 @@ def _lines(counter: CounterView, now: datetime, width: int, plain: bool) -> Iter
     used = f"{fmt.bar(counter.used, 16, plain)} {fmt.share(counter.used)}"
     yield from _fact("used", f"{used}   {fmt.count(counter.left)} left", width)
     yield from _fact("rate", _rate(counter), width)
-    yield from _fact("history", _stands_on(counter.forecast), width)
     if counter.crossing is not None:
         yield from _fact("2^31", ends(counter.crossing, now), width)
-    if counter.drift is not None:
-        yield from _fact("drift", _drift(counter), width)
     if counter.members is not None:
         yield from _fact("members", f"{fmt.count(counter.members.count)} counters; those that end first:", width)
         for member in counter.members.worst[:_SHOWN_MEMBERS]:
@@ -55,14 +55,22 @@ def _lines(counter: CounterView, now: datetime, width: int, plain: bool) -> Iter
                 f"{member.id}: {fmt.count(member.value)}, {fmt.share(member.used)} used, {ends(member.forecast, now)}"
             )
             yield from _fact("", text + flags, width)
+    if counter.repair:
+        yield from _fact("repair", counter.repair, width, "text--warn")
+        yield from _fact("", "(press y to copy it; Tallyglass does not run it)", width, "text--muted")
+
+
+def _background(counter: CounterView, now: datetime, width: int, images: str) -> Iterator[Line]:
+    yield from _fact("history", _stands_on(counter.forecast), width)
+    if counter.drift is not None:
+        yield from _fact("drift", _drift(counter), width)
     for note in counter.notes:
         yield from _fact("note", note, width)
     yield from _fact("kind", _kind(counter), width)
     if counter.evidence:
         yield from _fact("evidence", f"{counter.grade.value}: {counter.evidence}", width)
-    if counter.repair:
-        yield from _fact("repair", counter.repair, width, "text--warn")
-        yield from _fact("", "(press y to copy it; Tallyglass does not run it)", width, "text--muted")
+    if images:
+        yield from _fact("pre-images", images, width)
 
 
 def _fact(label: str, text: str, width: int, style: str = "") -> Iterator[Line]:
@@ -123,7 +131,7 @@ def _pool(counter: CounterView, now: datetime, width: int) -> Iterator[Line]:
     assert pool is not None
     yield from _fact("documents", f"{fmt.count(pool.documents)}, {fmt.count(pool.full)} full", width)
     for label, forecast in (("first full", pool.first_full), ("two tries", pool.two_tries), ("empty", pool.empty)):
-        yield [(f" {label:<{_LABEL}}", "text--muted"), (fit(ends(forecast, now), max(10, width - _LABEL - 2)), "")]
+        yield from _fact(label, ends(forecast, now), width)
 
 
 def _rate(counter: CounterView) -> str:

@@ -36,6 +36,7 @@ class PoolMapWidget(LineView, can_focus=True):
         Binding("up,k", "line(-1)", "Up", show=False, id="map.up", tooltip="Previous line"),
         Binding("home,g", "to(0)", "First", show=False, id="map.first", tooltip="First document"),
         Binding("end,G", "to(-1)", "Last", show=False, id="map.last", tooltip="Last document"),
+        Binding("tab", "app.focus_next", "Facts", key_display="Tab", id="map.facts", tooltip="Scroll the facts above"),
         Binding("f", "fullest", "Fullest", show=False, id="map.fullest", tooltip="To the fullest document"),
     ]
 
