@@ -218,3 +218,18 @@ async def test_in_the_colours_of_the_terminal_the_mark_of_the_palette_is_seen(sc
         await screen.press("colon")
         marks = [part for strip in strips_of(screen.app) for part in strip if part.text.strip() == ":"]
         assert [part.style.color.name for part in marks] == ["default"]
+
+
+@pytest.mark.parametrize("theme", ["tallyglass", "ansi-dark", "ansi-light"])
+async def test_a_warning_does_not_look_like_an_error(screen_at: Any, theme: str) -> None:
+    async with screen_at(environ={"TALLYGLASS_THEME": theme}) as screen:
+        assert screen.app.theme == theme
+        colors = screen.app.theme_variables
+        assert len({colors["warning"].replace("bright_", ""), colors["error"], colors["success"]}) == 3
+
+
+async def test_a_theme_that_does_not_exist_is_named(screen_at: Any) -> None:
+    async with screen_at((120, 40), environ={"TALLYGLASS_THEME": "solarised"}) as screen:
+        await screen.pilot.pause()
+        assert "No theme is called 'solarised'" in screen.text
+        assert screen.app.theme == "ansi-dark"

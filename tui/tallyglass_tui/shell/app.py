@@ -23,6 +23,7 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.snapshot import IncidentScan
+from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.alarm import Alarm, AlarmKind
 from tallyglass_tui.shell.context import Context, OpenProfile
@@ -37,7 +38,7 @@ from tallyglass_tui.shell.refresh_rate import RefreshRate, over_ssh
 from tallyglass_tui.shell.status_line import status_pieces
 from tallyglass_tui.terminal.app import TerminalApp
 from tallyglass_tui.terminal.interpreter import GarbageCollection
-from tallyglass_tui.terminal.theme import TALLYGLASS, choose_theme, needs_plain_glyphs
+from tallyglass_tui.terminal.theme import ANSI_LIGHT, TALLYGLASS, choose_theme, needs_plain_glyphs
 from tallyglass_tui.widgets.line_view import Piece
 
 _LOOK_SECONDS = 5.0
@@ -110,8 +111,14 @@ class Dashboard(TerminalApp):
         self.deployment: Deployment | None = None
         self.animation_level = "none"
         self.register_theme(TALLYGLASS)
+        self.register_theme(ANSI_LIGHT)
         theme = choose_theme(environ, self.rate.ssh)
         self.theme = theme if theme in self.available_themes else "ansi-dark"
+        if self.theme != theme:
+            named = clean(theme, 40)
+            self._notice = (
+                notice or f"No theme is called {named!r} (TALLYGLASS_THEME). Theme, in the palette, lists all."
+            )
         for spec in pages:
             self.add_mode(spec.mode, spec.make)
             self.bind(spec.key, f"page('{spec.mode}')", description=spec.title, show=False)

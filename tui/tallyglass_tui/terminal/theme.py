@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rich.cells import cell_len
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 _PLAIN_TERMINALS = frozenset({"linux", "vt100", "vt102", "vt220", "ansi", "cons25"})
 
@@ -23,6 +24,9 @@ TALLYGLASS = Theme(
     panel="#363646",
     dark=True,
 )
+
+# Textual's own has warnings in bright red, which looks like an error. Yellow is not readable on white.
+ANSI_LIGHT = replace(BUILTIN_THEMES["ansi-light"], warning="ansi_magenta", accent="ansi_blue")
 
 
 def choose_theme(environ: Mapping[str, str], ssh: bool) -> str:
