@@ -11,6 +11,7 @@ from test_restore_page import SCAN
 from test_tui_counters import counter, snapshot
 from textual.widgets import Input, OptionList
 
+from tallyglass.moment import Ts
 from tallyglass.objectid import decode
 from tallyglass_tui.counters.page import CountersPage
 from tallyglass_tui.objectids.page import ObjectIdsPage
@@ -61,6 +62,18 @@ async def test_each_kind_is_found_and_opened(screen_at: Any, query: str, title: 
         assert isinstance(screen.app.screen, page)
         if page is CountersPage:
             assert screen.app.page._opened == "k7"
+
+
+async def test_incidents_of_one_name_are_found_the_newest_first(screen_at: Any) -> None:
+    one = SCAN.incidents[0]
+    times = [replace(one, first=Ts(one.first.t + hours * 3600, 1)) for hours in (1, 3, 2)]
+    async with screen_at((120, 40)) as screen:
+        await screen.press("4")
+        await screen.put("incidents", replace(SCAN, incidents=tuple(times)))
+        text = await find(screen, f"incident {one.title}", "plan a restore")
+    shown = [line.split(": plan")[0].strip() for line in text.splitlines() if ": plan a restore" in line]
+    assert len(shown) == 3
+    assert shown == sorted(shown, reverse=True)
 
 
 async def test_hostile_names_are_found_as_text(screen_at: Any) -> None:

@@ -18,6 +18,7 @@ from tallyglass.objectid import decode, find_all
 from tallyglass.oplog.filter.query import words_for
 from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass_tui import format as fmt
+from tallyglass_tui.shell.incidents import by_urgency
 from tallyglass_tui.shell.messages import (
     CounterRequested,
     ObjectIdsRequested,
@@ -103,7 +104,7 @@ class Finder(Provider):
 
     def _incidents(self) -> Iterator[PaletteEntry]:
         scan = self._shell.feeds.latest("incidents", IncidentScan)
-        for incident in scan.incidents if scan else ():
+        for incident in by_urgency(scan.incidents) if scan else ():
             when = fmt.moment(incident.first.time)
             yield PaletteEntry(
                 f"Incident {incident.title}",
