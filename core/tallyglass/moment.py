@@ -118,9 +118,9 @@ def parse_iso(text: str) -> datetime:
 def parse_time(text: str, now: datetime | None = None, zone: tzinfo | None = None) -> datetime:
     """Read a typed time, to the second or finer, as a UTC datetime.
 
-    ``now`` is what relative forms count from; ``zone`` is the local time zone, by default that of this machine. A date
-    without a zone is UTC. A time of day without a zone is refused where UTC and local time differ, a local time that
-    clocks showed twice or skipped is refused, too.
+    ``now`` is what relative forms count from; ``zone`` is the local time zone, by default that of this machine. A time
+    without a zone is refused where UTC and local time differ, as is a local time that clocks showed twice or skipped.
+    ``ISODate("...")`` without a zone is UTC, as in mongosh.
     Raises InputError with the position of the error.
     """
     return _Reader(text, now, zone).read()[0]
@@ -215,10 +215,11 @@ class _Reader:
         """A log line of mongod, whole or its date, and the dates of mongosh."""
         for form in (_LOGGED_DATE.search, _CONSTRUCTED_DATE.match, _OLD_LOG_LINE.match):
             if found := form(self._text):
-                return _Reader(found[1], self._now, self._zone)._date()
+                return _Reader(found[1], self._now, self._zone)._date("utc" if "ISODate" in found[0] else "")
         return None
 
-    def _date(self) -> datetime | None:
+    def _date(self, zone: str = "") -> datetime | None:
+        """A date, in ``zone`` if it names none."""
         found = _DATE.match(self._text)
         if not found:
             return None
@@ -228,7 +229,10 @@ class _Reader:
         except ValueError:
             raise self._refusal("is not a date: the month has no such day", "", found.start("day")) from None
         when = day if found["hour"] is None else datetime.combine(day, _clock(found))
-        return self._once(when, found["zone"] or "utc")
+        zone = found["zone"] or zone
+        if not zone:
+            self._ask_for_zone(self._text, self._in_zone(when, "utc"), self._in_zone(when, "local"))
+        return self._once(when, zone or "utc")
 
     def _time_of_day(self) -> datetime | None:
         if behind := _DAY_BEHIND.match(self._text):
@@ -240,15 +244,17 @@ class _Reader:
         clock, when = _clock(found), (found["when"] or "").lower()
         if found["zone"]:
             return self._on_its_day(clock, found["zone"], when)
-        if self._offset_of("utc") == self._offset_of("local"):
-            return self._on_its_day(clock, "utc", when)
-        written = self._text[: found.end()]
-        raise InputError(
-            f"'{clean(written, 60)}' may be UTC or local time.",
-            f"Write {written}Z for {self._preview(clock, 'utc', when)}, "
-            f"{written} local for {self._preview(clock, 'local', when)}.",
-            position=self._offset + len(written),
-        )
+        self._ask_for_zone(self._text[: found.end()], *(self._clock_in(clock, zone, when) for zone in ("utc", "local")))
+        return self._on_its_day(clock, "utc", when)
+
+    def _ask_for_zone(self, written: str, utc: datetime, local: datetime) -> None:
+        """Refuse a text without a zone if it means two times."""
+        if utc != local:
+            raise InputError(
+                f"'{clean(written, 60)}' may be UTC or local time.",
+                f"Write {written}Z for {iso(utc)}, {written} local for {iso(local)}.",
+                position=self._offset + len(written),
+            )
 
     def _on_its_day(self, clock: time, zone: str, when: str) -> datetime:
         """A time of day on the day that was named, else today: a time that is still to come is asked about."""
@@ -262,9 +268,9 @@ class _Reader:
             )
         return found
 
-    def _preview(self, clock: time, zone: str, when: str) -> str:
+    def _clock_in(self, clock: time, zone: str, when: str) -> datetime:
         day = self._now.astimezone(self._tz(zone)).date() - timedelta(days=when == "yesterday")
-        return iso(self._in_zone(datetime.combine(day, clock), zone))
+        return self._in_zone(datetime.combine(day, clock), zone)
 
     def _once(self, when: datetime, zone: str) -> datetime:
         """A time in a zone, refused where its clocks showed it twice or not at all."""
@@ -291,9 +297,6 @@ class _Reader:
         if zone in ("z", "utc", "gmt"):
             return UTC
         return datetime.strptime(zone if len(zone) > 3 else f"{zone}00", "%z").tzinfo
-
-    def _offset_of(self, zone: str) -> timedelta | None:
-        return self._now.astimezone(self._tz(zone)).utcoffset()
 
     def _check_fields(self, found: re.Match[str]) -> None:
         for name, (lowest, highest) in _RANGES.items():

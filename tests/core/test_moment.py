@@ -73,10 +73,11 @@ def test_timestamps_keep_their_ordinal(text: str) -> None:
         ("2026-11-20t18:06:14z", NOW + SIX),
         ("2026-11-20 19:06:14+01:00", NOW + SIX),
         ("2026-11-20T19:06:14.250+0100", NOW + SIX + timedelta(milliseconds=250)),
-        ("2026-11-20 18:06", NOW + timedelta(minutes=6)),
+        ("2026-11-20 18:06Z", NOW + timedelta(minutes=6)),
         ("2026-11-20 19:06:14 local", NOW + SIX),
-        ("2026-11-20", NOW.replace(hour=0)),
+        ("2026-11-20Z", NOW.replace(hour=0)),
         ('ISODate("2026-11-20T18:06:14Z")', NOW + SIX),
+        ('ISODate("2026-11-20T18:06:14")', NOW + SIX),
         ('{"t":{"$date":"2026-11-20T18:06:14.000+00:00"},"s":"I","c":"NETWORK","msg":"ended"}', NOW + SIX),
         ("2026-11-20T18:06:14.000+0000 I  NETWORK  [conn7] end connection", NOW + SIX),
         ("1795197600", NOW),
@@ -89,18 +90,40 @@ def test_forms(text: str, moment: datetime) -> None:
     assert parse_since(text, NOW, BERLIN).time == moment.replace(microsecond=0)
 
 
-def test_a_time_of_day_needs_no_zone_where_local_time_is_utc() -> None:
+def test_no_zone_is_needed_where_local_time_is_utc() -> None:
     assert parse_time("02:15", NOW, UTC) == NOW.replace(hour=2, minute=15)
     assert parse_time("yesterday 14:30", NOW, UTC) == NOW.replace(day=19, hour=14, minute=30)
+    assert parse_time("2026-11-20", NOW, UTC) == NOW.replace(hour=0)
 
 
-@pytest.mark.parametrize(("text", "day"), [("02:15", 20), ("yesterday 02:15", 19)])
-def test_a_time_of_day_that_may_be_utc_or_local_is_asked_about(text: str, day: int) -> None:
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("02:15", "2026-11-20T02:15"),
+        ("yesterday 02:15", "2026-11-19T02:15"),
+        ("2026-11-18 02:15:00", "2026-11-18T02:15"),
+        ("2026-11-18", "2026-11-18T00:00"),
+        ("2026-07-18 02:15", "2026-07-18T02:15"),
+    ],
+)
+def test_a_time_that_may_be_utc_or_local_is_asked_about(text: str, utc: str) -> None:
     with pytest.raises(InputError) as refusal:
         parse_time(text, NOW, BERLIN)
-    assert f"{text}Z for 2026-11-{day}T02:15:00Z" in refusal.value.advice
-    assert f"{text} local for 2026-11-{day}T01:15:00Z" in refusal.value.advice
+    local = iso(datetime.fromisoformat(f"{utc}Z") - timedelta(hours=1))
+    assert f"{text}Z for {utc}:00Z, {text} local for {local}." in refusal.value.advice
     assert refusal.value.position == len(text)
+
+
+def test_whether_local_time_is_utc_depends_on_the_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "GMT0BST,M3.5.0/1,M10.5.0")
+    time.tzset()
+    try:
+        assert parse_time("2026-11-20 02:15", NOW) == NOW.replace(hour=2, minute=15)
+        with pytest.raises(InputError, match="may be UTC or local"):
+            parse_time("2026-07-20 02:15", NOW)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize(
