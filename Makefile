@@ -70,6 +70,7 @@ dist: $(READY)
 
 # What a bastion host installs, in dist/, each tried in an empty root. It takes some minutes.
 packages: dist
+	@sh packaging/interpreter.sh .tools/interpreter
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[packages]'
 	$(BIN)/python packaging/build.py dist
 	$(BIN)/python packaging/check_packages.py dist

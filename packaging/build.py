@@ -6,22 +6,23 @@
 - ``sbom.json``: the components in them, as CycloneDX.
 - ``SHA256SUMS``.
 
-Two builds of one commit give the same bytes. The self-contained build needs the glibc that this machine's Python and
-libraries need: build on the oldest system that it has to run on.
+Two builds of one commit with one interpreter give the same bytes. The self-contained forms need the glibc that their
+interpreter needs: the one that interpreter.sh has built, else the one that runs this.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-import venv
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,8 @@ FILES: Final = HERE / "files"
 CONSTRAINTS: Final = HERE.parent / "constraints.txt"
 EXTRAS: Final = "[tui,metrics]"
 BUILDERS: Final = "[tui,metrics,packages]"
+INTERPRETER: Final = HERE.parent / ".tools" / "interpreter"
+"""What interpreter.sh has built: with the versions of its parts in ``components``, their licences in ``licenses``."""
 PYTHONS: Final = ("3.11", "3.12", "3.13")
 """The versions whose C extensions of the driver are in the archive; others run the driver's slower Python code."""
 
@@ -60,19 +63,25 @@ class Build:
         self.fixed = {"SOURCE_DATE_EPOCH": self.epoch, "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
         self.app = self._environment("app", f"{self.wheel}{EXTRAS}")
         # PyInstaller bundles every optional module that it finds, so its environment has no other tools.
-        self.freezer = self._environment("freezer", f"{self.wheel}{EXTRAS}", "pyinstaller")
+        own = INTERPRETER / "bin" / "python3"
+        python = own if (INTERPRETER / "components").exists() else Path(sys.executable)
+        self.freezer = self._environment("freezer", f"{self.wheel}{EXTRAS}", "pyinstaller", python=python)
         self.builders = self._environment("build", f"{self.wheel}{BUILDERS}")
+        text = (INTERPRETER / "components").read_text() if python == own else f"cpython {platform.python_version()}\n"
+        self.parts = [line.split() for line in text.splitlines()]
+        """Name and version of what the self-contained forms contain beside Python distributions."""
 
-    def _environment(self, name: str, *requirements: str) -> Path:
-        venv.create(self.work / name, with_pip=True)
+    def _environment(self, name: str, *requirements: str, python: Path = Path(sys.executable)) -> Path:
+        run(python, "-m", "venv", "--without-pip", self.work / name)
         programs = self.work / name / "bin"
-        run(programs / "python", "-m", "pip", "install", "-q", "-c", CONSTRAINTS, *requirements)
+        pip = [sys.executable, "-m", "pip", "--python", programs / "python", "--disable-pip-version-check"]
+        run(*pip, "install", "-q", "-c", CONSTRAINTS, *requirements)
         return programs
 
     def archive(self) -> None:
         """``tallyglass.pyz``."""
         site = self.work / "site"
-        install = [self.app / "python", "-m", "pip", "install", "-q", "-c", CONSTRAINTS, "--no-compile"]
+        install = [sys.executable, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, "--no-compile"]
         run(*install, "--target", site, f"{self.wheel}{EXTRAS}")
         for python in PYTHONS:
             other = self.work / f"site-{python}"
@@ -115,8 +124,20 @@ class Build:
         document = share / "doc" / "tallyglass"
         document.mkdir(parents=True)
         shutil.copy(HERE.parent / "LICENSE", document / "copyright")
+        self._licenses(document / "licenses")
         for name in ("profiles.toml", "export.env", "metrics.env"):
             shutil.copy(FILES / name, document / name)
+
+    def _licenses(self, folder: Path) -> None:
+        """The licences of what is contained: of each distribution, and of the parts of the interpreter."""
+        folder.mkdir()
+        for name, _ in self.parts:
+            if (text := INTERPRETER / "licenses" / name).exists():
+                shutil.copy(text, folder / name)
+        for info in self.work.glob("freezer/lib/python*/site-packages/*.dist-info"):
+            for text in sorted(info.rglob("*")):
+                if text.is_file() and re.match("(?i)(licen[cs]e|copying|notice)", text.name):
+                    shutil.copy(text, folder / f"{info.name.split('-')[0]}-{text.name}")
 
     def packages(self, folder: Path, glibc: str) -> None:
         """``.deb`` and ``.rpm``."""
@@ -140,11 +161,22 @@ class Build:
             run(self.builders / "nfpm", "package", "-f", config, "-p", kind, "-t", self.dist, **self.fixed)
 
     def bill_of_materials(self) -> None:
-        """``sbom.json``: the distributions in the environment that everything was built from."""
+        """``sbom.json``: the distributions that everything was built from, and the parts of the interpreter."""
         for path in (self.work / "app").rglob("direct_url.json"):
             path.unlink()  # it names the builder's folder
         command = [self.builders / "cyclonedx-py", "environment", "--output-reproducible", "--of", "JSON"]
-        (self.dist / "sbom.json").write_text(run(*command, self.app / "python", **self.fixed))
+        bill = json.loads(run(*command, self.app / "python", **self.fixed))
+        bill["components"] += [
+            {
+                "bom-ref": name,
+                "type": "library",
+                "name": name,
+                "version": version,
+                "purl": f"pkg:generic/{name}@{version}",
+            }
+            for name, version in self.parts
+        ]
+        (self.dist / "sbom.json").write_text(json.dumps(bill, indent=2, sort_keys=True) + "\n")
 
 
 def replace_main(archive: Path, code: bytes) -> None:

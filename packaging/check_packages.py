@@ -138,8 +138,8 @@ def check_contained(package: Path, unpack: Callable[[Path, Path], str], root: Pa
 
 def check_old_glibc(root: Path, program: str, where: str) -> None:
     """An older glibc gets one sentence, not the loader's error."""
-    (root / "bin/getconf").write_text("#!/bin/sh\necho glibc 2.28\n")
-    expect(f"{where}: old glibc", run(inside(root, program, "--version")), 1, "needs glibc", "2.28", "pyz")
+    (root / "bin/getconf").write_text("#!/bin/sh\necho glibc 2.12\n")
+    expect(f"{where}: old glibc", run(inside(root, program, "--version")), 1, "needs glibc", "2.12", "pyz")
     shutil.copy(Path(shutil.which("getconf") or "").resolve(), root / "bin/getconf")
 
 

@@ -36,4 +36,14 @@ case $found in
         ;;
 esac
 [ -x "$folder/lib/tallyglass" ] || refuse "$folder/lib/tallyglass may not be executed: its file system is mounted noexec."
+# The OpenSSL in this build looks for the certificates of authorities where Debian has them.
+if [ -z "${SSL_CERT_FILE:-}${SSL_CERT_DIR:-}" ]; then
+    for file in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt \
+        /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem /etc/ssl/ca-bundle.pem; do
+        if [ -r "$file" ]; then
+            export SSL_CERT_FILE="$file"
+            break
+        fi
+    done
+fi
 exec "$folder/lib/tallyglass" "$@"

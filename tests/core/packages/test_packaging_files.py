@@ -36,7 +36,7 @@ def installed(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def launch(installed: Path, **answers: str) -> subprocess.CompletedProcess[str]:
+def launch(installed: Path, environ: dict[str, str] | None = None, **answers: str) -> subprocess.CompletedProcess[str]:
     """Start the launcher through its link, with programs that give these answers first on PATH."""
     for name, text in answers.items():
         fake = installed / "bin" / name
@@ -44,7 +44,7 @@ def launch(installed: Path, **answers: str) -> subprocess.CompletedProcess[str]:
         fake.chmod(0o755)
     path = f"{installed / 'bin'}:{os.environ['PATH']}"
     argv = [str(installed / "bin" / "tallyglass"), "oid", "a b"]
-    return subprocess.run(argv, env={"PATH": path}, capture_output=True, text=True, check=False)
+    return subprocess.run(argv, env={"PATH": path} | (environ or {}), capture_output=True, text=True, check=False)
 
 
 @LINUX
@@ -59,6 +59,20 @@ def test_the_launcher_names_an_old_glibc_and_the_alternative(installed: Path) ->
     done = launch(installed, getconf="glibc 2.34")
     assert (done.returncode, done.stdout) == (1, "")
     assert "needs glibc 2.35 or newer, and this system has 2.34. Use tallyglass.pyz" in done.stderr
+
+
+@LINUX
+def test_the_launcher_finds_the_certificates_of_the_system(installed: Path, tmp_path: Path) -> None:
+    launcher, program = tmp_path / "app" / "tallyglass", tmp_path / "app" / "lib" / "tallyglass"
+    launcher.write_text(launcher.read_text().replace("/etc/", f"{tmp_path}/etc/"))
+    program.write_text('#!/bin/sh\necho "${SSL_CERT_FILE-none}"\n')
+    assert launch(installed).stdout == "none\n"
+    red_hat = tmp_path / "etc" / "pki" / "tls" / "certs" / "ca-bundle.crt"
+    red_hat.parent.mkdir(parents=True)
+    red_hat.touch()
+    assert launch(installed).stdout == f"{red_hat}\n"
+    assert launch(installed, {"SSL_CERT_FILE": "/own.pem"}).stdout == "/own.pem\n"
+    assert launch(installed, {"SSL_CERT_DIR": "/own"}).stdout == "none\n"
 
 
 @LINUX
