@@ -242,7 +242,7 @@ async def test_what_cannot_be_read_is_named(screen_at: Any) -> None:
 def test_an_exhausted_or_idle_counter_has_no_date() -> None:
     full = counter(1, forecast=Forecast(NOW, NOW, NOW, rate=7.0, note="Already there.", spread=1.0))
     assert ends(full.forecast, NOW) == "already there"
-    assert first_out([counter(2), full], NOW) == " · at its end: shop.counters orders1"
+    assert first_out([counter(2), full], NOW) == "at its end: shop.counters orders1"
     assert ends(Forecast(far=True, note="No allocation seen in 12 min."), NOW) == "no allocation seen in 12 min"
 
 
@@ -277,7 +277,7 @@ async def test_many_are_sorted_and_filtered_beside_the_screen(screen_at: Any, mo
         assert await arranged() == list(reversed(range(30)))
         await screen.press("S", "slash", *"orders2", "enter")
         assert await arranged() == sorted(one.value for one in many if "orders2" in one.id)
-        assert "30 counters, 11 with 'orders2'" in screen.text
+        assert "30 counters · 11 with 'orders2'" in screen.text
 
 
 async def test_a_high_terminal_shows_the_selected_counter_below_the_table(screen_at: Any) -> None:
@@ -312,3 +312,5 @@ async def test_a_narrow_terminal_keeps_the_answer(screen_at: Any) -> None:
         assert "3.0d..5.0d" in screen.text
         assert "orders9" in screen.lines[1], "the first to run out"
         assert "flags" not in screen.text
+        await screen.press("slash", *"orders1", "enter")
+        assert "1 with 'orders1'" in screen.lines[1], "that counters are hidden"

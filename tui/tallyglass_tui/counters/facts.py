@@ -120,10 +120,10 @@ def first_out(counters: Sequence[CounterView], now: datetime) -> str:
         first = counters[min(dated)[1]]
         called = short_name(first, _FIRST_NAME).strip()
         if _is_there(first.forecast, now):
-            return f" · at its end: {called}"
-        return f" · first to run out: {called}, in {fmt.time_left(first.forecast, now)}"
+            return f"at its end: {called}"
+        return f"first to run out: {called}, in {fmt.time_left(first.forecast, now)}"
     early = any(counter.forecast.rate and not counter.forecast.far for counter in counters)
-    return " · too early to say what runs out first" if early else ""
+    return "too early to say what runs out first" if early else ""
 
 
 def _pool(counter: CounterView, now: datetime, width: int) -> Iterator[Line]:

@@ -307,18 +307,20 @@ class CountersPage(Page):
         most_urgent = snapshot.counters[:_LOOKED_AT]
         urgent = sum(level(counter, now) == 2 for counter in most_urgent)
         guesses = sum(not counter.may_alarm for counter in snapshot.counters)
-        pieces: list[Piece] = [(f" {fmt.plural(len(snapshot.counters) - guesses, 'counter')}", "")]
+        count: list[Piece] = [(fmt.plural(len(snapshot.counters) - guesses, "counter"), "")]
         if guesses:
-            pieces.append((f" and {guesses:,} guess{'es' * (guesses > 1)}", "text--muted"))
+            count.append((f" and {guesses:,} guess{'es' * (guesses > 1)}", "text--muted"))
+        found: list[Piece] = []
         if self._filter:
-            found = f"{len(shown.rows):,}" if shown.order == order else "..."
-            pieces.append((f", {found} with '{self._filter[:30]}'", "text--warn"))
-        answer = first_out(most_urgent, now)
-        if self.size.width < _NARROW and answer:
-            pieces.insert(0, (answer.replace(" ·", "", 1), ""))
-            pieces[1] = (f" · {pieces[1][0].strip()}", "")
-        else:
-            pieces.append((answer, ""))
+            rows = f"{len(shown.rows):,}" if shown.order == order else "..."
+            found = [(f"{rows} with '{self._filter[:30]}'", "text--warn")]
+        first: list[Piece] = [(first_out(most_urgent, now), "")]
+        # A narrow line is cut after what matters most.
+        parts = (found, first, count) if self.size.width < _NARROW else (count, found, first)
+        pieces: list[Piece] = []
+        for part in parts:
+            if any(text for text, _ in part):
+                pieces += [(" · " if pieces else " ", ""), *part]
         if urgent:
             pieces.append((f" · {urgent:,}{'+' * (urgent == _LOOKED_AT)} urgent", "text--bad"))
         by = f"by {'time left' if order.by == 'left' else order.by}{', descending' * order.descending}"
