@@ -6,13 +6,16 @@ import ctypes
 import gc
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _SWITCH_SECONDS = 0.001
 """How long the feed thread may hold the interpreter while a key waits."""
 _GC_THRESHOLDS = (5_000, 20, 100_000)
 _COLLECT_SECONDS = 60.0
+_M_MMAP_THRESHOLD = -3
+"""The parameter's number in glibc's malloc.h."""
+_MAPPED_BYTES = 128 * 1024
 
 
 def tune_interpreter() -> None:
@@ -21,6 +24,10 @@ def tune_interpreter() -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
+    # A batch of the oplog gets memory of its own, which returns to the system when it is freed. By default, glibc takes
+    # later ones from its heap, once the first was freed.
+    if set_parameter := _c_function("mallopt"):
+        set_parameter(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
 
 
 class GarbageCollection:
@@ -59,6 +66,10 @@ class GarbageCollection:
 
 def _trim() -> None:
     """Return freed memory to the system. Otherwise glibc keeps most of what batches of a large oplog took."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
-    if trim:
+    if trim := _c_function("malloc_trim"):
         trim(0)
+
+
+def _c_function(name: str) -> Callable[..., int] | None:
+    """A function of the C library; None where it has no such function."""
+    return getattr(ctypes.CDLL(None), name, None)

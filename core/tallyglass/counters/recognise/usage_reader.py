@@ -12,6 +12,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
@@ -32,6 +33,8 @@ from tallyglass.counters.recognise.usage import (
 from tallyglass.counters.snapshot import NumericType
 from tallyglass.errors import ReadError
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace, closing
+from tallyglass.oplog.decode.envelope import entries
+from tallyglass.oplog.decode.walk import Malformed, decode
 
 PERIODS = (15, 60, 240, 960, 3840, 15_360, 61_440, 245_760)
 """Seconds of oplog in each period of updates, the newest first."""
@@ -44,8 +47,7 @@ _ENOUGH_OF_COLLECTION = 1_500
 _ENOUGH_OF_NUMBER = 20
 _PROBE_SECONDS = int(WINDOW_SECONDS) + 2
 _AT_ONCE = 4
-_AT_ONCE_DECODED = 500
-"""Entries decoded at once: all of a period take 25 MB, which the process would keep."""
+_BATCH_SIZE = 500
 _UPDATES_MS, _PROBE_MS = 1_000, 300
 _DEPTH, _ELEMENTS = 4, 20
 _LONGEST_TEXT = 48
@@ -128,11 +130,14 @@ class UsageReader:
 
     async def _entries(self, query: Mapping[str, object], limit: int, time_ms: int) -> AsyncIterator[Document]:
         """The first entries of the oplog that match, as many as the server finds within the time."""
-        rows = self._gateway.find(OPLOG, query, limit=limit, batch_size=_AT_ONCE_DECODED, time_ms=time_ms)
+        found = self._gateway.find_raw(OPLOG, query, limit=limit, batch_size=_BATCH_SIZE, time_ms=time_ms)
         try:
-            async with closing(rows):
-                async for row in rows:
-                    yield row
+            async with closing(found) as batches:
+                async for batch in batches:
+                    # Decoded one by one, since a decoded entry takes eight times as much memory.
+                    for raw in entries(batch):
+                        with suppress(Malformed):
+                            yield decode(raw, 0, len(raw))
         except ReadError as error:
             if error.code is None:
                 raise
