@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from screenshots.svg import animate, tidy
+from screenshots.svg import Frame, animate, tidy
 from tallyglass.demo.server import ReplicaSet
 
 _WIDTH, _HEIGHT = 100, 26
@@ -39,13 +39,15 @@ class Film:
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder, self._environment = folder, environment
-        self._frames: list[tuple[str, float]] = []
+        self._frames: list[Frame] = []
 
-    def run(self, shown: str, *command: str, seconds: float, last: int = _HEIGHT - 2, ready: int = 0) -> str:
+    def run(
+        self, caption: str, shown: str, *command: str, seconds: float, last: int = _HEIGHT - 2, ready: int = 0
+    ) -> str:
         """Run ``command``; show the line ``shown``, then the last lines of the output for some seconds.
 
         ``ready`` is the greatest exit status with which it succeeded."""
-        self._shoot([f"$ {shown}"], 1.2)
+        self._shoot([f"$ {shown}"], 1.2, caption)
         done = subprocess.run(
             command, cwd=self._folder, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL, text=True, timeout=500, check=False,
@@ -53,42 +55,89 @@ class Film:
         if done.returncode > ready:
             raise SystemExit(f"{shown} ended with {done.returncode}:\n{done.stdout}")
         text = done.stdout.replace(str(self._folder), _HOME)
-        self._shoot([f"$ {shown}", *[line for line in text.splitlines() if line.strip()][-last:]], seconds)
+        self._shoot([f"$ {shown}", *[line for line in text.splitlines() if line.strip()][-last:]], seconds, caption)
         return done.stdout
 
     def save(self, path: Path) -> None:
         """Write the film."""
         path.write_text(animate(self._frames), encoding="utf-8")
 
-    def _shoot(self, lines: list[str], seconds: float) -> None:
+    def _shoot(self, lines: list[str], seconds: float, caption: str) -> None:
         console = Console(record=True, width=_WIDTH, height=_HEIGHT, file=io.StringIO(), legacy_windows=False)
         rows = [row for line in lines for row in textwrap.wrap(line, _WIDTH, drop_whitespace=False) or [""]]
         for number, row in enumerate((rows + [""] * _HEIGHT)[:_HEIGHT]):
             console.print(Text(row, style="bold green" if number == 0 else "", no_wrap=True))
-        self._frames.append((tidy(console.export_svg(title="tallyglass")), seconds))
+        self._frames.append(Frame(tidy(console.export_svg(title="tallyglass")), seconds, caption=caption))
 
 
 def undo(film: Film, program: tuple[str, ...], uri: str) -> None:
     """A mass delete, undone from its pre-images."""
     delete = 'db.getSiblingDB("shop").orders.deleteMany({state: "open"})'
-    film.run(f"mongosh --eval '{delete}'", "mongosh", "--quiet", uri, "--eval", delete, seconds=2.5)
-    listed = film.run("tallyglass incidents", *program, "incidents", seconds=3.5)
+    film.run(
+        "Somebody deletes all open orders.",
+        f"mongosh --eval '{delete}'",
+        "mongosh",
+        "--quiet",
+        uri,
+        "--eval",
+        delete,
+        seconds=2.5,
+    )
+    listed = film.run("The oplog tells it as one incident.", "tallyglass incidents", *program, "incidents", seconds=3.5)
     found = re.search(r"^\W*(\d+)\b.*shop\.orders", listed, re.MULTILINE)
     if found is None:
         raise SystemExit(f"The delete is not in the list:\n{listed}")
     words = ("restore", "plan", "--incident", found[1], "--from", "pre-images", "--script", "undo.sh")
-    film.run(f"tallyglass {' '.join(words)}", *program, *words, seconds=5, last=14, ready=1)
-    film.run("bash undo.sh --yes", "bash", "undo.sh", "--yes", seconds=7, last=20)
+    film.run(
+        "A script to undo it, from the pre-images.",
+        f"tallyglass {' '.join(words)}",
+        *program,
+        *words,
+        seconds=5,
+        last=14,
+        ready=1,
+    )
+    film.run(
+        "It brings back what was deleted, and accounts for every document.",
+        "bash undo.sh --yes",
+        "bash",
+        "undo.sh",
+        "--yes",
+        seconds=7,
+        last=20,
+    )
     count = 'db.getSiblingDB("shop").orders.countDocuments({state: "open"})'
-    film.run(f"mongosh --eval '{count}'", "mongosh", "--quiet", uri, "--eval", count, seconds=3)
+    film.run("The orders are back.", f"mongosh --eval '{count}'", "mongosh", "--quiet", uri, "--eval", count, seconds=3)
 
 
 def drill(film: Film, program: tuple[str, ...]) -> None:
     """A folder of backups, and the proof that one of them can be restored."""
-    film.run("tallyglass restore backups backups", *program, "restore", "backups", "backups", seconds=4)
+    film.run(
+        "Which backups are there, and how far does each reach?",
+        "tallyglass restore backups backups",
+        *program,
+        "restore",
+        "backups",
+        "backups",
+        seconds=4,
+    )
     words = ("restore", "drill", "--backup", "backups", "--report", "drill.md")
-    film.run(f"tallyglass {' '.join(words)}", *program, *words, seconds=6, ready=1)
-    film.run("head -28 drill.md", "head", "-28", "drill.md", seconds=8)
+    film.run(
+        "A drill restores the newest one onto a temporary server.",
+        f"tallyglass {' '.join(words)}",
+        *program,
+        *words,
+        seconds=6,
+        ready=1,
+    )
+    film.run(
+        "The report: what was proved, and how long a restore takes.",
+        "head -28 drill.md",
+        "head",
+        "-28",
+        "drill.md",
+        seconds=8,
+    )
 
 
 def main() -> None:

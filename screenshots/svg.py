@@ -85,8 +85,8 @@ def animate(frames: Sequence[Frame]) -> str:
         ]
     )
     body = "\n".join(groups)
-    box = f"0 0 {width:g} {height + _CAPTION_HEIGHT:g}"
-    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}">\n<style>\n{style}\n</style>\n{body}\n</svg>\n'
+    whole = f"0 0 {width:g} {height + _CAPTION_HEIGHT:g}"
+    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{whole}">\n<style>\n{style}\n</style>\n{body}\n</svg>\n'
 
 
 def _caption(frame: Frame, width: float, top: float) -> str:
