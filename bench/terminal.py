@@ -220,7 +220,7 @@ def first_paint(runs: int = 5) -> list[Row]:
     base, ours = statistics.median(imports) * 1000, statistics.median(paints) * 1000
     return [
         Row("import textual, pymongo", first_paint_ms=round(base)),
-        Row("dashboard, first paint", first_paint_ms=round(ours), budget="<= 2x the imports", met=ours <= 2 * base),
+        Row("dashboard, first paint", first_paint_ms=round(ours), budget="<= 1.3x the imports", met=ours <= 1.3 * base),
     ]
 
 
@@ -258,7 +258,7 @@ def real() -> list[Row]:
         try:
             for how, ssh in (("ssh", True), ("local", False)):
                 began, before = time.monotonic(), client.bench.rows.estimated_document_count()
-                row = steady("", "real", servers.uri, ssh=ssh, budget=25_000 if ssh else None)
+                row = steady("", "real", servers.uri, ssh=ssh, budget=8_000)
                 rate = (client.bench.rows.estimated_document_count() - before) / (time.monotonic() - began)
                 rows.append(replace(row, case=f"tail, real server, {rate:,.0f}/s, {how}"))
             rows.append(keys("keys, tail of the real server", "real", servers.uri))
@@ -330,12 +330,12 @@ def measure() -> list[Row]:
     rows = [*first_paint(), *memory()]
     rows += [
         steady("idle, nothing changes", "idle", budget=0, cpu=1),
-        steady("counters, 20 rows at 1 Hz", "counters", budget=3_000),
+        steady("counters, 20 rows at 1 Hz", "counters", budget=2_000),
         steady("  a DataTable doing that", "naive-table"),
     ]
     for rate in (0, 200, 2_000, 20_000):
-        rows.append(steady(f"tail, {rate:,}/s, local", "tail", str(rate)))
-        rows.append(steady(f"tail, {rate:,}/s, ssh", "tail", str(rate), ssh=True, budget=25_000))
+        rows.append(steady(f"tail, {rate:,}/s, local", "tail", str(rate), budget=8_000))
+        rows.append(steady(f"tail, {rate:,}/s, ssh", "tail", str(rate), ssh=True, budget=8_000))
     rows += [steady(f"  a RichLog at {rate:,}/s", "naive-log", str(rate)) for rate in (200, 2_000)]
     rows += real()
     rows += planning()
