@@ -10,6 +10,7 @@ import pytest
 from allocate_kit import ASYNC, MOTOR, SYNC, Kit, client_of, done
 from bson import Int64, ObjectId
 from pymongo import MongoClient
+from pymongo.errors import DuplicateKeyError
 
 from tallyglass.allocate import (
     AllocationRefused,
@@ -74,6 +75,23 @@ async def test_writers_at_once_get_consecutive_numbers_in_each_scope(kit: Kit) -
         counter = kit.plain.counters.find_one({"_id": invoices.key({"tenant": tenant, "year": year})})
         assert counter["next"] == 6
     assert invoices.stats().issued == 24
+
+
+async def test_a_number_that_is_taken_only_once_is_tried_again(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen where the first transactions of a deployment create the collection of the counters at the same time."""
+    invoices = await made(kit)
+    core, refusals = invoices._core, []
+    transaction = core._transaction
+
+    def taken_once(*args: Any) -> Any:
+        if not refusals:
+            refusals.append({"keyPattern": {"tenant": 1, "year": 1, "number": 1}})
+            raise DuplicateKeyError("E11000", 11000, refusals[0])
+        return transaction(*args)
+
+    monkeypatch.setattr(core, "_transaction", taken_once)
+    assert await done(invoices.insert({"tenant": "a", "year": 2026})) == 1
+    assert refusals
 
 
 async def test_an_insert_that_fails_takes_no_number(kit: Kit) -> None:

@@ -91,14 +91,19 @@ class _GaplessCore(Uncopyable):
             yield from self._require_index(budget)
             self._proven = True
         filled = {"_id": ObjectId(), **document}
-        unsure = "_id" in document
+        unsure, taken = "_id" in document, False
         while True:
             try:
                 number = yield from self._transaction(key, filled, session, budget)
             except PyMongoError as error:
-                found = yield from self._after(error, filled, document, unsure, budget)
-                if found is not None:
-                    return found
+                # While transactions create the collection of the counters, one of them may see the documents of
+                # another, but not its counter (MongoDB 6.0.5). Only a number that is still taken then is refused.
+                if self._is_taken(error) and not taken:
+                    taken = True
+                else:
+                    found = yield from self._after(error, filled, document, unsure, budget)
+                    if found is not None:
+                        return found
                 unsure = unsure or error.has_error_label(_UNKNOWN_COMMIT)
                 pause = budget.pause()
                 if pause is None:
@@ -177,7 +182,7 @@ class _GaplessCore(Uncopyable):
                 number = yield from self._written(filled, document, budget)
                 if number is not None:
                     return number
-            if set(pattern) == {*self.within, self.field}:
+            if self._is_taken(error):
                 raise AllocationRefused(
                     f"{self.where} already holds the next number.",
                     "Another writer numbers these documents, or the counter is behind: see repair.verify.",
@@ -196,6 +201,12 @@ class _GaplessCore(Uncopyable):
                 code=error.code,
             ) from error
         raise refused(error, self.where) from error
+
+    def _is_taken(self, error: PyMongoError) -> bool:
+        """Whether a document of this scope already has the number."""
+        if not isinstance(error, DuplicateKeyError):
+            return False
+        return set((error.details or {}).get("keyPattern") or ()) == {*self.within, self.field}
 
     def _written(self, filled: dict[str, Any], document: Mapping[str, Any], budget: RetryBudget) -> Steps[int | None]:
         """The number of the stored document if it is this one, with every field as passed in; else None."""
