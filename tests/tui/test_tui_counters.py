@@ -150,6 +150,14 @@ async def test_a_pool_is_a_map_with_the_numbers_of_one(screen_at: Any) -> None:
         assert "(1 of 1,000)" in screen.text
 
 
+async def test_a_large_terminal_shows_what_is_known_of_the_pool_under_the_cursor(screen_at: Any) -> None:
+    async with screen_at((120, 40)) as screen:
+        await screen.put("counters", snapshot(POOL))
+        glance = screen.text.split("── ")[1]
+        for label in ("documents", "first full", "history", "kind"):
+            assert f" {label} " in glance
+
+
 async def test_all_facts_of_a_pool_can_be_read(screen_at: Any) -> None:
     async with screen_at() as screen:
         screen.feeds.answer = f"none of shop.counters {'and more ' * 60}the end"

@@ -67,7 +67,7 @@ class CounterText(LineView, can_focus=True):
         self.set_class(counter.pool is not None, "-pool")
         if counter.pool is not None:
             width = max(20, self.size.width or self.app.size.width)
-            lines = len(facts(counter, now, width, self._plain)) + len(background(counter, now, width, images))
+            lines = len([*facts(counter, now, width, self._plain), *background(counter, width, images)])
             if self.styles.height is None or self.styles.height.value != lines:
                 self.styles.height = lines
         else:
@@ -99,7 +99,7 @@ class CounterText(LineView, can_focus=True):
         counter, now = self._counter, self._now
         if counter is None or now is None or not width:
             return
-        first, rest = facts(counter, now, width, self._plain), background(counter, now, width, self._images)
+        first, rest = [*facts(counter, now, width, self._plain)], [*background(counter, width, self._images)]
         if counter.pool is None:
             first += self._legend_and_graph(counter, now, width, height - len(first), len(rest))
         self._built = [*first, *rest]

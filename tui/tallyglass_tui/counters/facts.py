@@ -20,17 +20,8 @@ Line = list[Piece]
 _LEVEL_WORDS = {CRITICAL: (" urgent ", "text--bad"), WARNING: (" soon ", "text--warn")}
 
 
-def facts(counter: CounterView, now: datetime, width: int, plain: bool = False) -> list[Line]:
+def facts(counter: CounterView, now: datetime, width: int, plain: bool = False) -> Iterator[Line]:
     """What is asked first: when the counter runs out, what is wrong with it, and how far it is."""
-    return list(_facts(counter, now, width, plain))
-
-
-def background(counter: CounterView, now: datetime, width: int, images: str = "") -> list[Line]:
-    """What the facts rest on; ``images`` says whether the collection keeps pre-images."""
-    return list(_background(counter, now, width, images))
-
-
-def _facts(counter: CounterView, now: datetime, width: int, plain: bool) -> Iterator[Line]:
     word, style = _LEVEL_WORDS.get(level(counter, now), ("", ""))
     yield [(f" {name(counter)[: width - 12]}", "text--title"), ("  ", ""), (word, style)]
     if counter.pool is None:
@@ -60,7 +51,8 @@ def _facts(counter: CounterView, now: datetime, width: int, plain: bool) -> Iter
         yield from _fact("", "(press y to copy it; Tallyglass does not run it)", width, "text--muted")
 
 
-def _background(counter: CounterView, now: datetime, width: int, images: str) -> Iterator[Line]:
+def background(counter: CounterView, width: int, images: str = "") -> Iterator[Line]:
+    """What the facts rest on; ``images`` says whether the collection keeps pre-images."""
     yield from _fact("history", _stands_on(counter.forecast), width)
     if counter.drift is not None:
         yield from _fact("drift", _drift(counter), width)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from tallyglass.counters.snapshot import CounterView, Forecast
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import name
-from tallyglass_tui.counters.facts import Line, ends, facts
+from tallyglass_tui.counters.facts import Line, background, ends, facts
 from tallyglass_tui.counters.graph import Band, graph, legend
 from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import LineView, Piece
@@ -38,7 +38,8 @@ def glance(counter: CounterView, now: datetime, size: tuple[int, int], plain: bo
     rule = "-" if plain else "─"
     lines: list[Line] = [[(rule * 2, "text--muted"), (title, "text--title"), (rule * width, "text--muted")]]
     if counter.pool is not None or counter.members is not None:
-        return [*lines, *facts(counter, now, width, plain)[1:]][:height]
+        _, *answers = facts(counter, now, width, plain)  # without the title
+        return [*lines, *answers, *background(counter, width)][:height]
     lines.append([(fit(f" runs out   {ends(counter.forecast, now)}", width), "")])
     lines += date_bar(counter.forecast, now, width, plain)
     lines.append([(fit(f" lately     {lately(counter, now)}", width), "")])
