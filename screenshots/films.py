@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -42,7 +42,7 @@ class Film:
         self._frames: list[Frame] = []
 
     def run(
-        self, caption: str, shown: str, *command: str, seconds: float, last: int = _HEIGHT - 2, ready: int = 0
+        self, caption: str, shown: str, command: Sequence[str], seconds: float, last: int = _HEIGHT - 2, ready: int = 0
     ) -> str:
         """Run ``command``; show the line ``shown``, then the last lines of the output for some seconds.
 
@@ -72,72 +72,31 @@ class Film:
 
 def undo(film: Film, program: tuple[str, ...], uri: str) -> None:
     """A mass delete, undone from its pre-images."""
+    shell = ("mongosh", "--quiet", uri, "--eval")
     delete = 'db.getSiblingDB("shop").orders.deleteMany({state: "open"})'
-    film.run(
-        "Somebody deletes all open orders.",
-        f"mongosh --eval '{delete}'",
-        "mongosh",
-        "--quiet",
-        uri,
-        "--eval",
-        delete,
-        seconds=2.5,
-    )
-    listed = film.run("The oplog tells it as one incident.", "tallyglass incidents", *program, "incidents", seconds=3.5)
+    film.run("Somebody deletes all open orders.", f"mongosh --eval '{delete}'", (*shell, delete), 2.5)
+    listed = film.run("The oplog tells it as one incident.", "tallyglass incidents", (*program, "incidents"), 3.5)
     found = re.search(r"^\W*(\d+)\b.*shop\.orders", listed, re.MULTILINE)
     if found is None:
         raise SystemExit(f"The delete is not in the list:\n{listed}")
     words = ("restore", "plan", "--incident", found[1], "--from", "pre-images", "--script", "undo.sh")
-    film.run(
-        "A script to undo it, from the pre-images.",
-        f"tallyglass {' '.join(words)}",
-        *program,
-        *words,
-        seconds=5,
-        last=14,
-        ready=1,
-    )
-    film.run(
-        "It brings back what was deleted, and accounts for every document.",
-        "bash undo.sh --yes",
-        "bash",
-        "undo.sh",
-        "--yes",
-        seconds=7,
-        last=20,
-    )
+    caption = "A script to undo it, from the pre-images."
+    film.run(caption, f"tallyglass {' '.join(words)}", (*program, *words), 5, last=14, ready=1)
+    caption = "It brings back what was deleted, and accounts for every document."
+    film.run(caption, "bash undo.sh --yes", ("bash", "undo.sh", "--yes"), 7, last=20)
     count = 'db.getSiblingDB("shop").orders.countDocuments({state: "open"})'
-    film.run("The orders are back.", f"mongosh --eval '{count}'", "mongosh", "--quiet", uri, "--eval", count, seconds=3)
+    film.run("The orders are back.", f"mongosh --eval '{count}'", (*shell, count), 3)
 
 
 def drill(film: Film, program: tuple[str, ...]) -> None:
     """A folder of backups, and the proof that one of them can be restored."""
-    film.run(
-        "Which backups are there, and how far does each reach?",
-        "tallyglass restore backups backups",
-        *program,
-        "restore",
-        "backups",
-        "backups",
-        seconds=4,
-    )
+    caption = "Which backups are there, and how far does each reach?"
+    film.run(caption, "tallyglass restore backups backups", (*program, "restore", "backups", "backups"), 4)
+    caption = "A drill restores the newest one onto a temporary server."
     words = ("restore", "drill", "--backup", "backups", "--report", "drill.md")
-    film.run(
-        "A drill restores the newest one onto a temporary server.",
-        f"tallyglass {' '.join(words)}",
-        *program,
-        *words,
-        seconds=6,
-        ready=1,
-    )
-    film.run(
-        "The report: what was proved, and how long a restore takes.",
-        "head -28 drill.md",
-        "head",
-        "-28",
-        "drill.md",
-        seconds=8,
-    )
+    film.run(caption, f"tallyglass {' '.join(words)}", (*program, *words), 6, ready=1)
+    caption = "The report: what was proved, and how long a restore takes."
+    film.run(caption, "head -28 drill.md", ("head", "-28", "drill.md"), 8)
 
 
 def main() -> None:

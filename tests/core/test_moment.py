@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -19,11 +19,14 @@ SIX = timedelta(minutes=6, seconds=14)
 
 
 @pytest.fixture
-def summer_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make the local time that of Berlin, which changes on 2026-03-29 and 2026-10-25 at 01:00 UTC."""
-    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
-    time.tzset()
-    yield
+def local_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Sets the local time zone of this process, in the form of ``TZ``, for one test."""
+
+    def put(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield put
     monkeypatch.undo()
     time.tzset()
 
@@ -114,16 +117,11 @@ def test_a_time_that_may_be_utc_or_local_is_asked_about(text: str, utc: str) -> 
     assert refusal.value.position == len(text)
 
 
-def test_whether_local_time_is_utc_depends_on_the_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "GMT0BST,M3.5.0/1,M10.5.0")
-    time.tzset()
-    try:
-        assert parse_time("2026-11-20 02:15", NOW) == NOW.replace(hour=2, minute=15)
-        with pytest.raises(InputError, match="may be UTC or local"):
-            parse_time("2026-07-20 02:15", NOW)
-    finally:
-        monkeypatch.undo()
-        time.tzset()
+def test_whether_local_time_is_utc_depends_on_the_date(local_time: Callable[[str], None]) -> None:
+    local_time("GMT0BST,M3.5.0/1,M10.5.0")
+    assert parse_time("2026-11-20 02:15", NOW) == NOW.replace(hour=2, minute=15)
+    with pytest.raises(InputError, match="may be UTC or local"):
+        parse_time("2026-07-20 02:15", NOW)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +129,10 @@ def test_whether_local_time_is_utc_depends_on_the_date(monkeypatch: pytest.Monke
     [("2026-10-25 02:30 local", "was shown twice"), ("2026-03-29 02:30 local", "was skipped"),
      ("02:30 local yesterday", "was shown twice")],
 )  # fmt: skip
-def test_a_local_time_that_clocks_showed_twice_or_never_is_asked_about(text: str, why: str, summer_time: None) -> None:
+def test_a_local_time_that_clocks_showed_twice_or_never_is_asked_about(
+    text: str, why: str, local_time: Callable[[str], None]
+) -> None:
+    local_time("CET-1CEST,M3.5.0,M10.5.0/3")  # Berlin: changes on 2026-03-29 and 2026-10-25 at 01:00 UTC
     with pytest.raises(InputError, match=why) as refusal:
         parse_time(text, datetime(2026, 10, 26, 12, tzinfo=UTC))
     assert "T00:30:00Z or 2026" in refusal.value.advice

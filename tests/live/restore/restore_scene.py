@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -206,7 +207,7 @@ class Scene:
         return done.stderr
 
 
-class OtherClient:
+class OtherClient(ABC):
     """Another client that writes beside an accident and its undo, from entry to exit; a subclass says what in
     :meth:`work`, until ``stop`` is set."""
 
@@ -222,9 +223,9 @@ class OtherClient:
         self.stop.set()
         self._thread.join()
 
+    @abstractmethod
     def work(self, client: MongoClient[Any]) -> None:
         """Write until ``stop`` is set."""
-        raise NotImplementedError
 
     def _run(self) -> None:
         with self._scene.source.client() as client:
