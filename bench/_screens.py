@@ -178,7 +178,7 @@ def memory(ticks: int, uri: str = "", backup: Path | None = None, limit: str = "
     With a server, the dashboard is on that one, and then plans a restore to ``limit``: the MB after it come third.
     """
     from tallyglass.connection.target import Target
-    from tallyglass.oplog.decode.entry import row
+    from tallyglass.oplog.entry.row import row
     from tallyglass.oplog.snapshot import OplogUpdate
     from tallyglass_tui.counters.page import CountersPage
     from tallyglass_tui.oplog.page import OplogPage

@@ -22,8 +22,9 @@ from bench._oplog_mix import write_mix
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG
-from tallyglass.oplog.decode import entry
-from tallyglass.oplog.decode.envelope import Walker, entries
+from tallyglass.oplog.entry.batch import Walker, entries
+from tallyglass.oplog.entry.json import to_json
+from tallyglass.oplog.entry.row import row
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.read.collect import Collector
@@ -78,7 +79,7 @@ def drain_collected(text: str) -> Callable[[list[bytes]], int]:
 
 
 def drain_grouped(batches: list[bytes]) -> int:
-    """Group entries into incidents."""
+    """EntryGroup entries into incidents."""
     grouper = Grouper()
     for batch in batches:
         grouper.feed_batch(batch)
@@ -97,14 +98,14 @@ def make_rows(batches: list[bytes]) -> int:
     count = 0
     for batch in batches[:8]:
         for raw in entries(batch):
-            entry.row(raw)
+            row(raw)
             count += 1
     return count
 
 
 def write_json(batches: list[bytes]) -> int:
     """Convert every entry to JSON as ``oplog --json`` prints it."""
-    return sum(len(entry.to_json(raw, kind="entry", relaxed=True)) > 0 for raw in entries(batches[0]))
+    return sum(len(to_json(raw, kind="entry", relaxed=True)) > 0 for raw in entries(batches[0]))
 
 
 def write_json_by_driver(batches: list[bytes]) -> int:

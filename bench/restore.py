@@ -28,11 +28,11 @@ from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG
-from tallyglass.oplog.decode import walk
+from tallyglass.oplog.entry import walk
 from tallyglass.oplog.incidents.incident import scan
+from tallyglass.oplog.read.entries import stamp
 from tallyglass.restore.model.plan import Level
 from tallyglass.restore.planner import RestoreRequest, plan_restore
-from tallyglass.restore.raw.oplog import stamp
 from tallyglass.restore.spare.verify import verify
 from tallyglass.restore.tools import toolset
 

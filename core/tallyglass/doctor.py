@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallyglass.deployment.cluster import Deployment, Kind, look_at
-from tallyglass.deployment.privileges import JobVerdict, State, fix, jobs, judge, readable
-from tallyglass.errors import PrivilegeError, TallyglassError
+from tallyglass.deployment.privileges import JobVerdict, State, allows, fix, jobs, judge, readable
+from tallyglass.deployment.trial import why_unread
+from tallyglass.errors import DeploymentError, PrivilegeError, ReadError, TallyglassError
+from tallyglass.evidence.kept import EvidenceKept, evidence_kept
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.window import window
@@ -19,6 +21,7 @@ from tallyglass.oplog.snapshot import OplogWindow
 from tallyglass.text import clean_name
 
 _ANYTHING: tuple[Mapping[str, Any], ...] = ({"resource": {"anyResource": True}, "actions": ["anyAction"]},)
+LOG_IN = "Put a user into the connection string (mongodb://user@host/)."
 _OPLOG_JOBS = frozenset({"oplog", "incidents", "restore"})
 
 
@@ -26,7 +29,8 @@ _OPLOG_JOBS = frozenset({"oplog", "incidents", "restore"})
 class JobFinding:
     """The finding on one job: what is allowed, and the commands that grant what is missing.
 
-    ``impossible`` says why the job cannot be done on this deployment. ``commands`` are mongosh text in printable ASCII.
+    ``impossible`` says why the job cannot be done on this deployment, or how its first reads failed. ``commands`` are
+    mongosh text in printable ASCII.
     """
 
     verdict: JobVerdict
@@ -45,7 +49,7 @@ class Diagnosis:
 
     ``user`` is ``name@db``, or empty without login. ``databases`` are those that the user may list. ``scope`` are those
     that the jobs were checked for, or empty for any. ``window`` is the oplog's, or None without an oplog; ``first`` and
-    ``last`` are its bounds, or None if unread.
+    ``last`` are its bounds, or None if unread. ``kept`` is what the server keeps of who writes, None without an oplog.
     """
 
     deployment: Deployment
@@ -58,6 +62,7 @@ class Diagnosis:
     last: Ts | None
     findings: tuple[JobFinding, ...]
     window: OplogWindow | None = None
+    kept: EvidenceKept | None = None
 
 
 async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis:
@@ -78,9 +83,11 @@ async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis
     no_oplog = deployment.no_oplog_because()
     scope = tuple(databases) or readable(held)
     findings = []
-    for job in jobs(scope):
+    for job in jobs(scope, direct_shard=_is_direct_shard(deployment)):
         verdict = judge(job, held)
-        impossible = no_oplog if job.id in _OPLOG_JOBS else _no_members(deployment) if job.id == "members" else ""
+        impossible = _impossible(job.id, deployment)
+        if not impossible and verdict.state is not State.DENIED:
+            impossible = await why_unread(gateway, job.id, scope)
         commands = fix(verdict, name, home, roles) if users and not impossible else ()
         findings.append(JobFinding(verdict, impossible, commands))
     reach = None if no_oplog else await _window(gateway)
@@ -95,11 +102,36 @@ async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis
         reach.last if reach else None,
         tuple(findings),
         reach,
+        None if no_oplog else await evidence_kept(gateway),
     )
 
 
-def _no_members(deployment: Deployment) -> str:
-    return "" if deployment.kind is Kind.REPLICA_SET else f"This is a {deployment.kind}: it has no members."
+async def why_nothing(gateway: Gateway) -> TallyglassError:
+    """The reason why no collection is seen on this deployment. Raises the errors of the gateway."""
+    nothing = (await look_at(gateway)).no_data_because()
+    if nothing:
+        return DeploymentError(nothing)
+    info = (await gateway.command("connectionStatus", showPrivileges=True)).get("authInfo", {})
+    logged_in = bool(info.get("authenticatedUsers"))
+    open_to_all = not logged_in and await _may(gateway, "serverStatus")
+    if open_to_all or allows(info.get("authenticatedUserPrivileges", ()), {"db": "", "collection": ""}, "find"):
+        return DeploymentError("This deployment has no collections besides MongoDB's own.")
+    if not logged_in:
+        return PrivilegeError("This server requires a login.", LOG_IN)
+    return PrivilegeError("This user may see no collection.", "tallyglass doctor names the role for it.")
+
+
+def _is_direct_shard(deployment: Deployment) -> bool:
+    """Whether this is a shard that refuses direct reads of collections: from MongoDB 8.0 on."""
+    release = deployment.version.partition(".")[0]
+    return bool(deployment.shard_name) and release.isdigit() and int(release) >= 8
+
+
+def _impossible(job: str, deployment: Deployment) -> str:
+    if job == "members":
+        article = "an" if deployment.kind is Kind.UNINITIATED else "a"
+        return "" if deployment.members else f"This is {article} {deployment.kind}: it has no members."
+    return deployment.no_data_because() or (deployment.no_oplog_because() if job in _OPLOG_JOBS else "")
 
 
 async def _may(gateway: Gateway, command: str) -> bool:
@@ -107,6 +139,9 @@ async def _may(gateway: Gateway, command: str) -> bool:
         await gateway.command(command)
     except PrivilegeError:
         return False
+    except ReadError as error:
+        if error.code is None:
+            raise
     return True
 
 

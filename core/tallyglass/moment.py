@@ -79,6 +79,16 @@ class Ts(NamedTuple):
         return from_seconds(self.t)
 
     @property
+    def number(self) -> int:
+        """This timestamp as one number with the same order."""
+        return self.t << 32 | self.i
+
+    @classmethod
+    def of_number(cls, number: int) -> Ts:
+        """The timestamp that is this number."""
+        return cls(number >> 32, number & _UINT32)
+
+    @property
     def next(self) -> Ts:
         """The next timestamp: the exclusive bound that includes this one."""
         return Ts(self.t, self.i + 1)
@@ -90,6 +100,14 @@ ZERO = Ts(0, 0)
 def from_seconds(seconds: float) -> datetime:
     """The UTC datetime of a number of seconds since 1970."""
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def from_millis(millis: int) -> datetime | None:
+    """The UTC datetime of milliseconds since 1970; None outside the years 1 to 9999."""
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
+    except OverflowError:
+        return None
 
 
 def parse_ts(text: str) -> Ts:

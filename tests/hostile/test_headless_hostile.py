@@ -79,6 +79,6 @@ def test_unguarded_json_output_is_unsafe(words: list[str], hostile: Hostile, mon
     monkeypatch.setattr("tallyglass.text._visible", lambda value: value)
     monkeypatch.setattr("json.dumps", lambda value, **how: dumps(value, **how | {"ensure_ascii": False}))
     monkeypatch.setattr("tallyglass_tui.cli.headless.printable_json", lambda text: text)
-    monkeypatch.setattr("tallyglass.oplog.decode.extended_json._c_quoted", lambda text: f'"{text}"')
+    monkeypatch.setattr("tallyglass.oplog.entry.json._c_quoted", lambda text: f'"{text}"')
     found = offences(run(words, hostile.uri))
     assert found & {0x9B, "\u202e"}

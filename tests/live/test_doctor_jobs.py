@@ -16,9 +16,11 @@ from tallyglass.demo import backup
 from tallyglass.deployment.cluster import look_at
 from tallyglass.deployment.privileges import Job, jobs, merged, where
 from tallyglass.errors import TallyglassError
+from tallyglass.evidence.observer import Observer
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.incidents import incident
+from tallyglass.oplog.incidents.authors import Authors, attributed
 from tallyglass.oplog.read import tail
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.planner import RestoreRequest, plan_restore
@@ -26,9 +28,11 @@ from tallyglass.restore.planner import RestoreRequest, plan_restore
 pytestmark = pytest.mark.live
 
 DB = "exact"
-# Every job tries these. Without them, member states come from hello and a shard is not recognised.
-ALWAYS_TRIED = {"replSetGetStatus", "shardingState", "getCmdLineOpts"}
+# Every job tries these. Without them, member states come from hello, without delays, and a shard is not recognised.
+ALWAYS_TRIED = {"replSetGetStatus", "replSetGetConfig", "shardingState", "getCmdLineOpts"}
 ACTION_OF = {"count": "find", "getMore": "find"}
+STAGES = {"$currentOp": "inprog", "$listLocalSessions": "listSessions"}
+"""The actions that the first stage of an aggregation needs."""
 
 
 class Refusals(monitoring.CommandListener):
@@ -45,7 +49,9 @@ class Refusals(monitoring.CommandListener):
 
     def failed(self, event: monitoring.CommandFailedEvent) -> None:
         if event.failure.get("code") == 13:
-            self.actions.add(ACTION_OF.get(event.command_name, event.command_name))
+            text = event.failure["errmsg"]
+            needed = next((action for stage, action in STAGES.items() if stage in text), event.command_name)
+            self.actions.add(ACTION_OF.get(needed, needed))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +98,9 @@ async def do_oplog(gateway: Gateway, _: Path) -> None:
 
 
 async def do_incidents(gateway: Gateway, _: Path) -> None:
-    assert any(found.ns == f"{DB}.things" for found in await last_scan(gateway))
+    scans = attributed(incident.scan(gateway), Authors(gateway, Observer(gateway)))
+    found = [scan async for scan in scans][-1].incidents
+    assert any(one.ns == f"{DB}.things" and one.evidence for one in found)
 
 
 async def do_restore(gateway: Gateway, taken: Path) -> None:

@@ -17,7 +17,7 @@ from tallyglass.demo import backup
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo import client as connect
 from tallyglass.mongo.client import open_gateway
-from tallyglass.mongo.gateway import READ_COMMANDS
+from tallyglass.mongo.gateway import READ_COMMANDS, READ_STAGES
 from tallyglass_tui.cli.main import main
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.restore import choices
@@ -73,8 +73,11 @@ class Recorder(monitoring.CommandListener):
         found = self.names - READS - HOUSEKEEPING
         for name, command in self.sent:
             if name == "aggregate":
-                stages = {stage for step in command["pipeline"] for stage in step}
-                found |= stages & {"$out", "$merge"}
+                stages = [stage for step in command["pipeline"] for stage in step]
+                found |= {"$out", "$merge"}.intersection(stages)
+                found |= set(stages[:1]) - READ_STAGES if command["aggregate"] == 1 else set()
+            if name == "profile" and command["profile"] != -1:
+                found.add("profile that sets a level")
             if name not in BOUNDED_OTHERWISE and "maxTimeMS" not in command:
                 found.add(f"{name} without maxTimeMS")
         return found
@@ -158,6 +161,7 @@ HEADLESS = [
     ["check"],
     ["oplog"],
     ["incidents"],
+    ["watch", "--seconds=3"],
     ["doctor"],
     ["restore", "plan", "--incident=1"],
     ["restore", "prepare"],
@@ -192,5 +196,22 @@ def test_recorder_detects_writes(replica_set: ReplicaSet) -> None:
         client[DB].things.insert_one({})
         list(client[DB].things.find())
         list(client[DB].things.aggregate([{"$out": "copies"}], maxTimeMS=1000))
+        client.admin.command("profile", 0)
+        client.admin.aggregate([{"$listLocalSessions": {}}], maxTimeMS=1000)
+        client.admin.aggregate([{"$documents": [{}]}], maxTimeMS=1000)
         client.drop_database(DB)
-    assert {"insert", "find without maxTimeMS", "$out", "dropDatabase"} <= recorder.offences()
+    found = recorder.offences()
+    assert {"insert", "find without maxTimeMS", "$out", "dropDatabase", "profile that sets a level"} <= found
+    assert "$documents" in found
+    assert "$listLocalSessions" not in found
+
+
+async def test_the_gateway_refuses_what_may_write(replica_set: ReplicaSet) -> None:
+    gateway = open_gateway(replica_set.uri)
+    try:
+        for call in (gateway.command("profile", 0), gateway.command("killOp", 1), gateway.inspect("$out", {}, limit=1)):
+            with pytest.raises(ValueError, match="only reads"):
+                await call
+        assert "was" in await gateway.command("profile", -1)
+    finally:
+        await gateway.close()

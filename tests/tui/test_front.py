@@ -262,3 +262,11 @@ def test_a_typed_time_is_echoed_before_it_is_used(text: str, capsys: pytest.Capt
     assert found is not None
     assert said.startswith(f"tallyglass: --since is {found.time:%Y-%m-%d %H:%M:%S}Z = ")
     assert " local, " in said
+
+
+@pytest.mark.parametrize("words", [("counters",), ("--mouse", "restore", "plan", "--incident", "1")])
+def test_a_command_after_the_connection_string_is_told_the_right_order(words: tuple[str, ...]) -> None:
+    ended = run(f"mongodb://someone:{CANARY}@localhost", *words)
+    assert ended.exit_code == 2
+    assert "The command comes before the connection string: tallyglass " in ended.stderr
+    assert CANARY not in ended.output

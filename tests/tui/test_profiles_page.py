@@ -9,7 +9,8 @@ from typing import Any
 from test_tui_counters import counter
 
 from tallyglass.connection.target import Target
-from tallyglass.deployment.cluster import Deployment, Kind, SetMember
+from tallyglass.deployment.cluster import Deployment, Kind
+from tallyglass.deployment.members import SetMember
 from tallyglass.errors import ConnectError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogWindow

@@ -345,3 +345,13 @@ async def test_without_an_oplog_the_list_says_why(screen_at: Any) -> None:
         await screen.put("deployment", Deployment(Kind.STANDALONE, "6.0.5"))
         await screen.pilot.pause()
         assert "A standalone has no oplog." in screen.text
+
+
+async def test_routine_writes_come_last_without_a_mark_and_are_not_counted(screen_at: Any) -> None:
+    routine = incident(3, 1795199000, Harm.CHANGE, kind="updateMany", title="routine updates", reason="a job")
+    async with page(screen_at) as screen:
+        await screen.put("incidents", replace(SCAN, incidents=(routine, CHANGED, LOST)))
+        assert "Incidents 2 " in screen.text
+        listed = [line for line in screen.lines if "11-20" in line]
+        assert [line[2:4].strip() for line in listed] == ["!!", "!", ""]
+        assert "routine updates" in listed[-1]

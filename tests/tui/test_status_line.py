@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from tallyglass.deployment.cluster import Deployment, Kind, SetMember
+from tallyglass.deployment.cluster import Deployment, Kind
+from tallyglass.deployment.members import SetMember
 from tallyglass_tui.shell.refresh_rate import RefreshRate
 from tallyglass_tui.shell.status_line import is_unwell, member_letters, status_pieces
 

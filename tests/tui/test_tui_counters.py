@@ -21,6 +21,7 @@ from tallyglass.counters.snapshot import (
     PoolView,
     Semantics,
 )
+from tallyglass_tui import format as fmt
 from tallyglass_tui.counters import order as counter_order
 from tallyglass_tui.counters import page as counters
 from tallyglass_tui.counters.facts import ends, first_out
@@ -322,3 +323,10 @@ async def test_a_narrow_terminal_keeps_the_answer(screen_at: Any) -> None:
         assert "flags" not in screen.text
         await screen.press("slash", *"orders1", "enter")
         assert "1 with 'orders1'" in screen.lines[1], "that counters are hidden"
+
+
+def test_an_end_within_the_hour_is_told_in_seconds_and_minutes() -> None:
+    soon = Forecast(NOW + timedelta(seconds=40), NOW + timedelta(seconds=120), NOW + timedelta(seconds=180))
+    assert ends(soon, NOW) == f"in about 2 min, 40 s to 3 min (80%): likely {fmt.clock(soon.likely)}."
+    later = Forecast(NOW + timedelta(hours=2), NOW + timedelta(hours=3), NOW + timedelta(hours=4))
+    assert ends(later, NOW).endswith(f"from {fmt.day(later.early)} to {fmt.day(later.late)} (80%).")

@@ -16,14 +16,17 @@ import pytest
 from bson import Timestamp
 from rich.cells import cell_len
 
-from tallyglass.errors import DeploymentError
+from tallyglass.errors import DeploymentError, PrivilegeError
 from tallyglass.moment import Ts
-from tallyglass.oplog.decode.entry import row
+from tallyglass.oplog.entry.row import row
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.incidents import incident
 from tallyglass.oplog.read import tail
 from tallyglass.oplog.read.collect import Collector
 from tallyglass.oplog.snapshot import (
+    Authorship,
+    Candidate,
+    Certainty,
     Harm,
     Incident,
     IncidentScan,
@@ -397,6 +400,43 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
         assert screen.app.current_mode == "restore"
 
 
+class Blind:
+    """A gateway to a server of which nothing but the oplog may be read."""
+
+    async def command(self, *_: Any, **__: Any) -> Any:
+        raise PrivilegeError("not authorized")
+
+    async def inspect(self, *_: Any, **__: Any) -> Any:
+        raise PrivilegeError("not authorized")
+
+    def members(self) -> tuple[str, ...]:
+        return ("a:1", "b:1")
+
+
+async def test_the_chain_of_evidence_is_shown(screen_at: Any) -> None:
+    ann = Candidate(
+        "ann@admin", "nightly 3.2", ("10.0.4.7:5000",), "PyMongo 4.20", "conn9", 200, "deleteMany({s: 1})", 1,
+        "COLLSCAN", NOW, NOW + timedelta(milliseconds=3), ("05:00:00 shop.carts deleteMany({}): 7 documents",),
+    )  # fmt: skip
+    two = (ann, replace(ann, user="bob@admin", documents=90))
+    sure = ["ann, nightly 3.2", "account ann@admin, application", "10.0.4.7:5000", "deleteMany({s: 1})"]
+    told = {
+        Certainty.UNIQUE: ((ann,), [*sure, "200 documents, in 3 ms, COLLSCAN", "unique. because", "shop.carts"]),
+        Certainty.AMBIGUOUS: (two, ["2 possible", "not one account", "account ann@admin", "account bob@admin"]),
+        Certainty.NONE: ((), ["none. because", "User unknown"]),
+    }
+    for grade, (candidates, words) in told.items():
+        async with screen_at() as screen:
+            await open_oplog(screen)
+            shown = replace(INCIDENT, evidence=Authorship(grade, candidates, "log", "because"))
+            await screen.press("i")
+            await screen.put("incidents", IncidentScan((shown,), 4100, Ts(BASE - 50, 1), done=True))
+            listed = screen.text
+            await screen.press("enter")
+            assert not [word for word in words if word not in listed + screen.text], screen.text
+            assert ("ann" in listed) is (grade is Certainty.UNIQUE)
+
+
 async def test_known_incidents_stay_while_the_oplog_is_read_again(monkeypatch: Any) -> None:
     whole = IncidentScan((INCIDENT,), 9, None, done=True)
     begun, lost = replace(whole, incidents=(), done=False), replace(whole, incidents=(), done=False, trouble="Lost.")
@@ -406,7 +446,7 @@ async def test_known_incidents_stay_while_the_oplog_is_read_again(monkeypatch: A
             yield scan
 
     monkeypatch.setattr(incident, "watch", watch)
-    told = [(len(scan.incidents), scan.trouble) async for scan in incidents(None)]  # type: ignore[arg-type]
+    told = [(len(scan.incidents), scan.trouble) async for scan in incidents(Blind())]  # type: ignore[arg-type]
     assert told == [(0, ""), (1, ""), (1, "Lost."), (1, "The oplog is read again."), (0, "")]
 
 

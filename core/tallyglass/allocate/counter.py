@@ -142,6 +142,7 @@ class Counter(Ranges):
     Raises the errors of :mod:`tallyglass.allocate.errors` only.
     """
 
+    # Generated from AsyncCounter by packaging/unasync.py.
     def __init__(
         self,
         collection: Collection[Any],
@@ -192,7 +193,10 @@ class AsyncCounter(AsyncRanges):
         super().__init__(self.core)
 
     async def create(self, first: int | None = None) -> bool:
-        """Create the document, with ``first`` (default: the layout's) as the next id. False if it exists already."""
+        """Create the document, with ``first`` (default: the layout's) as the next id. False if it exists already.
+
+        Safe when several processes call it at once: the document is created once and never changed.
+        """
         self._home.check()
         return await run_async(self.core.create(first))
 

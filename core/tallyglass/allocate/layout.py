@@ -63,16 +63,16 @@ class Layout:
 
 
 ARTICLE: Final = Layout("COUNT", Semantics.NEXT, 0, {"NOTES": _NOTES})
-"""As in the MongoDB article on unique identifiers: ``{_id, COUNT, NOTES}``, the stored number is the *next* id."""
+"""Of the MongoDB article on unique identifiers: ``{_id, COUNT, NOTES}``, the stored number is the *next* id."""
 
 MANUAL: Final = Layout("next", Semantics.LAST)
-"""As in the older MongoDB documentation and MongoEngine: ``{_id, next}``, the stored number is the *last* id."""
+"""Of the older MongoDB documentation and MongoEngine: ``{_id, next}``, the stored number is the *last* id."""
 
 MANUAL_SEQ: Final = Layout("seq", Semantics.LAST)
-"""As in the MongoDB manual's tutorial on auto-incrementing fields: ``{_id, seq}``, the *last* id."""
+"""Of the MongoDB manual's tutorial on auto-incrementing fields: ``{_id, seq}``, the *last* id."""
 
 NODE: Final = Layout("index", Semantics.LAST)
-"""As in the Node.js pattern that caches ranges: ``{_id, index}`` in ``ids``, the *last* id of the last range."""
+"""Of the Node.js pattern that caches ranges: ``{_id, index}`` in ``ids``, the *last* id of the last range."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,7 @@ class Pool(Ranges):
     other arguments are those of :class:`~tallyglass.allocate.counter.Counter`.
     """
 
+    # Generated from AsyncPool by packaging/unasync.py.
     def __init__(
         self,
         collection: Collection[Any],
@@ -215,6 +216,10 @@ class AsyncPool(AsyncRanges):
         super().__init__(self.core)
 
     async def create(self) -> int:
-        """Create the missing documents in one bulk write; returns how many were created."""
+        """Create the missing documents in one bulk write; returns how many were created.
+
+        Existing ones are not changed; safe when several processes call it at once. Raises PoolOverlap if
+        existing documents belong to another layout.
+        """
         self._home.check()
         return await run_async(self.core.create())

@@ -89,7 +89,7 @@ class PoolMap:
 
     @property
     def full(self) -> int:
-        """Documents without room."""
+        """The number of documents whose span is used up."""
         return sum(not row.room for row in tuple(self.rows.values()))
 
     def room(self) -> int:

@@ -116,12 +116,14 @@ class RangeCore(Uncopyable, ABC):
 class Ranges(Uncopyable):
     """The public methods of a synchronous allocator of ranges. ``session`` must not be in a transaction."""
 
+    # Generated from AsyncRanges by packaging/unasync.py.
     def __init__(self, core: RangeCore) -> None:
         self._ranges = core
 
     def next(self, *, session: ClientSession | None = None) -> int:
-        """One id."""
-        return self.take(1, session=session)[0]
+        """One id, with one server call."""
+        ids = self.take(1, session=session)
+        return ids[0]
 
     def take(self, n: int, *, session: ClientSession | None = None) -> range:
         """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when fewer are left."""
@@ -165,8 +167,9 @@ class AsyncRanges(Uncopyable):
         self._home = HomeLoop()
 
     async def next(self, *, session: AsyncClientSession | AsyncIOMotorClientSession | None = None) -> int:
-        """One id."""
-        return (await self.take(1, session=session))[0]
+        """One id, with one server call."""
+        ids = await self.take(1, session=session)
+        return ids[0]
 
     async def take(self, n: int, *, session: AsyncClientSession | AsyncIOMotorClientSession | None = None) -> range:
         """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when fewer are left."""

@@ -20,7 +20,7 @@ from tallyglass.allocate.errors import CounterMissing
 from tallyglass.allocate.insert.absent import highest_in
 from tallyglass.allocate.insert.insertion import place
 from tallyglass.allocate.layout import INTEGER_TYPES
-from tallyglass.mongo.mongosh import call
+from tallyglass.mongo.mongosh import update_one
 
 if TYPE_CHECKING:
     from motor.motor_asyncio import AsyncIOMotorCollection
@@ -106,9 +106,5 @@ def _advance(core: CounterCore, next_id: int) -> Steps[int]:
 
 def _command(core: CounterCore, stored: int) -> str:
     collection = core.collection
-    return call(
-        f"{collection.database.name}.{collection.name}",
-        "updateOne",
-        {"_id": core.key},
-        {"$max": {core.layout.field: Int64(stored)}},
-    )
+    ns = f"{collection.database.name}.{collection.name}"
+    return update_one(ns, {"_id": core.key}, {"$max": {core.layout.field: Int64(stored)}})

@@ -146,6 +146,7 @@ def _check_period(period: str) -> str:
 
 
 class _ScopedCounter(Counter):
+    # Generated from _AsyncScopedCounter by packaging/unasync.py.
     def __init__(self, core: ScopeCore) -> None:
         self.core = self._ranges = core
 
@@ -168,6 +169,7 @@ class Counters(Uncopyable):
     last value it saw, and with it the check for a rewound counter, until its next use.
     """
 
+    # Generated from AsyncCounters by packaging/unasync.py.
     def __init__(
         self,
         collection: Collection[Any],
@@ -233,7 +235,10 @@ class AsyncCounters(Uncopyable):
         return self._counter(scope_key(scope), None if period is None else _check_period(period))
 
     async def retire(self, before: str) -> int:
-        """Remove the numbers of all periods before ``before``; returns how many scopes changed."""
+        """Remove the numbers of all periods before ``before``; returns how many scopes changed.
+
+        Taking from them afterwards raises AllocationRefused. Safe to repeat, and safe while others take ids.
+        """
         return await run_async(self._core.retire(before))
 
     def __repr__(self) -> str:

@@ -39,7 +39,7 @@ class Uuid7(Uncopyable):
         self._last = 0
 
     def next(self) -> uuid.UUID:
-        """The next UUID."""
+        """The next UUID, greater than all before it in this process."""
         now = time.time_ns() // 1_000_000 << _COUNT_BITS
         with self._lock:
             # Milliseconds and count are one number: when the count runs over, it borrows from the next millisecond.
@@ -54,7 +54,7 @@ _seven = Uuid7()
 
 
 class Version(IntEnum):
-    """The supported versions."""
+    """The versions of UUID that can be generated."""
 
     V1 = 1
     V4 = 4

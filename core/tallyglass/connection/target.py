@@ -9,15 +9,12 @@ from enum import StrEnum
 from urllib.parse import parse_qsl, quote, unquote_plus
 
 from tallyglass.connection.secret import Secret, is_ambiguous, password_of, redact, scrub, without_password
+from tallyglass.connection.uri_options import SECRET_OPTIONS, check_options
 from tallyglass.errors import InputError
 from tallyglass.text import clean
 
 SCHEMES = ("mongodb://", "mongodb+srv://")
-_MECHANISMS = (
-    "SCRAM-SHA-256", "SCRAM-SHA-1", "MONGODB-X509", "PLAIN", "GSSAPI", "MONGODB-AWS", "MONGODB-OIDC", "DEFAULT",
-)  # fmt: skip
 _NO_PASSWORD_NEEDED = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-OIDC"})
-_SECRET_OPTIONS = frozenset({"tlscertificatekeyfilepassword", "proxypassword"})
 _OF_ONE_SERVER = frozenset({"replicaset", "directconnection", "loadbalanced", "srvmaxhosts", "srvservicename"})
 """Options of a URI that do not apply to another set of the same cluster."""
 
@@ -65,6 +62,7 @@ class Target:
                 "Write : as %3A, / as %2F, ? as %3F, @ as %40 and % as %25, or leave the password out: "
                 "it is prompted for, or read with --password-file.",
             )
+        check_options(uri)
         found = password_of(uri)
         bare, hidden = _without_secret_options(without_password(uri))
         target = cls(bare, (*hidden, *((("password", found),) if found else ())), driver)
@@ -79,6 +77,13 @@ class Target:
 
     def at(self, hosts: str, set_name: str) -> Target:
         """Another replica set of the same cluster, with the same user and options."""
+        return self._elsewhere(hosts, f"replicaSet={quote(set_name, safe='')}")
+
+    def alone(self, address: str) -> Target:
+        """One server and no other, with the same user and options."""
+        return self._elsewhere(address, "directConnection=true")
+
+    def _elsewhere(self, hosts: str, way: str) -> Target:
         authority = self.uri.partition("://")[2].partition("/")[0].partition("?")[0]
         user_info, at, _ = authority.rpartition("@")
         options = [
@@ -90,18 +95,21 @@ class Target:
             options.append("tls=true")  # what a seed list implies
         database = self.uri.partition("://")[2].partition("/")[2].partition("?")[0]
         # The database of the path names where the user is defined, unless authSource does.
-        query = "&".join([*options, f"replicaSet={quote(set_name, safe='')}"])
+        query = "&".join([*options, way])
         return replace(self, uri=f"mongodb://{user_info}{at}{hosts}/{database}?{query}", shards=())
 
+    @property
+    def seeds(self) -> tuple[str, ...]:
+        """``host:port`` of the servers through which a driver finds the others; none if it looks for no others."""
+        if self.uri.lower().startswith("mongodb+srv://") or "true" in (
+            self.options.get("directconnection"), self.options.get("loadbalanced")
+        ):  # fmt: skip
+            return ()
+        hosts = self.uri.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2].lower().split(",")
+        return tuple(host if re.search(r":\d+\Z", host) else f"{host}:27017" for host in hosts if "%2f" not in host)
+
     def _check_login(self) -> None:
-        # The driver only warns about an unknown mechanism, and then uses another.
-        mechanism = self.options.get("authmechanism", "")
-        if mechanism and mechanism not in _MECHANISMS:
-            raise InputError(
-                f"'{clean(scrub(mechanism), 40)}' is not an authentication mechanism.",
-                f"authMechanism can be {', '.join(_MECHANISMS[:-1])}.",
-            )
-        if mechanism == "MONGODB-X509" and "tlscertificatekeyfile" not in self.options:
+        if self.options.get("authmechanism") == "MONGODB-X509" and "tlscertificatekeyfile" not in self.options:
             raise InputError(
                 "MONGODB-X509 needs a client certificate, and none is specified.",
                 "Add tls=true&tlsCertificateKeyFile=/path/client.pem to the connection string.",
@@ -155,7 +163,7 @@ def _without_secret_options(uri: str) -> tuple[str, tuple[tuple[str, Secret], ..
     hidden: list[tuple[str, Secret]] = []
     for option in query.split("&") if mark else ():
         name, _, value = option.partition("=")
-        if name.lower() in _SECRET_OPTIONS or "AWS_SESSION_TOKEN" in value.upper():
+        if name.lower() in SECRET_OPTIONS or "AWS_SESSION_TOKEN" in value.upper():
             hidden.append((name, Secret(unquote_plus(value))))
         else:
             kept.append(option)

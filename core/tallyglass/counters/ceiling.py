@@ -9,7 +9,15 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import lru_cache
 
-from tallyglass.counters.numbers import DECIMAL_STALL, DOUBLE_STALL, INT32_MAX, INT64_MAX, JS_SAFE_MAX, UINT32_MAX
+from tallyglass.counters.numbers import (
+    DECIMAL_STALL,
+    DOUBLE_STALL,
+    INT32_MAX,
+    INT64_MAX,
+    JS_SAFE_MAX,
+    UINT32_MAX,
+    Number,
+)
 from tallyglass.counters.snapshot import Ceiling, NumericType
 
 
@@ -37,6 +45,32 @@ _TYPES = {
     NumericType.DECIMAL: Ceiling(DECIMAL_STALL, "Decimal128 (34 digits)"),
     NumericType.STRING: Ceiling(10**30 - 1, "text of digits"),
 }
+
+_LIMITS = (
+    Ceiling(INT32_MAX, "int32"),
+    Ceiling(UINT32_MAX, "uint32"),
+    Ceiling(DOUBLE_STALL, "double (2^53)"),
+    Ceiling(INT64_MAX, "int64"),
+    Ceiling(DECIMAL_STALL - 1, "Decimal128 (34 digits)"),
+)
+_NEAR = 100
+"""A number is near a limit if less than one part in so many is left."""
+
+
+def near_limit(
+    number: Number, *, bound: int | None = None, bound_name: str = "", consumers: tuple[Consumer, ...] = ()
+) -> Ceiling | None:
+    """The numeric limit, or the bound in its own document, of which a number has used all but 1 %, or None.
+
+    It does not matter how the number is stored: the programs that read the ids may have any of these limits, unless
+    ``consumers`` names them.
+    """
+    least = min((_CONSUMERS[consumer].value for consumer in consumers), default=0)
+    limits = [*(limit for limit in _LIMITS if limit.value >= least)]
+    if bound is not None and bound > 0:
+        limits.insert(0, Ceiling(bound, bound_name))
+    return next((limit for limit in limits if limit.value - limit.value // _NEAR <= number <= limit.value), None)
+
 
 CROSSING = Ceiling(INT32_MAX, "2^31")
 """The limit of readers that keep ids in 32 bits."""

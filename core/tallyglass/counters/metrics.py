@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from tallyglass.counters.snapshot import Ceiling, CountersSnapshot, CounterView, Flag, Forecast
-from tallyglass.counters.verdict import incomplete
+from tallyglass.counters.check_line import incomplete
+from tallyglass.counters.snapshot import Absence, Ceiling, CountersSnapshot, CounterView, Flag, Forecast
 
 PREFIX = "tallyglass_"
 DEFAULT_MOST = 1_000
@@ -98,6 +98,10 @@ def _search_metrics(snapshot: CountersSnapshot, omitted: int) -> Iterator[Metric
     }
     rows = tuple(((state,), float(count)) for state, count in states.items())
     yield MetricFamily(f"{PREFIX}collections", "Collections by search state.", ("state",), rows)
+    missing = tuple(
+        ((absence.value,), float(sum(one.absence is absence for one in snapshot.missing))) for absence in Absence
+    )
+    yield MetricFamily(f"{PREFIX}sequences_missing", "Sequences known and not listed, by reason.", ("reason",), missing)
     yield _single("sequences_omitted", "Sequences left out by --top.", omitted)
     yield _single("search_complete", "1 if every collection and shard was read.", not incomplete(snapshot))
     yield _single("last_success_timestamp_seconds", "When the counters were last read.", snapshot.at.timestamp())

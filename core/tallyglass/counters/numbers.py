@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from bson.decimal128 import Decimal128
@@ -18,12 +16,13 @@ UINT32_MAX = 2**32 - 1
 JS_SAFE_MAX = 2**53 - 1
 DOUBLE_STALL = 2**53
 INT64_MAX = 2**63 - 1
+INT64_MIN = -(2**63)
 DECIMAL_STALL = 10**34
 
 Number = int | float
 
-ANY_NUMBER: Mapping[str, object] = MappingProxyType({"$gte": float("-inf"), "$lte": float("inf")})
-"""A query condition that only numbers match, and that an index can serve."""
+_MOST_WHOLE = 10**35
+"""Beyond this, no stored type distinguishes neighbouring whole numbers."""
 
 _KINDS = {
     int: NumericType.INT32,
@@ -42,21 +41,25 @@ def numeric_type(value: object) -> NumericType | None:
 
 
 def as_number(value: Any) -> Number:
-    """The Python number for a decoded value. Exact for integers; NaN and infinities stay floats.
+    """The Python number for a decoded value: an int if and only if it is a whole number of at most 35 digits.
 
-    A double or decimal without a fraction becomes an int.
+    NaN, infinities, fractions and larger numbers are floats; a Decimal128 beyond the range of a float is infinite.
     """
     if isinstance(value, Decimal128):
         decimal = value.to_decimal()
         if not decimal.is_finite():
             return float("nan") if decimal.is_nan() else math.copysign(math.inf, decimal)
-        # Decimal128 allows exponents above 6,000, which would make a huge integer.
-        if decimal.adjusted() > 40:
-            return math.inf if decimal > 0 else -math.inf
-        return int(decimal) if decimal == decimal.to_integral_value() else float(decimal)
+        # The exponent first: to write a decimal of 6,000 digits out takes long.
+        whole = abs(decimal) < _MOST_WHOLE and decimal == decimal.to_integral_value()
+        return int(decimal) if whole else float(decimal)
     if isinstance(value, float):
-        return int(value) if math.isfinite(value) and value.is_integer() else value
+        return int(value) if abs(value) < _MOST_WHOLE and value.is_integer() else value
     return int(value)
+
+
+def encoded(number: int) -> Int64 | Decimal128:
+    """A whole number of at most 34 digits as a value for a query or an update."""
+    return Int64(number) if INT64_MIN <= number <= INT64_MAX else Decimal128(str(number))
 
 
 _DIGITS = re.compile(r"(\d{1,30})\D*\Z")
@@ -90,4 +93,4 @@ def is_stalled(value: Number, kind: NumericType) -> bool:
         return abs(value) >= DOUBLE_STALL
     if kind is NumericType.DECIMAL:
         return abs(value) >= DECIMAL_STALL
-    return kind is not NumericType.STRING and value >= INT64_MAX
+    return kind is not NumericType.STRING and not INT64_MIN < value < INT64_MAX

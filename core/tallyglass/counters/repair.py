@@ -7,7 +7,7 @@ from typing import Any
 from bson.int64 import Int64
 
 from tallyglass.mongo.gateway import Namespace
-from tallyglass.mongo.mongosh import call, has_literal
+from tallyglass.mongo.mongosh import has_literal, update_one
 from tallyglass.text import CELL_LIMIT
 
 
@@ -19,5 +19,5 @@ def max_command(ns: Namespace, identity: Any, path: str, value: int) -> str:
     """
     if not has_literal([ns.db, ns.collection, path, identity]) or not -(2**63) <= value < 2**63:
         return ""
-    text = call(str(ns), "updateOne", {"_id": identity}, {"$max": {path: Int64(value)}})
+    text = update_one(str(ns), {"_id": identity}, {"$max": {path: Int64(value)}})
     return text if len(text) <= CELL_LIMIT else ""

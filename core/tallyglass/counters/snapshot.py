@@ -29,7 +29,7 @@ class NumericType(StrEnum):
 
 
 class Grade(StrEnum):
-    """The confidence that a number hands out ids. Only the first two grades may alarm."""
+    """The confidence that a number hands out ids. Only the first two grades may alarm; near a limit the others warn."""
 
     CERTAIN = "certain"
     """Named in the configuration, or its values were found again as ids in documents inserted just after."""
@@ -51,9 +51,11 @@ class Flag(StrEnum):
     REWOUND = "REWOUND"
     STALLED = "STALLED"
     BEHIND = "BEHIND"
+    UNCLEAR = "UNCLEAR"
     FIRST_FULL = "FIRST-FULL"
     EMPTY = "EMPTY"
     FULL = "FULL"
+    GONE = "GONE"
     GUESS = "GUESS"
 
 
@@ -63,10 +65,12 @@ FLAG_HELP = {
     Flag.REWOUND: "The value went back: data was restored or rolled back, or the value was set manually.",
     Flag.STALLED: "At its numeric limit: an increment no longer changes it.",
     Flag.BEHIND: "Behind the largest id in its collection: the next insert collides.",
+    Flag.UNCLEAR: "Below ids of its collection, and not known to count up: it is behind, or it descends.",
     Flag.FIRST_FULL: "At least one document of the pool is full.",
     Flag.EMPTY: "Every document of the pool is full.",
     Flag.FULL: "The ceiling is reached: no id is left.",
-    Flag.GUESS: "Recognised by name and shape only; its values were not seen in use as ids. It never alarms.",
+    Flag.GONE: "Its document no longer exists: the next use begins at the start and repeats ids.",
+    Flag.GUESS: "Recognised by name and shape only: its values were not seen used as ids. It warns near a limit only.",
 }
 
 
@@ -141,7 +145,8 @@ class CounterView:
 
     ``key`` is stable across snapshots. ``value`` is as stored (a pool's: ids handed out). ``used`` is 0..1 of
     start..ceiling. ``rate`` is ids a second lately; ``recent`` the rates of the last samples, oldest first. ``drift``
-    is issued ids minus the largest id in ``target``; ``repair`` the mongosh command that corrects it. ``crossing`` is
+    is issued ids minus the largest id in ``target``, ``odd_ids`` how many numbers there could not be compared;
+    ``repair`` is the mongosh command that moves the counter up. ``crossing`` is
     the forecast for 2^31, None once it is passed or if the readers are known to have 64 bits; ``crossing_used`` the
     used share of 0..2^31. ``grade`` is the confidence that the number hands out ids, ``evidence`` the reason. ``step``
     is added for each id and negative for a descending counter; ``cycles`` marks intended resets. ``acknowledged`` are
@@ -149,7 +154,8 @@ class CounterView:
     shown as one row. ``history`` holds (seconds since 1970, value) points, oldest first, thinned for a graph. ``burn``
     is the share of the ids handed out that no document of ``target`` has: never used, or deleted since. ``confidence``
     is 1 if the collection's name and the document's shape are those of a known library. ``at`` is when the value
-    was last seen to change, None if it was not. Unknown is None, never 0.
+    was last seen to change, None if it was not. ``near`` is the numeric limit, or the bound in its own document, of
+    which the number has used all but 1 %; None if none is near. Unknown is None, never 0.
     """
 
     key: str
@@ -169,6 +175,7 @@ class CounterView:
     crossing: Forecast | None = None
     drift: int | None = None
     target: str = ""
+    odd_ids: int = 0
     repair: str = ""
     burn: float | None = None
     flags: tuple[Flag, ...] = ()
@@ -186,11 +193,17 @@ class CounterView:
     acknowledged: tuple[Flag, ...] = ()
     rewound_at: datetime | None = None
     members: Members | None = None
+    near: Ceiling | None = None
 
     @property
     def may_alarm(self) -> bool:
         """Whether the grade is high enough to alarm."""
         return self.grade in (Grade.CERTAIN, Grade.LIKELY)
+
+    @property
+    def may_warn(self) -> bool:
+        """Whether it may alarm, or is a guess near a limit, which warns."""
+        return self.may_alarm or self.near is not None
 
     @property
     def left(self) -> int | None:
@@ -212,13 +225,39 @@ class CounterTrouble:
     partial: bool = False
 
 
+class Absence(StrEnum):
+    """Why a counter that was recognised once is not listed."""
+
+    NOT_READ = "not read"
+    GONE = "gone"
+    """Its document or its collection does not exist any more: the next use begins at its start."""
+    DOUBTED = "no longer recognised"
+    """Its document exists, but the number does not behave as a counter."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingCounter:
+    """A counter that was recognised once and is not listed now; texts are safe to show.
+
+    ``since`` is when it was first found to be gone. ``routine``: its whole collection is gone, or such documents are
+    removed one after the other, so that it is no fault.
+    """
+
+    ns: str
+    id: str
+    absence: Absence
+    since: datetime | None = None
+    routine: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class CountersSnapshot:
     """All counters at one moment, most urgent first; what could not be read; and the progress of the search.
 
     ``discovering``: only ``collections_looked`` of the ``collections_seen`` were searched so far.
     ``collections_unread`` exist and could not be read. ``unmatched`` lists configuration rules that match nothing.
-    ``oplog_seconds`` is how far back the oplog reaches, None if unknown.
+    ``oplog_seconds`` is how far back the oplog reaches, None if unknown. ``known`` is how many counters were recognised
+    so far, ``missing`` those of them that are not among ``counters``.
     """
 
     at: datetime
@@ -230,3 +269,5 @@ class CountersSnapshot:
     collections_unread: int = 0
     unmatched: tuple[str, ...] = ()
     oplog_seconds: float | None = None
+    known: int = 0
+    missing: tuple[MissingCounter, ...] = ()

@@ -1,23 +1,28 @@
-"""The verdict for a monitoring system: a level, one line, and perfdata (Monitoring Plugins)."""
+"""The level of one counter, and the reason. Pure."""
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, Forecast, Members
+from tallyglass.counters.snapshot import (
+    Ceiling,
+    CounterView,
+    Flag,
+    Forecast,
+    Members,
+    Semantics,
+)
 from tallyglass.text import clean
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
-LEVEL_NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
-_SEVERITY = {OK: 0, UNKNOWN: 1, WARNING: 2, CRITICAL: 3}
+SEVERITY = {OK: 0, UNKNOWN: 1, WARNING: 2, CRITICAL: 3}
+"""How bad a level is: the order of the exit codes is another."""
+
 _CRITICAL_FLAGS = (Flag.STALLED, Flag.FULL, Flag.EMPTY, Flag.BEHIND)
 _REWIND_FLAGS = (Flag.REWOUND, Flag.RESET)
-_WARNING_FLAGS = (Flag.DOUBLE,)
-_MOST_NAMED = 5
+_WARNING_FLAGS = (Flag.DOUBLE, Flag.UNCLEAR)
 
 NAIVE_MARGIN = 3.5
 """In one case in ten the true remaining time is shorter than the naive one divided by this (docs/forecasting.md)."""
@@ -27,7 +32,9 @@ _FEW_CHANGES = 3
 _SHORT_HISTORY = 2 * 3600.0
 _IDLE_SEEN = 3600.0
 _HALF_USED = 0.5
-_REWIND_CRITICAL = timedelta(days=7)
+RECENT = timedelta(days=7)
+"""For so long ids that are handed out again are critical."""
+
 _REWIND_WARNING = timedelta(days=30)
 _DAY_SECONDS = 86_400
 
@@ -42,87 +49,12 @@ class Thresholds:
     crit_days: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """``level`` is the exit code: 0 ok, 1 warning, 2 critical, 3 unknown. ``line`` is the output with perfdata.
-
-    ``details`` has one line for each counter with a level above OK, and one for each note, the worst first.
-    """
-
-    level: int
-    line: str
-    details: tuple[str, ...] = ()
-
-
-def check_counters(
-    snapshot: CountersSnapshot, thresholds: Thresholds = Thresholds(), *, guesses: bool = False
-) -> CheckResult:
-    """The worst level of all counters; UNKNOWN if the search was incomplete. ``guesses`` includes guesses."""
-    rows = [counter for counter in snapshot.counters if guesses or counter.may_alarm]
-    every = [*rows, *(member for counter in rows if counter.members for member in counter.members.worst)]
-    graded = [(*grade(counter, thresholds, snapshot.at, guesses=guesses), counter) for counter in every]
-    gaps = incomplete(snapshot, counted=bool(rows))
-    level = max((level for level, _, _ in graded), key=_SEVERITY.__getitem__, default=OK)
-    if gaps and level == OK:
-        level = UNKNOWN
-    bad = sorted((row for row in graded if row[0] != OK), key=lambda row: -_SEVERITY[row[0]])
-    parts = [f"{name_of(counter)}: {why}" for _, why, counter in bad[:_MOST_NAMED]]
-    if len(bad) > _MOST_NAMED:
-        parts.append(f"and {len(bad) - _MOST_NAMED} more")
-    if not bad and rows:
-        parts.append(f"{_count(rows):,} counter{'s' * (_count(rows) > 1)}")
-    parts += gaps
-    notes = list(_notes(snapshot, rows, guesses=guesses))
-    text = clean("; ".join([*parts, *notes]), 4_000).replace("|", "/")
-    perfdata = " ".join(_perfdata(rows, thresholds, snapshot.at))
-    details = [f"{LEVEL_NAMES[level]} {name_of(counter)}: {why}" for level, why, counter in bad]
-    details += [f"note: {_plain(trouble.title)}" for trouble in snapshot.troubles]
-    line = f"COUNTERS {LEVEL_NAMES[level]} - {text}" + (f" | {perfdata}" if perfdata else "")
-    return CheckResult(level, line, tuple(details))
-
-
-def incomplete(snapshot: CountersSnapshot, *, counted: bool = True) -> list[str]:
-    """Short reasons why the snapshot is incomplete; empty if it is complete."""
-    gaps: list[str] = []
-    if snapshot.discovering:
-        looked, total = snapshot.collections_looked, snapshot.collections_seen
-        gaps.append(f"{looked:,} of {total:,} collections looked at")
-    elif not counted:
-        gaps.append("no counters found")
-    if snapshot.collections_unread:
-        gaps.append(f"{snapshot.collections_unread:,} of {snapshot.collections_seen:,} collections not readable")
-    hidden = [trouble for trouble in snapshot.troubles if not trouble.partial]
-    if hidden:
-        gaps.append(f"{len(hidden)} not readable: {_plain(hidden[0].title)}")
-    return gaps
-
-
-def _notes(snapshot: CountersSnapshot, rows: Sequence[CounterView], *, guesses: bool) -> Iterator[str]:
-    """Notes that do not change the level."""
-    young = sum(is_young(counter) for counter in rows)
-    if young:
-        yield f"{young:,} counter{'s' * (young > 1)} too young to date"
-    unsure = sum(not counter.may_alarm for counter in snapshot.counters)
-    if unsure and not guesses:
-        yield f"{unsure:,} guess{'es' * (unsure > 1)} not counted (--guesses)"
-    acknowledged = sum(len(counter.acknowledged) for counter in rows)
-    if acknowledged:
-        yield f"{acknowledged:,} flag{'s' * (acknowledged > 1)} acknowledged"
-    for trouble in snapshot.troubles:
-        if trouble.partial:
-            yield _plain(trouble.title)
-            return
-
-
-def _count(rows: Sequence[CounterView]) -> int:
-    return sum(counter.members.count if counter.members else 1 for counter in rows)
-
-
 def grade(counter: CounterView, thresholds: Thresholds, now: datetime, *, guesses: bool = False) -> tuple[int, str]:
     """The level of one counter, and a short reason."""
     if not (guesses or counter.may_alarm):
-        return OK, ""
+        return (OK, "") if counter.near is None else (WARNING, near_text(counter, counter.near))
     reasons = [
+        *_of_near(counter),
         *_of_flags(counter, now),
         *_of_use(counter, thresholds),
         *_of_time(counter, thresholds, now),
@@ -130,8 +62,20 @@ def grade(counter: CounterView, thresholds: Thresholds, now: datetime, *, guesse
     ]
     if not reasons:
         return OK, ""
-    worst = max((level for level, _ in reasons), key=_SEVERITY.__getitem__)
+    worst = max((level for level, _ in reasons), key=SEVERITY.__getitem__)
     return worst, ", ".join(text for level, text in reasons if level == worst)
+
+
+def _of_near(counter: CounterView) -> Iterator[tuple[int, str]]:
+    if counter.near is not None:
+        yield WARNING, near_text(counter, counter.near)
+
+
+def near_text(counter: CounterView, limit: Ceiling) -> str:
+    """How many ids are left until a limit that is near; of a guess also that it is one."""
+    issued = int(counter.value) - (counter.semantics is Semantics.NEXT)
+    sure = "" if counter.may_alarm else ", not certain that this is a counter"
+    return f"{limit.value - issued:,} left until {plain(limit.reason)}{sure}"
 
 
 def _of_flags(counter: CounterView, now: datetime) -> Iterator[tuple[int, str]]:
@@ -143,7 +87,7 @@ def _of_flags(counter: CounterView, now: datetime) -> Iterator[tuple[int, str]]:
         elif flag in _REWIND_FLAGS:
             age = now - counter.rewound_at if counter.rewound_at else timedelta(0)
             if age <= _REWIND_WARNING:
-                yield (CRITICAL if age <= _REWIND_CRITICAL else WARNING), flag.value
+                yield (CRITICAL if age <= RECENT else WARNING), flag.value
         elif flag in _WARNING_FLAGS:
             yield WARNING, flag.value
 
@@ -245,47 +189,9 @@ def _days_until(moment: datetime | None, now: datetime) -> float | None:
 
 def name_of(counter: CounterView) -> str:
     """Namespace and id, on one line."""
-    return _plain(f"{counter.ns} {counter.id}" if counter.id else counter.ns)
+    return plain(f"{counter.ns} {counter.id}" if counter.id else counter.ns)
 
 
-def _plain(text: str) -> str:
-    # A pipe begins perfdata.
+def plain(text: str) -> str:
+    """Text on one line, without the pipe that begins perfdata."""
     return clean(text, 200).replace("|", "/")
-
-
-def labels(counters: Sequence[CounterView]) -> list[str]:
-    """A unique name for each counter, the same in every run.
-
-    Counters that share namespace and id get their field appended; if that is not enough, part of a hash of their key.
-    """
-    names = [_stable_name(counter).replace("=", ":") for counter in counters]
-    for suffix in (lambda counter: f"#{_plain(counter.field).replace('=', ':')}", _fingerprint):
-        often = Counter(names)
-        names = [
-            f"{name}{suffix(counter)}" if often[name] > 1 else name
-            for name, counter in zip(names, counters, strict=True)
-        ]
-    return names
-
-
-def _stable_name(counter: CounterView) -> str:
-    """The name without the number of counters in the row."""
-    return name_of(counter) if counter.members is None else _plain(f"{counter.ns} * {counter.field}")
-
-
-def _fingerprint(counter: CounterView) -> str:
-    return f"#{hashlib.sha256(counter.key.encode()).hexdigest()[:8]}"
-
-
-def _quoted(label: str) -> str:
-    return "'" + label.replace("'", "''") + "'"
-
-
-def _perfdata(counters: Sequence[CounterView], limits: Thresholds, now: datetime) -> Iterable[str]:
-    for name, counter in sorted(zip(labels(counters), counters, strict=True), key=lambda row: row[0]):
-        if counter.used is not None:
-            bounds = f"{limits.warn_used * 100:g};{limits.crit_used * 100:g};0;100"
-            yield f"{_quoted(name)}={counter.used * 100:.4f}%;{bounds}"
-        days = days_left(counter, now)
-        if days is not None:
-            yield f"{_quoted(name + ' days')}={days:.2f};{limits.warn_days:g}:;{limits.crit_days:g}:"

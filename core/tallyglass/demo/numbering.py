@@ -54,7 +54,7 @@ class Numbers(Protocol):
         ...
 
     async def take(self, client: Client) -> int | float:
-        """The next number."""
+        """Return the next number, and advance the counter."""
         ...
 
 

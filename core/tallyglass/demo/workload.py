@@ -26,13 +26,15 @@ _RETRY_SECONDS = 1.0
 class Schedule:
     """When accidents happen, in seconds: until the first, between two on average, and until one is repaired.
 
-    ``speed`` multiplies the rate of the regular writes; 1 is about 150 writes a second.
+    ``accidents`` is how many happen, None for no end. ``speed`` multiplies the rate of the regular writes; 1 is about
+    150 writes a second.
     """
 
     first: float = 6.0
     between: float = 60.0
     repair_after: float = 20.0
     speed: float = 1.0
+    accidents: int | None = None
 
 
 class Workload:
@@ -84,7 +86,7 @@ class Workload:
 
     async def _accidents(self, accidents: list[DemoAccident], stop: asyncio.Event, schedule: Schedule) -> None:
         wait, turn = schedule.first, 0
-        while not await _stopped_within(stop, wait):
+        while turn != schedule.accidents and not await _stopped_within(stop, wait):
             accident = accidents[turn % len(accidents)]
             await _attempt(stop, accident.happen())
             if await _stopped_within(stop, schedule.repair_after):

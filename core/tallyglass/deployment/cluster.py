@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 
+from tallyglass.deployment.members import SetMember, old_data, read_members
+from tallyglass.deployment.product import Product, product_of, server_name, untested
 from tallyglass.errors import PrivilegeError, ReadError, TallyglassError
+from tallyglass.mongo.alone import Alone
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Document, Gateway
+from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.text import clean, clean_name
 
 _TOGETHER = "Back up and restore all shards and the config servers to one cluster time, with the balancer stopped."
@@ -27,25 +29,15 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SetMember:
-    """One member of the set: ``state`` as the server names it, empty if not reported.
-
-    ``lag_seconds`` is how far it is behind the primary, or behind the newest member if there is no primary; None for
-    a member without data, or if the server does not report it. On an idle set up to ten seconds are normal.
-    """
-
-    address: str
-    state: str
-    me: bool = False
-    lag_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Deployment:
     """What ``hello`` and ``buildInfo`` report, safe to show.
 
     ``sharded`` is true for any part of a sharded cluster; ``shard_unknown`` if this user may not read it. A shard knows
-    its name, its cluster's id and its config servers; ``config_server`` is true for a member of those.
+    its name, its cluster's id and its config servers; ``config_server`` is true for a member of those. ``alone`` is
+    the only member that is read, because the names of the others cannot be reached. ``old_data`` says how old the data
+    are if a delayed, recovering or lagging member is read. ``serves_reads`` is false for a member that is neither
+    primary nor secondary. ``version`` is that of MongoDB, also of a product that is compatible with it; ``server``
+    names the ``product`` with its own version. ``untested`` says so if the tests are not run on this server.
     """
 
     kind: Kind
@@ -61,11 +53,27 @@ class Deployment:
     cluster_id: str = ""
     config_servers: str = ""
     config_server: bool = False
+    alone: Alone | None = None
+    old_data: str = ""
+    serves_reads: bool = True
+    product: Product = Product.MONGODB
+    server: str = ""
+    untested: str = ""
 
     @property
     def has_oplog(self) -> bool:
         """Whether there is an oplog to read here."""
-        return self.kind in (Kind.REPLICA_SET, Kind.CLUSTER) and not self.arbiter
+        return self.kind in (Kind.REPLICA_SET, Kind.CLUSTER) and not self.arbiter and self.product.keeps_oplog
+
+    @property
+    def reached_at(self) -> str:
+        """``host:port`` of the only member that can be reached; empty if the set's own names can be."""
+        return self.alone.address if self.alone else ""
+
+    @property
+    def release(self) -> str:
+        """The version for a short line, with the product if that is not MongoDB."""
+        return self.version if self.product.keeps_oplog else self.server.partition(",")[0]
 
     @property
     def label(self) -> str:
@@ -85,10 +93,20 @@ class Deployment:
             f"moved since the backup would be there twice or not at all. {_TOGETHER}"
         )
 
+    def no_data_because(self) -> str:
+        """One sentence for what reads collections; empty if this server serves them."""
+        if self.arbiter or self.kind is Kind.UNINITIATED:
+            return self.no_oplog_because()
+        if self.serves_reads:
+            return ""
+        return "This member serves no reads: it is starting, recovering or rolling back. Connect to another member."
+
     def no_oplog_because(self) -> str:
         """One sentence for a panel that needs the oplog; empty if there is an oplog."""
         if self.has_oplog:
             return ""
+        if not self.product.keeps_oplog:
+            return f"{self.product} has no oplog that can be relied on. Counters and ObjectIds can be read."
         if self.arbiter:
             return "This is an arbiter: it holds no data and no oplog. Connect to another member."
         return {
@@ -119,20 +137,29 @@ async def look_at(gateway: Gateway) -> Deployment:
     config_server = bool(hello.get("configsvr"))
     is_part = kind is Kind.MONGOS or config_server or bool(state and state.get("enabled"))
     unknown, state = state is None, state or {}
+    version = clean(str(build.get("version", "")))
+    product = product_of(hello, build)
+    server = server_name(product, build)
     return Deployment(
         kind=kind,
-        version=clean(str(build.get("version", ""))),
+        version=version,
         set_name=clean_name(str(hello.get("setName", ""))),
         primary=clean_name(str(hello.get("primary", ""))),
         me=clean_name(str(hello.get("me", ""))),
         sharded=is_part,
         arbiter=bool(hello.get("arbiterOnly")),
-        members=await _members(gateway, hello) if kind is Kind.REPLICA_SET else (),
+        members=await read_members(gateway, hello) if kind is Kind.REPLICA_SET else (),
         shard_unknown=unknown and not is_part,
         shard_name=clean_name(str(state.get("shardName", ""))),
         cluster_id=clean(str(state.get("clusterId", "")), 40),
         config_servers=clean_name(str(state.get("configServer", "")), 400),
         config_server=config_server,
+        alone=gateway.link.alone if isinstance(gateway, MongoGateway) else None,
+        old_data=old_data(hello),
+        product=product,
+        server=server,
+        untested=untested(product, version, server),
+        serves_reads=kind is not Kind.REPLICA_SET or bool(hello.get("isWritablePrimary") or hello.get("secondary")),
     )
 
 
@@ -154,6 +181,8 @@ async def _look_at_cluster(cluster: ClusterGateway) -> Deployment:
     return Deployment(
         kind=Kind.CLUSTER,
         version=", ".join(sorted({one.version for one in found})),
+        server=", ".join(sorted({one.server for one in found})),
+        untested=next((one.untested for one in found if one.untested), ""),
         set_name=clean_name(" + ".join(names), 200),
         sharded=True,
         members=tuple(member for one in found for member in one.members),
@@ -170,37 +199,3 @@ async def _sharding_state(gateway: Gateway) -> Document | None:
         return None
     except ReadError:
         return {}
-
-
-async def _members(gateway: Gateway, hello: Document) -> tuple[SetMember, ...]:
-    try:
-        status = await gateway.command("replSetGetStatus")
-    except (PrivilegeError, ReadError):
-        primary = hello.get("primary")
-        return tuple(
-            SetMember(clean_name(str(host)), "PRIMARY" if host == primary else "", host == hello.get("me"))
-            for host in [*hello.get("hosts", ()), *hello.get("passives", ()), *hello.get("arbiters", ())]
-        )
-    rows = [row for row in status.get("members", ()) if isinstance(row, Mapping)]
-    newest = _applied_by(rows, "PRIMARY") or _applied_by(rows)
-    return tuple(
-        SetMember(
-            clean_name(str(row.get("name", ""))),
-            clean(str(row.get("stateStr", ""))),
-            bool(row.get("self")),
-            max(0.0, (newest - own).total_seconds()) if newest and (own := _applied(row)) else None,
-        )
-        for row in rows
-    )
-
-
-def _applied(row: Document) -> datetime | None:
-    """The time of the newest entry that a member has; the server reports the epoch for a member that is down."""
-    at = row.get("optimeDate")
-    if not isinstance(at, datetime) or at.year <= 1970:
-        return None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def _applied_by(rows: Sequence[Document], state: str = "") -> datetime | None:
-    return max((at for row in rows if not state or row.get("stateStr") == state if (at := _applied(row))), default=None)

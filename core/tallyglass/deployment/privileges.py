@@ -64,8 +64,12 @@ class JobVerdict:
     missing_extras: tuple[Need, ...] = ()
 
 
-def jobs(databases: Sequence[str] = ()) -> tuple[Job, ...]:
-    """Return the jobs and their needs for data in these databases, or in any database if none are given."""
+def jobs(databases: Sequence[str] = (), *, direct_shard: bool = False) -> tuple[Job, ...]:
+    """Return the jobs and their needs for data in these databases, or in any database if none are given.
+
+    ``direct_shard`` is true on a direct connection to a shard from MongoDB 8.0 on, which then reads only the oplog.
+    """
+    direct = [Need(CLUSTER, ("issueDirectShardOperations",), "collections of a shard, without a mongos")] * direct_shard
     data: list[Resource] = [{"db": name, "collection": ""} for name in databases or ("",)]
     oplog = Need(_OPLOG, ("find",), "the entries themselves")
     size = Need(_OPLOG, ("collStats",), "the used size of the oplog, and how far back it reaches")
@@ -77,7 +81,7 @@ def jobs(databases: Sequence[str] = ()) -> tuple[Job, ...]:
         Job(
             "counters",
             "counters and their forecast",
-            tuple(Need(one, ("find",), "counters and the ids they hand out") for one in data),
+            (*(Need(one, ("find",), "counters and the ids they hand out") for one in data), *direct),
             (
                 *(Need(one, ("listCollections", "listIndexes"), "the largest id in use") for one in data),
                 Need(_OPLOG, ("find",), "forecasts from past hours at the start"),
@@ -90,7 +94,19 @@ def jobs(databases: Sequence[str] = ()) -> tuple[Job, ...]:
             (oplog,),
             (size, Need(CLUSTER, ("replSetGetStatus",), "the state of each member")),
         ),
-        Job("incidents", "what people did", (oplog,), tuple(kinds)),
+        Job(
+            "incidents",
+            "what people did",
+            (oplog,),
+            (
+                *kinds,
+                Need(
+                    CLUSTER,
+                    ("getLog", "inprog", "listSessions"),
+                    "who did it, from the server's log, connections and sessions",
+                ),
+            ),
+        ),
         Job(
             "restore",
             "planning a restore",
@@ -103,7 +119,12 @@ def jobs(databases: Sequence[str] = ()) -> tuple[Job, ...]:
                 *(Need(one, ("find",), "the counters that would hand out ids twice") for one in data),
             ),
         ),
-        Job("members", "the members of the set", (Need(CLUSTER, ("replSetGetStatus",), "their state and lag"),)),
+        Job(
+            "members",
+            "the members of the set",
+            (Need(CLUSTER, ("replSetGetStatus",), "their state and lag"),),
+            (Need(CLUSTER, ("replSetGetConfig",), "which are hidden or delayed: a delay looks like lag"),),
+        ),
     )
 
 

@@ -8,14 +8,18 @@ A setting in the connection string overrides every default here.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pymongo import AsyncMongoClient
 from pymongo.errors import ConfigurationError, PyMongoError
+from pymongo.uri_parser import split_options
 
 from tallyglass.connection.secret import scrub
 from tallyglass.connection.target import Driver, Target
-from tallyglass.errors import ConnectError
+from tallyglass.errors import ConnectError, InputError
 from tallyglass.mongo.client_certificate import ClientCertificate
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Gateway
@@ -40,42 +44,63 @@ DEFAULTS: dict[str, Any] = {
 """Client options that apply unless the connection string or the caller sets them."""
 
 
-def open_gateway(uri: str | Target, *, driver: Driver | None = None, **options: Any) -> MongoGateway:
+def open_gateway(
+    uri: str | Target, *, driver: Driver | None = None, tell: Callable[[str], None] | None = None, **options: Any
+) -> MongoGateway:
     """A gateway on the deployment that ``uri`` names; nothing is sent yet.
 
-    ``driver`` is that of the target unless given. ``options`` go to the client as they are.
-    Raises InputError for an invalid connection string, ConnectError for one that cannot be used.
+    ``driver`` is that of the target unless given. ``tell`` gets one sentence if a member is read alone because the
+    names of the others cannot be reached. ``options`` go to the client as they are.
+    Raises InputError for a connection string that is invalid or that the driver would only use in part, ConnectError
+    if the name of a DNS seed list returns no servers, or a password is missing.
     """
     target = uri if isinstance(uri, Target) else Target.parse(uri)
+    _refuse_warnings(target)
     given = target.options
     settings = {name: value for name, value in DEFAULTS.items() if name.lower() not in given}
     settings |= {"server_selector": only_asked_member}
     settings |= {name: secret.reveal() for name, secret in target.secrets} | options
     chosen = driver or target.driver
 
-    def open_client() -> OpenClient:
+    def open_client(at: Target = target) -> OpenClient:
         try:
-            client = _client(chosen, target.uri, settings)
-            return OpenClient(client, _certificate(client, target, chosen))
+            client = _client(chosen, at.uri, settings)
+            return OpenClient(client, _certificate(client, at, chosen))
         except (PyMongoError, ValueError, OSError) as error:
-            raise _refused(error, target) from None
+            raise _refused(error, at) from None
 
+    seeds = {seed: partial(open_client, target.alone(seed)) for seed in target.seeds}
     return MongoGateway(
-        Link(open_client),
+        Link(open_client, seeds, given.get("replicaset", ""), tell),
         open_sibling=lambda hosts, name: open_gateway(target.at(hosts, name), driver=driver, **options),
         own_preference="readpreference" in given,
     )
 
 
-def open_deployment(target: Target, **options: Any) -> Gateway:
-    """As :func:`open_gateway`, also for a target that names the shards of a cluster: those are read as one."""
+def open_deployment(target: Target, *, tell: Callable[[str], None] | None = None, **options: Any) -> Gateway:
+    """Open a gateway, also for a target that names the shards of a cluster: those are read as one."""
     if not target.shards:
-        return open_gateway(target, **options)
+        return open_gateway(target, tell=tell, **options)
     shards: dict[str, Gateway] = {}
     for shard in target.shards:
         label = shard.label if shard.label not in shards else f"{shard.label} ({len(shards) + 1})"
-        shards[label] = open_gateway(shard, **options)
+        shards[label] = open_gateway(shard, tell=tell, **options)
     return ClusterGateway(shards)
+
+
+def _refuse_warnings(target: Target) -> None:
+    """Raise InputError for what this version of the driver would only warn of, such as a missing compressor."""
+    query = target.uri.partition("?")[2]
+    if not query:
+        return
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            split_options(query, validate=True, warn=False)
+        except (PyMongoError, ValueError, TypeError, LookupError, OSError) as error:
+            raise _refused(error, target) from None
+    if warned:
+        raise _refused(ValueError(str(warned[0].message)), target)
 
 
 def _client(driver: Driver, uri: str, settings: dict[str, Any]) -> Any:
@@ -106,7 +131,7 @@ def tls_context(client: Any) -> Any:
     return getattr(client.options.pool_options, "_ssl_context", None)
 
 
-def _refused(error: Exception, target: Target) -> ConnectError:
+def _refused(error: Exception, target: Target) -> InputError | ConnectError:
     message = clean(scrub(str(error)), 200)
     if isinstance(error, ConfigurationError):
         unresolved = not_resolved(message)
@@ -117,7 +142,5 @@ def _refused(error: Exception, target: Target) -> ConnectError:
                 f"A password is needed for {clean_name(target.user)}.", "Give it at the prompt or with --password-file."
             )
     if isinstance(error, OSError):
-        return ConnectError(f"A file in the connection string cannot be used: {message}.", "Check its path.")
-    return ConnectError(
-        f"The connection string cannot be used: {message.rstrip('.')}.", "Check host, port and options."
-    )
+        return InputError(f"A file in the connection string cannot be used: {message}.", "Check its path.")
+    return InputError(f"The connection string cannot be used: {message.rstrip('.')}.", "Check host, port and options.")

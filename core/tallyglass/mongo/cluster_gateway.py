@@ -67,6 +67,18 @@ class ClusterGateway:
                 error = error or caught
         raise error or DeploymentError("This cluster has no shards.")
 
+    async def inspect(
+        self, stage: str, options: Document, *, limit: int, time_ms: int = DEFAULT_TIME_MS, member: str = ""
+    ) -> list[Document]:
+        """The rows of all shards, ``limit`` of each."""
+        found = await self._all(
+            lambda shard: shard.inspect(stage, options, limit=limit, time_ms=time_ms, member=member)
+        )
+        return [row for rows in found for row in rows]
+
+    def members(self) -> tuple[str, ...]:
+        return tuple(member for shard in self.shards.values() for member in shard.members())
+
     async def list_databases(self) -> list[str]:
         found = await self._all(lambda shard: shard.list_databases())
         return sorted({name for names in found for name in names})

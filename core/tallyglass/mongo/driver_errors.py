@@ -13,13 +13,14 @@ from pymongo.errors import (
     ConnectionFailure,
     ExecutionTimeout,
     InvalidName,
+    NotPrimaryError,
     OperationFailure,
     PyMongoError,
     ServerSelectionTimeoutError,
 )
 
 from tallyglass.connection.secret import scrub
-from tallyglass.errors import ConnectError, PrivilegeError, ReadError, TallyglassError
+from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError, TallyglassError
 from tallyglass.mongo.gateway import OPLOG
 from tallyglass.mongo.unreachable import not_resolved, unreachable
 from tallyglass.text import clean
@@ -29,7 +30,10 @@ NAMESPACE_NOT_FOUND = 26
 INVALID_NAMESPACE = 73
 AUTHENTICATION_FAILED = 18
 INVALID_BSON = 22
+COMMAND_NOT_FOUND = 59
 ATLAS_ERROR = 8000
+DIRECT_SHARD = "issueDirectShardOperations on the cluster"
+NOT_PRIMARY_OR_SECONDARY = 13436
 
 # A pattern in the driver's text, the sentence, and the advice. Without advice, the driver's text is shown.
 _LOGINS = (
@@ -57,6 +61,16 @@ _LOGINS = (
 )
 
 
+_NO_READS = (
+    r"node is (?:recovering|not in primary or recovering state)|not.*in (?:PRIMARY|primary) or (?:SECONDARY|sec)"
+)
+
+_RELEASES = {
+    5: "MongoDB 3.4", 6: "MongoDB 3.6", 7: "MongoDB 4.0", 8: "MongoDB 4.2", 9: "MongoDB 4.4", 13: "MongoDB 5.0",
+}  # fmt: skip
+"""The release of a server by its newest wire version."""
+
+
 @contextmanager
 def family(what: str) -> Iterator[None]:
     """Raise the driver's errors as this package's. ``what`` names the operation and may contain server text."""
@@ -81,6 +95,12 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
     """Return this package's error for one of the driver's. Server text in it is made safe to show."""
     code = error.code if isinstance(error, OperationFailure) else None
     message = clean(scrub(_message(error)), 300)
+    if code == UNAUTHORIZED and "connecting directly to a shard" in message:
+        return PrivilegeError(
+            f"This shard does not allow {what} on a direct connection.",
+            "Connect to a mongos, or have the role directShardOperations granted.",
+            privilege=DIRECT_SHARD,
+        )
     if code == UNAUTHORIZED:
         return PrivilegeError(
             f"This user may not run {what}.", "tallyglass doctor names the role that would allow it.", privilege=what
@@ -98,19 +118,40 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
         )
     if isinstance(error, ServerSelectionTimeoutError):
         return unreachable(_message(error))
+    if isinstance(error, NotPrimaryError) and re.search(_NO_READS, message):
+        return ReadError(
+            "This member serves no reads: it is starting, recovering, rolling back, or an arbiter.",
+            "Connect to another member, or wait until it is a secondary.",
+            code=NOT_PRIMARY_OR_SECONDARY,
+        )
     if isinstance(error, ConnectionFailure):
         # A failed heartbeat cancels pending reads of its server. The text then does not come from the server.
         title = "The server stopped answering." if "cancelled" in message else "The connection to the server was lost."
         return ReadError(title, message, code=_details_code(error))
     if isinstance(error, (ConfigurationError, InvalidName)):
-        unresolved = not_resolved(message)
-        if unresolved:
-            return unresolved
+        unusable = not_resolved(message) or _incompatible(message)
+        if unusable:
+            return unusable
         # The driver refuses names that servers accept, such as a..b. The code distinguishes this from a lost server.
         return ReadError(
             f"{what} cannot be sent: {message}.", code=INVALID_NAMESPACE if isinstance(error, InvalidName) else None
         )
-    return ReadError(f"The server refused {what}: {message}.", code=code)
+    if code == COMMAND_NOT_FOUND:
+        return ReadError(f"This server does not have {what}.", code=code)
+    if code == ATLAS_ERROR:
+        return ReadError(f"This tier of Atlas does not allow {what}.", code=code)
+    return ReadError(f"The server refused {what}: {message.rstrip('.')}.", code=code)
+
+
+def _incompatible(message: str) -> TallyglassError | None:
+    """Return the error of a server that is too old or too new for the driver, or None if the text says otherwise."""
+    old = re.search(r"reports wire version (\d+), .* at least \d+ \(MongoDB ([\d.]+)\)", message)
+    if old:
+        version = _RELEASES.get(int(old[1]), "This version of MongoDB")
+        return DeploymentError(f"{version} is too old: MongoDB {old[2]} or newer is needed.", "")
+    if re.search(r"requires wire version \d+", message):
+        return DeploymentError("This server is too new for the installed PyMongo.", "Install a newer tallyglass.")
+    return None
 
 
 def closed_oplog() -> PrivilegeError:

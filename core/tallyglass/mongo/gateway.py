@@ -23,10 +23,13 @@ READ_COMMANDS = frozenset(
         "buildInfo",
         "collStats",
         "connectionStatus",
+        "currentOp",
         "getClusterParameter",
         "getCmdLineOpts",
+        "getLog",
         "getParameter",
         "hello",
+        "profile",
         "replSetGetConfig",
         "replSetGetStatus",
         "serverStatus",
@@ -35,6 +38,12 @@ READ_COMMANDS = frozenset(
     }
 )
 """The only commands that :meth:`Gateway.command` sends."""
+
+ONLY_VALUE = {"profile": -1}
+"""Of a command that both reads and writes, the only value with which :meth:`Gateway.command` sends it."""
+
+READ_STAGES = frozenset({"$currentOp", "$listLocalSessions"})
+"""The only first stages of the aggregations that :meth:`Gateway.inspect` sends."""
 
 
 class Extent(NamedTuple):
@@ -101,10 +110,23 @@ class Gateway(Protocol):
         member: str = "",
         **fields: object,
     ) -> Document:
-        """Run one of :data:`READ_COMMANDS`. Raises ValueError for any other command.
+        """Run one of :data:`READ_COMMANDS`. Raises ValueError for any other command or value.
 
         ``member`` (``host:port``, as ``on_open`` of :meth:`tail_raw` receives it) sends it to that member.
         """
+        ...
+
+    async def inspect(
+        self, stage: str, options: Document, *, limit: int, time_ms: int = DEFAULT_TIME_MS, member: str = ""
+    ) -> list[Document]:
+        """Return rows about the server itself, ``limit`` at most: one of :data:`READ_STAGES`, on the admin database.
+
+        Raises ValueError for any other stage. ``member`` as for :meth:`command`.
+        """
+        ...
+
+    def members(self) -> tuple[str, ...]:
+        """The members with data (``host:port``) that the client knows to be up; empty before the first read."""
         ...
 
     async def list_databases(self) -> list[str]:
@@ -190,5 +212,5 @@ class Gateway(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close the client."""
+        """Close the client and its connections."""
         ...

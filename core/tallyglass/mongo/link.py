@@ -8,6 +8,9 @@ limited by the driver's timeouts, and runs to its end even if no caller waits fo
 A client may still stop answering. If calls get no answer for some time, the client is sent a ``hello``, and if that
 gets no answer, so is a new client. If only the new client gets an answer, it replaces the old one. Calls that wait on
 the old client then fail with a ReadError and may be retried at once.
+
+If the first ``hello`` gets no answer, the addresses in the connection string are asked directly; see
+:mod:`tallyglass.mongo.alone`.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ from pymongo.errors import ConnectionFailure
 from pymongo.read_preferences import Nearest
 
 from tallyglass.errors import ReadError, TallyglassError
+from tallyglass.mongo.alone import Alone, cut_off
 from tallyglass.mongo.client_certificate import ClientCertificate
 
 T = TypeVar("T")
@@ -38,6 +42,9 @@ PING_SECONDS = 2.0
 
 CANDIDATE_SECONDS = 4.0
 """How long a new client may take to connect and answer ``hello``."""
+
+SEEDS_AFTER_SECONDS = 0.7
+"""How long the first ``hello`` may take before the addresses that the set does not name are asked."""
 
 _CLOSE_SECONDS = 5.0
 _RELEASE_SECONDS = 2.0
@@ -114,12 +121,17 @@ class Session:
 
     async def pings(self, seconds: float) -> bool:
         """Whether any server answers ``hello`` within ``seconds``."""
-        hello = self.begin(self.client.admin.command("hello", read_preference=Nearest()))
+        hello = self.begin_hello()
         await asyncio.wait({hello}, timeout=seconds)
         if hello.done() and hello.exception() is None:
             self.answered = time.monotonic()
             return True
         return False
+
+    def begin_hello(self) -> asyncio.Future[Mapping[str, Any]]:
+        """Start to ask any server for ``hello``."""
+        limit = int(CANDIDATE_SECONDS * 1_000)
+        return self.begin(self.client.admin.command("hello", maxTimeMS=limit, read_preference=Nearest()))
 
     def fail_waiting_calls(self, began: float) -> None:
         """Fail the waiting calls: no server answers, not even to a new client created at ``began`` or later."""
@@ -148,24 +160,89 @@ class Session:
 class Link:
     """The session in use on one deployment. ``open_client`` creates a client without sending anything.
 
-    At most two clients exist: the one in use, and one that is being tried or closed.
+    At most two clients exist: the one in use, and one that is being tried or closed. ``seeds`` create a client for one
+    address of the connection string alone, by that address; ``set_name`` is the set that it names, or empty. ``tell``
+    is called once if one of them is read.
     """
 
-    def __init__(self, open_client: Callable[[], OpenClient]) -> None:
+    def __init__(
+        self,
+        open_client: Callable[[], OpenClient],
+        seeds: Mapping[str, Callable[[], OpenClient]] | None = None,
+        set_name: str = "",
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
         self._open = open_client
+        self._seeds = seeds or {}
+        self._set_name = set_name
+        self._tell = tell
+        self._settling: asyncio.Task[None] | None = None
         self._examination: asyncio.Task[None] | None = None
         self._paused_until = 0.0
         self._closed = False
         self._other: Session | None = None
         self.replacements = 0
         """The number of clients replaced so far."""
+        self.alone: Alone | None = None
+        """The member that is read directly because the names of its set cannot be reached."""
         self.session = Session(open_client(), self._suspect)
+
+    async def ready(self) -> Session:
+        """The session in use, once a server has answered. Raises the driver's errors."""
+        if self._seeds and not self._closed:
+            if self._settling is None or self._settling.done():
+                # Use a separate context: that of the caller may select a single member.
+                self._settling = asyncio.get_running_loop().create_task(self._settle(), context=Context())
+            await asyncio.shield(self._settling)
+        return self.session
 
     async def close(self) -> None:
         """Close the client and create no new one."""
         self._closed = True
         for session in filter(None, (self._other, self.session)):
             await session.close()
+
+    async def _settle(self) -> None:
+        """Wait for the first answer; read one of the seeds alone if the members that it names cannot be reached."""
+        hello, asked = self.session.begin_hello(), False
+        while not hello.done():
+            await asyncio.wait({hello}, timeout=SEEDS_AFTER_SECONDS)
+            unnamed = [seed for seed in self._seeds if not hello.done() and not self._is_named(seed)]
+            if unnamed and not asked:
+                asked = True
+                for seed in unnamed:
+                    if await self._reads_alone(seed):
+                        return
+        error = hello.exception()
+        if isinstance(error, ConnectionFailure):
+            raise error
+        self._seeds = {}
+
+    def _is_named(self, seed: str) -> bool:
+        """Whether the driver still asks this seed: it drops those that are not among the names of the set."""
+        known = self.session.client.topology_description.server_descriptions()
+        return seed.replace("[", "").replace("]", "") in {":".join(map(str, address)) for address in known}
+
+    async def _reads_alone(self, address: str) -> bool:
+        """Whether this seed is the only way to its set, and now in use. Raises the errors of a login and of cut_off."""
+        open_seed = self._seeds[address]
+        seed = self._other = Session(open_seed(), self._suspect)
+        hello = seed.begin_hello()
+        await asyncio.wait({hello}, timeout=CANDIDATE_SECONDS)
+        alone = None
+        try:
+            if hello.done() and not isinstance(hello.exception(), ConnectionFailure):
+                alone = await cut_off(address, hello.result(), self._set_name)
+            if alone and not self._closed:
+                self.session, self._other = seed, self.session
+                self._open, self._seeds, self.alone = open_seed, {}, alone
+                self._other.retire()
+                if self._tell:
+                    self._tell(str(alone))
+        finally:
+            await self._other.close()
+            self._other = None
+        return alone is not None
 
     def _suspect(self, session: Session) -> None:
         """Examine a session, unless an examination is running or has just finished."""

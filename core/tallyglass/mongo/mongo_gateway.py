@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -22,7 +23,9 @@ from tallyglass.mongo.codec import CODEC
 from tallyglass.mongo.driver_errors import NAMESPACE_NOT_FOUND, UNAUTHORIZED, family
 from tallyglass.mongo.gateway import (
     DEFAULT_TIME_MS,
+    ONLY_VALUE,
     READ_COMMANDS,
+    READ_STAGES,
     CollectionInfo,
     Document,
     Extent,
@@ -31,6 +34,8 @@ from tallyglass.mongo.gateway import (
 from tallyglass.mongo.link import HeldCursor, Link, Session
 
 _ROWS_A_CALL = 1_000
+_GET_MORE_SECONDS = 0.125
+"""The least time between two getMore of a tail that keeps up: each costs the server more than the entries in it."""
 _EVENT_PARTS = ("clusterTime", "documentKey", "fullDocumentBeforeChange", "operationType")
 """The requested fields of an event: with the full document and the update it could exceed 16 MB."""
 # The limit until the first batch of a tail: with a filter, the first match may be far from the start.
@@ -77,27 +82,39 @@ class MongoGateway:
         member: str = "",
         **fields: object,
     ) -> Document:
-        if name not in READ_COMMANDS:
+        if name not in READ_COMMANDS or value != ONLY_VALUE.get(name, value):
             raise ValueError(f"{name!r} is not a command that only reads")
         body = {name: value, **fields, "maxTimeMS": time_ms}
-        how = {"read_preference": Nearest()} if member else {}
-        session = self.link.session
-        with _errors(f"command {name}", session), asking_member(member):
-            return cast(Document, await session.call(session.client[db].command(body, codec_options=CODEC, **how)))
+        how = _anywhere(member)
+        async with self._session(f"command {name}") as session:
+            with asking_member(member):
+                return cast(Document, await session.call(session.client[db].command(body, codec_options=CODEC, **how)))
+
+    async def inspect(
+        self, stage: str, options: Document, *, limit: int, time_ms: int = DEFAULT_TIME_MS, member: str = ""
+    ) -> list[Document]:
+        if stage not in READ_STAGES:
+            raise ValueError(f"{stage!r} is not a stage that only reads")
+        async with self._session(stage) as session:
+            with asking_member(member):
+                admin = session.client.get_database("admin", codec_options=CODEC, **_anywhere(member))
+                return await session.call(
+                    _all_rows(admin.aggregate([{stage: options}, {"$limit": limit}], maxTimeMS=time_ms))
+                )
+
+    def members(self) -> tuple[str, ...]:
+        return tuple(sorted(f"{host}:{port}" for host, port in self.link.session.client.nodes))
 
     async def list_databases(self) -> list[str]:
-        session = self.link.session
-        with _errors("listDatabases", session):
+        async with self._session("listDatabases") as session:
             answer = session.client.list_databases(nameOnly=True, maxTimeMS=DEFAULT_TIME_MS)
             return [str(row["name"]) for row in await session.call(_all_rows(answer))]
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
-        session = self.link.session
-
         async def rows(**how: bool) -> list[Document]:
             return await session.call(_all_rows(session.client[db].list_collections(maxTimeMS=DEFAULT_TIME_MS, **how)))
 
-        with _errors("listCollections", session):
+        async with self._session("listCollections") as session:
             try:
                 found = await rows()
             except OperationFailure as error:
@@ -112,8 +129,7 @@ class MongoGateway:
         ]
 
     async def list_indexes(self, ns: Namespace) -> list[Document]:
-        session = self.link.session
-        with _errors(f"listIndexes on {ns}", session):
+        async with self._session(f"listIndexes on {ns}") as session:
             # The driver's own method takes no deadline. All indexes of a collection, 64 at most, are in one batch.
             body = {"listIndexes": ns.collection, "cursor": {}, "maxTimeMS": DEFAULT_TIME_MS}
             try:
@@ -125,21 +141,18 @@ class MongoGateway:
             return cast("list[Document]", answer["cursor"]["firstBatch"])
 
     async def estimate(self, ns: Namespace) -> int:
-        session = self.link.session
-        with _errors(f"count of {ns}", session):
+        async with self._session(f"count of {ns}") as session:
             count = _collection(session, ns).estimated_document_count(maxTimeMS=DEFAULT_TIME_MS)
             return int(await session.call(count))
 
     async def count(self, ns: Namespace, *, time_ms: int = DEFAULT_TIME_MS) -> int:
-        session = self.link.session
-        with _errors(f"count of {ns}", session):
+        async with self._session(f"count of {ns}") as session:
             return int(await session.call(_collection(session, ns).count_documents({}, maxTimeMS=time_ms)))
 
     async def extent(self, ns: Namespace, query: Document, *, most: int, time_ms: int = DEFAULT_TIME_MS) -> Extent:
         total = {"_id": None, "documents": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}}
         stages = [{"$match": query}, {"$limit": most}, {"$group": total}]
-        session = self.link.session
-        with _errors(f"aggregate on {ns}", session):
+        async with self._session(f"aggregate on {ns}") as session:
             rows = await session.call(_all_rows(_collection(session, ns).aggregate(stages, maxTimeMS=time_ms)))
         return Extent(int(rows[0]["documents"]), int(rows[0]["bytes"])) if rows else Extent(0, 0)
 
@@ -153,13 +166,13 @@ class MongoGateway:
         time_ms: int = DEFAULT_TIME_MS,
         member: str = "",
     ) -> Document | None:
-        how = {"read_preference": Nearest()} if member else {}
-        session = self.link.session
-        with _errors(f"find on {ns}", session), asking_member(member):
-            found = _collection(session, ns, **how).find_one(
-                query, projection=projection, sort=list(sort) or None, max_time_ms=time_ms
-            )
-            return cast("Document | None", await session.call(found))
+        how = _anywhere(member)
+        async with self._session(f"find on {ns}") as session:
+            with asking_member(member):
+                found = _collection(session, ns, **how).find_one(
+                    query, projection=projection, sort=list(sort) or None, max_time_ms=time_ms
+                )
+                return cast("Document | None", await session.call(found))
 
     async def find(
         self,
@@ -208,6 +221,7 @@ class MongoGateway:
         async with self._cursor("find_raw_batches", ns, query, how, await_ms, **options) as cursor:
             reported = on_open is None
             while cursor.alive:
+                asked = time.monotonic()
                 batch = await cursor.batch()
                 if batch is None and not cursor.alive:
                     return
@@ -215,6 +229,8 @@ class MongoGateway:
                     on_open(cursor.member)
                     reported = True
                 yield batch or b""
+                if not _holds(batch or b"", batch_size):
+                    await asyncio.sleep(asked + _GET_MORE_SECONDS - time.monotonic())
 
     async def changes(
         self, ns: Namespace, since: Timestamp, *, await_ms: int = 1_000
@@ -225,8 +241,7 @@ class MongoGateway:
         ``await_ms`` passed without one, and the resume token after them. The driver keeps the token, and resumes
         there after an election.
         """
-        session = self.link.session
-        with _errors(f"change stream on {ns}", session):
+        async with self._session(f"change stream on {ns}") as session:
             options = CODEC.with_options(document_class=RawBSONDocument)
             stream = (
                 session.client[ns.db]
@@ -247,12 +262,17 @@ class MongoGateway:
                 await held.close()
 
     @asynccontextmanager
+    async def _session(self, what: str) -> AsyncIterator[Session]:
+        """The session for one read. ``what`` names it in errors, which are raised as those of this package."""
+        with _errors(what, self.link.session):
+            yield await self.link.ready()
+
+    @asynccontextmanager
     async def _cursor(
         self, method: str, ns: Namespace, query: Document, how: dict[str, Any], await_ms: int = 0, **options: Any
     ) -> AsyncIterator[HeldCursor]:
         """A cursor, closed at the end. With ``await_ms`` it is a tailable cursor on a capped collection."""
-        session = self.link.session
-        with _errors(f"{'tail of' if await_ms else 'find on'} {ns}", session):
+        async with self._session(f"{'tail of' if await_ms else 'find on'} {ns}") as session:
             if await_ms:
                 options["read_concern"] = ReadConcern("local")
             cursor = getattr(_collection(session, ns, **options), method)(query, **how)
@@ -278,6 +298,20 @@ def _errors(what: str, session: Session) -> Iterator[None]:
         if session.certificate is None:
             raise
         raise session.certificate.explain(error) from error.__cause__
+
+
+def _holds(batch: bytes, documents: int) -> bool:
+    """Whether a batch has at least so many documents: there are more to read."""
+    at = 0
+    while at < len(batch) and documents:
+        at += int.from_bytes(batch[at : at + 4], "little")
+        documents -= 1
+    return not documents
+
+
+def _anywhere(member: str) -> dict[str, Any]:
+    """The read preference that lets a member be asked whatever its state."""
+    return {"read_preference": Nearest()} if member else {}
 
 
 def _collection(session: Session, ns: Namespace, **options: Any) -> Any:

@@ -14,6 +14,9 @@ from typing import Any
 from bson import Binary, Code, DBRef, Decimal128, Int64, ObjectId, json_util
 from bson.datetime_ms import DatetimeMS
 
+MAJORITY = {"w": "majority"}
+"""The write concern of every emitted write: whatever the server's default is, a failover does not lose it."""
+
 _INT32 = 2**31
 _LAST_DATE = 8_640_000_000_000_000
 _REPLACEMENT = "\ufffd"
@@ -99,3 +102,9 @@ def call(ns: str, method: str, *arguments: Any) -> str:
     db, _, name = ns.partition(".")
     inner = ", ".join(literal(argument) for argument in arguments)
     return f"db.getSiblingDB({literal(db)}).getCollection({literal(name)}).{method}({inner})"
+
+
+def update_one(ns: str, query: Mapping[str, Any], change: Mapping[str, Any], *, upsert: bool = False) -> str:
+    """Return an ``updateOne`` on a collection with any name, which a majority of the members acknowledges."""
+    options = {"upsert": True} if upsert else {}
+    return call(ns, "updateOne", query, change, options | {"writeConcern": MAJORITY})

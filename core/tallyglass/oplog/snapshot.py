@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from tallyglass.moment import Ts
+from tallyglass.evidence.facts import RunningOperation
+from tallyglass.moment import Ts, iso
 
 
 class RowKind(StrEnum):
@@ -24,7 +25,7 @@ class OplogRow:
 
     ``op`` is i, u, d, c, n or the server's own letter. ``what`` is one line for a person ("insert", "drop orders",
     "transaction of 40"). ``id`` is the document's ``_id`` as text. ``majority`` is None where unknown.
-    ``raw`` is the entry's own BSON, for :func:`tallyglass.oplog.decode.entry.detail`; empty for other kinds.
+    ``raw`` is the entry's own BSON, for :func:`tallyglass.oplog.entry.row.detail`; empty for other kinds.
     ``shard`` names the shard that it is from, where several are read as one.
     """
 
@@ -166,6 +167,75 @@ class Harm(StrEnum):
     DEFINITION = "definition"
 
 
+class Certainty(StrEnum):
+    """How sure it is who wrote the entries of an incident.
+
+    ``exact``: a key of the entry is in the evidence (its session, or its timestamp). ``unique``: only one client's
+    statements fit in namespace, kind, time and count. ``ambiguous``: several fit, or one fits a part. ``none``: none.
+    """
+
+    EXACT = "exact"
+    UNIQUE = "unique"
+    AMBIGUOUS = "ambiguous"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An account with its application that wrote an incident, or may have; empty where unknown, safe to show.
+
+    ``clients`` are its addresses. ``documents`` is how many of the incident's it changed, None if that is not known.
+    ``statement`` is one of its ``statements``, with its filter. ``began`` and ``ended`` are of all of them.
+    """
+
+    user: str = ""
+    application: str = ""
+    clients: tuple[str, ...] = ()
+    driver: str = ""
+    connection: str = ""
+    documents: int | None = None
+    statement: str = ""
+    statements: int = 0
+    plan: str = ""
+    began: datetime | None = None
+    ended: datetime | None = None
+    beside: tuple[str, ...] = ()
+    """What else its connection wrote within ten minutes, a line for each kind of statement on a namespace."""
+
+    @property
+    def chain(self) -> str:
+        """The account, its application, address and driver in one sentence without an end."""
+        account = f"the account {self.user}" if self.user else "an account that is not known"
+        words = [f"application {self.application}" if self.application else "", ", ".join(self.clients), self.driver]
+        return ", ".join(filter(None, [account, *words, "" if self.clients else self.connection]))
+
+    @property
+    def name(self) -> str:
+        """The account and its application in a few words; the account first, since an application's name is a claim."""
+        words = [self.user.removesuffix("@admin"), self.application]
+        return ", ".join(filter(None, words)) or self.connection or "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Authorship:
+    """Who wrote the entries of an incident, as far as the server's own records show.
+
+    At the grades exact and unique ``candidates`` are those that wrote it, the one with most documents first; at
+    ambiguous those that may have. ``source`` names the record, ``reason`` is one sentence: why this grade.
+    """
+
+    grade: Certainty
+    candidates: tuple[Candidate, ...] = ()
+    source: str = ""
+    reason: str = ""
+
+    @property
+    def who(self) -> Candidate | None:
+        """The one that wrote it; None if that is not known, or if there are several."""
+        known = self.grade in (Certainty.EXACT, Certainty.UNIQUE)
+        return self.candidates[0] if known and len(self.candidates) == 1 else None
+
+
 @dataclass(frozen=True, slots=True)
 class Incident:
     """What a person did, or what is routine: a run of entries with a first and a last timestamp.
@@ -181,7 +251,7 @@ class Incident:
     ``sessions`` how many took part; ``user_hash`` the SHA-256 of ``user@db`` that it carries, ``user`` the user of that
     hash where it is known. A statement without a session carries neither. ``confidence`` is high, medium or low.
     ``shards`` are those that it happened on, in a list that was merged from several. ``txn`` is the number of a
-    transaction in its session.
+    transaction in its session. ``evidence`` is None until the server's records were compared with it.
     """
 
     number: int
@@ -209,6 +279,7 @@ class Incident:
     documents_exact: bool = True
     shards: tuple[str, ...] = ()
     txn: int | None = None
+    evidence: Authorship | None = None
 
     @property
     def limit(self) -> Ts:
@@ -216,17 +287,37 @@ class Incident:
         return self.point or self.first
 
     @property
+    def by(self) -> str:
+        """Who wrote it in a few words, where that is known beyond doubt; else how many are possible; empty if
+        nobody is known."""
+        if self.evidence is not None and self.evidence.who is not None:
+            return self.evidence.who.name
+        if self.evidence is not None and self.evidence.candidates:
+            return f"{len(self.evidence.candidates)} possible"
+        return self.user
+
+    @property
     def who(self) -> str:
-        """What the oplog says of who did it, in one sentence."""
+        """What is known of who did it, in one sentence."""
+        if self.evidence is not None and self.evidence.who is not None:
+            return f"It was written by {self.evidence.who.chain}."
         if self.user:
             return f"Its session belongs to {self.user}."
         if self.user_hash == NO_USER_HASH:
             return "User unknown: the server runs without access control."
         if self.user_hash:
             return f"User unknown: none of those that may be listed has the hash {self.user_hash[:12]}…."
+        if self.sessions:
+            return "Users unknown: each of its sessions carries one, and an opened entry shows it."
         if self.op:
             return "User unknown: a statement without a session leaves none. The server's log may name its connection."
         return "User unknown: this entry names none. The server's log may name its connection."
+
+    @property
+    def described(self) -> str:
+        """What happened, when, and who wrote it if that is known."""
+        who = self.evidence.who if self.evidence is not None else None
+        return f"{self.title}, {iso(self.first.time)}" + (f", written by {who.chain}" if who else "")
 
     @property
     def routine(self) -> bool:
@@ -238,7 +329,8 @@ class Incident:
 class IncidentScan:
     """Progress of a scan of the past: incidents so far, worst first; how far back it has come.
 
-    ``unread`` names the shards that cannot be read: their incidents are missing.
+    ``unread`` names the shards that cannot be read: their incidents are missing. ``running`` are the deletes, updates,
+    drops and index builds that run now and have done so for more than a second.
     """
 
     incidents: tuple[Incident, ...]
@@ -247,3 +339,4 @@ class IncidentScan:
     done: bool
     trouble: str = ""
     unread: tuple[str, ...] = ()
+    running: tuple[RunningOperation, ...] = ()

@@ -9,7 +9,7 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import ARCHIVE
 from tallyglass.restore.impact.definitions import find_definitions
-from tallyglass.restore.impact.infer import find_accident
+from tallyglass.restore.impact.infer import find_accident, removals_since
 from tallyglass.restore.impact.loss import LossCount
 from tallyglass.restore.impact.reissue import Found as CounterFacts
 from tallyglass.restore.impact.reissue import find_reissues
@@ -32,7 +32,10 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
         taken = inputs.choice.target in live
         return Assessed(replayed, loss, loss.last or covered.start.newest, returns=(row,), target_taken=taken)
     seen = loss.last or covered.start.newest
-    accident = await find_accident(gateway, inputs.incident, inputs.limit, seen, covered.located.at_limit, names)
+    found = await find_accident(
+        gateway, inputs.incident, inputs.limit, seen, covered.located.at_limit, names, inputs.evidence
+    )
+    accident = found.accident
     updated = accident.ns if accident.updates else ""
     returns = plan_returns(replayed.expected, loss.changed, live, inputs.incident, stamp, unknown, updated, others)
     catalog = covered.replay.catalog
@@ -42,6 +45,9 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
         seen=seen,
         counters=await _find_counters(gateway, covered, loss, copy),
         accident=accident,
+        undone=(*found.undone, *(removals_since(loss.changed, accident) if inputs.incident is None else ())),
+        doubts=found.doubts,
+        groups=found.groups,
         returns=returns,
         definitions=await find_definitions(gateway, catalog, loss.changed, live - others, inputs.incident, returns),
         overwritten=await coverage.overwritten(gateway, covered.start),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +12,16 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.paths import absolute_path
+from tallyglass.restore.backup import pbm, walg
 from tallyglass.restore.backup.archive import MAGIC
-from tallyglass.restore.backup.backup import DATA_FILES, SIDECAR, Contents, read_backup
-from tallyglass.restore.backup.bson_file import open_plain
+from tallyglass.restore.backup.backup import DATA_FILES, SIDECAR, Contents, is_in_use
+from tallyglass.restore.backup.compression import BAD_GZIP, open_plain
+from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.model.plan import Backup
 from tallyglass.restore.replay.coverage import BACK_OFF_SECONDS, NoStart, choose_start
 from tallyglass.restore.replay.identity import foreign_anchor
+from tallyglass.restore.saved.joined import join
+from tallyglass.restore.saved.saved_oplog import read_saved
 from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.text import clean
 
@@ -55,12 +58,32 @@ def holds_backups(path: Path) -> bool:
     try:
         if not path.is_dir() or any((path / name).exists() for name in _OWN_FILES):
             return False
-        return any(_is_backup(child) for child in path.iterdir())
+        return any(_backups_in(path))
     except OSError:
         return False
 
 
+def _backups_in(folder: Path) -> Iterator[Path]:
+    """The backups in a folder, those in the storage folders of PBM and wal-g among them."""
+    yield from _stored_in(folder)
+    for child in sorted(folder.iterdir()):
+        if child.is_dir() and (stored := list(_stored_in(child))):
+            yield from stored
+        elif _is_backup(child):
+            yield child
+
+
+def _stored_in(folder: Path) -> Iterator[Path]:
+    """The backups of PBM or wal-g, if one of them stores backups in this folder."""
+    if pbm.is_storage(folder):
+        yield from pbm.backups_in(folder)
+    if (bases := walg.bases_of(folder)) is not None:
+        yield from walg.backups_in(bases)
+
+
 def _is_backup(path: Path) -> bool:
+    if is_in_use(path):
+        return False
     if path.is_dir():
         return any((path / name).exists() for name in _OWN_FILES) or any(
             _is_dump_file(file) for child in path.iterdir() if child.is_dir() for file in child.iterdir()
@@ -76,18 +99,16 @@ def _is_archive(path: Path) -> bool:
     try:
         with open_plain(path) as file:
             return file.read(len(MAGIC)) == MAGIC
-    except (EOFError, gzip.BadGzipFile):
-        return False
+    except BAD_GZIP:
+        return True  # listed as damaged: nothing else could be said of it
 
 
 async def list_backups(folder: Path, gateway: Gateway | None = None) -> AsyncIterator[Listed]:
-    """The backups of a folder by name. With a ``gateway`` each is compared with its oplog.
+    """The backups of a folder by name, of one kind or of several. With a ``gateway`` each is compared with its oplog.
 
     Raises InputError for a folder without backups, and the errors of the gateway.
     """
-    found = await asyncio.to_thread(_children, folder)
-    if not found:
-        raise InputError(f"There is no backup in {clean(str(folder))}.", "Name the folder that holds the backups.")
+    found = await asyncio.to_thread(backups_of, folder)
     deployment = await look_at(gateway) if gateway is not None else None
     for path in found:
         try:
@@ -99,33 +120,58 @@ async def list_backups(folder: Path, gateway: Gateway | None = None) -> AsyncIte
         yield Listed(path, contents.backup, why, compared=gateway is not None)
 
 
-def _children(folder: Path) -> list[Path]:
+def backups_of(folder: Path) -> list[Path]:
+    """The paths of the backups in a folder. Raises InputError if there is none."""
     try:
-        return sorted(child for child in absolute_path(folder).iterdir() if _is_backup(child))
+        found = list(dict.fromkeys(_backups_in(absolute_path(folder))))
     except OSError as error:
         raise InputError(f"{clean(str(folder))} cannot be read: {error.strerror}.") from None
+    if not found:
+        raise InputError(f"There is no backup in {clean(str(folder))}.", "Name the folder that holds the backups.")
+    return found
 
 
 async def why_not(gateway: Gateway | None, contents: Contents, deployment: Deployment | None) -> str:
     """The first reason why the oplog cannot continue a backup; empty where nothing speaks against it."""
+    if (why := why_unfit(contents, deployment)) or gateway is None:
+        return why
+    if contents.oplog is not None:
+        saved = await asyncio.to_thread(read_saved, [contents.oplog], contents.backup.start)
+        gateway, joined = await join(gateway, saved)
+        if saved.differs or not joined.holds:
+            missing = f"entries are missing {joined.hole}"
+            return f"The live oplog does not continue its slices: {saved.differs or joined.differs or missing}."
+    return await why_not_continued(gateway, contents)
+
+
+def why_unfit(contents: Contents, deployment: Deployment | None) -> str:
+    """The first reason that the backup itself gives; empty if it gives none. Set and version are compared with those
+    of ``deployment``."""
     backup = contents.backup
     if contents.problems:
-        return f"It is incomplete: {contents.problems[0]}."
+        return f"It is damaged or incomplete: {contents.problems[0]}."
     if backup.form == DATA_FILES:
         return "Data files are read through a mongod that runs on them: plan with --spare."
     if backup.start is None:
         return "It does not record when it began. mongodump --oplog records that."
-    if gateway is None or deployment is None:
+    if deployment is None:
         return ""
     if contents.set_name and contents.set_name != deployment.set_name:
         return f"It is from the set {contents.set_name}, not from {deployment.set_name}."
     made_by = version_pair(backup.server_version)
     if made_by is not None and made_by != version_pair(deployment.version):
         return f"It was made on MongoDB {backup.server_version}; the source runs {deployment.version}."
-    start = await choose_start(gateway, backup.start, 0 if backup.source == "sidecar" else BACK_OFF_SECONDS)
+    return ""
+
+
+async def why_not_continued(oplog: Gateway, contents: Contents) -> str:
+    """Why this oplog, live or saved or both, does not continue a backup that records when it began."""
+    backup = contents.backup
+    assert backup.start is not None
+    start = await choose_start(oplog, backup.start, 0 if backup.exact else BACK_OFF_SECONDS)
     if isinstance(start, NoStart):
         return f"The oplog does not reach back to it: {start.why}."
-    foreign = await foreign_anchor(gateway, contents.anchors, start.oldest)
+    foreign = await foreign_anchor(oplog, contents.anchors, start.oldest)
     return f"It is not from this oplog: {foreign}." if foreign else ""
 
 

@@ -13,16 +13,17 @@ from tallyglass.errors import InputError, PrivilegeError, TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.read.entries import edge, stamp, walk_oplog
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.paths import home
 from tallyglass.restore.assess import assess
-from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, Contents, read_backup
+from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, Contents
 from tallyglass.restore.backup.data_files import read_running
+from tallyglass.restore.backup.read import read_backup
+from tallyglass.restore.impact.evidence import KnownStatement
 from tallyglass.restore.impact.loss import LossCount
 from tallyglass.restore.model.plan import Choice, Slice
-from tallyglass.restore.raw.entries import Entry
-from tallyglass.restore.raw.oplog import edge, stamp
-from tallyglass.restore.raw.writes import walk_oplog
 from tallyglass.restore.replay import coverage
 from tallyglass.restore.replay.base import BaseFacts, OplogEvidence, read_base
 from tallyglass.restore.replay.capped import removals
@@ -55,7 +56,8 @@ class RestoreRequest:
     that. ``backup_start`` is an oplog position known to lie before the backup began. ``work_dir`` is where the
     commands keep their files, a new folder in the home directory if empty. ``own_spare_port`` is where they start a
     spare of their own if none is named. ``choice`` asks for one namespace under another name, and for nothing else.
-    ``oplog`` is a saved oplog, a file or a folder of slices, that is read before the live one.
+    ``oplog`` is a saved oplog, a file or a folder of slices, that is read before the live one. ``evidence`` is what a
+    person knows of the incident.
     """
 
     backup: Path
@@ -69,6 +71,7 @@ class RestoreRequest:
     own_spare_port: int = own_spare.PORT
     choice: Choice | None = None
     oplog: Path | None = None
+    evidence: KnownStatement | None = None
 
     @property
     def limit(self) -> Ts:
@@ -131,8 +134,9 @@ async def locate(gateway: Gateway, request: RestoreRequest) -> tuple[Findings, G
     if inputs.deployment.sharded or not inputs.deployment.has_oplog:
         return Findings(inputs), gateway
     try:
-        if request.oplog is not None:
-            gateway, inputs = await _with_saved(gateway, inputs, request.oplog)
+        paths = tuple(path for path in (request.oplog, inputs.contents.oplog) if path is not None)
+        if paths:
+            gateway, inputs = await _with_saved(gateway, inputs, paths)
             if is_broken(inputs):
                 return Findings(inputs), gateway
         return Findings(inputs, await _locate(gateway, inputs)), gateway
@@ -140,11 +144,11 @@ async def locate(gateway: Gateway, request: RestoreRequest) -> tuple[Findings, G
         return Findings(inputs, unreadable=error.title), gateway
 
 
-async def _with_saved(gateway: Gateway, inputs: Inputs, path: Path) -> tuple[Gateway, Inputs]:
+async def _with_saved(gateway: Gateway, inputs: Inputs, paths: tuple[Path, ...]) -> tuple[Gateway, Inputs]:
     """The saved oplog and the live one as one, from before the backup on."""
-    oplog = await asyncio.to_thread(read_saved, [path], inputs.contents.backup.start)
+    oplog = await asyncio.to_thread(read_saved, paths, inputs.contents.backup.start)
     joined, found = await join(gateway, oplog)
-    return joined, replace(inputs, saved=Saved(path, oplog, found))
+    return joined, replace(inputs, saved=Saved(paths, oplog, found))
 
 
 async def _inputs(gateway: Gateway, request: RestoreRequest) -> Inputs:
@@ -159,6 +163,7 @@ async def _inputs(gateway: Gateway, request: RestoreRequest) -> Inputs:
         tools=await asyncio.to_thread(toolset.installed),
         free_bytes=_free_bytes(request.work_dir),
         choice=request.choice,
+        evidence=request.evidence,
     )
     if deployment.sharded or not deployment.has_oplog:
         return inputs
@@ -167,7 +172,7 @@ async def _inputs(gateway: Gateway, request: RestoreRequest) -> Inputs:
 
 def _with_uris(inputs: Inputs, request: RestoreRequest) -> Inputs:
     try:
-        source = tool_uri(request.source_uri, inputs.deployment.set_name)
+        source = tool_uri(request.source_uri, inputs.deployment.set_name, inputs.deployment.reached_at)
     except InputError as error:
         return replace(inputs, uri_trouble=str(error))
     inputs = replace(inputs, source_uri=source)
@@ -207,7 +212,7 @@ async def _locate(gateway: Gateway, inputs: Inputs) -> Located:
     backup = inputs.contents.backup
     if backup.start is None or inputs.limit.t == 0:
         return located
-    exact = backup.source == "sidecar" or backup.form == DATA_FILES
+    exact = backup.exact or backup.form == DATA_FILES
     start = await coverage.choose_start(gateway, backup.start, 0 if exact else coverage.BACK_OFF_SECONDS)
     at_limit = await edge(gateway, 1, {"ts": {"$gte": stamp(inputs.limit)}})
     foreign = ""
@@ -265,10 +270,10 @@ def _compare_live(covered: Covered, live: LiveCollections, lifetimes: Lifetimes)
 async def _read_later(gateway: Gateway, covered: Covered, progress: Progress | None) -> tuple[LossCount, LaterWrites]:
     """Go through the oplog from the point on."""
     loss, later = LossCount(covered.inputs.incident), LaterWrites(covered.replay.lifetimes, covered.inputs.limit)
-    for chain in covered.open_at_limit:
-        if chain.entries[0].txn is not None:
-            loss.begin(chain.entries[0].txn, chain.entries)
-            later.begin(chain.entries[0].txn, chain.entries)
+    for parts in covered.open_at_limit:
+        if parts[0].txn is not None:
+            loss.begin(parts[0].txn, parts)
+            later.begin(parts[0].txn, parts)
     query = {"ts": {"$gte": stamp(covered.inputs.limit)}}
     await walk_oplog(gateway, query, _AfterPoint(loss, later), _steps(progress, covered.start))
     return loss, later
@@ -329,7 +334,7 @@ async def _cover(
                 open_at_limit=tuple(replay.open_transactions()),
                 hours_left=await hours_left(gateway, inputs, start),
             )
-        start = coverage.moved(start, earliest)
+        start = replace(start, ts=earliest)
 
 
 async def hours_left(gateway: Gateway, inputs: Inputs, start: Start) -> float | None:

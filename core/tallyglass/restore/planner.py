@@ -6,15 +6,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tallyglass import __version__
-from tallyglass.moment import Ts, iso
+from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.decode.entry import row
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.entry.row import row
 from tallyglass.paths import home
 from tallyglass.restore.checks.checks import run_checks
 from tallyglass.restore.checks.outcome import block
 from tallyglass.restore.gather import Progress, RestoreRequest, gather
 from tallyglass.restore.model.plan import Level, Plan
-from tallyglass.restore.raw.entries import Entry
 from tallyglass.restore.replay.coverage import Start
 from tallyglass.restore.runbook.commands import commands
 from tallyglass.restore.runbook.specify import live_fixes, specify
@@ -59,7 +59,7 @@ def _describe(found: Findings, request: RestoreRequest) -> Plan:
         made=datetime.now(UTC).replace(microsecond=0),
         before=_line(covered.before_limit if covered else None),
         after=_line(located.at_limit if located else None),
-        incident=f"{incident.title}, {iso(incident.first.time)}" if incident else "",
+        incident=incident.described if incident else "",
         operations=replay.entries if replay else None,
         expected_applied=replay.applied if replay else None,
         hours_left=covered.hours_left if covered else None,
@@ -71,7 +71,7 @@ def _describe(found: Findings, request: RestoreRequest) -> Plan:
         returns=assessed.returns if assessed else (),
         raised=tuple(live_fixes(assessed)) if assessed else (),
         slice=replayed.slice if replayed else None,
-        cut_transactions=tuple(f"{chain.entries[0].ts}, {len(chain.entries)} entries" for chain in cut),
+        cut_transactions=tuple(f"{parts[0].ts}, {len(parts)} entries" for parts in cut),
         server_version=inputs.deployment.version,
         made_by=__version__,
         tools_needed=".".join(map(str, needed_for(inputs.deployment.version))),
@@ -84,8 +84,9 @@ def _describe(found: Findings, request: RestoreRequest) -> Plan:
             if uri is not None and uri.asks and not (role == "spare" and inputs.own_spare)
         ),
         accident=assessed.accident if assessed else None,
+        undone=assessed.undone if assessed else (),
         choice=inputs.choice,
-        oplog=str(inputs.saved.path) if inputs.saved else "",
+        oplog=tuple(map(str, inputs.saved.paths)) if inputs.saved else (),
     )
 
 
@@ -102,5 +103,5 @@ def default_work_dir(limit: Ts) -> str:
 def _line(entry: Entry | None) -> str:
     if entry is None:
         return ""
-    shown = row(entry.head.raw)
+    shown = row(entry.raw)
     return f"{shown.ts} {shown.ns} {shown.what} {shown.id}".strip()

@@ -13,15 +13,16 @@ from pathlib import Path
 
 from tallyglass.deployment.cluster import Deployment
 from tallyglass.moment import ZERO, Ts
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.impact.definitions import Definitions
+from tallyglass.restore.impact.evidence import KnownStatement
 from tallyglass.restore.impact.loss import LossCount
 from tallyglass.restore.impact.reissue import Found as CounterFacts
-from tallyglass.restore.model.plan import Accident, Choice, ExpectedNamespace, Return, Slice
-from tallyglass.restore.raw.entries import Entry
+from tallyglass.restore.model.plan import Accident, Choice, ExpectedNamespace, Return, Slice, Undone
 from tallyglass.restore.replay.base import BaseFacts
-from tallyglass.restore.replay.chains import Chain, is_left_out
+from tallyglass.restore.replay.chains import is_left_out
 from tallyglass.restore.replay.coverage import NoStart, Start
 from tallyglass.restore.replay.later_writes import LaterWrites
 from tallyglass.restore.replay.lifetimes import Lifetimes
@@ -45,9 +46,9 @@ class ToolUris:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The saved oplog that was named, at ``path``, and whether the live one continues it."""
+    """The saved oplog that was named or belongs to the backup, at ``paths``, and whether the live one continues it."""
 
-    path: Path
+    paths: tuple[Path, ...]
     oplog: SavedOplog
     join: Join
 
@@ -65,8 +66,9 @@ class Saved:
 class Inputs:
     """The point, the source, the backup and the spare, before the oplog is looked at.
 
-    ``choice`` is set where one namespace is wanted under another name. ``spare`` describes a named spare.
-    ``uri_trouble`` says why a URI cannot be used; ``free_bytes`` are those of the work directory, None if not known.
+    ``evidence`` is what a person knows of the incident. ``choice`` is set where one namespace is wanted under another
+    name. ``spare`` describes a named spare. ``uri_trouble`` says why a URI cannot be used; ``free_bytes`` are those of
+    the work directory, None if not known.
     """
 
     limit: Ts
@@ -81,6 +83,7 @@ class Inputs:
     uri_trouble: str = ""
     free_bytes: int | None = None
     choice: Choice | None = None
+    evidence: KnownStatement | None = None
     saved: Saved | None = None
 
     @property
@@ -124,12 +127,12 @@ class Covered:
     """Collections of the backup that did not exist any more when the replay begins."""
     unlisted: frozenset[str] = frozenset()
     """Databases whose collections could not be compared with the live ones."""
-    open_at_limit: tuple[Chain, ...] = ()
+    open_at_limit: tuple[list[Entry], ...] = ()
     hours_left: float | None = None
 
     @property
     def inputs(self) -> Inputs:
-        """The first stage."""
+        """What the plan is made from: the first stage."""
         return self.located.inputs
 
     @property
@@ -155,12 +158,16 @@ class Replayed:
 class Assessed:
     """What the restore means for the live data. ``seen`` is the last entry that was read. ``overwritten`` says why the
     oplog no longer holds the start, empty where it does. ``target_taken``
-    means that the name for a chosen namespace is taken."""
+    means that the name for a chosen namespace is taken. ``undone`` is what the return undoes; ``doubts`` say why that
+    may be more than one statement, and ``groups`` what was found."""
 
     replayed: Replayed
     loss: LossCount
     seen: Ts
     accident: Accident | None = None
+    undone: tuple[Undone, ...] = ()
+    doubts: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
     counters: CounterFacts = field(default_factory=CounterFacts)
     returns: tuple[Return, ...] = ()
     definitions: Definitions = field(default_factory=Definitions)
@@ -174,7 +181,7 @@ class Assessed:
 
     @property
     def inputs(self) -> Inputs:
-        """The first stage."""
+        """What the plan is made from: the first stage."""
         return self.covered.inputs
 
 

@@ -1,4 +1,4 @@
-"""The synchronous modules that are generated from asynchronous ones are up to date."""
+"""The synchronous code that is generated from asynchronous code is up to date."""
 
 from __future__ import annotations
 
@@ -9,22 +9,40 @@ from typing import Any
 UNASYNC: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[3] / "packaging" / "unasync.py"))
 
 
-def test_generated_modules_match_their_source() -> None:
-    assert UNASYNC["PAIRS"]
+def test_generated_code_matches_its_source() -> None:
+    assert UNASYNC["MODULES"]
+    assert UNASYNC["CLASSES"]
     assert [str(path) for path in UNASYNC["outdated"]()] == [], "run python packaging/unasync.py"
 
 
-def test_the_synchronous_form() -> None:
+def test_the_synchronous_form_of_a_module() -> None:
     source = (
         '"""For an AsyncCounter."""\n'
-        "async def first(self: AsyncThing) -> int:\n"
+        "async def first(self: AsyncThing[Any] | AsyncIOMotorThing[Any]) -> int:\n"
         "    self._home.check()\n"
         "    async with self as it:\n"
-        "        return await it.next()\n"
+        "        return await run_async(it.next(asynchronous=True))\n"
     )
-    assert UNASYNC["synchronous"](source, "x.py").splitlines()[1:] == [
+    assert UNASYNC["synchronous_module"](source, "x.py").splitlines()[1:] == [
         '"""For a Counter."""',
-        "def first(self: Thing) -> int:",
+        "def first(self: Thing[Any]) -> int:",
         "    with self as it:",
-        "        return it.next()",
+        "        return run(it.next(asynchronous=False))",
     ]
+
+
+def test_the_synchronous_form_of_a_class_has_its_own_docstring() -> None:
+    source = (
+        'class Thing:\n    """For threads."""\n\n    def next(self):\n        """Other."""\n\n\n'
+        'class AsyncThing:\n    """For tasks."""\n\n    async def next(self):\n        """One id."""\n'
+    )
+    text = UNASYNC["with_synchronous_classes"](source, ("Thing",))
+    assert text.partition("\n\n\n")[0].splitlines() == [
+        "class Thing:",
+        '    """For threads."""',
+        "",
+        "    # Generated from AsyncThing by packaging/unasync.py.",
+        "    def next(self):",
+        '        """One id."""',
+    ]
+    assert UNASYNC["with_synchronous_classes"](text, ("Thing",)) == text

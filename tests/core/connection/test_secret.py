@@ -86,8 +86,6 @@ def test_other_words_are_not(text: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "expected"),
     [
-        ("mongodb://u:p@h/?authMechanism=scram-sha-1", "is not an authentication mechanism"),
-        (f"mongodb://u:p@h/?authMechanism={CANARY}%1B[2J", "is not an authentication mechanism"),
         ("mongodb://h/?authMechanism=MONGODB-X509&tls=true", "client certificate, and none is specified"),
     ],
 )
@@ -98,7 +96,14 @@ def test_invalid_login_is_refused_before_connecting(uri: str, expected: str) -> 
 
 
 def test_mechanisms_that_need_a_password() -> None:
-    asked = {"": True, "SCRAM-SHA-1": True, "PLAIN": True, "MONGODB-AWS": True, "GSSAPI": False, "MONGODB-OIDC": False}
+    asked = {
+        "DEFAULT": True,
+        "SCRAM-SHA-1": True,
+        "PLAIN": True,
+        "MONGODB-AWS": True,
+        "GSSAPI": False,
+        "MONGODB-OIDC": False,
+    }
     for mechanism, wanted in asked.items():
         assert Target.parse(f"mongodb://u@h/?authMechanism={mechanism}").needs_password is wanted
         assert not Target.parse(f"mongodb://h/?authMechanism={mechanism}").needs_password

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyglass.counters.ceiling import Consumer, ceiling_of
+from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow.pools import PoolSpan, as_pool, outlook
 from tallyglass.counters.numbers import as_number, is_stalled
 from tallyglass.counters.recognise.config import CountersConfig, load_config, parse_config
@@ -32,7 +33,7 @@ from tallyglass.counters.snapshot import (
     NumericType,
     Semantics,
 )
-from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, check_counters, grade
+from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, grade
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
@@ -165,7 +166,7 @@ def test_a_repair_is_safe_text_that_names_exactly_its_document(db: str, name: st
     assert clean(text) == text
     assert re.fullmatch(r"[\x20-\x7e]*", text)
     literals = [json.loads(literal) for literal in re.findall(r'"(?:[^"\\]|\\.)*"', text)]
-    assert literals == [db, name, "_id", identity, "$max", "seq", "7"]
+    assert literals == [db, name, "_id", identity, "$max", "seq", "7", "writeConcern", "w", "majority"]
 
 
 def test_a_repair_keeps_the_type_of_an_id() -> None:
@@ -340,11 +341,25 @@ def test_a_guess_alarms_only_when_asked() -> None:
 
 def test_perfdata_labels_are_unique_stable_and_all_there() -> None:
     rows = [counter(f"k{n}", id="same", field=f"f{n % 2}", used=0.5) for n in range(4)]
-    rows += [counter(f"c{n:03}", used=0.5) for n in range(300)]
+    rows += [counter(f"c{n:03}", used=0.5, field=f"n{n}") for n in range(30)]
     lines = [check_counters(CountersSnapshot(NOW, tuple(order))).line for order in (rows, rows[::-1])]
     assert lines[0] == lines[1]
     found = re.findall(r"'((?:[^']|'')*)'=", lines[0])
-    assert len(found) == len(set(found)) == 304
+    assert len(found) == len(set(found)) == 34
+
+
+def test_the_line_has_at_most_4096_characters_and_says_what_it_leaves_out() -> None:
+    tenants = [counter(f"t{n}", id=f"tenant {n}", used=n / 10_000) for n in range(5_000)]
+    line = check_counters(CountersSnapshot(NOW, tuple(reversed(tenants)))).line
+    assert line.endswith("| 'shop.counters * seq'=49.9900%;75;90;0;100")
+    several = [counter(f"c{n}", id="c" * 60, ns=f"shop.c{n}", used=0.99 - n / 1_000) for n in range(400)]
+    line = check_counters(CountersSnapshot(NOW, (*several, *tenants))).line
+    assert len(line) <= 4_096
+    text, _, perfdata = line.partition(" | ")
+    shown = perfdata.count("%;")
+    assert f"; {401 - shown:,} without perfdata" in text
+    assert "'shop.c0 " in perfdata
+    assert "'shop.c399 " not in perfdata
 
 
 def test_members_are_one_row_and_the_worst_are_named() -> None:

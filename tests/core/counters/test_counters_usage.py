@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tallyglass.counters.recognise.finding import UsageFinding, combined
 from tallyglass.counters.recognise.usage import Evidence, Insert, InsertedField, Update, findings
 from tallyglass.counters.snapshot import Grade
 from tallyglass.mongo.gateway import Namespace
@@ -51,3 +52,17 @@ def test_a_flag_that_is_set_in_many_documents_is_no_counter() -> None:
     found.targets[ORDERS, "lines.0.qty"] = inserts
     (finding,) = findings(found)
     assert finding.grade in {Grade.OPEN, Grade.POSSIBLE}, finding.evidence
+
+
+@pytest.mark.parametrize(
+    ("known", "seen", "grade"),
+    [
+        (Grade.POSSIBLE, Grade.CERTAIN, Grade.CERTAIN),
+        (Grade.LIKELY, Grade.OPEN, Grade.LIKELY),
+        (Grade.CERTAIN, Grade.POSSIBLE, Grade.CERTAIN),
+        (Grade.CERTAIN, Grade.UNLIKELY, Grade.UNLIKELY),
+    ],
+)
+def test_evidence_adds_up_and_only_a_fall_takes_a_grade_back(known: Grade, seen: Grade, grade: Grade) -> None:
+    before, now = (UsageFinding(CARTS, "count", one, issues=100) for one in (known, seen))
+    assert combined(before, now).grade is grade

@@ -1,45 +1,101 @@
-"""Reading the oplog for how numbers are used: what is damaged costs only itself."""
+"""Reading the oplog for how numbers are used: the result depends on the oplog, not on how fast it is read."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, cast
 
 import bson
 from bson import Timestamp
 
 from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.recognise.finding import UsageFinding
+from tallyglass.counters.recognise.usage import findings
 from tallyglass.counters.recognise.usage_reader import UsageReader
+from tallyglass.counters.snapshot import Grade
+from tallyglass.errors import ReadError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
+START = 1_795_000_000
+RANGE, IDS_A_SECOND, SECONDS = 100, 16, 90
 
-def update(second: int, value: int) -> bytes:
-    return bson.encode(
-        {
-            "op": "u",
-            "ns": "shop.sequences",
-            "o": {"$v": 2, "diff": {"u": {"value": value}}},
-            "o2": {"_id": "orders"},
-            "ts": Timestamp(second, 1),
-        }
-    )
+
+def update(second: int, value: int, number: int = 1) -> dict[str, Any]:
+    return {
+        "op": "u",
+        "ns": "shop.sequences",
+        "o": {"$v": 2, "diff": {"u": {"value": value}}},
+        "o2": {"_id": "orders"},
+        "ts": Timestamp(second, number),
+    }
+
+
+def insert(second: int, value: int, number: int) -> dict[str, Any]:
+    return {"op": "i", "ns": "shop.orders", "o": {"_id": value}, "o2": {"_id": value}, "ts": Timestamp(second, number)}
+
+
+def ranges() -> list[dict[str, Any]]:
+    """A counter that hands out ranges of 100, and the documents in which their ids are used, 16 a second."""
+    found: list[dict[str, Any]] = []
+    for n in range(IDS_A_SECOND * SECONDS):
+        second, number = START + n // IDS_A_SECOND, 2 * (n % IDS_A_SECOND) + 1
+        if n % RANGE == 0:
+            found.append(update(second, n + RANGE, number))
+        found.append(insert(second, n + 1, number + 1))
+    return found
 
 
 class OplogGateway:
-    """Answers each search with one batch."""
+    """An oplog in memory. ``damaged`` entries precede the others; ``slow`` cuts off what reads inserts."""
 
-    def __init__(self, batch: bytes) -> None:
-        self._batch = batch
+    def __init__(self, oplog: Iterable[dict[str, Any]], damaged: bytes = b"", *, slow: bool = False) -> None:
+        self._oplog = list(oplog)
+        self._damaged = damaged
+        self._slow = slow
 
-    async def find_raw(self, ns: Namespace, query: dict[str, Any], **_: object) -> AsyncIterator[bytes]:
-        if "u" in query["op"]["$in"] and query["ts"]["$lt"] > Timestamp(1_000, 0):
-            yield self._batch
+    async def estimate(self, ns: Namespace) -> int:
+        return len(self._oplog)
+
+    async def find_raw(self, ns: Namespace, query: dict[str, Any], *, limit: int, **_: object) -> AsyncIterator[bytes]:
+        low, high, kinds = query["ts"]["$gte"], query["ts"]["$lt"], query["op"]["$in"]
+        found = [entry for entry in self._oplog if low <= entry["ts"] < high and entry["op"] in kinds]
+        yield (self._damaged if "u" in kinds else b"") + b"".join(map(bson.encode, found[:limit]))
+        if self._slow and "i" in kinds:
+            raise ReadError("It took too long.", code=50)
+
+
+def reader_of(gateway: OplogGateway) -> UsageReader:
+    return UsageReader(cast("Gateway", gateway), Pacer(), Timestamp(START, 0), Timestamp(START + SECONDS, 0))
+
+
+async def found_by(reader: UsageReader, deadline: float = math.inf) -> tuple[UsageFinding, int]:
+    """What was found about the one number, and in how many pieces the oplog was read."""
+    pieces = 1
+    while not await reader.advance(deadline):
+        pieces += 1
+    (finding,) = findings(await reader.evidence())
+    return finding, pieces
 
 
 async def test_an_entry_that_cannot_be_decoded_is_left_out() -> None:
-    damaged = update(1_001, 2).replace(b"\x03diff\x00", b"\x7ddiff\x00")
-    gateway = OplogGateway(update(1_000, 1) + damaged + update(1_002, 3))
-    reader = UsageReader(cast("Gateway", gateway), Pacer())
-    evidence = await reader.read(Timestamp(1_000, 0), Timestamp(1_003, 0), 5.0)
-    found = evidence.updates[Namespace("shop", "sequences"), "value"]
-    assert [one.value for updates in found.values() for one in updates] == [1, 3]
+    damaged = bson.encode(update(START, 2)).replace(b"\x03diff\x00", b"\x7ddiff\x00")
+    reader = reader_of(OplogGateway([update(START, 1), update(START, 3, 2)], damaged))
+    assert await reader.advance(math.inf)
+    values = (await reader.evidence()).updates[Namespace("shop", "sequences"), "value"].values()
+    assert [one.value for updates in values for one in updates] == [1, 3]
+
+
+async def test_ranges_are_followed_until_they_are_used_however_slowly_they_are_read() -> None:
+    gateway = OplogGateway(ranges())
+    at_once, _ = await found_by(reader_of(gateway))
+    assert (at_once.grade, at_once.step) == (Grade.CERTAIN, RANGE)
+    slowly, pieces = await found_by(reader_of(gateway), -math.inf)
+    assert (slowly, pieces > 3) == (at_once, True)
+
+
+async def test_what_the_server_cut_off_is_not_taken_for_unused() -> None:
+    oplog = [entry for n in range(30) for entry in (update(START + n, 500 + n), insert(START + n, 7 * n, 2))]
+    reader = reader_of(OplogGateway(oplog, slow=True))
+    finding, _ = await found_by(reader)
+    assert (finding.grade, reader.cut > 0) == (Grade.POSSIBLE, True)

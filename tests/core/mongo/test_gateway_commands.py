@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tallyglass.mongo.gateway import READ_COMMANDS
+from tallyglass.mongo.gateway import ONLY_VALUE, READ_COMMANDS
 from tallyglass.mongo.link import Link, OpenClient
 from tallyglass.mongo.mongo_gateway import MongoGateway
 
@@ -29,7 +29,7 @@ async def test_sends_only_commands_that_read() -> None:
     client = Client()
     gateway = MongoGateway(Link(lambda: OpenClient(client)))
     for name in sorted(READ_COMMANDS):
-        await gateway.command(name)
+        await gateway.command(name, ONLY_VALUE.get(name, 1))
     assert client.sent == sorted(READ_COMMANDS)
     for name in (
         "insert",
@@ -44,3 +44,19 @@ async def test_sends_only_commands_that_read() -> None:
         with pytest.raises(ValueError, match="only reads"):
             await gateway.command(name)
     assert client.sent == sorted(READ_COMMANDS)
+
+
+async def test_sends_a_command_that_could_write_only_with_the_value_that_reads() -> None:
+    client = Client()
+    gateway = MongoGateway(Link(lambda: OpenClient(client)))
+    for level in (0, 1, 2):
+        with pytest.raises(ValueError, match="only reads"):
+            await gateway.command("profile", level)
+    assert client.sent == []
+
+
+@pytest.mark.parametrize("stage", ["$out", "$merge", "$match"])
+async def test_inspects_the_server_only_with_stages_that_read(stage: str) -> None:
+    gateway = MongoGateway(Link(lambda: OpenClient(Client())))
+    with pytest.raises(ValueError, match="only reads"):
+        await gateway.inspect(stage, {}, limit=1)

@@ -11,9 +11,12 @@ import pytest
 from bson import Binary, Int64, ObjectId, Timestamp
 
 from tallyglass.moment import ZERO, Ts
-from tallyglass.oplog.decode.entry import detail, operations, row, to_json
-from tallyglass.oplog.decode.envelope import position
-from tallyglass.oplog.decode.head import Head, Malformed, read_head
+from tallyglass.oplog.entry.batch import position
+from tallyglass.oplog.entry.entry import Entry, parse_entry, read_entry
+from tallyglass.oplog.entry.json import to_json
+from tallyglass.oplog.entry.operations import operations_of
+from tallyglass.oplog.entry.row import detail, row
+from tallyglass.oplog.entry.walk import Malformed, document_end
 
 UI = Binary(uuid.UUID(int=7).bytes, 4)
 WALL = datetime(2026, 11, 20, 18, 6, 14, 250_000, UTC)
@@ -156,13 +159,13 @@ def test_what_removes_data_is_destructive() -> None:
 
 def test_an_apply_ops_unfolds_with_the_time_of_its_entry() -> None:
     nested = {"op": "c", "ns": "a.$cmd", "o": {"applyOps": [one("d", "a.c", 3)]}}
-    found = list(operations(apply(one("i", "a.b", 1), nested, **TXN)))
+    found = list(operations_of(read_entry(apply(one("i", "a.b", 1), nested, **TXN))))
     assert [(f.ts, f.op, f.ns, f.o, f.ui) for f in found] == [
-        (Ts(1_000, 5), "i", "a.b", {"_id": 1}, uuid.UUID(int=7)),
-        (Ts(1_000, 5), "d", "a.c", {"_id": 3}, uuid.UUID(int=7)),
+        (Ts(1_000, 5), "i", "a.b", {"_id": 1}, bytes(UI)),
+        (Ts(1_000, 5), "d", "a.c", {"_id": 3}, bytes(UI)),
     ]
-    (update,) = operations(entry("u", "a.b", {"$v": 2, "diff": {"u": {"n": 1}}}, {"_id": 5}))
-    assert (update.o2, update.o["diff"]) == ({"_id": 5}, {"u": {"n": 1}})
+    (update,) = operations_of(read_entry(entry("u", "a.b", {"$v": 2, "diff": {"u": {"n": 1}}}, {"_id": 5})))
+    assert (update.document_id, update.o["diff"]) == (5, {"u": {"n": 1}})
 
 
 def test_the_whole_entry_begins_with_what_it_changes() -> None:
@@ -185,23 +188,33 @@ def test_broken_bytes_are_reported_as_broken() -> None:
     for raw in (b"", b"\x05\0\0\0", b"\xff" * 40, entry("i", "a.b", {"_id": 1})[:-3]):
         assert row(raw).what.startswith("not readable")
         assert row(raw).ts == ZERO
-        assert list(operations(raw)) == []
+        with pytest.raises(Malformed):
+            read_entry(raw)
         assert "not readable" in detail(raw)
         assert "$broken" in to_json(raw)
 
 
+@pytest.mark.parametrize("session", [{}, TXN], ids=["plain", "session"])
 @pytest.mark.parametrize("op", ["i", "u", "d"])
-def test_the_envelope_of_a_usual_write_is_read_as_that_of_any_entry(op: str) -> None:
+def test_a_usual_write_is_read_as_any_entry(op: str, session: dict[str, Any]) -> None:
     """Whatever byte is wrong, and wherever it is cut."""
-    raw = entry(op, "shop.orders", {"_id": 7, "v": "text"}, {"_id": 7} if op == "u" else None)
+    raw = entry(op, "shop.orders", {"_id": 7, "v": "text"}, {"_id": 7} if op == "u" else None, **session)
+    if session:
+        raw = bson.encode(bson.decode(raw) | {"prevOpTime": FIRST})
     broken = [raw[:at] + bytes((raw[at] ^ flip,)) + raw[at + 1 :] for at in range(4, len(raw)) for flip in (1, 0xFF)]
     for read in (raw, *broken, *(raw[:at] for at in range(len(raw)))):
-        assert envelope(read) == envelope(read, 0), read
+        assert read_or_none(read) == parsed_or_none(read), read
 
 
-def envelope(raw: bytes, *start: int) -> Head | None:
-    """The envelope; with an end, it is read element by element."""
+def read_or_none(raw: bytes) -> Entry | None:
     try:
-        return read_head(raw, *start, *(len(raw) for _ in start))
+        return read_entry(raw)
+    except Malformed:
+        return None
+
+
+def parsed_or_none(raw: bytes) -> Entry | None:
+    try:
+        return parse_entry(raw, 0, document_end(raw))
     except Malformed:
         return None

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyglass.mongo.codec import CODEC
-from tallyglass.oplog.decode import extended_json
-from tallyglass.oplog.decode.entry import to_json
-from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.oplog.entry.json import exact, to_json
+from tallyglass.oplog.entry.walk import Malformed
 
 VALUES: list[Any] = [
     0, -1, 2**31, Int64(5), 1.5, -0.0, 1e300, float("nan"), float("inf"), float("-inf"), True, False, None, "",
@@ -32,11 +31,11 @@ VALUES: list[Any] = [
 def same(document: dict[str, Any]) -> None:
     raw = bson.encode(document)
     decoded = bson.decode(raw, CODEC)
-    for write, options in (
-        (extended_json.relaxed, json_util.RELAXED_JSON_OPTIONS),
-        (extended_json.canonical, json_util.CANONICAL_JSON_OPTIONS),
+    for canonical, options in (
+        (False, json_util.RELAXED_JSON_OPTIONS),
+        (True, json_util.CANONICAL_JSON_OPTIONS),
     ):
-        text = write(raw)
+        text = exact(raw, canonical=canonical)
         assert text.isascii()
         assert text.isprintable()
         assert json.dumps(json.loads(text)) == json.dumps(json.loads(json_util.dumps(decoded, json_options=options)))
@@ -88,7 +87,7 @@ def test_damaged_bytes_are_refused_and_never_read_past_their_end(data: st.DataOb
     for _ in range(data.draw(st.integers(1, 3))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     try:
-        text = extended_json.relaxed(bytes(raw))
+        text = exact(bytes(raw), canonical=False)
     except Malformed:
         text = to_json(bytes(raw), kind="entry")
         assert json.loads(text)["kind"] == "entry"

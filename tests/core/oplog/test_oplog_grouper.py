@@ -10,7 +10,7 @@ import pytest
 from bson import Binary, Int64, Timestamp
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.decode.entry import row
+from tallyglass.oplog.entry.row import row
 from tallyglass.oplog.incidents.grouper import FINISHED_LIMIT, Grouper
 from tallyglass.oplog.snapshot import Harm, Incident
 
@@ -217,6 +217,14 @@ def test_out_of_older_servers_and_its_failed_temporary_collection() -> None:
     assert (found.kind, found.first, found.harm, found.documents) == ("out", at, Harm.LOSS, None)
 
 
+def test_the_staging_collection_of_a_return_is_nobodys_loss() -> None:
+    log = Log()
+    log.add(0, "c", "shop.$cmd", {"drop": "orders_pitr_20261122T084100"}, {"numRecords": 5})
+    log.add(9, "c", "shop.$cmd", {"drop": "orders_pitr_notes"}, {"numRecords": 5})
+    (found,) = log.incidents()
+    assert found.ns == "shop.orders_pitr_notes"
+
+
 def test_a_trickle_without_sessions_has_a_note() -> None:
     log = Log()
     for n in range(60):
@@ -318,3 +326,40 @@ def test_a_short_pause_among_the_first_entries_is_part_of_the_act(before: int, p
                 first = first or ts
     (act,) = [one for one in log.incidents() if not one.routine]
     assert (act.first, act.documents) == (first, 500)
+
+
+def spread(log: Log, begin: float, count: int, pool: range, *, every: float, pause: float = 0.0) -> list[Ts]:
+    """Deletes by the sessions of a pool in turn, with a pause of the server after each 15 of them."""
+    found = []
+    for n in range(count):
+        lsid = {"id": Binary(bytes((pool[n % len(pool)],)) * 16, 4), "uid": Binary(b"u" * 32)}
+        at, number = begin + n * every + n // 15 * pause, Int64(n // len(pool))
+        found.append(log.add(at, "d", "s.pool", {"_id": n}, lsid=lsid, txnNumber=number, stmtId=0))
+    return found
+
+
+def test_deletes_of_a_pool_are_one_row_from_the_first_of_any_session() -> None:
+    """The server pauses, and most sessions write too little for a row of their own."""
+    log = Log()
+    log.add(0, "n", "", {"msg": "periodic noop"})
+    early = spread(log, 170, 6, range(50, 56), every=1)
+    dense = spread(log, 200, 400, range(16), every=0.001, pause=0.05)
+    dense += spread(log, 200.9, 150, range(20, 36), every=0.001)
+    log.add(2_000, "n", "", {"msg": "periodic noop"})
+    (found,) = log.incidents()
+    assert (found.kind, found.documents, found.documents_exact) == ("fan_out", 556, False)
+    assert (found.first, found.limit, found.last) == (early[0], early[0], dense[-1])
+    assert found.sessions >= 2
+    assert "without a session" not in found.who
+    assert "session" in found.who or found.user_hash
+
+
+def test_where_sessions_always_delete_the_point_of_a_pool_is_a_minute_early() -> None:
+    log = Log()
+    spread(log, 0, 400, range(60, 63), every=0.5)
+    dense = spread(log, 200.001, 900, range(16), every=0.0005)
+    spread(log, 201, 400, range(70, 73), every=0.5)
+    (found,) = [one for one in log.incidents() if one.kind == "fan_out"]
+    assert not found.documents_exact
+    assert dense[0].t - 60 == found.limit.t, "early, and never late"
+    assert "a minute before" in found.note

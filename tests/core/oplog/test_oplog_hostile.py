@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import Any
 
 import bson
@@ -11,9 +12,13 @@ from bson import DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Time
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tallyglass.oplog.decode import render, walk
-from tallyglass.oplog.decode.entry import detail, operations, row, to_json
-from tallyglass.oplog.filter.matcher import FilterMatcher
+from tallyglass.oplog.entry import json, walk
+from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.oplog.entry.json import to_json
+from tallyglass.oplog.entry.operations import operations_of
+from tallyglass.oplog.entry.row import detail, row
+from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.read.collect import Collector
@@ -83,14 +88,15 @@ def hold(raw: bytes) -> None:
         assert len(text) <= 700
     whole = detail(raw)
     assert clean_block(whole, 10**9) == whole
-    assert len(whole) <= render.BLOCK_LIMIT * 2
+    assert len(whole) <= json.BLOCK_LIMIT * 2
     assert to_json(raw).isascii()
     assert "\n" not in to_json(raw)
-    for operation in operations(raw):
-        assert isinstance(operation.o, dict)
-        assert isinstance(operation.o2, dict)
+    with suppress(Malformed):
+        for operation in operations_of(read_entry(raw)):
+            assert isinstance(operation.o, dict)
+            assert isinstance(operation.id_key, bytes)
     for wanted in FILTERS:
-        FilterMatcher(wanted).wants(raw)
+        CompiledFilter(wanted).wants(raw)
         collector = Collector(wanted, 10)
         collector.take(raw)
         collector.rows(None)

@@ -13,7 +13,7 @@ from pymongo.errors import OperationFailure
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.driver_errors import translate
-from tallyglass.oplog.decode.envelope import entries
+from tallyglass.oplog.entry.batch import entries
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.read import past as past_module

@@ -13,8 +13,8 @@ from bson import Binary, Int64, ObjectId, Timestamp
 from hostile.samples import TEXTS
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.oplog.decode.entry import row
-from tallyglass.oplog.filter.matcher import FilterMatcher
+from tallyglass.oplog.entry.row import row
+from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter, words_for
 from tallyglass.oplog.read.collect import Collector
 from tallyglass.oplog.read.notes import gap
@@ -81,7 +81,7 @@ ENTRIES = {
     ],
 )
 def test_what_a_filter_wants(text: str, wanted: str) -> None:
-    matcher = FilterMatcher(OplogFilter.parse(text))
+    matcher = CompiledFilter(OplogFilter.parse(text))
     found = [name for name, raw in ENTRIES.items() if matcher.wants(raw)]
     assert "|".join(found) == wanted
     collector = Collector(OplogFilter.parse(text), 100)
@@ -135,9 +135,9 @@ def test_the_id_of_a_row_leads_back_to_its_document() -> None:
         raw = entry("d", "a.b", {"_id": value})
         typed = OplogFilter.parse(f"id:{row(raw).id}") if " " not in row(raw).id else OplogFilter(id=row(raw).id)
         if not isinstance(value, (bytes, datetime)):
-            assert FilterMatcher(typed).wants(raw), (value, typed)
+            assert CompiledFilter(typed).wants(raw), (value, typed)
         if isinstance(value, str):
-            wrong = [other for other in others if FilterMatcher(typed).wants(entry("d", "a.b", {"_id": other}))]
+            wrong = [other for other in others if CompiledFilter(typed).wants(entry("d", "a.b", {"_id": other}))]
             assert wrong == [], (value, typed)
 
 
@@ -149,9 +149,9 @@ def test_a_row_leads_to_its_own_document_and_namespace_whatever_they_are_called(
     entries = [entry("i", f"shop.{text}{blank}", {"_id": {"of": text}}) for text in ODD]
     entries += [entry("i", f"shop.{text}{blank}", {"_id": text + blank}) for text in ODD]
     for raw, shown in [(raw, row(raw)) for raw in entries]:
-        history = FilterMatcher(OplogFilter.parse(words_for(shown.ns, shown.id)))
+        history = CompiledFilter(OplogFilter.parse(words_for(shown.ns, shown.id)))
         assert [other for other in entries if history.wants(other)] == [raw]
-        namespace = FilterMatcher(OplogFilter.parse(words_for(shown.ns)))
+        namespace = CompiledFilter(OplogFilter.parse(words_for(shown.ns)))
         assert [row(other).ns for other in entries if namespace.wants(other)] == [shown.ns] * 2
 
 

@@ -11,7 +11,7 @@ from bson import Timestamp
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.restore.raw.oplog import read_all
+from tallyglass.oplog.read.entries import read_all
 from tallyglass.restore.replay.earlier_writes import read_earlier
 
 BATCH = b"".join(

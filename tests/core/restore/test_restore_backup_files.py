@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import bson
 import pytest
-from bson import Timestamp
+from bson import Int64, Timestamp
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup import archive
 from tallyglass.restore.backup.archive import MAGIC, TERMINATOR, small_collections
-from tallyglass.restore.backup.backup import Contents, read_backup
+from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.backup.bson_file import BrokenFile, documents
+from tallyglass.restore.backup.crc64 import Checksum, TableChecksum, XzChecksum
+from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.runbook.prepare import prepare
 
 ROWS = [bson.encode({"_id": n, "text": "x" * 20}) for n in range(3)]
@@ -121,8 +126,20 @@ def test_what_is_mixed_linked_or_lacks_its_half_is_a_problem(tmp_path: Path) -> 
         read_backup(tmp_path / "none")
 
 
-def block(ns: tuple[str, str], *rows: bytes, end: bool = False) -> bytes:
-    head = {"db": ns[0], "collection": ns[1], "EOF": end, "CRC": 0}
+def crc64(data: bytes) -> int:
+    """CRC-64/ECMA-182, reflected, bit by bit."""
+    state = 2**64 - 1
+    for byte in data:
+        state ^= byte
+        for _ in range(8):
+            state = state >> 1 ^ (0xC96C5795D7870F42 if state & 1 else 0)
+    return state ^ 2**64 - 1
+
+
+def block(ns: tuple[str, str], *rows: bytes, end: bytes | None = None) -> bytes:
+    """One block of an archive. ``end`` is all documents of the collection, which ends here."""
+    crc = crc64(end or b"")
+    head = {"db": ns[0], "collection": ns[1], "EOF": end is not None, "CRC": Int64(crc - 2**64 if crc >> 63 else crc)}
     return bson.encode(head) + b"".join(rows) + TERMINATOR
 
 
@@ -144,9 +161,9 @@ WHOLE = (
     block(C, *ROWS[:2]),
     block(OPLOG, oplog_entry(10), oplog_entry(20)),
     block(C, ROWS[2]),
-    block(C, end=True),
+    block(C, end=b"".join(ROWS)),
     block(OPLOG, oplog_entry(30)),
-    block(OPLOG, end=True),
+    block(OPLOG, end=b"".join(map(oplog_entry, (10, 20, 30)))),
 )
 
 
@@ -178,8 +195,87 @@ def test_an_archive_began_and_ended_with_its_oplog(tmp_path: Path, compress: Any
 @pytest.mark.parametrize("lost", [1, 5, 40, len(WHOLE[-1]) + 3])
 def test_an_archive_that_is_cut_off_is_a_problem(tmp_path: Path, lost: int) -> None:
     found = read_archive(tmp_path, packed(*WHOLE)[:-lost])
-    assert "incomplete" in " ".join(found.problems)
+    assert "cannot be read to its end" in " ".join(found.problems)
     assert found.backup.start is None
+
+
+def flips(held: bytes) -> Iterator[bytes]:
+    """The bytes with one bit flipped, at each position; not those that are decompressed to the same all the same."""
+    for at, bit in itertools.product(range(len(held)), (1, 128)):
+        damaged = held[:at] + bytes([held[at] ^ bit]) + held[at + 1 :]
+        try:
+            if gzip.decompress(held) == gzip.decompress(damaged):
+                continue
+        except (OSError, EOFError, zlib.error):
+            pass
+        yield damaged
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_one_flipped_bit_of_an_archive_is_a_problem_wherever_it_lies(tmp_path: Path, compress: Any) -> None:
+    """All but what the format protects with nothing: the header and the descriptions of a plain archive."""
+    whole = packed(*WHOLE)
+    for damaged in flips(compress(whole)):
+        try:
+            found = read_archive(tmp_path, damaged).problems
+        except InputError as error:
+            found = (error.title,)
+        assert found or damaged[-len(b"".join(WHOLE)) :] == b"".join(WHOLE), damaged
+
+
+@pytest.mark.parametrize(
+    ("blocks", "problem"),
+    [
+        ((*WHOLE, TERMINATOR), "a block has no header"),
+        ((*WHOLE, block(C, ROWS[0])), "s.c goes on after its end"),
+        ((*WHOLE[:-1], block(OPLOG, ROWS[0], end=ROWS[0])), ".oplog goes on after its end"),
+        ((*WHOLE, block(("s", "other"), end=b"")), "holds s.other, which it does not list"),
+        ((*WHOLE, block(("s", ""), end=b"")), "the header of a block is damaged"),
+        ((*WHOLE[:3], *WHOLE[4:], block(C, end=ROWS[0])), "the checksum of s.c does not match"),
+    ],
+)
+def test_what_mongorestore_does_not_accept_in_an_archive(
+    tmp_path: Path, blocks: tuple[bytes, ...], problem: str
+) -> None:
+    assert problem in " ".join(read_archive(tmp_path, packed(*blocks)).problems)
+
+
+@pytest.mark.parametrize("kind", [XzChecksum, TableChecksum])
+def test_the_checksum_is_that_of_any_pieces(kind: type[Checksum]) -> None:
+    data = bytes(range(256)) * 600
+    for pieces in ([], [b""], [data[:7], data[7:]], [data[at : at + 1000] for at in range(0, len(data), 1000)]):
+        crc = crc64(b"".join(pieces))
+        for given, same in ((crc, True), (crc - 2**64, True), (crc ^ 1, False)):
+            found = kind()
+            for piece in pieces:
+                found.add(piece)
+            assert found.matches(given) is same
+
+
+def test_one_flipped_bit_of_a_gzip_dump_is_a_problem_wherever_it_lies(tmp_path: Path) -> None:
+    """A plain dump has no checksums: there only the lengths of its documents are verified."""
+    folder = dump(tmp_path / "b", packed=True)
+    (folder / "s" / "c.metadata.json").rename(folder / "s" / "c.metadata.json.gz")
+    data = folder / "s" / "c.bson.gz"
+    for damaged in flips(data.read_bytes()):
+        data.write_bytes(damaged)
+        with pytest.raises(BrokenFile):
+            assert [*documents(data)], damaged
+    for file in (folder / "oplog.bson", folder / "s" / "c.metadata.json.gz"):
+        whole = file.read_bytes()
+        for damaged in flips(gzip.compress(whole)):
+            file.write_bytes(damaged)
+            assert read_backup(folder).problems, (file, damaged)
+        file.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '"x"', '{"options": 5}', '{"indexes": [1]}', '{"options": {"a": {"$oid": "z"}}}']
+)
+def test_metadata_that_describes_no_collection_is_a_problem(tmp_path: Path, text: str) -> None:
+    folder = dump(tmp_path / "b")
+    (folder / "s" / "c.metadata.json").write_text(text)
+    assert "s/c.metadata.json cannot be read" in problems(folder)
 
 
 @pytest.mark.parametrize(("last", "name"), [(3, "s.c"), (5, ".oplog")])
@@ -194,7 +290,7 @@ def test_an_archive_that_ends_within_a_collection_is_a_problem(tmp_path: Path, l
         (WHOLE, ("the archive breaks off before s.d",)),
         (WHOLE[:4], ("the archive breaks off within .oplog", "the archive breaks off before s.d")),
         ((), tuple(f"the archive breaks off before {name}" for name in (".oplog", "s.c", "s.d"))),
-        ((*WHOLE, block(("s", "d"), end=True)), ()),
+        ((*WHOLE, block(("s", "d"), end=b"")), ()),
     ],
 )
 def test_an_archive_that_ends_before_a_collection_is_a_problem(
@@ -208,8 +304,9 @@ def test_an_archive_that_ends_before_a_collection_is_a_problem(
 def test_a_view_has_no_documents_and_a_time_series_has_them_elsewhere(tmp_path: Path) -> None:
     view = {"db": "s", "collection": "v", "metadata": json.dumps({"options": {"viewOn": "c"}})}
     series = {"db": "s", "collection": "t", "metadata": json.dumps({"options": {"timeseries": {"timeField": "at"}}})}
-    blocks = *WHOLE, block(("s", "system.buckets.t"), end=True)
-    assert read_archive(tmp_path, packed(*blocks, also=(view, series))).problems == ()
+    blocks = *WHOLE, block(("s", "system.buckets.t"), end=b"")
+    for held in (blocks, (*blocks, block(("s", "v"), end=b""))):
+        assert read_archive(tmp_path, packed(*held, also=(view, series))).problems == (), "mongodump ends views, too"
     assert read_archive(tmp_path, packed(*WHOLE, also=(view, series))).problems == (
         "the archive breaks off before s.system.buckets.t",
     )

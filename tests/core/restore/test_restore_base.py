@@ -11,8 +11,9 @@ from bson import Int64
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.backup.backup import Contents, StoredCollection, read_backup
+from tallyglass.restore.backup.backup import Contents, StoredCollection
 from tallyglass.restore.backup.bson_file import id_key
+from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.checks.checks_live import live_data
 from tallyglass.restore.impact.loss import Changed, LossCount
 from tallyglass.restore.model.plan import Backup, Return, Strategy

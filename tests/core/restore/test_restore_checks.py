@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from tallyglass.deployment.cluster import Deployment, Kind, SetMember
+from tallyglass.deployment.cluster import Deployment, Kind
+from tallyglass.deployment.members import SetMember
 from tallyglass.moment import Ts
+from tallyglass.mongo.alone import Alone
 from tallyglass.restore.backup.backup import DIRECTORY, Contents, StoredCollection
 from tallyglass.restore.checks.checks import run_checks
 from tallyglass.restore.impact.loss import LossCount
@@ -134,6 +136,14 @@ def test_the_point_must_be_an_entry_that_a_majority_has(limit: Ts, newest: Ts, m
 def test_the_spare_must_be_empty_and_not_the_source(spare: dict[str, Any], check: str) -> None:
     changed = {"spare": replace(SPARE, **spare), "source_uri": tool_uri("mongodb://seed:1/", "rs")}
     assert blocked(findings(inputs=changed)) == ({check} if check else set())
+
+
+@pytest.mark.parametrize(("primary", "level"), [("a:1", WARN), ("b:1", BLOCK), ("", BLOCK)])
+def test_only_the_primary_can_be_restored_to_through_a_tunnel(primary: str, level: Level) -> None:
+    alone = replace(SOURCE, primary=primary, alone=Alone("localhost:9", ("a:1", "b:1")))
+    (check,) = (one for one in run_checks(findings(inputs={"deployment": alone})) if one.id == "source-alone")
+    assert check.level is level
+    assert "a:1, b:1, which cannot be reached from here: reading localhost:9 alone." in check.title
 
 
 @pytest.mark.parametrize(("spare", "check"), [({"ttl_monitor": None}, "spare-ttl"), ({"fcv": None}, "fcv-unknown"),

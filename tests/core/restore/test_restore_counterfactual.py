@@ -6,20 +6,14 @@ from typing import Any
 
 import bson
 import pytest
+from bson.raw_bson import RawBSONDocument
 
-from tallyglass.moment import Ts
-from tallyglass.restore.impact.accident import WHOLE, Attribution, Changes, SignatureSearch, changes_of, refined
+from tallyglass.oplog.entry.changes import Unfit, apply_update
 from tallyglass.restore.impact.counterfactual import Counterfactual, Verdict, repair
-from tallyglass.restore.model.plan import Accident
-from tallyglass.restore.raw.patch import Unfit, apply_update
 
 
 def diff(**sections: Any) -> dict[str, Any]:
     return {"$v": 2, "diff": sections}
-
-
-def changed(o: dict[str, Any]) -> Changes:
-    return changes_of(bson.encode(o))
 
 
 Step = tuple[str, str, dict[str, Any]]
@@ -104,6 +98,35 @@ def test_a_repair_names_the_fields_that_differ_and_the_whole_where_their_order_w
     assert found["r"] == COPY
 
 
+def test_what_an_earlier_return_brought_back_is_still_the_accidents() -> None:
+    bad = COPY | {"status": "BAD"}
+    document = after(("accident", "u", diff(u={"status": "BAD"})), ("others", "d", {"_id": 1}))
+    document.returned(bson.encode(bad))
+    assert (document.verdict, document.wanted) == (Verdict.DAMAGED, bson.encode(COPY))
+    other = after(("accident", "u", diff(u={"status": "BAD"})), ("others", "d", {"_id": 1}))
+    other.returned(bson.encode(COPY | {"status": "else"}))
+    assert other.verdict is Verdict.LEFT
+
+
+def repeated(document: dict[str, Any], name: str, value: Any) -> bytes:
+    """A document with one more field, which may have the name of another."""
+    body = bson.encode(document)[4:-1] + bson.encode({name: value})[4:-1]
+    return (len(body) + 5).to_bytes(4, "little") + body + b"\0"
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_no_update_is_made_of_a_document_with_one_field_name_twice(inner: bool) -> None:
+    once, both = bson.encode({"a": 1}), repeated({"a": 1}, "a", 2)
+    nest = (lambda raw: bson.encode({"n": [RawBSONDocument(raw)]})) if inner else (lambda raw: raw)
+    identity = (0x10, b"\0\0\0\0")
+    assert repair(identity, nest(both), nest(once)) is None
+    assert repair(identity, nest(once), nest(both)) is None
+    assert repair(identity, None, nest(both)) is not None, "a document that is inserted keeps its bytes"
+    document = Counterfactual(both, both)
+    document.accident("u", bson.encode(diff(u={"a": 3})))
+    assert document.verdict is Verdict.UNCLEAR
+
+
 @pytest.mark.parametrize(
     ("document", "o", "wanted"),
     [
@@ -126,64 +149,3 @@ def test_an_update_entry_is_applied_as_the_server_does(
         return
     found = bson.decode(apply_update(bson.encode(document), bson.encode(o)))
     assert list(found.items()) == list(wanted.items())
-
-
-def test_the_commonest_shape_is_the_accidents() -> None:
-    search = SignatureSearch()
-    for n in range(20):
-        search.feed(changed(diff(u={"status": "BAD"}, d={"name": False})))
-        if n % 3 == 0:
-            search.feed(changed(diff(u={"balance": n})))
-    found = search.signature()
-    assert found is not None
-    assert found.fits(changed(diff(d={"name": False}))), "a document that had the status already"
-    assert not found.fits(changed(diff(u={"status": "mine"}))), "another value"
-    assert not found.fits(changed(diff(u={"status": "BAD", "x": 1}))), "another path changed too"
-    assert not found.computed
-
-
-def test_a_document_that_is_set_as_a_whole_counts_as_the_parts_that_differ() -> None:
-    before = {"_id": 1, "status": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, "street": "s"}}
-    after = {"_id": 1, "status": "BAD", "balance": 5, "addr": {"zip": None, "street": "s"}}
-    logged = changed(diff(u={"status": "BAD"}, d={"name": False}, saddr={"u": {"zip": None}}))
-    whole = changed(after)
-    assert set(whole) == {WHOLE}
-    assert refined(whole, bson.encode(before), {WHOLE}) == logged
-    part = changed(diff(u={"status": "BAD", "addr": after["addr"]}, d={"name": False}))
-    assert refined(part, bson.encode(before), {WHOLE, (b"addr",)}) == logged
-    assert refined(part, bson.encode(before), {WHOLE}) == part, "nobody changes a part of it"
-    scalar = bson.encode(before | {"addr": 1})
-    assert refined(part, scalar, {(b"addr",)}) == part, "there was no document to compare with"
-
-
-def test_another_value_in_all_the_same_fields_may_be_computed() -> None:
-    search = SignatureSearch()
-    for n in range(40):
-        search.feed(changed(diff(u={"balance": 150 if n != 7 else 151.5})), b"%d" % n, Ts(5, n + 1), n)
-    found = Attribution(Accident("updates", "s.c", Ts(5, 0), Ts(6, 0), updates=True), search.signature())
-    assert found.owns_update(changed(diff(u={"balance": 150})), Ts(5, 3))
-    assert found.doubts_update(changed(diff(u={"balance": 151.5})), Ts(5, 8))
-    assert not found.doubts_update(changed(diff(u={"balance": 151.5})), Ts(5, 60)), "after the last of them"
-    assert not found.doubts_update(changed(diff(u={"balance": 151.5, "x": 1})), Ts(5, 8))
-
-
-def test_an_application_that_writes_all_the_time_is_not_taken_for_the_accident() -> None:
-    search = SignatureSearch()
-    for n in range(900):
-        search.feed(changed(diff(u={"balance": n})), b"%d" % (n % 300), Ts(n, 1), n * 100)
-        if n == 450:
-            for at in range(100):
-                search.feed(changed(diff(u={"price": at * 1.1})), b"%d" % at, Ts(n, 2 + at), n * 100 + at // 10)
-    found = search.signature()
-    assert found is not None
-    assert found.paths == {(b"price",)}
-    assert (found.first, found.last, found.ambiguous) == (Ts(450, 2), Ts(450, 101), False)
-
-
-def test_sums_of_several_statements_are_ambiguous() -> None:
-    search = SignatureSearch()
-    for n in range(40):
-        search.feed(changed(diff(u={"balance": n})), b"%d" % (n % 30), Ts(1, n + 1), n)
-    found = search.signature()
-    assert found is not None
-    assert found.ambiguous

@@ -12,7 +12,7 @@ from bson import Int64, Timestamp
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Namespace
-from tallyglass.restore.raw import oplog
+from tallyglass.oplog.read.entries import entries_about, read_all
 from tallyglass.restore.replay import coverage
 from tallyglass.restore.replay.coverage import NoStart, Start
 from tallyglass.restore.replay.oplog_query import oplog_query
@@ -100,10 +100,10 @@ async def test_a_transaction_is_followed_to_its_first_entry() -> None:
     assert await coverage.chain_beginning(Oplog(part(4, 2), part(6, 4)), Ts(6, 1)) is None  # type: ignore[arg-type]
 
 
-async def test_the_window_holds_its_start_and_not_its_limit() -> None:
+async def test_the_entries_about_a_collection_include_the_start_and_not_the_end() -> None:
     held: Any = Oplog(noop(1), noop(2), noop(3), noop(4))
-    assert [entry.ts.t async for entry in oplog.window(held, Ts(2, 1), Ts(4, 1))] == [2, 3]
-    assert [entry.ts.t async for entry in oplog.window(held, Ts(3, 1))] == [3, 4]
+    assert [one.ts.t async for one in read_all(held, entries_about("s.c", Ts(2, 1), Ts(4, 1)))] == [2, 3]
+    assert [one.ts.t async for one in read_all(held, entries_about("s.c", Ts(3, 1)))] == [3, 4]
 
 
 def test_the_query_of_the_oplog_dump_holds_both_ends() -> None:

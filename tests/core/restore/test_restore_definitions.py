@@ -78,7 +78,7 @@ async def test_a_validator() -> None:
     found = await find([], [], options=({"validator": {"n": {"$gte": 0}}}, {"validationAction": "warn"}))
     assert found.statements == (
         'must(await db.getSiblingDB("s").runCommand({"collMod": "c", "validator": {"n": {"$gte": NumberInt(0)}}, '
-        '"validationLevel": "strict", "validationAction": "error"}));',
+        '"validationLevel": "strict", "validationAction": "error", "writeConcern": {"w": "majority"}}));',
     )
 
 

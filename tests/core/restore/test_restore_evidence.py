@@ -12,9 +12,9 @@ from test_restore_replay import FIRST, NEITHER, OTHER, UUID, delete, entry, inse
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.backup.backup import StoredCollection
-from tallyglass.restore.raw.entries import Entry
-from tallyglass.restore.raw.indexes import canonical_index, canonical_options
+from tallyglass.restore.model.indexes import canonical_index, canonical_options
 from tallyglass.restore.replay.base import BaseFacts, OplogEvidence, read_base
 from tallyglass.restore.replay.earlier_writes import EarlierWrites
 from tallyglass.restore.replay.identity import LiveCollections, stale

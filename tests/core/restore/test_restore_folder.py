@@ -51,7 +51,7 @@ def test_a_restore_of_200_collections_is_short_and_has_short_lines(merged: int) 
     longest = {name: max(map(len, text.splitlines())) for name, text in files.items()}
     assert max(longest.values()) < 200, longest
     sizes = {name: len(text.encode()) for name, text in files.items() if name != "the script"}
-    assert sum(sizes.values()) < 60_000, sizes
+    assert sum(sizes.values()) < 68_000, sizes
     assert from_json(files[PLAN]).returns == made.returns
     assert len(made.commands) < 20
 

@@ -22,7 +22,16 @@ const uris = [];
 const collection = (ns) => ({countDocuments: async () => there[ns],
   updateOne: async (query) => ({matchedCount: query._id in found ? 1 : 0, upsertedCount: 0})});
 const run = async (body) => {
+  if (body.pipeline && body.pipeline.at(-1).$project) {
+    return {ok: 1, cursor: {firstBatch: repeated}};
+  }
   sent.push(body);
+  if (body.find) {
+    return {ok: 1, cursor: {firstBatch: oplog}};
+  }
+  if (body.pipeline && body.pipeline[0].$out) {
+    there["s." + body.pipeline[0].$out] = there["s." + body.aggregate];
+  }
   if (body.renameCollection) {
     there[body.to] = there[body.renameCollection];
     delete there[body.renameCollection];
@@ -30,21 +39,23 @@ const run = async (body) => {
   return answer;
 };
 const connect = async (uri) => { uris.push(uri); return {getSiblingDB: (name) => ({
-  getCollectionInfos: async (wanted) => (name + "." + wanted.name) in there ? [{}] : [],
+  getCollectionInfos: async (wanted) => (name + "." + wanted.name) in there ? [{info: {}}] : [],
   getCollection: (one) => collection(name + "." + one), runCommand: run})}; };
 const print = async () => {};
 let db;
 """
-REPLACE = mongosh.replace_by("s.c", "s.c_pitr", "s.c_before", 2, ["seq"])
+REPLACE = mongosh.replace_by("s.c", "s.c_pitr", "s.c_before", 2, ["seq"], "seen")
 THERE = {"s.c": 3, "s.c_pitr": 2}
 
 
 def run(folder: Path, *statements: str, config: str = 'uri: "mongodb://h:1/"', **stage: Any) -> Run:
-    """``there`` are the collections with their counts, ``found`` the counters."""
-    given = {"there": THERE, "found": {}, "answer": {"ok": 1}} | stage
+    """``there`` are the collections with their counts, ``found`` the counters, ``oplog`` what a search of it finds,
+    ``repeated`` the counters with one field name twice."""
+    given = {"there": THERE, "found": {}, "answer": {"ok": 1}, "oplog": [], "repeated": []} | stage
     text = mongosh.program([mongosh.on_live(), *statements, "console.log(JSON.stringify({sent, there, uris}));"])
     (folder / mongosh.HELPERS).write_text(mongosh.helpers([text]))
     (folder / "source.yml").write_text(f"{config}\n")
+    (folder / "seen").write_text("7:1")
     head = "".join(f"let {name} = {json.dumps(value)};\n" for name, value in given.items())
     (folder / "program.js").write_text(head + STAGE + text)
     return subprocess.run(["node", "program.js"], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
@@ -65,7 +76,6 @@ def sent(done: Run) -> list[dict[str, Any]]:
     [
         ({"s.c": 3}, '"s.c_pitr" is missing'),
         ({"s.c": 3, "s.c_pitr": 1}, "holds 1 documents, not the 2 computed"),
-        ({"s.c": 3, "s.c_pitr": 3}, "holds 3 documents, not the 2 computed"),
     ],
 )
 def test_nothing_is_renamed_that_is_not_as_computed(tmp_path: Path, there: dict[str, int], word: str) -> None:
@@ -75,18 +85,32 @@ def test_nothing_is_renamed_that_is_not_as_computed(tmp_path: Path, there: dict[
     assert word in done.stderr or "neither before nor after" in done.stderr
 
 
-def test_counters_are_moved_before_and_after_their_collection_is_replaced(tmp_path: Path) -> None:
+def test_a_collection_is_replaced_in_one_step_after_it_was_copied_and_counters_were_raised(tmp_path: Path) -> None:
     done = run(tmp_path, REPLACE)
     assert json.loads(done.stdout)["there"] == {"s.c": 2, "s.c_before": 3}
-    steps = [body.get("renameCollection") or (body["aggregate"], body["pipeline"][1]) for body in sent(done)]
-    merge = {"on": "_id", "whenMatched": [{"$set": {"seq": {"$max": ["$seq", "$$new.seq"]}}}]}
+    written = [body for body in sent(done) if "writeConcern" in body]
+    assert all(body["writeConcern"] == {"w": "majority"} for body in written)
+    steps = [
+        (body["renameCollection"], body.get("dropTarget")) if "renameCollection" in body
+        else (body["aggregate"], body["pipeline"][-1].get("$out") or body["pipeline"][-1]["$merge"]["into"])
+        for body in written
+    ]  # fmt: skip
     assert steps == [
-        ("c", {"$merge": merge | {"into": "c_pitr", "whenNotMatched": "discard"}}),
-        "s.c",
-        "s.c_pitr",
-        ("c_before", {"$merge": merge | {"into": "c", "whenNotMatched": "discard"}}),
-        ("c_before", {"$merge": merge | {"into": "c", "whenNotMatched": "insert"}}),
+        ("c", "c_pitr_kept"),
+        ("c", "c_pitr"),
+        ("c", "c_pitr"),
+        ("oplog.rs", {"db": "s", "coll": "c_pitr"}),
+        ("s.c_pitr", True),
+        ("oplog.rs", {"db": "s", "coll": "c"}),
+        ("s.c_pitr_kept", None),
+        ("c_before", "c"),
+        ("c_before", "c"),
     ]
+
+
+def test_a_replacement_that_was_stopped_before_its_copy_had_its_name_goes_on(tmp_path: Path) -> None:
+    done = run(tmp_path, REPLACE, there={"s.c": 2, "s.c_pitr_kept": 3})
+    assert json.loads(done.stdout)["there"] == {"s.c": 2, "s.c_before": 3}
 
 
 @pytest.mark.parametrize("there", [{"s.c_pitr": 2, "s.c_before": 3}, {"s.c": 2, "s.c_before": 3}])
@@ -97,7 +121,8 @@ def test_a_replacement_that_was_stopped_goes_on(tmp_path: Path, there: dict[str,
 
 
 def test_a_collection_that_was_made_meanwhile_is_not_renamed(tmp_path: Path) -> None:
-    done = run(tmp_path, REPLACE, there=THERE | {"s.c_before": 1})
+    replaced = [{"o": {"renameCollection": "s.c_pitr", "to": "s.c"}}]
+    done = run(tmp_path, REPLACE, there=THERE | {"s.c_before": 1}, oplog=replaced)
     assert done.returncode != 0
     assert "neither before nor after" in done.stderr
 
@@ -166,6 +191,20 @@ def test_a_counter_that_is_missing_stops_the_program(tmp_path: Path) -> None:
     assert sent(run(tmp_path, mongosh.must_match(update))) == [], "where it need not be there"
 
 
-@pytest.mark.parametrize("answer", [{"ok": 0, "code": 13}, {"ok": 1, "writeErrors": [{"code": 121}]}])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"ok": 0, "code": 13},
+        {"ok": 1, "writeErrors": [{"code": 121}]},
+        {"ok": 1, "writeConcernError": {"code": 11602}},
+    ],
+)
 def test_a_command_that_fails_stops_the_program(tmp_path: Path, answer: dict[str, Any]) -> None:
     assert run(tmp_path, mongosh.must("s", {"create": "c"}), answer=answer).returncode != 0
+
+
+def test_no_counter_with_one_field_name_twice_is_raised(tmp_path: Path) -> None:
+    done = run(tmp_path, REPLACE, repeated=[{"_id": "orders"}])
+    assert done.returncode != 0
+    assert "[name-twice]" in done.stderr
+    assert "renameCollection" not in done.stdout

@@ -19,8 +19,8 @@ from bson.raw_bson import RawBSONDocument
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, Namespace
-from tallyglass.restore.impact.history import read_history
-from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.impact.history import OWN, read_history
+from tallyglass.restore.model.plan import Accident, FieldChange
 
 _UUID = Binary.from_uuid(UUID(int=1))
 _POINT = Ts(100, 1)
@@ -71,7 +71,8 @@ async def read(server: Server, accident: Accident, kept: Path | None) -> tuple[l
         return list(history.hit()), history.removals, history.ambiguous
 
 
-_UPDATES = Accident("updates", "s.c", Ts(102, 1), Ts(105, 1), updates=True)
+_SET = FieldChange((b"own".hex(), b"a".hex()), "1007000000")
+_UPDATES = Accident("everything", "s.c", Ts(102, 1), Ts(105, 1), updates=True, effect=(_SET,))
 _DOCUMENTS = tuple({"_id": n, "own": {"a": 0, "b": 0}, "n": 0} for n in range(10))
 _OTHER: Row = {"lsid": {"id": _UUID}, "txnNumber": 1, "stmtId": 0}
 _OPLOG = [
@@ -125,3 +126,20 @@ async def test_a_history_that_does_not_fit_is_read_again(tmp_path: Path) -> None
     assert await read(Server(_OPLOG, *_DOCUMENTS), _UPDATES, kept) == wanted
     with pytest.raises(ReadError, match="does not reach back"):
         await read(Server(_OPLOG[2:4]), _UPDATES, kept)
+
+
+@pytest.mark.parametrize(("had", "refused"), [(7, False), (6, True)], ids=["had it", "had it not"])
+async def test_an_entry_that_lacks_a_field_is_the_statements_only_if_its_document_had_the_value(
+    had: int, refused: bool
+) -> None:
+    """Another statement that sets a part of the same fields shows in the documents before, which the plan lacks."""
+    accident = replace(_UPDATES, kind="updates", effect=(_SET, FieldChange((b"n".hex(),), "1001000000")), entries=2)
+    both = entry(102, "u", {"$v": 2, "diff": {"u": {"n": 1}, "sown": {"u": {"a": 7}}}}, 1)
+    one = entry(103, "u", {"$v": 2, "diff": {"u": {"n": 1}}}, 2)
+    server = Server([entry(100, "n", {}, ns=""), both, one], *({"_id": n, "own": {"a": had}, "n": 0} for n in (1, 2)))
+    if refused:
+        with pytest.raises(ReadError, match=r"2 updates of one statement; .* 1 are"):
+            await read(server, accident, None)
+        return
+    hit, _, _ = await read(server, accident, None)
+    assert [steps[0].owner for _, steps in hit] == [OWN, OWN]

@@ -11,10 +11,10 @@ import pytest
 from bson import Binary, Int64, Timestamp
 
 from tallyglass.moment import Ts
+from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.impact.incident_scope import DEFINITIONS, REPLACED, why_not_undone, written
 from tallyglass.restore.impact.loss import LossCount
-from tallyglass.restore.raw import entries
 
 TXN = {"lsid": {"id": 1}, "txnNumber": Int64(1)}
 
@@ -37,7 +37,7 @@ def whose(what: Incident | None, *rows: dict[str, Any]) -> tuple[int, int]:
     """How many operations on ``s.c`` are the incident's, and how many are others'."""
     count = LossCount(what)
     for one in rows:
-        count.feed(entries.read(bson.encode(one)))
+        count.feed(read_entry(bson.encode(one)))
     changed = count.changed["s.c"]
     return changed.by_incident, changed.others
 
@@ -95,7 +95,7 @@ def test_every_kind_of_incident_is_undone_or_explained() -> None:
 
 def test_the_same_in_another_collection_is_someone_elses() -> None:
     count = LossCount(incident("updateMany"))
-    count.feed(entries.read(bson.encode(row(Ts(5, 2), "u", 1, "s.d"))))
+    count.feed(read_entry(bson.encode(row(Ts(5, 2), "u", 1, "s.d"))))
     assert (count.changed["s.d"].by_incident, count.changed["s.d"].others) == (0, 1)
 
 

@@ -11,10 +11,9 @@ import pytest
 from bson import Binary, Int64, Timestamp
 
 from tallyglass.moment import Ts
+from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.impact.loss import LossCount
-from tallyglass.restore.raw import entries
-from tallyglass.restore.raw.entries import Entry
 from tallyglass.restore.replay import id_states
 from tallyglass.restore.replay.base import read_base
 from tallyglass.restore.replay.capped import Removals
@@ -27,7 +26,7 @@ FIRST = {"ts": Timestamp(0, 0), "t": Int64(-1)}
 
 
 def entry(at: int, op: str, ns: str, o: dict[str, Any], **more: Any) -> Entry:
-    return entries.read(bson.encode({"ts": Timestamp(at, 1), "t": Int64(1), "v": 2, "op": op, "ns": ns, "o": o} | more))
+    return read_entry(bson.encode({"ts": Timestamp(at, 1), "t": Int64(1), "v": 2, "op": op, "ns": ns, "o": o} | more))
 
 
 def stored(tmp_path: Path, *ids: Any, indexes: tuple[str, ...] = ()) -> dict[str, StoredCollection]:

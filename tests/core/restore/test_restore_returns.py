@@ -9,11 +9,11 @@ import pytest
 from bson import Int64, Timestamp
 
 from tallyglass.moment import Ts
+from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.impact.loss import Changed, LossCount
 from tallyglass.restore.impact.returns import plan_returns
 from tallyglass.restore.model.plan import ExpectedNamespace, Strategy
-from tallyglass.restore.raw import entries
 
 
 def incident(kind: str, ns: str) -> Incident:
@@ -76,7 +76,7 @@ def test_what_took_the_name_after_a_bad_update_is_not_overwritten(o: dict[str, A
         {"op": "u", "ns": "s.c", "o": {"$v": 2, "diff": {}}, "o2": {"_id": 1}},
         {"op": "c", "ns": "s.$cmd", "o": o},
     )):  # fmt: skip
-        count.feed(entries.read(bson.encode({"ts": Timestamp(5, 1 + i), "t": Int64(1), "v": 2, **row})))
+        count.feed(read_entry(bson.encode({"ts": Timestamp(5, 1 + i), "t": Int64(1), "v": 2, **row})))
     assert plan(expected("s.c"), count.changed, {"s.c"}, what)["s.c"][0] is strategy
 
 

@@ -252,6 +252,24 @@ def test_two_runs_of_one_script_do_not_meet(tmp_path: Path) -> None:
     assert rehearse(tmp_path, made, "--yes").returncode == 0
 
 
+@pytest.mark.parametrize(("server", "code"), [("exit 1", 1), ("[ $1 != restore ] || touch asked", 143)])
+def test_a_tool_that_prints_nothing_new_is_ended_unless_a_server_works(tmp_path: Path, server: str, code: int) -> None:
+    os.mkfifo(tmp_path / "gate")
+    waits = step(f"mongorestore {tmp_path / 'gate'} slice")
+    made = replace(with_work(tmp_path, waits, step("touch after")), files=(PlanFile("spare.yml", 'uri: "x"\n'),))
+    rehearse(tmp_path, made, "--until=never")
+    version = "[ \"$1\" != --version ] || exec echo 'tallyglass 0.0.1'"
+    (tmp_path / "tools" / "tallyglass").write_text(f"#!/bin/sh\n{version}\n{server}\n")
+    running = begin(tmp_path, made, "--yes", "--max-silence=1")
+    if code == 143:
+        wait_for(tmp_path / "work" / "asked")
+        os.kill(int((tmp_path / "work" / "lock" / "pid").read_text().split()[0]), signal.SIGTERM)
+        os.close(os.open(tmp_path / "gate", os.O_RDWR))  # which does not wait for a reader that is gone already
+    _, output = running.communicate(timeout=60)
+    assert (running.returncode, "[step-silent] Step 1" in output) == (code, code == 1)
+    assert not list((tmp_path / "work" / "done").iterdir())
+
+
 def test_a_script_that_is_killed_as_a_step_starts_leaves_nothing_running(tmp_path: Path) -> None:
     trap = tmp_path / "trap.sh"
     trap.write_text("""set -T; trap '[ "$BASH_COMMAND" != "set -m" ] || kill -9 $$' DEBUG\n""")

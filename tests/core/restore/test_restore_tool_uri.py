@@ -37,6 +37,8 @@ def test_every_option_of_pymongo_has_a_row() -> None:
          "mongodb://u@h:1/?authMechanism=PLAIN&authSource=%24external&replicaSet=s"),
         ("mongodb+srv://u:p@c.example.net/", "s",
          "mongodb+srv://u@c.example.net/?authSource=admin&replicaSet=s&tls=true"),
+        ("mongodb+srv://c.example.net/?srvMaxHosts=2&srvServiceName=db", "s",
+         "mongodb+srv://c.example.net/?replicaSet=s&srvServiceName=db&tls=true"),
         ("mongodb://u@h:1/?authMechanism=MONGODB-X509", "s",
          "mongodb://u@h:1/?authMechanism=MONGODB-X509&authSource=%24external&replicaSet=s"),
     ],
@@ -99,7 +101,7 @@ def test_an_encrypted_key_is_refused_wherever_its_passphrase_is(tmp_path: Path, 
         "mongodb://h/?tlsInsecure=true", "mongodb://h/?tls=true&tlsAllowInvalidCertificates=true",
         "mongodb://h/?tls=true&tlsAllowInvalidHostnames=true", "mongodb://h/?loadBalanced=true", "http://h/", "",
         "mongodb://h/?tls=true&tlsCAFile=/no/such/file", "mongodb://u:secret/word@h/",
-        "mongodb://h/?authMechanism=MONGODB-OIDC",
+        "mongodb://h/?authMechanism=MONGODB-OIDC", "mongodb://h/?tls=ture", "mongodb://h/&tls=true",
     ],
 )  # fmt: skip
 def test_a_uri_without_an_equivalent_is_refused(uri: str) -> None:

@@ -1,8 +1,7 @@
-"""The walk through the oplog: it leaves the event loop free, and begins only where what it builds on is known."""
+"""The walk through the oplog begins only where what it builds on is known."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,33 +12,7 @@ from bson import Timestamp
 from tallyglass.moment import Ts
 from tallyglass.restore.checks.checks import run_checks
 from tallyglass.restore.gather import RestoreRequest, gather
-from tallyglass.restore.raw import oplog
 from tallyglass.restore.replay.coverage import Start
-
-
-class OneBatch:
-    """A gateway whose whole oplog comes in one batch."""
-
-    async def find_raw(self, *_: Any, **__: Any) -> AsyncIterator[bytes]:
-        yield b"".join(
-            bson.encode({"ts": Timestamp(n + 1, 1), "t": 1, "op": "n", "ns": "", "o": {}}) for n in range(2_000)
-        )
-
-
-async def test_others_have_their_turn_within_a_batch() -> None:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(others())
-    seen = [entry.ts async for entry in oplog.window(OneBatch(), Ts(1, 1))]  # type: ignore[arg-type]
-    task.cancel()
-    assert len(seen) == 2_000
-    assert turns >= 10
 
 
 class Source:

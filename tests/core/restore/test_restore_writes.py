@@ -10,11 +10,10 @@ import bson
 import pytest
 from bson import Binary, Int64, ObjectId, Timestamp
 
-from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.oplog.entry.batch import BatchWalker
+from tallyglass.oplog.entry.entry import Entry, read_entry
+from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.backup.backup import StoredCollection
-from tallyglass.restore.raw import entries
-from tallyglass.restore.raw.entries import Entry
-from tallyglass.restore.raw.writes import BatchWalker
 from tallyglass.restore.replay.replay import Replay
 
 UI, NEXT = Binary(b"u" * 16, 4), Binary(b"v" * 16, 4)
@@ -88,7 +87,7 @@ def test_a_write_is_the_same_as_its_entry(rows: list[dict[str, Any]]) -> None:
     list(BatchWalker(slow).walk(batch))
     assert fast.found == slow.found
     last = next(one for one in reversed(rows) if one["op"] != "n")
-    assert walker.last == entries.read(bson.encode(last))
+    assert walker.last == read_entry(bson.encode(last))
     if rows == usual():
         assert fast.writes == len(rows), "none of them is parsed"
     if rows == odd():
@@ -110,7 +109,7 @@ def test_a_replay_comes_to_the_same_either_way(tmp_path: Path, upserts: bool) ->
     fast, slow = Replay(stored, upserts=upserts), Replay(stored, upserts=upserts)
     list(BatchWalker(fast).walk(batch))
     for raw in (bson.encode(one) for one in [*rows, drop, create, *again]):
-        slow.feed(entries.read(raw))
+        slow.feed(read_entry(raw))
     for one in (fast, slow):
         assert one.applied > 100
     for name in ("applied", "entries", "bytes", "first", "last", "problems", "kinds", "dead"):

@@ -16,7 +16,7 @@ from bson import Binary, Timestamp
 from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway
-from tallyglass.oplog.decode import walk
+from tallyglass.oplog.entry import walk
 from tallyglass.restore.saved import slice_file
 from tallyglass.restore.saved.cut import cut
 from tallyglass.restore.saved.joined import JoinedOplog, join, open_joined
@@ -141,7 +141,7 @@ async def test_a_hole_is_named(slices: Path) -> None:
     _, found = await join(cast("Gateway", Server(WHOLE[35:])), saved)
     assert str(found.hole) == f"between {ts(25)} and {ts(26)}"
     with pytest.raises(ReadError, match=f"between {ts(25)}"):
-        await open_joined(cast("Gateway", Server(WHOLE[35:])), slices, ts(6))
+        await open_joined(cast("Gateway", Server(WHOLE[35:])), [slices], ts(6))
 
 
 async def test_another_history_is_refused(slices: Path) -> None:

@@ -15,11 +15,12 @@ import pytest
 from bson import Int64, json_util
 from pymongo import MongoClient
 
+from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow.watch import WatchSettings, look, watch
 from tallyglass.counters.recognise.config import parse_config
 from tallyglass.counters.recognise.idle import largest_ids
 from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, Grade, NumericType
-from tallyglass.counters.verdict import OK, UNKNOWN, WARNING, Thresholds, check_counters, grade
+from tallyglass.counters.verdict import UNKNOWN, WARNING, Thresholds, grade
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import Driver, open_gateway
 from tallyglass.mongo.mongo_gateway import MongoGateway
@@ -154,7 +155,7 @@ async def test_behind_is_flagged_and_its_repair_mends_it(client: Client, gateway
     name = "counters" if isinstance(identity, dict) else "doctrine_increment_ids"
     db[name].insert_one({"_id": identity, field: 7.0})
     target = "orders" if isinstance(identity, dict) else identity
-    db[target].insert_many([{"_id": 20}, {"_id": Int64(12)}, {"_id": "not a number"}])
+    db[target].insert_many([{"_id": 20}, {"_id": Int64(12)}, {"_id": 6}, {"_id": "not a number"}])
     counter = next(c for c in (await look(gateway)).counters if c.ns == f"{DB}.{name}")
     assert (counter.drift, Flag.BEHIND in counter.flags) == (-13, True)
     assert clean(counter.repair) == counter.repair
@@ -200,7 +201,8 @@ def run(client: Client, command: str) -> None:
     assert found
     text = re.sub(r'EJSON\.parse\(("(?:[^"\\]|\\.)*"), \{relaxed: false\}\)', lambda m: json_util.loads(m[1]), found[3])
     text = re.sub(r'NumberLong\("(-?\d+)"\)', r'{"$numberLong": "\1"}', text)
-    query, update = json_util.loads(f"[{text}]", json_options=json_util.CANONICAL_JSON_OPTIONS)
+    query, update, options = json_util.loads(f"[{text}]", json_options=json_util.CANONICAL_JSON_OPTIONS)
+    assert options == {"writeConcern": {"w": "majority"}}
     collection = client[json_util.loads(found[1])][json_util.loads(found[2])]
     assert collection.update_one(query, update).matched_count == 1
 
@@ -262,7 +264,7 @@ async def test_configured_counters(client: Client, gateway: MongoGateway) -> Non
     counter = found["Invoices"]
     assert counter.ceiling is not None
     assert (counter.ceiling.value, counter.ceiling.reason, counter.left) == (99, "2 digits", 10)
-    assert (counter.drift, counter.repair.endswith('NumberLong("96")}})')) == (-6, True)
+    assert (counter.drift, 'NumberLong("96")}}' in counter.repair) == (-6, True)
 
 
 async def test_samples_of_earlier_runs_count(client: Client, gateway: MongoGateway, tmp_path: Path) -> None:
@@ -290,7 +292,9 @@ async def test_2_31_warns_until_the_ids_are_seen_to_be_64_bit(
     for name in ("orders", "receipt"):
         assert found[name].target if name == "orders" else found[name].grade in (Grade.LIKELY, Grade.CERTAIN)
         level, why = grade(found[name], Thresholds(), datetime.now(UTC))
-        assert (found[name].crossing is not None, level, "2^31" in why) == (warns, WARNING if warns else OK, warns), why
+        assert (found[name].crossing is not None, level, "2^31" in why) == (warns, WARNING, warns), why
+        # Its readers may have less than 64 bits.
+        assert "left until int32" in why
 
 
 async def test_an_idle_guess_is_likely_where_it_is_the_largest_id_of_a_collection(

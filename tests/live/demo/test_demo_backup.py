@@ -13,7 +13,7 @@ from server_version import major
 from tallyglass.demo import backup
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.errors import EmbeddedServerError
-from tallyglass.restore.backup.backup import read_backup
+from tallyglass.restore.backup.read import read_backup
 
 pytestmark = pytest.mark.live
 

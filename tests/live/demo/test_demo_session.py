@@ -29,7 +29,8 @@ Client = MongoClient[dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:
-    with Demo(schedule=Schedule(first=0.5, between=1.5, repair_after=0.5), seed=1) as running:
+    # Each accident once: the same within a minute may be one statement or two.
+    with Demo(schedule=Schedule(first=0.5, between=1.5, repair_after=0.5, accidents=6), seed=1) as running:
         yield running
 
 
@@ -117,7 +118,7 @@ async def test_every_accident_is_an_incident_that_can_be_undone(demo: Demo, clie
         ]
         for kind_and_ns in wanted:
             plan = await plan_restore(gateway, RestoreRequest(demo.backup, demo.uri, incident=found[kind_and_ns]))
-            assert plan.level is not Level.BLOCK, plan.checks
+            assert not [check.title for check in plan.checks if check.level is Level.BLOCK]
             assert plan.commands
     finally:
         await gateway.close()

@@ -15,15 +15,16 @@ from oplog_rig import writers
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
-from tallyglass.oplog.decode.entry import operations, row
-from tallyglass.oplog.decode.envelope import entries
-from tallyglass.oplog.decode.head import read_head
-from tallyglass.oplog.decode.transaction import name_of, unfold
-from tallyglass.oplog.filter.matcher import FilterMatcher
+from tallyglass.oplog.entry.batch import entries
+from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.oplog.entry.operations import operations_of
+from tallyglass.oplog.entry.row import chain_name, row
+from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.incidents import compaction, grouper, incident, rhythm, verdict
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.incidents.incident import scan, watch
+from tallyglass.oplog.read.entries import earlier_parts
 from tallyglass.oplog.read.stream import OplogStream
 from tallyglass.oplog.read.tail import read
 from tallyglass.oplog.snapshot import Harm, Incident
@@ -176,12 +177,13 @@ async def test_a_transaction_is_one_row_and_unfolds(what_was_done: tuple[Replica
     servers, _ = what_was_done
     gateway = open_gateway(servers.uri)
     (shown,) = [row async for row in read(gateway, OplogFilter.parse(f"ns:{DB}.large op:i")) if row.op == "c"]
-    parts, whole = await unfold(gateway, shown.raw)
-    assert whole
+    last = read_entry(shown.raw)
+    parts = [*await earlier_parts(gateway, last), last]
+    assert parts[0].previous is None
     assert shown.what == f"transaction of 123 in {len(parts)} entries"
-    inserted = [operation.o["_id"] for part in parts for operation in operations(part)]
+    inserted = [operation.o["_id"] for part in parts for operation in operations_of(part)]
     assert inserted == [0, 1, 2, *range(100, 220)]
-    same = [row async for row in read(gateway, OplogFilter(transaction=name_of(shown.raw)))]
+    same = [row async for row in read(gateway, OplogFilter(transaction=chain_name(shown.raw)))]
     assert [row.raw for row in same] == [shown.raw]
     await gateway.close()
 
@@ -206,7 +208,7 @@ async def test_the_servers_part_of_a_filter_leaves_nothing_out(
 ) -> None:
     servers, _ = what_was_done
     wanted = OplogFilter.parse(text)
-    matcher = FilterMatcher(wanted)
+    matcher = CompiledFilter(wanted)
     gateway = open_gateway(servers.uri)
     found = {row.ts async for row in read(gateway, wanted)}
     await gateway.close()
@@ -218,7 +220,7 @@ async def test_the_servers_part_of_a_filter_leaves_nothing_out(
 
 def _partial(raw: bytes) -> bool:
     """One of the first entries of a transaction: it is shown with the last."""
-    return read_head(raw).flag(b"partialTxn")
+    return read_entry(raw).flag(b"partialTxn")
 
 
 async def test_an_incident_that_continues_is_open(replica_set: ReplicaSet) -> None:

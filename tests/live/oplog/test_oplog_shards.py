@@ -23,7 +23,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_deployment, open_gateway
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.mongo_gateway import MongoGateway
-from tallyglass.oplog.decode.envelope import position
+from tallyglass.oplog.entry.batch import position
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.incidents.across_shards import scan_shards
 from tallyglass.oplog.incidents.incident import scan

@@ -45,7 +45,7 @@ def test_a_session_names_its_user_and_a_statement_names_none(guarded_set: Guarde
         "bulk": (name, uid),
         "many": (None, None),
     }
-    assert seen["looped"]["who"] == f"Its session belongs to {name}."
+    assert seen["looped"]["who"] == f"It was written by the account {name}."
     assert seen["many"]["who"].startswith("User unknown: a statement without a session leaves none.")
     with MongoClient[dict[str, Any]](guarded.uri("admin")) as client:
         deleted = [one["ts"] for one in client.local["oplog.rs"].find({"ns": f"{DB}.many", "op": "d"})]

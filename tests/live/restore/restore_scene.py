@@ -25,9 +25,11 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.impact.evidence import KnownStatement
+from tallyglass.restore.model.indexes import canonical_index, canonical_options
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.planner import RestoreRequest, plan_restore
-from tallyglass.restore.raw.indexes import canonical_index, canonical_options
+from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
 from tallyglass.restore.replay.coverage import BACK_OFF_SECONDS
 from tallyglass.restore.runbook.prepare import prepare
 from tallyglass.restore.runbook.runbook import MODE, script
@@ -172,6 +174,17 @@ class Scene:
         asked = {"spare": self.spare.members[0].address, "work_dir": str(self.folder / "work")} | more
         try:
             return await plan_restore(gateway, RestoreRequest(backup, uri, before=limit, **asked))
+        finally:
+            await gateway.close()
+
+    async def undo(
+        self, incident: Incident, backup: Path | None = None, *, evidence: KnownStatement | None = None
+    ) -> Plan:
+        """Plan the undo from pre-images; what has no image may come from a backup."""
+        gateway = open_gateway(self.source.uri)
+        try:
+            work = str(self.folder / "work")
+            return await plan_undo(gateway, UndoRequest(incident, self.source.uri, work, backup, evidence=evidence))
         finally:
             await gateway.close()
 

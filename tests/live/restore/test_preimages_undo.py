@@ -64,16 +64,6 @@ def done_since(scene: Scene, since: Ts, op: str, ns: str = "shop.orders") -> Inc
     return Incident(1, kind, f"{kind} on {ns}", ns, Harm.LOSS, first, last, None, None, 1, None)
 
 
-async def undo(scene: Scene, incident: Incident, backup: Path | None = None) -> Plan:
-    """Plan the undo; what has no image may come from a backup."""
-    gateway = open_gateway(scene.source.uri)
-    try:
-        work = str(scene.folder / "work")
-        return await plan_undo(gateway, UndoRequest(incident, scene.source.uri, work, backup))
-    finally:
-        await gateway.close()
-
-
 def contents(scene: Scene) -> dict[Any, dict[str, Any]]:
     return {row["_id"]: row for row in scene.client["shop"].orders.find()}
 
@@ -103,7 +93,7 @@ async def test_deleted_documents_come_back_amid_other_writers(kept: Scene) -> No
     since = kept.now()
     with Writer(kept) as writer:
         orders.delete_many({"_id": {"$lt": 300}})
-        plan = await undo(kept, done_since(kept, since, "d"))
+        plan = await kept.undo(done_since(kept, since, "d"))
         assert plan.level is Level.OK, [check for check in plan.checks if check.level is not Level.OK]
         output = kept.must_run(plan)
     after = contents(kept)
@@ -122,7 +112,7 @@ async def test_updates_are_undone_field_by_field(kept: Scene) -> None:
         since = kept.now()
         mine = {"_id": {"$gte": 100}, "v": {"$ne": "theirs"}}
         orders.update_many(mine, {"$set": {"own.a": "BAD"}, "$unset": {"v": ""}})
-        plan = await undo(kept, done_since(kept, since, "u"))
+        plan = await kept.undo(done_since(kept, since, "u"))
         assert plan.level is Level.OK, [check for check in plan.checks if check.level is not Level.OK]
         kept.must_run(plan)
     after = contents(kept)
@@ -190,7 +180,7 @@ async def test_documents_that_expired_by_mistake_come_back(expiring: Scene, shor
     assert not {"lsid", "txnNumber"} & entry.keys(), "nothing but the index says what deleted it"
     incident = await expiring.incident("deleteMany", "shop.orders")
     assert (incident.documents, incident.note) == (1_400, "or the TTL index of this collection")
-    plan = await undo(expiring, incident)
+    plan = await expiring.undo(incident)
     assert ids(plan, Level.WARN) >= {"images-ttl"}
     refused = expiring.run(plan)
     assert (refused.returncode, shop.orders.count_documents({})) == (3, 600), refused.stderr
@@ -199,7 +189,7 @@ async def test_documents_that_expired_by_mistake_come_back(expiring: Scene, shor
     expiring.must_run(plan)
     assert contents(expiring) == {row["_id"]: row | {"at": row["at"].replace(tzinfo=None)} for row in rows}
     definition = await expiring.incident("collMod" if shortened else "createIndexes", "shop.orders")
-    blocked = await undo(expiring, definition)
+    blocked = await expiring.undo(definition)
     assert "plan for the incident of their deletes" in next(check.advice for check in blocked.checks)
 
 
@@ -208,7 +198,7 @@ async def test_what_cannot_be_undone_from_images_is_refused(kept: Scene) -> None
     shop.plain.insert_many([{"_id": n} for n in range(200)])
     since = kept.now()
     shop.plain.delete_many({})
-    plan = await undo(kept, done_since(kept, since, "d", "shop.plain"))
+    plan = await kept.undo(done_since(kept, since, "d", "shop.plain"))
     assert ids(plan) == {"images-gap"}
     assert "200 of 200 pre-images are not held" in blocks(plan)[0]
     assert "collMod" in next(check.advice for check in plan.checks if check.id == "images-gap")
@@ -216,14 +206,14 @@ async def test_what_cannot_be_undone_from_images_is_refused(kept: Scene) -> None
     shop.orders.drop()
     kept.settle()
     drop = await kept.incident("drop", "shop.orders")
-    assert ids(await undo(kept, drop)) == {"images-kind"}
+    assert ids(await kept.undo(drop)) == {"images-kind"}
 
 
 @pytest.mark.soak
 async def test_images_that_expire_after_the_plan_stop_the_script(kept: Scene) -> None:
     since = kept.now()
     kept.client["shop"].orders.delete_many({"_id": {"$lt": 200}})
-    plan = await undo(kept, done_since(kept, since, "d"))
+    plan = await kept.undo(done_since(kept, since, "d"))
     assert plan.level is not Level.BLOCK
     before = contents(kept)
     kept.client.config["system.preimages"].delete_many({})
@@ -274,7 +264,7 @@ async def test_killed_at_any_step_it_resumes(kept: Scene, step: int, with_step: 
     orders = kept.client["shop"].orders
     since = kept.now()
     orders.delete_many({"_id": {"$lt": 300}})
-    plan = await undo(kept, done_since(kept, since, "d"))
+    plan = await kept.undo(done_since(kept, since, "d"))
     assert len(plan.commands) == _STEPS
     kill_at(kept, plan, step, with_step=with_step)
     done = resume(kept, plan)
@@ -298,7 +288,7 @@ async def test_many_documents_beside_the_same_from_backup_and_oplog(scene: Scene
             scene.settle()
             begun = time.monotonic()
             if way == "pre-images":
-                plan = await undo(scene, done_since(scene, since, "d"))
+                plan = await scene.undo(done_since(scene, since, "d"))
             else:
                 incident = done_since(scene, since, "d")
                 plan = await scene.plan(backup, incident.limit, incident=incident, work_dir=str(scene.folder / "work2"))
@@ -327,8 +317,8 @@ async def test_documents_without_an_image_come_from_the_backup(kept: Scene, arch
     shop.command("collMod", "orders", changeStreamPreAndPostImages={"enabled": True})
     shop.orders.delete_many({"_id": {"$lt": 300}})
     incident = done_since(kept, since, "d")
-    assert ids(await undo(kept, incident)) == {"images-gap"}
-    plan = await undo(kept, incident, backup)
+    assert ids(await kept.undo(incident)) == {"images-gap"}
+    plan = await kept.undo(incident, backup)
     held = next(check for check in plan.checks if check.id == "images-from-backup")
     assert "200 pre-images are held; the other 101 documents come from the backup" in held.title
     assert not plan.spare

@@ -9,8 +9,10 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
+import bson
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
@@ -19,9 +21,11 @@ from restore_scene import Scene, blocks, ids, record, same
 from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.demo.server import ReplicaSet, Standalone, free_port
 from tallyglass.moment import Ts
+from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.runbook.folder import write_folder
 from tallyglass.restore.runbook.step_text import fold_line
+from tallyglass.restore.spare.working import works_for
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 
@@ -66,6 +70,46 @@ async def test_forms_of_mongodump(scene: Scene, options: tuple[str, ...], archiv
     start = None if "--oplog" in options else scene.now()
     backup = scene.backup(*options, archive=archive)
     await drop_and_restore(scene, backup, start)
+
+
+@pytest.mark.long
+async def test_a_tool_that_waits_for_ever_is_ended_and_its_step_is_not_done(scene: Scene) -> None:
+    """mongorestore restores what it can of a damaged archive, and then waits for the rest of the oplog."""
+    fill(scene, 0, 50)
+    backup, before, since = scene.backup("--oplog", archive=True), record(scene.client), scene.now()
+    scene.client["shop"].orders.drop()
+    scene.settle()
+    plan = await scene.plan(backup, scene.first_entry({"o.drop": "orders"}, since))
+    whole = backup.read_bytes()
+    damaged = bytearray(whole)
+    damaged[whole.index(bson.encode({"_id": 40, "v": 40})) + 10] ^= 1
+    backup.write_bytes(damaged)
+    (step,) = [at for at, made in enumerate(plan.commands, start=1) if made.title.startswith("Unpack")]
+    ended = scene.run(plan, "--until=verify", "--max-silence=4")
+    assert (ended.returncode, f"[step-silent] Step {step}" in ended.stderr) == (1, True), ended.stderr
+    assert "oplog  0B" in ended.stderr
+    assert sorted(os.listdir(f"{plan.work_dir}/done")) == [str(at) for at in range(1, step - 1)]
+    backup.write_bytes(whole)
+    assert scene.run(plan, "--until=verify").returncode == 0
+    same(record(scene.spare_client), before)
+
+
+async def test_a_server_that_works_for_a_silent_tool_is_seen(scene: Scene) -> None:
+    gateway = open_gateway(scene.spare.direct_uri())
+    with closing(MongoClient(scene.spare.direct_uri(), appname="mongorestore")) as tool:
+        tool.shop.orders.insert_one({})
+        assert not await works_for(gateway, "mongorestore"), "its heartbeats are no work"
+        waits = "while (true) {sleep(10)}"
+        asked = asyncio.to_thread(tool.shop.orders.find_one, {"$where": waits}, max_time_ms=20_000)
+        task = asyncio.create_task(asked)
+        while not await works_for(gateway, "mongorestore"):
+            assert not task.done()
+        assert not await works_for(gateway, "mongodump")
+        for running in scene.spare_client.admin.command("currentOp", **{"command.filter.$where": waits})["inprog"]:
+            scene.spare_client.admin.command("killOp", op=running["opid"])
+        with pytest.raises(OperationFailure):
+            await task
+    await gateway.close()
 
 
 @pytest.mark.long

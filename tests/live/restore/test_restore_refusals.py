@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,27 @@ async def test_a_backup_that_is_not_whole(scene: Scene) -> None:
     refused(await scene.plan(backup, limit), "base-incomplete")
     (backup / "shop" / "orders.metadata.json").write_text("{not json")
     refused(await scene.plan(backup, limit), "backup-broken")
+
+
+async def test_an_archive_that_was_damaged_since(scene: Scene) -> None:
+    """mongorestore restores such an archive in part, and then waits for ever."""
+    shop = scene.client["shop"]
+    shop.orders.insert_many([{"_id": n, "text": "x" * 100} for n in range(20)])
+    backup, since = scene.backup("--oplog", archive=True), scene.now()
+    shop.orders.drop()
+    scene.settle()
+    limit, whole = scene.first_entry({"o.drop": "orders"}, since), backup.read_bytes()
+    flipped = bytearray(whole)
+    flipped[whole.index(b"x" * 100)] ^= 1
+    packed = bytearray(gzip.compress(whole))
+    backup.write_bytes(packed)
+    assert (await scene.plan(backup, limit)).commands
+    packed[len(packed) // 2] ^= 1
+    for damaged in (flipped, packed, whole[:-40]):
+        backup.write_bytes(damaged)
+        plan = await scene.plan(backup, limit)
+        refused(plan, "backup-broken")
+        assert "Take another copy" in next(check.advice for check in plan.checks if check.id == "backup-broken")
 
 
 async def test_a_backup_with_a_link_instead_of_data(scene: Scene) -> None:

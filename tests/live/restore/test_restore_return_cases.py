@@ -11,7 +11,7 @@ from bson import Binary, Decimal128, Int64, MinKey, ObjectId, Regex, Timestamp
 from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient, ReplaceOne
-from restore_scene import Scene, record
+from restore_scene import Scene, blocks, ids, record
 
 pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.soak]
 
@@ -63,38 +63,44 @@ async def test_deletes_of_odd_documents(scene: Scene) -> None:
         0: "old", 1: "new", 2: "old", 3: "new", 4: "old", 9: "new",
     }  # fmt: skip
     assert done.returncode == 3, done.stderr
-    assert [(row["ns"], row["_id"]) for row in damaged(scene)] == [("odd.lossy", None)], "no text gives it exactly"
-    assert "mongosh cannot write exactly" in done.stderr
+    left = {(row["ns"], str(row["_id"])): row["why"] for row in damaged(scene)}
+    assert "mongosh cannot write exactly" in left.pop(("odd.lossy", "None")), "no text gives it exactly"
+    again = {("odd.again", "2"), ("odd.tossed", "1"), ("odd.tossed", "3")}
+    assert left.keys() == {(ns, f"{{'$numberInt': '{n}'}}") for ns, n in again}
+    assert all("others inserted another document" in why for why in left.values())
     odd.lossy.insert_one({"_id": None})
-    assert scene.run(plan).returncode == 0
+    odd.again.delete_one({"_id": 2})
+    odd.tossed.delete_many({"_id": {"$in": [1, 3]}})
+    assert scene.run(plan).returncode == 3
+    assert [row["ns"] for row in damaged(scene)] == ["odd.lossy"], "what was inserted there is others'"
 
 
 async def test_an_update_of_many_kinds_of_fields(scene: Scene) -> None:
-    items = scene.client["shop"]["items"]
-    plain: MongoClient[Any] = MongoClient(scene.source.uri, retryWrites=False)
+    items = scene.client["shop"]["fields"]
     start = {"status": "ok", "addr": {"zip": 7, "street": "s"}, "log": ["a"], "old": 1, "last": 1}
     items.insert_many([*({"_id": n} | start for n in range(40)), NULL_ID | start])
     backup = scene.backup("--oplog")
-    items.update_many({"_id": {"$lt": 4}}, {"$set": {"status": "mine"}})
+    for n in range(4):
+        items.update_one({"_id": n}, {"$set": {"status": "mine"}})
     before = {row["_id"]: row for row in items.find()}
-    order = record(scene.client)["shop.items"]
+    order = record(scene.client)["shop.fields"]
     since = scene.now()
     items.update_many({}, {
         "$set": {"status": "BAD", "addr": {"zip": 0}}, "$push": {"log": "bad"}, "$rename": {"old": "fresh"},
     })  # fmt: skip
     items.update_one({"_id": 10}, {"$set": {"addr.street": "theirs"}})
     items.update_one({"_id": 11}, {"$push": {"log": "theirs"}})
-    plain["shop"]["items"].update_one({"_id": 12}, {"$set": {"status": "theirs"}})
+    items.update_one({"_id": 12}, {"$set": {"status": "theirs"}})
     found = items.find_one({"_id": 13})
     items.bulk_write([ReplaceOne({"_id": 13}, found | {"last": 9})])
     items.delete_one({"_id": 14})
     items.delete_one({"_id": 15})
     items.insert_one({"_id": 15, "status": "again"})
-    plain["shop"]["items"].update_one({"_id": 16}, {"$unset": {"addr": 1}})
-    incident = await scene.incident("updateMany", "shop.items")
+    items.update_one({"_id": 16}, {"$unset": {"addr": 1}})
+    incident = await scene.incident("updateMany", "shop.fields")
     assert incident.last > since
     plan = await scene.plan(backup, scene.first_entry({"op": "u", "o.diff.u.status": "BAD"}, since), incident=incident)
-    plain.close()
+    assert not blocks(plan), blocks(plan)
     done = scene.run(plan)
     assert done.returncode == 3, done.stderr
     live = {row["_id"]: row for row in items.find()}
@@ -115,7 +121,7 @@ async def test_an_update_of_many_kinds_of_fields(scene: Scene) -> None:
 
 def _raw(scene: Scene) -> list[RawBSONDocument]:
     options = bson.codec_options.CodecOptions(document_class=RawBSONDocument)
-    return list(scene.client["shop"].get_collection("items", codec_options=options).find())
+    return list(scene.client["shop"].get_collection("fields", codec_options=options).find())
 
 
 async def test_sums_that_cannot_be_told_apart(scene: Scene) -> None:
@@ -127,14 +133,12 @@ async def test_sums_that_cannot_be_told_apart(scene: Scene) -> None:
     since = scene.now()
     accounts.update_many({}, {"$mul": {"balance": 1.5}})
     accounts.update_one({"_id": 2}, {"$inc": {"balance": 7}})
-    incident = await scene.incident("updateMany", "shop.accounts")
-    live = list(accounts.find())
-    plan = await scene.plan(backup, scene.first_entry({"op": "u", "ns": "shop.accounts"}, since), incident=incident)
-    done = scene.run(plan)
-    assert done.returncode == 3, done.stderr
-    assert list(accounts.find()) == live, "nothing is guessed"
-    assert len(damaged(scene)) == 20
     plain.close()
+    incident = await scene.incident("updateMany", "shop.accounts")
+    first = scene.first_entry({"op": "u", "ns": "shop.accounts"}, since)
+    assert ids(await scene.plan(backup, first, incident=incident)) == {"incident-unclear"}
+    scene.empty_spare()
+    assert ids(await scene.plan(backup, first)) <= {"incident-unclear"}
 
 
 async def test_a_transaction_over_two_collections_and_a_conflict_that_comes_while_it_is_undone(scene: Scene) -> None:
@@ -164,9 +168,12 @@ async def test_a_transaction_over_two_collections_and_a_conflict_that_comes_whil
     shop.a.insert_one({"_id": "rival", "mail": "m4"})
     done = scene.run(plan)
     assert done.returncode == 3, done.stderr
-    assert [row["_id"] for row in damaged(scene)] == [{"$numberInt": "4"}]
+    assert [row["_id"] for row in damaged(scene)] == [{"$numberInt": "4"}, "new"], (
+        "what it inserted stays, and is named"
+    )
     assert shop.b.count_documents({"v": 0}) == 20
     assert shop.b.count_documents({"w": 1}) == 1
     shop.a.delete_one({"_id": "rival"})
+    shop.b.delete_one({"_id": "new"})
     assert scene.run(plan).returncode == 0
     assert record(scene.client)["shop.a"] == before["shop.a"]

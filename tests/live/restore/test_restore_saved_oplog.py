@@ -13,9 +13,9 @@ from restore_scene import Scene, blocks, ids, record
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
+from tallyglass.oplog.read.entries import stamp
 from tallyglass.restore.model.plan import Choice, Level, Plan
 from tallyglass.restore.planner import RestoreRequest, plan_restore
-from tallyglass.restore.raw.oplog import stamp
 from tallyglass.restore.saved.cut import cut
 from tallyglass.restore.saved.save import SavedSlice, save_slice
 

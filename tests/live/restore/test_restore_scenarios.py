@@ -160,7 +160,7 @@ async def test_counters_that_out_replaced(scene: Scene) -> None:
     scene.must_run(plan)
     after = record(scene.client)
     held = {row["_id"]: row["seq"] for row in shop.counters.find()}
-    assert held == {"orders": 120, "bills": 7, "begun since": 3}
+    assert held == {"orders": 220, "bills": 7, "begun since": 103}, "a hundred beyond the live ones"
     assert after["shop.counters"][2] == before["shop.counters"][2], "indexes"
     (kept,) = [ns for ns in after if "before_restore" in ns]
     assert len(after[kept][3]) == 3

@@ -10,11 +10,12 @@ import click
 from tallyglass.connection.secret import scrub
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.text import clean
-from tallyglass_tui.cli.check_oplog import OplogHours, with_oplog
+from tallyglass_tui.cli.check_oplog import OplogHours, with_oplog, with_restore
 from tallyglass_tui.cli.counters import config_option, guesses_option, history_option, look_once
 from tallyglass_tui.cli.error_boundary import UNKNOWN, usage_sentence
 from tallyglass_tui.cli.headless import print_text
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
+from tallyglass_tui.cli.restore_window import WindowOptions
 
 
 class MonitoringPlugin(click.Command):
@@ -65,10 +66,40 @@ _days = click.FloatRange(min=0)
 @connection_options(shards=True)
 @config_option
 @history_option
-@click.option("-w", "--warn-used", callback=_share, default="75%", show_default=True, metavar="SHARE")
-@click.option("-c", "--crit-used", callback=_share, default="90%", show_default=True, metavar="SHARE")
-@click.option("--warn-days", type=_days, default=90.0, show_default=True, metavar="DAYS")
-@click.option("--crit-days", type=_days, default=30.0, show_default=True, metavar="DAYS")
+@click.option(
+    "-w",
+    "--warn-used",
+    callback=_share,
+    default="75%",
+    show_default=True,
+    metavar="SHARE",
+    help="Warn if more of the range is used.",
+)
+@click.option(
+    "-c",
+    "--crit-used",
+    callback=_share,
+    default="90%",
+    show_default=True,
+    metavar="SHARE",
+    help="Critical if more of the range is used.",
+)
+@click.option(
+    "--warn-days",
+    type=_days,
+    default=90.0,
+    show_default=True,
+    metavar="DAYS",
+    help="Warn if a counter ends within DAYS.",
+)
+@click.option(
+    "--crit-days",
+    type=_days,
+    default=30.0,
+    show_default=True,
+    metavar="DAYS",
+    help="Critical if a counter ends within DAYS.",
+)
 @guesses_option
 @click.option("--oplog-hours-warn", type=_days, metavar="HOURS", help="Warn if the oplog covers fewer hours.")
 @click.option(
@@ -76,6 +107,22 @@ _days = click.FloatRange(min=0)
     type=_days,
     metavar="HOURS",
     help="Critical if the oplog covers fewer hours, such as the backup interval.",
+)
+@click.option(
+    "--restore",
+    "backups",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    multiple=True,
+    help="Check the recoverable window of the backups in DIR, too, for as long as reading them takes.",
+)
+@click.option(
+    "--restore-oplog",
+    "slices",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    multiple=True,
+    help="With --restore: a saved oplog.",
 )
 @click.option(
     "-t", "--timeout", "seconds", type=click.FloatRange(min=0.1), default=30.0, show_default=True, metavar="SECONDS"
@@ -92,6 +139,8 @@ def command(
     guesses: bool,
     oplog_hours_warn: float | None,
     oplog_hours_crit: float | None,
+    backups: tuple[Path, ...],
+    slices: tuple[Path, ...],
     seconds: float,
     verbose: int,
 ) -> int:
@@ -100,7 +149,8 @@ def command(
     A counter warns by the share of its range that is used, and by the days until it may run out. With
     --oplog-hours-warn or --oplog-hours-crit the oplog's reach counts too: what it is, or will be at the recent rate.
     """
-    from tallyglass.counters.verdict import Thresholds, check_counters
+    from tallyglass.counters.check_line import check_counters
+    from tallyglass.counters.verdict import Thresholds
 
     if warn_used > crit_used or warn_days < crit_days:
         raise InputError(
@@ -112,6 +162,8 @@ def command(
     line, level = result.line, result.level
     if oplog_hours_warn is not None or oplog_hours_crit is not None:
         line, level = with_oplog(line, level, given, OplogHours(oplog_hours_warn, oplog_hours_crit), seconds)
+    if backups:
+        line, level = with_restore(line, level, given, WindowOptions(backups, slices))
     print_text(clean(line, len(line)))
     for detail in result.details if verbose else ():
         print_text(clean(detail))

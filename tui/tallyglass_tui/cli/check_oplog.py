@@ -1,4 +1,4 @@
-"""The part of ``tallyglass check`` that warns when the oplog covers less time than backups need."""
+"""The parts of ``tallyglass check`` about the oplog: does it reach far enough back, and what can be restored?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tallyglass.errors import InputError, TallyglassError
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import ask
 from tallyglass_tui.cli.options import ConnectionOptions
+from tallyglass_tui.cli.restore_window import WindowOptions, answer
 
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import OplogWindow
@@ -63,6 +64,20 @@ def with_oplog(line: str, level: int, given: ConnectionOptions, limits: OplogHou
         own, words, perfdata = grade_window(ask(given, lambda gateway: window(gateway, recent=True), seconds), limits)
     except TallyglassError as error:
         own, words, perfdata = UNKNOWN, f"oplog: {clean(str(error), 200)}".replace("|", "/"), ""
+    return worse_of(line, level, own, words, perfdata)
+
+
+def with_restore(line: str, level: int, given: ConnectionOptions, options: WindowOptions) -> tuple[str, int]:
+    """The line and level so far together with those of the recoverable window: the worse level counts."""
+    try:
+        found = answer(given, options)
+    except TallyglassError as error:
+        return worse_of(line, level, UNKNOWN, f"restore: {clean(str(error), 200)}".replace("|", "/"), "")
+    return worse_of(line, level, found.status, f"restore: {found.words}", found.perfdata)
+
+
+def worse_of(line: str, level: int, own: int, words: str, perfdata: str) -> tuple[str, int]:
+    """A line and its level with a part added: the worse level counts."""
     worse = own if _SEVERITY[own] > _SEVERITY.get(level, 0) else level
     title, _, rest = line.partition(" - ")
     text, bar, data = rest.partition("|")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallyglass.errors import InputError, PrivilegeError
+from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import iso
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import ask, print_text, table, timeout_option, write_json
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tallyglass.counters.follow.watch import WatchSettings
     from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Members
+    from tallyglass.mongo.gateway import Gateway
 
 SEARCH_SHARE = 0.6
 """The share of the timeout for the search; the rest is for reading the counters."""
@@ -30,7 +31,10 @@ _SHOWN_MEMBERS = 5
 _JSON_EXACT = 2**53
 
 config_option = click.option(
-    "--config", metavar="FILE", type=click.Path(path_type=Path), help="Definitions of counters and ceilings (TOML)."
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Read definitions of counters and ceilings (TOML).",
 )
 
 history_option = click.option(
@@ -47,7 +51,7 @@ guesses_option = click.option("--guesses", is_flag=True, help="Include guesses: 
 @connection_options(shards=True)
 @config_option
 @history_option
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @guesses_option
 @timeout_option
 def command(
@@ -57,7 +61,7 @@ def command(
 
     Exit 3 if some collections could not be searched: there may be more counters.
     """
-    from tallyglass.counters.verdict import incomplete
+    from tallyglass.counters.check_line import incomplete
 
     snapshot = look_once(given, config, seconds, history=not no_history)
     if snapshot.discovering:
@@ -65,7 +69,9 @@ def command(
         warn(f"only {looked} were searched before the timeout; there may be more counters. Try a longer --timeout.")
     for trouble in snapshot.troubles:
         warn(f"{trouble.ns}: {trouble.title} {trouble.advice}".rstrip())
-    listed = [counter for counter in snapshot.counters if guesses or counter.may_alarm]
+    for one in snapshot.missing:
+        warn(f"{one.ns} {one.id}: known, and now {one.absence}.")
+    listed = [counter for counter in snapshot.counters if guesses or counter.may_warn]
     unsure = len(snapshot.counters) - len(listed)
     if wants_json:
         write_json(counter_facts(counter) for counter in (snapshot.counters if guesses else listed))
@@ -81,10 +87,12 @@ def command(
 def look_once(given: ConnectionOptions, config: Path | None, seconds: float, *, history: bool) -> CountersSnapshot:
     """One snapshot with forecasts of the selected deployment.
 
-    Raises PrivilegeError if the user sees no collection at all, since "no counters" would be wrong then. Raises
-    InputError if a rule of the configuration matches nothing.
+    Raises PrivilegeError or DeploymentError if no collection is seen at all, since "no counters" would be wrong then.
+    Raises InputError if a rule of the configuration matches nothing.
     """
     from tallyglass.counters.follow.watch import look
+    from tallyglass.doctor import why_nothing
+    from tallyglass.mongo.driver_errors import NOT_PRIMARY_OR_SECONDARY
     from tallyglass_tui.terminal.interpreter import GarbageCollection
 
     settings = replace(
@@ -93,15 +101,25 @@ def look_once(given: ConnectionOptions, config: Path | None, seconds: float, *, 
         look_seconds=seconds * _LOOK_SHARE,
         garbage=GarbageCollection(),
     )
-    snapshot = ask(given, lambda gateway: look(gateway, settings), seconds)
+
+    async def look_or_say_why(gateway: Gateway) -> CountersSnapshot:
+        try:
+            snapshot = await look(gateway, settings)
+        except ReadError as error:
+            if error.code != NOT_PRIMARY_OR_SECONDARY:
+                raise
+        else:
+            if snapshot.counters or snapshot.collections_seen:
+                return snapshot
+        raise await why_nothing(gateway)
+
+    snapshot = ask(given, look_or_say_why, seconds)
     if snapshot.unmatched:
         more = f" ({len(snapshot.unmatched) - 1} more like it)" if len(snapshot.unmatched) > 1 else ""
         raise InputError(
             f"The configuration does not match this deployment: {snapshot.unmatched[0]}{more}",
             "Correct or remove it: a rule without effect would hide a counter.",
         )
-    if not snapshot.counters and not snapshot.collections_seen:
-        raise PrivilegeError("This user may see no collection.", "tallyglass doctor names the role for it.")
     return snapshot
 
 
@@ -172,6 +190,7 @@ def counter_facts(counter: CounterView) -> dict[str, Any]:
         "steps": forecast.steps,
         "drift": counter.drift,
         "target": counter.target,
+        "not_compared": counter.odd_ids,
         "repair": counter.repair,
         "flags": list(counter.flags),
         "acknowledged": list(counter.acknowledged),

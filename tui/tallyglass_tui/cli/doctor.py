@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tallyglass.doctor import Diagnosis, JobFinding
+    from tallyglass.evidence.kept import EvidenceKept
     from tallyglass.restore.preimages.survey import Survey
 
 _WORDS = {"allowed": "yes", "partly": "partly", "denied": "no"}
@@ -24,9 +25,9 @@ _WORDS = {"allowed": "yes", "partly": "partly", "denied": "no"}
 
 @click.command()
 @connection_options()
-@click.option("--db", "databases", multiple=True, metavar="NAME", help="Where the counters are; may be repeated.")
-@click.option("--pre-images", "wants_images", is_flag=True, help="Which collections can be undone without a backup.")
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@click.option("--db", "databases", multiple=True, metavar="NAME", help="Check this database of counters; repeatable.")
+@click.option("--pre-images", "wants_images", is_flag=True, help="List the collections that keep pre-images.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @timeout_option
 def command(
     given: ConnectionOptions, databases: tuple[str, ...], wants_images: bool, wants_json: bool, seconds: float
@@ -126,6 +127,8 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _lines(found: Diagnosis) -> list[str]:
+    from tallyglass.doctor import LOG_IN
+
     rows = [
         ("server", _server(found)),
         ("user", _user(found)),
@@ -134,6 +137,10 @@ def _lines(found: Diagnosis) -> list[str]:
     ]
     if found.deployment.sharded or found.deployment.shard_unknown:
         rows.insert(1, ("sharding", _sharding(found)))
+    if found.deployment.untested:
+        rows.insert(1, ("tested", f"not on this server. {found.deployment.untested}"))
+    if found.deployment.alone:
+        rows.insert(1, ("reads", str(found.deployment.alone)))
     if found.scope:
         rows.append(("checked for", f"only {', '.join(found.scope)}; --db NAME checks another"))
     lines = [table(rows), "", *(line for finding in found.findings for line in _job(finding))]
@@ -141,15 +148,17 @@ def _lines(found: Diagnosis) -> list[str]:
         if finding.commands:
             lines += ["", f"For {finding.verdict.job.title}, run in mongosh as an administrator:"]
             lines += [f"  {command}" for command in finding.commands]
+    if found.kept is not None:
+        lines += ["", *_kept_lines(found.kept)]
     if found.access_control and not found.user:
-        lines += ["", "Log in to see more: put a user into the connection string (mongodb://user@host/)."]
+        lines += ["", f"Log in to see more. {LOG_IN}"]
     return lines
 
 
 def _server(found: Diagnosis) -> str:
     it = found.deployment
     members = ", ".join(f"{member.address} {member.state.lower()}".rstrip() for member in it.members)
-    return f"{it.kind} {it.set_name}".rstrip() + f", MongoDB {it.version}" + (f": {members}" if members else "")
+    return f"{it.kind} {it.set_name}".rstrip() + f", {it.server}" + (f": {members}" if members else "")
 
 
 def _user(found: Diagnosis) -> str:
@@ -177,6 +186,29 @@ def _window(found: Diagnosis) -> str:
     if window is not None and window.kept_hours:
         parts.append(f"kept for {window.kept_hours:g} h at least")
     return "; ".join(parts)
+
+
+def _kept_lines(kept: EvidenceKept) -> list[str]:
+    """What the server keeps of who writes, and what would keep more, with its cost."""
+    from tallyglass.evidence.kept import COSTS, MORE, SLOWMS
+
+    span = "unknown: this user may not read the log"
+    if kept.memory_seconds is not None:
+        span = f"the server's memory of its log covers {kept.memory_seconds / 60:,.1f} minutes now"
+    slowms = "unknown" if kept.slowms is None else f"{kept.slowms} ms"
+    rate = f", {kept.sample_rate:.0%} of them" if kept.sample_rate not in (None, 1.0) else ""
+    lines = [
+        f"Who did it: {span}; statements from {slowms} up are logged{rate}.",
+        f"  log {clean(kept.log, 200) or 'unknown'}, audit log {clean(kept.audit, 200) or 'none known'}"
+        + (", values in the log are hidden" if kept.redacted else ""),
+    ]
+    if kept.slowms is None or kept.slowms >= SLOWMS or rate:
+        lines += [f"To keep more until the next restart, as an administrator in mongosh: {MORE}"]
+        lines += [
+            f"  slowms {slow:>3}: {count} lines and {size} kB of log for 1,000 writes, {named} of 45 acts named"
+            for slow, count, size, named in COSTS
+        ]
+    return lines
 
 
 def _sharding(found: Diagnosis) -> str:
@@ -210,6 +242,9 @@ def _facts(found: Diagnosis) -> dict[str, Any]:
             "kind": found.deployment.kind,
             "set": found.deployment.set_name,
             "version": found.deployment.version,
+            "product": found.deployment.product,
+            "untested": found.deployment.untested or None,
+            "reads_alone": found.deployment.alone and found.deployment.alone.address,
         },
         "sharding": {
             "shard": found.deployment.shard_name or None,
@@ -230,6 +265,15 @@ def _facts(found: Diagnosis) -> dict[str, Any]:
             "hours": found.window and found.window.hours,
             "recent_bytes_per_hour": found.window and found.window.recent_bytes_per_hour,
             "forecast_hours": found.window and found.window.forecast_hours,
+        },
+        "evidence": found.kept
+        and {
+            "memory_seconds": found.kept.memory_seconds,
+            "slowms": found.kept.slowms,
+            "sample_rate": found.kept.sample_rate,
+            "log": clean(found.kept.log, 400) or None,
+            "audit": clean(found.kept.audit, 400) or None,
+            "redacted": found.kept.redacted,
         },
         "jobs": [
             {

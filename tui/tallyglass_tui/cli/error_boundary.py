@@ -1,7 +1,8 @@
 """The error boundary of every command: an error becomes one sentence on stderr and an exit code.
 
-Exit codes: 0 success; 1 and 2 as the command defines them; 2 also for invalid arguments; 3 when the question could
-not be answered (no server, no privilege, an unexpected error); 130 after Ctrl-C.
+Exit codes: 0 success; 1 and 2 as the command defines them; 2 also if what was typed is wrong (an argument, a
+connection string, a profile); 3 when the question could not be answered (no server, no privilege, an unexpected
+error); 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import re
 import sys
 import traceback
 import warnings
@@ -30,7 +30,6 @@ OK = 0
 BAD_USAGE = 2
 UNKNOWN = 3
 INTERRUPTED = 130
-_UNKNOWN_OPTION = re.compile(r"Unknown option: (\S+?)\. ")
 _KINDS = {"float range": "a number", "integer range": "a whole number"}
 
 
@@ -131,8 +130,4 @@ def _discard_output() -> None:
 
 
 def _one_line_warning(message: Warning | str, *_: object, **__: object) -> None:
-    text = str(message)
-    unknown = _UNKNOWN_OPTION.match(text)
-    if unknown:
-        text = f"the connection string option {unknown[1]} is unknown and has no effect."
-    warn(text)
+    warn(str(message))

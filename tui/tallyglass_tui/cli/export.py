@@ -54,14 +54,21 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
 @config_option
 @history_option
 @selection_options
-@click.option("--listen", callback=_address, default=_DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT")
+@click.option(
+    "--listen",
+    callback=_address,
+    default=_DEFAULT_LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Serve the metrics on this address.",
+)
 @click.option(
     "--every",
     type=click.FloatRange(min=1),
     default=15.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often the counters are read.",
+    help="Read the counters this often.",
 )
 @click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time.")
 def command(

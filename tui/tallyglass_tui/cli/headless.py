@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tallyglass.errors import ReadError
+from tallyglass.errors import ReadError, TallyglassError
 from tallyglass.text import clean_block
+from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.options import ConnectionOptions, target_of
 from tallyglass_tui.terminal.daemon_threads import DaemonThreadExecutor
 
@@ -64,13 +65,25 @@ async def _on_target(
     from tallyglass.mongo.client import open_deployment
 
     asyncio.get_running_loop().set_default_executor(DaemonThreadExecutor())
-    gateway = open_deployment(target, **options)
+    gateway = open_deployment(target, tell=print_message, **options)
     try:
-        return await (work(gateway) if seconds is None else bounded(work(gateway), seconds))
+        answer = await (work(gateway) if seconds is None else bounded(work(gateway), seconds))
+        await _tell_age(gateway)
+        return answer
     finally:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await gateway.close()
+
+
+async def _tell_age(gateway: Gateway) -> None:
+    """Say how old the data were if a delayed, recovering or lagging member was read."""
+    from tallyglass.deployment.members import old_data
+
+    with contextlib.suppress(TallyglassError):
+        said = old_data(await gateway.command("hello"))
+        if said:
+            print_message(said)
 
 
 def _shorter_selection(target: Target, seconds: float | None) -> dict[str, Any]:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallyglass.errors import ReadError
+from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import FORMS, Ts, iso
+from tallyglass.paths import absolute_path
+from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import as_json, ask, each_within, print_text, table, timeout_option
 from tallyglass_tui.cli.oplog import need_oplog
@@ -16,27 +18,48 @@ from tallyglass_tui.cli.options import ConnectionOptions, connection_options, ti
 from tallyglass_tui.cli.shards import named_shards
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tallyglass.evidence.store import EvidenceFolder
     from tallyglass.mongo.gateway import Gateway
-    from tallyglass.oplog.snapshot import Incident, IncidentScan
+    from tallyglass.oplog.snapshot import Authorship, Candidate, Incident, IncidentScan
 
 
 @click.command()
 @connection_options(shards=True)
-@click.option("--since", metavar="T", help=f"From this time ({FORMS}); default: the whole oplog.")
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@click.option("--since", metavar="T", help=f"Start at this time ({FORMS}); default: the whole oplog.")
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    metavar="PATH",
+    help="A log file of mongod, or its folder: who did it. Rotated and compressed ones beside it are read too.",
+)
+@click.option("--evidence", "folder", metavar="DIR", help="The folder that tallyglass watch --evidence keeps.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @timeout_option
-def command(given: ConnectionOptions, since: str | None, wants_json: bool, seconds: float) -> int:
+def command(
+    given: ConnectionOptions,
+    since: str | None,
+    logs: tuple[str, ...],
+    folder: str | None,
+    wants_json: bool,
+    seconds: float,
+) -> int:
     """Show incidents: drops, mass deletes and updates, scripts, renames, transactions; the oldest first.
 
     Routine (TTL, moved chunks, jobs, the usual writes of an application) has separate lines, marked as such. A + after
-    TOOK means that it goes on. The last column is the value of --before with which restore plan undoes it.
+    TOOK means that it goes on. BY is the account and application, as far as the server's log shows them beyond doubt.
+    The last column is the value of --before with which restore plan undoes it.
     Exit 3 if one of several shards could not be read: its incidents are missing.
     """
     start = time_of("--since", since)
-    scan = ask(given, lambda gateway: scan_all(gateway, start, seconds), None)
+    files, kept = log_files(logs), evidence_folder(folder)
+    scan = ask(given, lambda gateway: scan_all(gateway, start, seconds, files, kept), None)
     found = sorted(scan.incidents, key=lambda incident: incident.number)
     if wants_json:
-        print_text(as_json([_facts(incident) for incident in found], indent=2))
+        print_text(as_json([facts(incident) for incident in found], indent=2))
     elif found:
         print_text(as_table(found))
     else:
@@ -44,17 +67,45 @@ def command(given: ConnectionOptions, since: str | None, wants_json: bool, secon
     return UNKNOWN if scan.unread else OK
 
 
-async def scan_all(gateway: Gateway, since: Ts | None, seconds: float) -> IncidentScan:
-    """The last result of the scan. Raises ReadError if it could not reach the end."""
+def log_files(paths: Sequence[str]) -> list[Path]:
+    """The log files that ``--log`` names. Raises InputError for a path without one."""
+    from tallyglass.evidence.log_files import files_of
+
+    return [file for path in paths for file in files_of(absolute_path(path))]
+
+
+def evidence_folder(path: str | None) -> EvidenceFolder | None:
+    """The folder that ``--evidence`` names. Raises InputError if it cannot be used."""
+    from tallyglass.evidence.store import EvidenceFolder
+
+    if path is None:
+        return None
+    folder = absolute_path(path)
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {clean(str(folder))}.", "tallyglass watch --evidence DIR makes one.")
+    return EvidenceFolder(folder)
+
+
+async def scan_all(
+    gateway: Gateway,
+    since: Ts | None,
+    seconds: float,
+    logs: Sequence[Path] = (),
+    folder: EvidenceFolder | None = None,
+) -> IncidentScan:
+    """The last result of the scan, with who wrote the incidents. Raises ReadError if it could not reach the end."""
     from tallyglass.mongo.gateway import closing
     from tallyglass.oplog.incidents import incident
     from tallyglass.oplog.incidents.across_shards import scan_shards
+    from tallyglass.oplog.incidents.authors import naming
 
     shards = await named_shards(gateway, seconds)
     if shards is None:
         await need_oplog(gateway, seconds)
     await require_window(shards or {"": gateway}, since, None, seconds)
-    scans = incident.scan(gateway, since) if shards is None else scan_shards(shards, since)
+    named = naming(gateway, logs, folder)
+    whole = named(gateway, incident.scan(gateway, since)) if shards is None else None
+    scans = whole or scan_shards(shards or {}, since, named=named)
     last: IncidentScan | None = None
     async with closing(each_within(scans, seconds)) as scan:
         async for progress in scan:
@@ -63,6 +114,8 @@ async def scan_all(gateway: Gateway, since: Ts | None, seconds: float) -> Incide
         raise ReadError("The oplog could not be read to its end.", last.trouble if last else "")
     if last.trouble:
         warn(last.trouble)
+    for one in last.running:
+        warn(f"{one.statement} on {one.ns} has run for {one.seconds:.0f} s now. To stop it, in mongosh: {one.kill}")
     return last
 
 
@@ -76,7 +129,7 @@ def as_table(found: list[Incident]) -> str:
             f"{incident.last.t - incident.first.t} s" + ("+" if incident.open else ""),
             incident.title,
             documents(incident),
-            incident.user or (f"session {incident.session[:8]}" if incident.session else "-"),
+            incident.by or (f"session {incident.session[:8]}" if incident.session else "-"),
             _note(incident),
             str(incident.limit),
         )
@@ -97,7 +150,8 @@ def _note(incident: Incident) -> str:
     return ": ".join(filter(None, words)) or "-"
 
 
-def _facts(incident: Incident) -> dict[str, Any]:
+def facts(incident: Incident) -> dict[str, Any]:
+    """The incident as a JSON object."""
     return {
         "number": incident.number,
         "kind": incident.kind,
@@ -126,4 +180,35 @@ def _facts(incident: Incident) -> dict[str, Any]:
         "user_hash": incident.user_hash or None,
         "who": incident.who,
         "shards": list(incident.shards),
+        "evidence": _evidence(incident.evidence),
     }
+
+
+def _evidence(found: Authorship | None) -> dict[str, Any] | None:
+    """Who wrote an incident; the names are null unless that is known beyond doubt, and all are in ``candidates``."""
+    if found is None:
+        return None
+    who = _candidate(found.who) if found.who else dict.fromkeys(_CANDIDATE)
+    return {
+        "grade": found.grade,
+        **who,
+        "source": found.source or None,
+        "reason": found.reason,
+        "candidates": [_candidate(one) for one in found.candidates],
+    }
+
+
+_CANDIDATE = (
+    "user", "application", "client", "driver", "connection", "documents", "statement", "statements", "plan", "began",
+    "ended", "beside",
+)  # fmt: skip
+
+
+def _candidate(one: Candidate) -> dict[str, Any]:
+    found = {name: getattr(one, "clients" if name == "client" else name) for name in _CANDIDATE}
+    found |= {
+        "client": ", ".join(one.clients),
+        "began": one.began and iso(one.began),
+        "ended": one.ended and iso(one.ended),
+    }
+    return {name: value if value != "" else None for name, value in found.items()}

@@ -15,17 +15,18 @@ from tallyglass_tui.cli.error_boundary import error_boundary
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
 COMMANDS = {
-    "counters": "all counters: which runs out first, and when",
-    "check": "for monitoring systems: one line; exit 0, 1, 2 or 3",
-    "metrics": "counters as a Prometheus text file",
-    "export": "counters as metrics over HTTP",
-    "repair": "why a counter and its collection differ, and the $max",
+    "counters": "list all counters: which runs out first, and when",
+    "check": "print one line for monitoring systems; exit 0, 1, 2 or 3",
+    "metrics": "write the counters as a Prometheus text file",
+    "export": "serve the counters as metrics over HTTP",
+    "repair": "show why a counter and its collection differ, and the $max",
     "oid": "decode ObjectIds, or print the first one of a time",
-    "oplog": "oplog entries, one per line",
-    "incidents": "who deleted what: drops, mass deletes and updates",
-    "restore": "the commands to get it back: plan, prepare, verify",
-    "doctor": "what this user may read, and which role is missing",
-    "demo": "an embedded MongoDB with a workload, to try it",
+    "oplog": "print oplog entries, one per line",
+    "incidents": "list who deleted what: drops, mass deletes and updates",
+    "watch": "print new incidents with who wrote them, and keep the evidence",
+    "restore": "plan how to get it back, and print the commands",
+    "doctor": "show what this user may read, and which role is missing",
+    "demo": "start an embedded MongoDB with a workload, to try it",
 }
 DASHBOARD = "dashboard"
 
@@ -73,6 +74,11 @@ class Front(click.Group):
         if word == DASHBOARD:
             return DASHBOARD, self.get_command(ctx, DASHBOARD), args[1:]
         if word not in COMMANDS and _names_server(word):
+            command = next((other for other in args[1:] if other in COMMANDS), None)
+            if command is not None:
+                raise click.UsageError(
+                    f"The command comes before the connection string: tallyglass {command} URI.", ctx=ctx
+                )
             return DASHBOARD, self.get_command(ctx, DASHBOARD), args
         if word not in COMMANDS:
             raise click.UsageError(f"'{word}' is neither a command nor a connection string (mongodb://...).", ctx=ctx)

@@ -37,18 +37,24 @@ TEXT, RELAXED, CANONICAL = "text", "relaxed", "canonical"
 
 @click.command()
 @connection_options(shards=True)
-@click.option("--since", metavar="T", help=f"From this time, inclusive ({FORMS}).")
-@click.option("--until", metavar="T", help="To this time, exclusive.")
+@click.option("--since", metavar="T", help=f"Start at this time, inclusive ({FORMS}).")
+@click.option("--until", metavar="T", help="End before this time.")
 @click.option(
-    "--ns", "namespaces", multiple=True, metavar="GLOB", help="Namespaces, such as shop.*; !shop.tmp excludes one."
+    "--ns",
+    "namespaces",
+    multiple=True,
+    metavar="GLOB",
+    help="Match namespaces, such as shop.*; !shop.tmp excludes one.",
 )
-@click.option("--op", "letters", default="", metavar="iudc", help="Operations: insert, update, delete, command.")
-@click.option("--id", "document", default="", metavar="ID", help="The history of one document.")
-@click.option("--text", default="", metavar="TEXT", help="Entries that contain TEXT, or match /TEXT/.")
+@click.option("--op", "letters", default="", metavar="iudc", help="Match operations: insert, update, delete, command.")
+@click.option("--id", "document", default="", metavar="ID", help="Print the history of one document.")
+@click.option("--text", default="", metavar="TEXT", help="Match entries that contain TEXT, or match /TEXT/.")
 @click.option("--limit", type=click.IntRange(min=0), default=0, metavar="N", help="Stop after N entries; 0: never.")
 @click.option("--follow", "-f", is_flag=True, help="Follow new entries until Ctrl-C.")
-@click.option("--json", "wants_json", is_flag=True, help="One whole entry per line, as MongoDB Extended JSON.")
-@click.option("--canonical", is_flag=True, help="The same, keeping the type of every number and date.")
+@click.option("--json", "wants_json", is_flag=True, help="Print whole entries as MongoDB Extended JSON, one per line.")
+@click.option(
+    "--canonical", is_flag=True, help="Print canonical Extended JSON, which keeps the type of every number and date."
+)
 @timeout_option
 def command(
     given: ConnectionOptions,
@@ -163,7 +169,7 @@ class Printer:
                     return
 
     async def print_merged(self, items: AsyncIterator[MergedItem]) -> None:
-        """The same for several shards; each line names its shard."""
+        """Print the entries of several shards in order of time; each line names its shard."""
         from tallyglass.mongo.gateway import closing
         from tallyglass.oplog.read.merge import ShardEvent, ShardLost
 
@@ -187,7 +193,8 @@ class Printer:
                     return
 
     def _merged_entry(self, entry: ShardEntry) -> list[str]:
-        from tallyglass.oplog.decode.entry import row, to_json
+        from tallyglass.oplog.entry.json import to_json
+        from tallyglass.oplog.entry.row import row
 
         if self._style != TEXT:
             return [to_json(entry.raw, kind="entry", shard=entry.shard, relaxed=self._style == RELAXED)]
@@ -226,7 +233,7 @@ class Printer:
         return []
 
     def _entries(self, raws: Sequence[bytes]) -> list[str]:
-        from tallyglass.oplog.decode.entry import to_json
+        from tallyglass.oplog.entry.json import to_json
 
         if self._style != TEXT:
             return [to_json(raw, kind="entry", relaxed=self._style == RELAXED) for raw in raws]

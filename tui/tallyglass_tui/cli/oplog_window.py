@@ -49,7 +49,7 @@ async def require_window(
 
 
 async def _ends(gateways: Mapping[str, Gateway]) -> dict[str, tuple[Ts | None, Ts | None]]:
-    from tallyglass.oplog.read.ends import end_of_oplog
+    from tallyglass.oplog.read.entries import end_of_oplog
 
     return {name: (await end_of_oplog(one, 1), await end_of_oplog(one, -1)) for name, one in gateways.items()}
 

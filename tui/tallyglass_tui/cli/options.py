@@ -61,19 +61,21 @@ def connection_options(*, uri: bool = True, profile: bool = True, shards: bool =
             return function(*args, **{"given": parsed, **kwargs})
 
         wrapped: Any = with_connection_options
-        wrapped = click.option("--driver", type=click.Choice(["pymongo", "motor"]), help="Default: pymongo.")(wrapped)
+        wrapped = click.option(
+            "--driver", type=click.Choice(["pymongo", "motor"]), help="Connect with this driver; default: pymongo."
+        )(wrapped)
         wrapped = click.option(
             "--password-file", metavar="FILE", help="Read the password from the first line of FILE; - is stdin."
         )(wrapped)
         if profile:
-            wrapped = click.option("--profile", metavar="NAME", help="A deployment named in profiles.toml.")(wrapped)
+            wrapped = click.option("--profile", metavar="NAME", help="Read the deployment from profiles.toml.")(wrapped)
         if shards:
             wrapped = click.option(
                 "--shard",
                 "shards",
                 multiple=True,
                 metavar="URI",
-                help="One shard of a cluster, in place of URI; repeat it for each.",
+                help="Read this shard of a cluster instead of URI; repeat for each.",
             )(wrapped)
         if uri:
             wrapped = click.argument("uri", metavar="[URI]", required=False)(wrapped)

@@ -11,8 +11,8 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.text import clean
-from tallyglass_tui.cli.counters import SEARCH_SHARE, config_option, watch_settings
-from tallyglass_tui.cli.error_boundary import print_message, warn
+from tallyglass_tui.cli.counters import SEARCH_SHARE, config_option, history_option, watch_settings
+from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option, write_json
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @connection_options()
 @config_option
+@history_option
 @click.option(
     "--match",
     "patterns",
@@ -31,25 +32,28 @@ if TYPE_CHECKING:
     help='Only counters whose "namespace id" matches, with * and ?. Repeatable.',
 )
 @click.option("--all", "wants_all", is_flag=True, help="Include counters that agree with their collection.")
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @timeout_option
 def command(
-    given: ConnectionOptions, config: Path | None, patterns: tuple[str, ...], wants_all: bool, wants_json: bool,
-    seconds: float,
+    given: ConnectionOptions, config: Path | None, no_history: bool, patterns: tuple[str, ...], wants_all: bool,
+    wants_json: bool, seconds: float,
 ) -> int:  # fmt: skip
     """Show why counters and their collections differ, with the $max command for counters that are behind. Runs nothing.
 
-    Exit 0 if no counter is behind, 1 if one is.
+    Exit 0 if no counter is behind, 1 if one is, 3 if that is unclear of one: then there is no command for it.
     """
     from tallyglass.counters.follow.differences import differences
+    from tallyglass.counters.standing import Standing
 
-    settings = replace(watch_settings(given, config, history=False), search_seconds=seconds * SEARCH_SHARE)
+    # How a counter moved decides, as in check: so the samples of earlier runs count too.
+    settings = replace(watch_settings(given, config, history=not no_history), search_seconds=seconds * SEARCH_SHARE)
     rows, unknown = ask(given, lambda gateway: differences(gateway, settings, patterns), seconds)
     if patterns and not rows and not unknown:
         shown = clean(patterns[0], 60)
         raise InputError(f"No counter matches --match {shown!r}.", "tallyglass counters lists them.")
     behind = any(row.behind for row in rows)
-    listed = [row for row in rows if wants_all or patterns or row.behind]
+    unclear = sum(row.standing is Standing.UNCLEAR for row in rows)
+    listed = [row for row in rows if wants_all or patterns or row.standing in (Standing.BEHIND, Standing.UNCLEAR)]
     if wants_json:
         write_json(_facts(row) for row in listed)
     elif listed:
@@ -57,20 +61,26 @@ def command(
     if not listed and not wants_json:
         print_message(f"None of {len(rows):,} counters that could be compared is behind its collection.")
     if unknown:
-        warn(f"{unknown:,} counter{'s' * (unknown > 1)} without a known target collection; set target in --config.")
-    return int(behind)
+        warn(
+            f"{unknown:,} counter{'s' * (unknown > 1)} could not be compared: without a known target collection "
+            "(set target in --config), of blocks, or with no whole number."
+        )
+    if behind:
+        return 1
+    return UNKNOWN if unclear else 0
 
 
 def _lines(row: Difference) -> Iterator[str]:
     yield f"{row.counter.ns} {row.counter.id}"
     yield f"  counter    {row.counter.value} ({row.counter.semantics.value} id; {row.issued} is the last handed out)"
-    yield f"  collection {row.target}: largest {row.largest}, smallest {row.smallest}, {row.documents:,} documents"
+    ids = f"largest {row.largest}, smallest {row.smallest}"
+    yield f"  collection {row.counter.target}: {ids}, {row.documents:,} documents"
     yield f"  why        {row.why}"
     if row.gaps:
         gaps = ", ".join(str(gap.first) if gap.size == 1 else f"{gap.first} to {gap.last}" for gap in row.gaps)
         yield f"  gaps       largest among the newest {row.looked_at:,} ids: {gaps}"
-    if row.command:
-        yield f"  run        {row.command}"
+    if row.counter.repair:
+        yield f"  run        {row.counter.repair}"
 
 
 def _facts(row: Difference) -> dict[str, Any]:
@@ -79,14 +89,16 @@ def _facts(row: Difference) -> dict[str, Any]:
         "id": row.counter.id,
         "value": row.counter.value,
         "issued": row.issued,
-        "target": row.target,
+        "target": row.counter.target,
         "largest": row.largest,
         "smallest": row.smallest,
         "documents": row.documents,
         "missing": row.missing,
         "behind": row.behind,
+        "standing": row.standing,
+        "not_compared": row.counter.odd_ids,
         "why": row.why,
         "gaps": [{"first": gap.first, "last": gap.last} for gap in row.gaps],
         "looked_at": row.looked_at,
-        "repair": row.command,
+        "repair": row.counter.repair,
     }

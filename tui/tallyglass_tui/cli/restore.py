@@ -18,7 +18,10 @@ _MODULES = {
     "prepare": "restore_prepare",
     "recover": "restore_return",
     "save-oplog": "restore_oplog",
+    "unpack": "restore_backups",
     "verify": "restore_verify",
+    "window": "restore_window",
+    "working": "restore_verify",
 }
 """The module of each subcommand, which has a function of that name."""
 
@@ -27,7 +30,7 @@ class Restore(click.Group):
     """Imports a subcommand when it is called: a script calls several of them, one after the other."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All subcommands."""
+        """The subcommands, in the order of the help."""
         return list(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

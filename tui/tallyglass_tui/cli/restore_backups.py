@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tallyglass.moment import iso
+from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, is_named
@@ -19,17 +21,19 @@ if TYPE_CHECKING:
     from tallyglass.restore.catalogue import Listed
 
 
-@click.command(short_help="Which backups a folder holds, and how far each reaches.")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.command(short_help="List the backups of a folder, and how far each reaches.")
+@click.argument("folders", metavar="DIR...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @connection_options()
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
-def backups(given: ConnectionOptions, folder: Path, wants_json: bool) -> int:
-    """List the backups in DIR: kind, span, and whether the oplog of URI continues each up to now.
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+def backups(given: ConnectionOptions, folders: tuple[Path, ...], wants_json: bool) -> int:
+    """List the backups in each DIR: kind, span, and whether the oplog of URI continues each up to now.
 
     Without a server only what the backups say of themselves is known. Exit 0 where one can be continued, or none was
     compared; 1 where none can.
     """
-    listed = _list(given, folder)
+    if given.uri and Path(given.uri).is_dir():
+        folders, given = (*folders, Path(given.uri)), replace(given, uri="")  # the last DIR was parsed as URI
+    listed = _list(given, folders)
     if wants_json:
         print_text(as_json([_as_dict(one) for one in listed], indent=2))
     else:
@@ -38,11 +42,21 @@ def backups(given: ConnectionOptions, folder: Path, wants_json: bool) -> int:
     return 1 if all(one.provable is False for one in listed) else 0
 
 
-def _list(given: ConnectionOptions, folder: Path) -> list[Listed]:
+@click.command(hidden=True)
+@click.argument("path", metavar="BACKUP", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), metavar="PATH", required=True)
+def unpack(path: Path, out: Path) -> None:
+    """Write BACKUP as one that mongorestore can read."""
+    from tallyglass.restore.backup.unpack import unpack as write
+
+    write(absolute_path(path), absolute_path(out))
+
+
+def _list(given: ConnectionOptions, folders: tuple[Path, ...]) -> list[Listed]:
     from tallyglass.restore.catalogue import list_backups
 
     async def work(gateway: Gateway | None) -> list[Listed]:
-        return [one async for one in list_backups(folder, gateway)]
+        return [one for folder in folders async for one in list_backups(folder, gateway)]
 
     return ask(given, work) if is_named(given) else asyncio.run(work(None))
 

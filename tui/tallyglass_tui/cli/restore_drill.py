@@ -53,14 +53,16 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 
 @click.command(cls=DrillPlugin, short_help="Rehearse a restore on a server of its own, and measure it.")
 @connection_options()
-@click.option("--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup, or a folder of backups.")
-@click.option("--to", metavar="T", help="The point, such as now-1h; default: the newest that can be proven.")
+@click.option(
+    "--backup", type=click.Path(path_type=Path), metavar="PATH", help="Restore this backup, or the newest of a folder."
+)
+@click.option("--to", metavar="T", help="Restore to this time, such as now-1h; default: the newest that can be proven.")
 @click.option(
     "--backup-start", metavar="T:I", help="An oplog position from before the backup began, if the backup records none."
 )
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the report: .json or Markdown.")
 @click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write metrics for Prometheus.")
-@click.option("--json", "wants_json", is_flag=True, help="The report as one JSON document on stdout.")
+@click.option("--json", "wants_json", is_flag=True, help="Print the report as one JSON document.")
 @click.option(
     "--deadline", callback=duration, default="4h", show_default=True, help="Stop after this time, with exit status 2."
 )
@@ -70,9 +72,11 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     type=click.IntRange(0, 19),
     default=10,
     show_default=True,
-    help="Priority of the processes that it starts.",
+    help="Run the processes it starts with this priority.",
 )
-@click.option("--work-dir", type=click.Path(path_type=Path), metavar="PATH", help="The folder for the spare's data.")
+@click.option(
+    "--work-dir", type=click.Path(path_type=Path), metavar="PATH", help="Put the data of the spare into PATH."
+)
 @emit_option
 def drill(
     given: ConnectionOptions, backup: Path | None, to: str | None, backup_start: str | None, report: Path | None,

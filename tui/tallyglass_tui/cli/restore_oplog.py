@@ -19,7 +19,7 @@ EVERY = 600.0
 """Seconds between two slices, where nothing else is asked for."""
 
 
-@click.command("save-oplog", short_help="Save the oplog in slices that join, again and again.")
+@click.command("save-oplog", short_help="Save the oplog in slices that join.")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @connection_options()
 @click.option(
@@ -27,13 +27,13 @@ EVERY = 600.0
     callback=duration,
     default="7d",
     show_default=True,
-    help="Remove slices that end longer ago; the first one reaches as far back.",
+    help="Delete slices that end before this age; the first slice starts there.",
 )
 @click.option(
     "--every", callback=duration, metavar="10m", help="Print a schedule that runs this so often; save nothing."
 )
 @emit_option
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 def save_oplog(
     given: ConnectionOptions, folder: Path, keep: float, every: float | None, emit: str | None, wants_json: bool
 ) -> int:  # fmt: skip

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.oplog.snapshot import Incident
     from tallyglass.restore.gather import Progress, Step
+    from tallyglass.restore.impact.evidence import KnownStatement
     from tallyglass.restore.model.plan import Check, Choice, Plan
     from tallyglass.restore.quick_answer import QuickAnswer
 
@@ -37,11 +38,17 @@ CODES = {"ok": 0, "warn": 1, "block": 2}
 WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
 
 
-@click.command(short_help="Prove that backup and oplog reach the point; the commands.")
+@click.command(short_help="Plan a point-in-time restore and print its commands.")
 @connection_options()
-@click.option("--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup to start from.")
+@click.option("--backup", type=click.Path(path_type=Path), metavar="PATH", help="Start from this backup.")
 @click.option("--before", metavar="TIME", help="Restore to just before this entry of the oplog, or this time.")
-@click.option("--incident", "number", type=click.IntRange(min=1), metavar="N", help="... or before this incident.")
+@click.option(
+    "--incident",
+    "number",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Restore to just before incident N (see tallyglass incidents).",
+)
 @click.option(
     "--from",
     "from_",
@@ -50,7 +57,9 @@ WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
     help="With --incident: undo it from the pre-images of its collection, or from a backup. Default: the backup, and "
     "pre-images where none is named.",
 )
-@click.option("--since", metavar="T", help="With --incident: the --since that its number was shown for.")
+@click.option("--statement", metavar="TEXT", default="", help="With --incident: the updateMany that was run.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="... and how many documents it reported.")
+@click.option("--since", metavar="T", help="With --incident: the --since of the list that showed N.")
 @click.option(
     "--oplog",
     type=click.Path(path_type=Path),
@@ -69,10 +78,12 @@ WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
     help="With --only: the other name; default: the collection's name and the point.",
 )
 @click.option("--id", "ids", multiple=True, metavar="ID", help="With --only: this document; may be repeated.")
-@click.option("--work-dir", metavar="PATH", default="", help="Where the commands keep their files.")
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@click.option("--work-dir", metavar="PATH", default="", help="Put the files of the commands into PATH.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the plan as a folder: run it there.")
-@click.option("--script", type=click.Path(path_type=Path), metavar="FILE", help="The same folder as one file.")
+@click.option(
+    "--script", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as one self-extracting script."
+)
 @timeout_option
 def plan(
     given: ConnectionOptions,
@@ -80,6 +91,8 @@ def plan(
     before: str | None,
     number: int | None,
     from_: str | None,
+    statement: str,
+    count: int | None,
     since: str | None,
     oplog: Path | None,
     spare: str | None,
@@ -102,6 +115,9 @@ def plan(
         raise InputError("The point is not clear.", advice)
     if only is None and (target_ns or ids):
         raise InputError("--as and --id need --only NS.", "Name the collection with --only.")
+    if number is None and (statement or count):
+        raise InputError("--statement and --count need --incident N.", "They say what the incident was.")
+    known = _evidence(statement, count)
     limit, start = time_of("--before", before), time_of("--since", since)
     begun = time_of("--backup-start", backup_start)
     place, spare_uri = _spare(spare)
@@ -137,7 +153,7 @@ def plan(
         if incident is not None and from_ is None:
             await _tell_ways(gateway, incident, backup_path, target.uri)
         if images and incident is not None:
-            undo = await plan_undo(gateway, UndoRequest(incident, target.uri, folder, backup_path, begun))
+            undo = await plan_undo(gateway, UndoRequest(incident, target.uri, folder, backup_path, begun, known))
             if undo.level != "block" or backup_path is None:
                 return undo
             tell_doubts(undo.checks)
@@ -155,6 +171,7 @@ def plan(
             work_dir=folder,
             choice=_choice(only, target_ns, ids, point),
             oplog=slices,
+            evidence=known,
         )
         tell_first(await quick_answer(gateway, request))
         return await plan_restore(gateway, request, _show_progress())
@@ -238,6 +255,14 @@ def tell_doubts(checks: Iterable[Check]) -> None:
 def in_words(check: Check) -> str:
     """A check's title and advice, safe to show."""
     return f"{clean(check.title, 2_000)} {clean(check.advice)}".rstrip()
+
+
+def _evidence(statement: str, count: int | None) -> KnownStatement | None:
+    if not statement and count is None:
+        return None
+    from tallyglass.restore.impact.evidence import read_evidence
+
+    return read_evidence(statement, count)
 
 
 def _choice(only: str | None, target: str | None, ids: tuple[str, ...], point: Ts | None) -> Choice | None:
@@ -336,6 +361,10 @@ def as_lines(made: Plan) -> Iterator[str]:
         yield f"# Last entry kept:    {clean(made.before, 160)}"
     if made.after:
         yield f"# First entry undone: {clean(made.after, 160)}"
+    for row in made.undone[:_MOST_LOSSES]:
+        yield f"# undone: {clean(row.line, 1_000)}"
+    if len(made.undone) > _MOST_LOSSES:
+        yield f"# undone: {len(made.undone) - _MOST_LOSSES} more rows; --json lists them all"
     yield "#"
     for check in merged_checks(made.checks):
         yield f"# {WORDS[check.level]:<8} {in_words(check)}"

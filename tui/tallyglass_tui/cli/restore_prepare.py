@@ -14,10 +14,10 @@ from tallyglass_tui.cli.options import ConnectionOptions, connection_options, ta
 
 @click.command(short_help="Make the next backup provable.")
 @connection_options()
-@click.option("--out", type=click.Path(path_type=Path), metavar="PATH", help="Where the backup goes.")
-@click.option("--archive", is_flag=True, help="One archive file instead of a directory.")
-@click.option("--gzip", is_flag=True, help="Compressed.")
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="PATH", help="Write the backup to PATH.")
+@click.option("--archive", is_flag=True, help="Write one archive file instead of a directory.")
+@click.option("--gzip", is_flag=True, help="Compress the backup (mongodump --gzip).")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @timeout_option
 def prepare(
     given: ConnectionOptions, out: Path | None, archive: bool, gzip: bool, wants_json: bool, seconds: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -20,6 +19,7 @@ from tallyglass_tui.cli.options import ConnectionOptions
 from tallyglass_tui.cli.restore_verify import PATIENT, read_plan, server
 
 if TYPE_CHECKING:
+    from tallyglass.moment import Ts
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.restore.impact.outcome import NamespaceOutcome
     from tallyglass.restore.model.plan import Plan
@@ -28,6 +28,13 @@ Answer = TypeVar("Answer")
 
 SHOWN = 5
 """Ids that are shown of each namespace; the file has all."""
+
+BEGAN = "began.txt"
+"""In the plan's folder: the newest entry of the oplog when the repairs were first computed. What was right by then did
+not come back by the return."""
+
+DAMAGED = 3
+"""The exit code of an account with something damaged or unclear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +86,20 @@ def _ask_both(plan: Plan, sides: _Sides, work: Callable[[Gateway, Gateway], Awai
     """Run ``work`` on the live set and on the spare or the saved pre-images."""
     copy = sides.copy
     live = server(sides.source, ConnectionOptions(password_file=sides.source_password_file))
+    # What is not on a majority yet may be lost: it is no basis for a repair, and does not count as restored.
+    lasting = PATIENT | {"readConcernLevel": "majority"}
 
     async def with_saved(gateway: Gateway, other: Gateway) -> Answer:
         from tallyglass.restore.saved.joined import open_joined
 
-        return await work(await open_joined(gateway, Path(plan.oplog), plan.limit) if plan.oplog else gateway, other)
+        slices = [Path(one) for one in plan.oplog]
+        return await work(await open_joined(gateway, slices, plan.limit) if slices else gateway, other)
 
     if isinstance(copy, Path):
         from tallyglass.restore.preimages.image_files import ImageFiles, as_copy
 
         with closing(ImageFiles(copy, plan)) as files:
-            return ask(live, lambda gateway: with_saved(gateway, as_copy(files)), None, **PATIENT)
+            return ask(live, lambda gateway: with_saved(gateway, as_copy(files)), None, **lasting)
     spare = server(copy, ConnectionOptions(password_file=sides.spare_password_file))
 
     async def on_both(gateway: Gateway) -> Answer:
@@ -101,7 +111,7 @@ def _ask_both(plan: Plan, sides: _Sides, work: Callable[[Gateway, Gateway], Awai
         finally:
             await other.close()
 
-    return ask(live, on_both, None, **PATIENT)
+    return ask(live, on_both, None, **lasting)
 
 
 @click.command("check-return", hidden=True)
@@ -123,17 +133,23 @@ def check_return(plan_file: Path, source: str, source_password_file: str) -> Non
 def recover(plan_file: Path, sides: _Sides, out: Path) -> None:
     """Compute the repairs of the live collections, as files for mongorestore. Nothing else is written."""
     plan = read_plan(plan_file)
-    from tallyglass.restore.impact.outcome import Repairs, history_file, repairs
+    from tallyglass.oplog.read.entries import edge
+    from tallyglass.restore.impact.carry import to_write
+    from tallyglass.restore.impact.recovery import Repairs
     from tallyglass.restore.tools.files import NULL_IDS
 
-    rows = [(number, row) for number, row in enumerate(plan.returns, start=1) if row.strategy == "merge"]
+    rows = [(number, row) for number, row in enumerate(plan.returns, start=1) if row.strategy in ("merge", "replace")]
 
     async def work(live: Gateway, copy: Gateway) -> list[tuple[int, Repairs]]:
+        first, newest = out.parent / BEGAN, await edge(live, -1)
+        if newest is not None and not first.exists():
+            with private_file(first) as file:
+                file.write(f"{newest.ts}\n".encode())
         found = []
         for number, row in rows:
             held = Repairs(row.ns)
             with private_file(out / "tallyglass" / f"{number}.bson") as file:
-                async for document in repairs(live, copy, plan, row, held, history_file(out.parent, number)):
+                async for document in to_write(live, copy, plan, number, held, out.parent):
                     file.write(document)
                     held.written += 1
             held.written += bool(held.null_id)
@@ -143,10 +159,6 @@ def recover(plan_file: Path, sides: _Sides, out: Path) -> None:
         return found
 
     found = _ask_both(plan, sides, work)
-    first = out.parent / "damaged.json"
-    if not first.exists():
-        with private_file(first) as file:
-            file.write(as_json({held.ns: held.written for _, held in found}).encode())
     for _, held in found:
         kinds = {verdict.value: count for verdict, count in sorted(held.verdicts.items())}
         print_text(
@@ -158,55 +170,66 @@ def recover(plan_file: Path, sides: _Sides, out: Path) -> None:
 @_with_sides
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="The work directory.")
 def outcome(plan_file: Path, sides: _Sides, out: Path) -> int:
-    """Print per namespace what came back, what others changed since, and what is still damaged.
+    """Print per namespace what came back, what others changed since, and what is damaged or unclear.
 
-    Exit 0 nothing is damaged any more, 1 something is, or nothing came back.
+    Exit 0 every document that the accident touched is as it should be, 3 one is not, or nothing was restored.
     """
     plan = read_plan(plan_file)
-    from tallyglass.restore.impact.outcome import account
+    from tallyglass.restore.impact.outcome import account, is_complete
 
-    before = _damaged_before(out)
+    # Until the account is done, nothing is proven: a run that fails leaves no older account behind.
+    incomplete, told = out / "incomplete", out / "outcome.txt"
+    with private_file(incomplete):
+        told.unlink(missing_ok=True)
 
     async def work(live: Gateway, copy: Gateway) -> list[NamespaceOutcome]:
-        return [row async for row in account(live, copy, plan, before, out)]
+        return [row async for row in account(live, copy, plan, _began(out), out)]
 
     rows = _ask_both(plan, sides, work)
     ids = out / "still-damaged.jsonl"
-    damaged = [one for row in rows for one in row.damaged]
     with private_file(ids) as file:
-        file.writelines(one.line().encode() + b"\n" for one in damaged)
+        file.writelines(one.line().encode() + b"\n" for row in rows for one in row.damaged)
     text = "\n".join(_report(rows, ids))
-    nothing = not any(row.restored or row.already or row.left or row.empty for row in rows)
-    with private_file(out / "outcome.txt") as file:
+    with private_file(told) as file:
         file.write(text.encode("ascii", "backslashreplace") + b"\n")
-    incomplete = out / "incomplete"
-    incomplete.unlink(missing_ok=True)
-    if damaged or nothing:
-        incomplete.touch(mode=0o600)
     print_text(text)
-    return 1 if damaged or nothing else 0
+    if not is_complete(rows):
+        return DAMAGED
+    incomplete.unlink()
+    return 0
+
+
+_COLUMNS = ("namespace", "touched", "restored", "already right", "left, right", "left, unclear", "still damaged")
+_LEGEND = (
+    "left, right: others deleted or changed it since, and it is as it would be without the accident.",
+    "left, unclear: it was left alone, and holds the accident's value, one that may be computed from it, or a doubt.",
+)
 
 
 def _report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
-    head = ("namespace", "restored", "already there", "changed by others, left alone", "still damaged")
     cells = [
-        (row.ns, f"{row.restored}", f"{row.already}", f"{row.left}", f"{len(row.damaged)}") for row in rows
-    ]  # fmt: skip
-    lines = [table([head, *cells], right=frozenset({1, 2, 3, 4}))] if rows else ["Nothing was brought back."]
+        (row.ns, *map(str, (row.touched, row.restored, row.already, row.left, row.unclear, row.still_damaged)))
+        for row in rows
+    ]
+    lines = (
+        [table([_COLUMNS, *cells], right=frozenset(range(1, 7))), *_LEGEND] if rows else ["Nothing was brought back."]
+    )
     damaged = [one for row in rows for one in row.damaged]
     for row in rows:
         lines += [f"  {row.ns} {one.id}: {one.why}" for one in row.damaged[:SHOWN]]
     if damaged:
-        lines.append(f"Still damaged: {len(damaged)}. All of them are in {clean(str(ids), 300)}.")
-    elif rows and not any(row.restored or row.already or row.left or row.empty for row in rows):
+        lines.append(f"Still damaged or unclear: {len(damaged)}. All of them are in {clean(str(ids), 300)}.")
+    elif rows and not any(row.restored or row.empty for row in rows):
         lines.append("Nothing was restored.")
     return lines
 
 
-def _damaged_before(out: Path) -> dict[str, int]:
-    """How many documents were damaged when the return began, by namespace."""
-    path = out / "damaged.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+def _began(out: Path) -> Ts | None:
+    """The newest entry of the oplog when the return began; None where no repairs were computed."""
+    from tallyglass.moment import parse_ts
+
+    path = out / BEGAN
+    return parse_ts(path.read_text()) if path.exists() else None
 
 
 def private_file(path: Path) -> IO[bytes]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tallyglass.restore.model.plan import Plan
 
 _PLAN_BYTES = 200_000_000
+_ANSWER_SECONDS = 30.0
+"""A server that works may be slow to answer."""
 # Counting a large collection is one command without an answer for minutes; heartbeats notice a dead server.
 PATIENT: dict[str, Any] = {"socketTimeoutMS": 3_700_000}
 
@@ -29,11 +31,11 @@ PATIENT: dict[str, Any] = {"socketTimeoutMS": 3_700_000}
 @click.option(
     "--spare", metavar="URI", required=True, help="The server that was restored onto: a URI, or a .yml file with one."
 )
-@click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="The log of mongorestore.")
+@click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="Read the log of mongorestore.")
 @click.option(
     "--empty", is_flag=True, help="Only check that the spare is empty and fits the plan, before anything is written."
 )
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @connection_options(uri=False, profile=False)
 def verify(
     given: ConnectionOptions, plan_file: Path, spare: str, log: Path | None, empty: bool, wants_json: bool
@@ -62,6 +64,17 @@ def verify(
         if found.repair:
             print_text("\nIn mongosh on the spare:\n" + "\n".join(found.repair))
     return CODES[found.level]
+
+
+@click.command(hidden=True)
+@click.argument("named", metavar="SERVER")
+@click.option("--app", required=True, help="The name that the program gives to the server.")
+@connection_options(uri=False, profile=False)
+def working(given: ConnectionOptions, named: str, app: str) -> int:
+    """Say whether SERVER runs an operation of a program: exit 0 if it does, 1 if not."""
+    from tallyglass.restore.spare.working import works_for
+
+    return 0 if ask(server(named, given), lambda gateway: works_for(gateway, app), _ANSWER_SECONDS) else 1
 
 
 def server(named: str, given: ConnectionOptions) -> Target:

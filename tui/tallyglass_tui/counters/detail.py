@@ -83,7 +83,7 @@ class CounterText(LineView, can_focus=True):
         return self._built[index] if index < len(self._built) else ()
 
     def action_scroll_by(self, lines: int) -> None:
-        """Scroll the text."""
+        """Scroll the text by a number of lines."""
         most = max(0, len(self._built) - self.content_size.height)
         self._first = max(0, min(self._first + lines, most))
         self.show_changes()

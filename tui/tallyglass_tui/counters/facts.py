@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from tallyglass.counters.snapshot import FLAG_HELP, CounterView, Forecast, Semantics
+from tallyglass.counters.snapshot import FLAG_HELP, CounterView, Flag, Forecast, Semantics
 from tallyglass.counters.verdict import CRITICAL, WARNING
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import level, name, short_name
@@ -15,6 +15,9 @@ from tallyglass_tui.widgets.line_view import Piece
 _LABEL = 11
 _FIRST_NAME = 26
 _SHOWN_MEMBERS = 10
+_SOON = timedelta(hours=1)
+"""Dates to the minute say little about an end within this time."""
+
 Line = list[Piece]
 
 _LEVEL_WORDS = {CRITICAL: (" urgent ", "text--bad"), WARNING: (" soon ", "text--warn")}
@@ -90,6 +93,13 @@ def ends(forecast: Forecast, now: datetime) -> str:
         return _lower(note).rstrip(".")
     if _is_there(forecast, now):
         return "already there"
+    if forecast.early and forecast.late and forecast.late - now < _SOON:
+        early, likely, late = (
+            fmt.duration((moment - now).total_seconds()) for moment in (forecast.early, forecast.likely, forecast.late)
+        )
+        return (
+            f"in about {likely}, {early} to {late} (80%): likely {fmt.clock(forecast.likely)}. {forecast.note}".rstrip()
+        )
     return (
         f"in {fmt.time_left(forecast, now)}: likely {fmt.day(forecast.likely)}, "
         f"from {fmt.day(forecast.early)} to {fmt.day(forecast.late)} (80%). {forecast.note}"
@@ -146,5 +156,6 @@ def _drift(counter: CounterView) -> str:
     drift = counter.drift or 0
     where = f" in {counter.target}" if counter.target else ""
     if drift < 0:
-        return f"{fmt.count(-drift)} behind the largest id{where}: the next insert collides"
+        behind = ": the next insert collides" if Flag.BEHIND in counter.flags else ""
+        return f"{fmt.count(-drift)} behind the largest id{where}{behind}"
     return f"{fmt.count(drift)} ahead of the largest id{where}"

@@ -67,7 +67,7 @@ def arrange(counters: Sequence[CounterView], order: RowOrder, before: ArrangedRo
 
 
 def _in_places(shown: Sequence[CounterView], ranks: Mapping[str, int]) -> list[CounterView] | None:
-    """The same counters in the old order; None if the set of counters changed."""
+    """Return the counters in their old order; None if the set of counters changed."""
     if len(shown) != len(ranks):
         return None
     places = list(shown)
@@ -80,18 +80,18 @@ def _in_places(shown: Sequence[CounterView], ranks: Mapping[str, int]) -> list[C
 
 
 def _by_urgency(shown: Iterable[CounterView], now: datetime) -> list[CounterView]:
-    """By level; within a level as they come. Guesses, which never alarm, are last."""
+    """By level; within a level as they come. Guesses are last, unless one is near a limit."""
     levels: tuple[list[CounterView], ...] = ([], [], [])
     guesses: list[CounterView] = []
     for counter in shown:
-        (levels[level(counter, now)] if counter.may_alarm else guesses).append(counter)
+        (levels[level(counter, now)] if counter.may_warn else guesses).append(counter)
     return [*levels[2], *levels[1], *levels[0], *guesses]
 
 
 def _sorted(
     shown: Sequence[CounterView], key: Callable[[CounterView], tuple[bool, float | str]], *, descending: bool
 ) -> list[CounterView]:
-    """As ``sorted``, run by run: equals stay in their order."""
+    """Sort run by run; equal counters stay in their order."""
     at = [key(counter) for counter in shown].__getitem__
     firsts = range(0, len(shown), _RUN)
     runs = [sorted(range(first, min(first + _RUN, len(shown))), key=at, reverse=descending) for first in firsts]

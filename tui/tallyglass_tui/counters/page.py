@@ -92,7 +92,7 @@ class CountersPage(Page):
         yield InputLine(id="filter")
 
     def start(self) -> None:
-        """Watch the counters."""
+        """Start the feed of the counters."""
         context = self.shell.context
         self.subscribe(self.feeds.follow("counters", lambda gateway: _watch(gateway, context)), self.show_snapshot)
         self._show_table()
@@ -124,11 +124,12 @@ class CountersPage(Page):
     @property
     def trouble(self) -> str:
         """What could not be read."""
-        troubles = self._snapshot.troubles if self._snapshot else ()
-        if not troubles:
+        if self._snapshot is None:
             return ""
-        more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
-        return _trouble_line(troubles[0]) + more
+        lines = [_trouble_line(trouble) for trouble in self._snapshot.troubles]
+        lines += [f"{one.ns} {one.id}: known, and now {one.absence}." for one in self._snapshot.missing]
+        more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+        return lines[0] + more if lines else ""
 
     def help_notes(self) -> Sequence[str]:
         """What the columns and flags mean."""
@@ -184,7 +185,7 @@ class CountersPage(Page):
         self._arrange()
 
     def action_reverse(self) -> None:
-        """Reverse the sort."""
+        """Reverse the order of the rows."""
         self._order = replace(self._order, descending=not self._order.descending)
         self._arrange()
 
@@ -293,7 +294,9 @@ class CountersPage(Page):
             glance.show(selected, self._snapshot.at)
 
     def _empty_text(self) -> tuple[str, ...]:
-        snapshot = self._snapshot
+        snapshot, deployment = self._snapshot, self.shell.deployment
+        if deployment and deployment.no_data_because():
+            return (deployment.no_data_because(),)
         if snapshot is None or (snapshot.discovering and not snapshot.counters):
             return (_NONE_YET,)
         if self._filter and snapshot.counters:

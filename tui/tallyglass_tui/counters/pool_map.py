@@ -95,11 +95,11 @@ class PoolMapWidget(LineView, can_focus=True):
         self.show_changes()
 
     def action_step(self, cells: int) -> None:
-        """Move by documents."""
+        """Move the cursor by a number of cells."""
         self.move_to(self.cursor + cells)
 
     def action_line(self, lines: int) -> None:
-        """Move by lines."""
+        """Move the cursor by a number of lines."""
         self.move_to(self.cursor + lines * max(1, self.content_size.width))
 
     def action_to(self, index: int) -> None:

@@ -145,7 +145,7 @@ class ObjectIdsPage(Page):
             self.say("No ids yet.")
 
     def action_clear(self) -> None:
-        """Clear the ids."""
+        """Remove all ids from the page."""
         self._ids, self._left_out = (), 0
         self._show()
 

@@ -54,7 +54,15 @@ class IncidentFilter:
         text = self.wanted.text
         if not text:
             return True
-        parts = (incident.title, incident.kind, incident.ns, incident.user, incident.note, *incident.shards)
+        parts = (
+            incident.title,
+            incident.kind,
+            incident.ns,
+            incident.user,
+            incident.by,
+            incident.note,
+            *incident.shards,
+        )
         expression = compile_text(text)
         if expression is not None:
             found = any(expression.search(part) for part in parts)

@@ -10,7 +10,7 @@ from tallyglass.oplog.snapshot import Incident, IncidentScan
 from tallyglass.text import clean
 from tallyglass_tui.oplog.incident_filter import IncidentFilter
 from tallyglass_tui.oplog.rows import INCIDENT_COLUMNS, incident_cell
-from tallyglass_tui.shell.incidents import by_urgency
+from tallyglass_tui.shell.incidents import by_urgency, key_of
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
 
@@ -46,11 +46,11 @@ class IncidentList(LiveTable):
 
     def find(self, key: object) -> Incident | None:
         """The incident with this key; None if it no longer exists."""
-        return next((one for one in self.incidents if _key(one) == key), None)
+        return next((one for one in self.incidents if key_of(one) == key), None)
 
     def same_as(self, incident: Incident) -> Incident | None:
         """An incident as it is known now; None if it no longer exists."""
-        return self.find(_key(incident))
+        return self.find(key_of(incident))
 
     def set_filter(self, wanted: IncidentFilter) -> None:
         """Show only the incidents that ``wanted`` lets through."""
@@ -71,11 +71,7 @@ class IncidentList(LiveTable):
         note = "No drop, mass delete or mass update stands out in this oplog." if done else "Reading the oplog back ..."
         if scan and scan.incidents and not incidents:
             note = f"None of {len(scan.incidents):,} incidents matches '{clean(self.filter.text, 60)}'. Esc clears it."
-        self.show([_key(one) for one in incidents], cell, (note,))
+        self.show([key_of(one) for one in incidents], cell, (note,))
 
     def _wanted(self, scan: IncidentScan) -> list[Incident]:
         return by_urgency([one for one in scan.incidents if self.filter.shows(one)])
-
-
-def _key(incident: Incident) -> str:
-    return f"{incident.first}/{incident.kind}/{incident.ns}"

@@ -21,7 +21,7 @@ class OpenedText(TextPane):
 
     def show_entry(self, row: OplogRow, majority: Ts | None) -> None:
         """Show an entry. ``majority`` is the newest majority point, where known."""
-        from tallyglass.oplog.decode.entry import detail
+        from tallyglass.oplog.entry.row import detail
 
         self.entry, self.incident = row, None
         lines = entry_lines(row, detail(row.raw) if row.raw else "", datetime.now(UTC), majority)
@@ -37,7 +37,7 @@ class OpenedText(TextPane):
             self.show([*shown[:ENTRY_HEADING], *above, *shown[ENTRY_HEADING:], *below], prose=ENTRY_HEADING)
 
     def show_incident(self, incident: Incident) -> None:
-        """Show an incident."""
+        """Show the facts of an incident."""
         self.entry, self.incident = None, incident
         lines = incident_lines(incident, datetime.now(UTC))
         self.show(lines, prose=len(lines))

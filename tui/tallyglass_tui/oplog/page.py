@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from tallyglass.deployment.cluster import Kind
 from tallyglass.moment import FORMS, Ts, check_within, parse_since
-from tallyglass.oplog.filter.matcher import FilterMatcher
+from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter, words_for
 from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
 from tallyglass.text import clean
@@ -100,7 +100,7 @@ class OplogPage(Page):
         yield InputLine(id="input")
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start the feeds of the page."""
         self._show_view()
         self._follow()
 
@@ -199,7 +199,7 @@ class OplogPage(Page):
         self._search.previous()
 
     def action_time(self) -> None:
-        """Type a moment."""
+        """Ask for a time to go to."""
         self._input.open(_TIME_PROMPT, self._submit_time, describe=fmt.time_meaning)
 
     def _submit_filter(self, text: str) -> None:
@@ -219,7 +219,7 @@ class OplogPage(Page):
         """Preview the filter on the loaded rows."""
         if self.view == "tail":
             wanted = OplogFilter.parse(text)
-            self.tail.preview(FilterMatcher(wanted) if text.strip() != self._wanted_text else None)
+            self.tail.preview(CompiledFilter(wanted) if text.strip() != self._wanted_text else None)
 
     def _filter_incidents(self, text: str) -> None:
         """Show only the incidents that match. Raises InputError if the text is not a valid filter."""
@@ -379,7 +379,7 @@ class OplogPage(Page):
         return super().check_action(action, parameters)
 
     def show_tail(self) -> None:
-        """The tail alone."""
+        """Show the live tail, without an opened entry."""
         self._views = ["tail"]
         self._show_view()
 
@@ -407,14 +407,19 @@ class OplogPage(Page):
         else:
             tail = self.tail
             status = self._past or ("" if tail.following else f"stopped, +{tail.ring.new:,} new")
-            lines = state_lines(
-                self._last,
-                status,
-                clean(self._wanted_text, 600),
-                tail.ring.lost,
-                self.size.width,
-                live=not self._past,
-                preference=clean(self._read_preference, 30),
+            no_oplog = [[(" no oplog here: nothing to follow", "text--muted")]]
+            lines = (
+                no_oplog
+                if _no_oplog(self)
+                else state_lines(
+                    self._last,
+                    status,
+                    clean(self._wanted_text, 600),
+                    tail.ring.lost,
+                    self.size.width,
+                    live=not self._past,
+                    preference=clean(self._read_preference, 30),
+                )
             )
         self.query_one("#state", TextLines).show(*lines, grow=True)
 
@@ -452,12 +457,12 @@ class OplogPage(Page):
 
     @property
     def tail(self) -> Tail:
-        """The rows."""
+        """The list of oplog rows."""
         return self.query_one("#tail", Tail)
 
     @property
     def incidents(self) -> IncidentList:
-        """The incidents."""
+        """The list of incidents."""
         return self.query_one("#incidents", IncidentList)
 
     @property

@@ -67,7 +67,7 @@ def merge(earlier: OplogUpdate, later: OplogUpdate) -> OplogUpdate:
 
 def save(rows: list[OplogRow], folder: Path) -> Path:
     """Write entries as canonical extended JSON, one a line, to a new file that only this user may read."""
-    from tallyglass.oplog.decode.entry import to_json
+    from tallyglass.oplog.entry.json import to_json
 
     first = rows[0].ts
     for number in range(1, 1000):

@@ -57,7 +57,7 @@ class RowRing:
         self._settle()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all rows and counts."""
         self.rows.clear()
         self._waiting.clear()
         self._bytes = self._waiting_bytes = self.lost = self._lost_before = 0

@@ -7,8 +7,17 @@ from datetime import datetime
 from itertools import zip_longest
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.snapshot import Harm, Incident, NamespaceRate, OplogRow, OplogUpdate, RowKind
+from tallyglass.oplog.snapshot import (
+    Candidate,
+    Certainty,
+    Incident,
+    NamespaceRate,
+    OplogRow,
+    OplogUpdate,
+    RowKind,
+)
 from tallyglass_tui import format as fmt
+from tallyglass_tui.shell.incidents import mark_of
 from tallyglass_tui.widgets.cells import fit, fit_middle, wrap, wrap_cells
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
@@ -25,12 +34,12 @@ _KIND_MARKS = {RowKind.GAP: "-- gap --", RowKind.ROLLBACK: "-- rollback --", Row
 INCIDENT_COLUMNS = (
     Column("harm", "", 2),
     Column("when", "when (UTC)", 14),
-    Column("ago", "ago", 6, right=True, since=70),
+    Column("ago", "ago", 6, right=True, since=100),
     Column("documents", "documents", 10, right=True),
     Column("ops", "entries", 8, right=True, since=100),
     Column("took", "took", 6, right=True, since=100),
     Column("title", "what happened", 30, flex=1),
-    Column("who", "by", 16, since=120),
+    Column("who", "by", 18, since=70),
     Column("note", "note", 24, flex=1, since=150),
 )
 RATE_COLUMNS = (
@@ -42,11 +51,6 @@ RATE_COLUMNS = (
     Column("m5", "over 5 min", 10, right=True, since=78),
     Column("all", "since start", 11, right=True, since=90),
 )
-_HARM = {
-    Harm.LOSS: ("!!", "table--bad"),
-    Harm.CHANGE: ("! ", "table--warn"),
-    Harm.DEFINITION: ("~ ", "table--muted"),
-}
 
 
 def header(width: int) -> str:
@@ -72,7 +76,7 @@ def row_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> Iterato
 
 
 def wrapped_pieces(row: OplogRow, width: int, majority: Ts | None = None) -> list[list[Piece]]:
-    """The same with nothing cut: each column goes on in the lines below."""
+    """The pieces of a row whose columns continue in the lines below instead of being cut."""
     if row.kind is not RowKind.ENTRY:
         return [[(line, "tail--break")] for line in wrap(_break(row), width)]
     widths = _widths(width)
@@ -138,7 +142,7 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
         f"The point to return to is just before it: --oplogLimit={incident.limit}",
         "r opens Restore there: the commands to get it back.",
         "",
-        f"Who: {incident.who}",
+        *_who_lines(incident),
     ]
     if len(incident.shards) > 1:
         lines.append(f"on shards {', '.join(incident.shards)}")
@@ -162,6 +166,41 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
     return lines
 
 
+def _who_lines(incident: Incident) -> list[str]:
+    """The whole chain: account, application, address, driver, statement, and how sure that is."""
+    found = incident.evidence
+    lines = [f"Who: {found.who.chain if found is not None and found.who is not None else incident.who}"]
+    if found is None:
+        return lines
+    if found.who is None and found.candidates:
+        how = "Several wrote it" if found.grade in (Certainty.EXACT, Certainty.UNIQUE) else "Possible"
+        lines = [f"Who: not one account alone. {how}:"]
+    for one in found.candidates:
+        if found.who is None:
+            lines.append(f"  {one.chain}" + (f": {fmt.plural(one.documents, 'document')}" if one.documents else ""))
+        lines += _statement_lines(one)
+    lines.append(f"How sure: {found.grade}. {found.reason}")
+    for one in found.candidates:
+        if one.beside:
+            lines += ["", f"Within ten minutes, {one.connection} also ran:", *(f"  {text}" for text in one.beside)]
+    return lines
+
+
+def _statement_lines(one: Candidate) -> list[str]:
+    if not one.statement:
+        return []
+    more = f", the largest of {one.statements:,} statements" if one.statements > 1 else ""
+    lines = [f"  {one.statement}{more}"]
+    if one.began and one.ended:
+        facts = [
+            fmt.plural(one.documents, "document") if one.documents is not None else "",
+            f"in {(one.ended - one.began).total_seconds() * 1000:,.0f} ms",
+            one.plan,
+        ]
+        lines.append(f"  {', '.join(filter(None, facts))}")
+    return lines
+
+
 _MASS = ("deleteMany", "updateMany")
 _DOUBT = "An application or a job may write the same entries."
 _ONE_OR_MORE = "One command or several: commands less than three seconds apart are rarely distinguishable in the oplog."
@@ -175,8 +214,9 @@ def _documents(incident: Incident) -> str:
 
 def incident_cell(incident: Incident, now: datetime, column: Column, width: int) -> Sequence[Piece]:
     """One cell of the list of incidents."""
+    mark, look = mark_of(incident)
     if column.key == "harm":
-        return (("  ", "") if incident.routine else _HARM[incident.harm],)
+        return ((mark, f"table--{look}"),)
     first = incident.first.time
     text = {
         "when": lambda: f"{first:%m-%d %H:%M:%S}",
@@ -188,14 +228,13 @@ def incident_cell(incident: Incident, now: datetime, column: Column, width: int)
         "ops": lambda: fmt.count(incident.ops),
         "took": lambda: fmt.brief(incident.last.t - incident.first.t),
     }[column.key]()
-    style = "table--muted" if incident.routine else _HARM[incident.harm][1]
-    return ((fit(text, width, right=column.right), style if column.key == "title" else ""),)
+    return ((fit(text, width, right=column.right), f"table--{look}" if column.key == "title" else ""),)
 
 
 def _by(incident: Incident) -> str:
     """The user, or what is known about the sessions, in a few cells."""
-    if incident.user:
-        return incident.user
+    if incident.by:
+        return incident.by
     if incident.session:
         return f"session {incident.session[:6]}"
     return fmt.plural(incident.sessions, "session") if incident.sessions else ""

@@ -58,7 +58,7 @@ class Selection:
         rows = _with_document(self._page.tail.selected)
         if not rows:
             return None
-        from tallyglass.oplog.decode.entry import to_json
+        from tallyglass.oplog.entry.json import to_json
 
         return fmt.plural(len(rows), "entry", "entries"), "\n".join(to_json(row.raw) for row in rows[:1000])
 
@@ -92,10 +92,10 @@ class Selection:
 
     def only_transaction(self) -> None:
         """Show only entries of the same transaction or retryable write."""
-        from tallyglass.oplog.decode.transaction import name_of
+        from tallyglass.oplog.entry.row import chain_name
 
         row = self.row
-        name = name_of(row.raw) if row is not None else ""
+        name = chain_name(row.raw) if row is not None else ""
         if name:
             self._page.set_filter(f"txn:{name}")
         else:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
+from tallyglass.evidence.facts import RunningOperation
 from tallyglass.oplog.snapshot import IncidentScan, OplogUpdate, OplogWindow
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
+from tallyglass_tui.shell.incidents import count_incidents
 from tallyglass_tui.widgets.cells import fit_middle, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 
 _BEHIND_SECONDS = 2.0
 _FROM = " · from "
 _LEAST_HOST = 12
+_RUNNING = 2
 
 
 def window_pieces(last: OplogUpdate | None) -> list[Piece]:
@@ -86,8 +89,8 @@ def scan_lines(scan: IncidentScan | None, width: int, wanted: str = "", shown: i
     """How far the search for incidents has come; with a filter, how many of them it shows."""
     if scan is None:
         return [[(" Reading the oplog back ...", "text--muted")]]
-    routine = sum(one.routine for one in scan.incidents)
-    pieces: list[Piece] = [(f" {fmt.plural(len(scan.incidents) - routine, 'incident')}", "text--title")]
+    acts, routine = count_incidents(scan)
+    pieces: list[Piece] = [(f" {fmt.plural(acts, 'incident')}", "text--title")]
     if routine:
         pieces.append((f" · {routine:,} routine", "text--muted"))
     if scan.reached:
@@ -95,6 +98,8 @@ def scan_lines(scan: IncidentScan | None, width: int, wanted: str = "", shown: i
         pieces.append((f" · {state}", "text--muted"))
         pieces.append((f", {fmt.plural(scan.scanned, 'entry', 'entries')} read", "text--muted"))
     pieces = whole_pieces(pieces, width)
+    if scan.running:
+        return [pieces, *(line for one in scan.running[:_RUNNING] for line in _running_lines(one, width))]
     if wanted:
         filtered = [(f" {shown:,} match '{clean(wanted, 60)}'", "text--warn"), (" · Esc clears it", "text--muted")]
         return [pieces, filtered, *([[(f" {scan.trouble}", "text--warn")]] if scan.trouble else [])]
@@ -102,6 +107,16 @@ def scan_lines(scan: IncidentScan | None, width: int, wanted: str = "", shown: i
         return [pieces, [(f" {scan.trouble}", "text--warn")]]
     hints = (" data loss first, newest on top", "; Enter shows details", ", r plans a restore")
     return [pieces, whole_pieces([(hint, "text--muted") for hint in hints], width)]
+
+
+def _running_lines(one: RunningOperation, width: int) -> list[list[Piece]]:
+    """An operation that runs now: what, for how long, by whom; and the line that would stop it."""
+    progress = f", {one.done:,} of {one.total:,}" if one.done is not None and one.total else ""
+    who = (
+        ", ".join(filter(None, (one.client.user.removesuffix("@admin"), one.client.application))) or one.client.address
+    )
+    what = f" RUNNING for {fmt.duration(one.seconds)}: {one.statement} on {one.ns}, by {who}{progress}"
+    return [[(fit_middle(what, width), "text--bad")], [(fit_middle(f" to stop it: {one.kill}", width), "text--warn")]]
 
 
 def window_parts(window: OplogWindow | None) -> list[str]:

@@ -12,7 +12,7 @@ from textual.events import Resize
 from textual.message import Message
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.filter.matcher import FilterMatcher
+from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.snapshot import OplogRow, RowKind
 from tallyglass_tui.oplog.row_ring import RowRing
 from tallyglass_tui.oplog.rows import header, row_pieces, wrapped_pieces
@@ -77,7 +77,7 @@ class Tail(RowList):
         self._found: re.Pattern[str] | None = None
         self._place = (0, 0)
         self._drawn_at = 0.0
-        self._shown: tuple[FilterMatcher, list[OplogRow]] | None = None
+        self._shown: tuple[CompiledFilter, list[OplogRow]] | None = None
 
     @property
     def rows(self) -> Sequence[OplogRow]:
@@ -94,7 +94,7 @@ class Tail(RowList):
         self._found = found
         self.show_changes()
 
-    def preview(self, matcher: FilterMatcher | None) -> None:
+    def preview(self, matcher: CompiledFilter | None) -> None:
         """Preview a filter on the newest rows while it is typed; None shows all again."""
         if matcher is None and self._shown is None:
             return
@@ -189,7 +189,7 @@ class Tail(RowList):
         self.post_message(self.FollowChanged())
 
     def action_go(self, index: int) -> None:
-        """End follows again."""
+        """Go to the row at ``index``; a negative one follows the newest row again."""
         if index < 0:
             self.follow()
         else:
@@ -213,11 +213,11 @@ class Tail(RowList):
         return self.rows[index]
 
     def header(self, width: int) -> Iterable[Piece]:
-        """The titles."""
+        """The titles of the columns."""
         return ((header(width), "table--header"),)
 
     def row(self, index: int, width: int, here: bool) -> Iterable[Piece]:
-        """One row."""
+        """The pieces of the row at ``index``."""
         return self._styled(index, here, row_pieces(self.rows[index], width, self.majority))
 
     def _styled(self, index: int, here: bool, pieces: Iterable[Piece]) -> Iterable[Piece]:
@@ -298,7 +298,7 @@ class Tail(RowList):
         return min(index + 1, last)
 
 
-def _passes(row: OplogRow, matcher: FilterMatcher) -> bool:
+def _passes(row: OplogRow, matcher: CompiledFilter) -> bool:
     return row.kind is not RowKind.ENTRY or matcher.wants(row.raw)
 
 

@@ -34,12 +34,12 @@ class OplogViews(Protocol):
 
     @property
     def tail(self) -> Tail:
-        """The rows."""
+        """The list of oplog rows."""
         ...
 
     @property
     def incidents(self) -> IncidentList:
-        """The incidents."""
+        """The list of incidents."""
         ...
 
     @property

@@ -195,7 +195,7 @@ async def _last_drill(gateway: Gateway) -> LastDrill | None:
 
 
 def _with_counters(state: ProfileState, snapshot: CountersSnapshot) -> ProfileState:
-    counters = [counter for counter in snapshot.counters if counter.may_alarm]
+    counters = [counter for counter in snapshot.counters if counter.may_warn]
     graded = [(grade(counter, Thresholds(), snapshot.at)[0], counter) for counter in counters[:_GRADED]]
     level, worst = max(graded, key=lambda row: row[0] if row[0] <= CRITICAL else WARNING, default=(0, None))
     unread = [f"Counters: {one.title}" for one in snapshot.troubles if not one.partial][:1]

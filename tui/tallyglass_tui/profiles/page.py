@@ -46,7 +46,7 @@ class ProfilesPage(Page):
         self.give_keys(self.query_one(LiveTable))
 
     def on_screen_resume(self) -> None:
-        """Open the connections."""
+        """Open a connection to each profile."""
         if self.shell.profiles and (self._feed is None or self._feed.stopped):
             self._states = None
             named = [self._named(name) for name in self.shell.profiles]

@@ -49,7 +49,7 @@ class DraftView(Protocol):
 
     @property
     def input_line(self) -> InputLine:
-        """The input line."""
+        """The line in which a choice is typed."""
         ...
 
     def follow_plan(self, feed: Feed[Planned | First | Reading]) -> None:

@@ -20,6 +20,13 @@ _DRILL_EVERY = timedelta(weeks=1)
 PARTS = ("incidents", "checks", "loss", "counters", "commands")
 
 
+NO_OPLOG: list[list[Piece]] = [
+    [(" point    ", "text--muted"), ("none: a restore to a moment needs an oplog", "")],
+    [(" instead  ", "text--muted"), ("mongorestore brings back the whole of a backup, as it was then", "")],
+]
+"""The lines for a deployment without an oplog."""
+
+
 def head_lines(draft: Draft, width: int, version: str = "", drill: LastDrill | None = None) -> list[list[Piece]]:
     """The :data:`LINES` lines above the parts. ``version`` is the server's now; empty if unknown."""
     room = max(10, width - 11)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from rich.cells import cell_len
 
-from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.model.plan import Check, Command, Effect, Level, Loss, Plan, Reissue, Return, Strategy
 from tallyglass.restore.model.way import Way
@@ -16,12 +16,11 @@ from tallyglass.restore.tools.files import fill
 from tallyglass.text import clean, clean_name, shell_quote
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First
-from tallyglass_tui.shell.incidents import by_urgency
+from tallyglass_tui.shell.incidents import by_urgency, key_of, mark_of
 from tallyglass_tui.widgets.cells import fit, fit_middle, wrap_cells, wrap_words
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.pick_list import Item, Lines
 
-_HARM = {Harm.LOSS: ("!!", "text--bad"), Harm.CHANGE: ("! ", "text--warn"), Harm.DEFINITION: ("  ", "text--muted")}
 _LEVEL = {Level.BLOCK: ("BLOCK", "text--bad"), Level.WARN: ("warn ", "text--warn"), Level.OK: ("ok   ", "text--good")}
 _WAYS = {
     Strategy.WHOLE: "whole",
@@ -54,21 +53,17 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
 
 
 def incident_items(incidents: Sequence[Incident], now: datetime) -> list[Item]:
-    """The incidents, most urgent first."""
-    return [Item(_key(one), _incident(one, now), str(one.limit)) for one in by_urgency(incidents)]
+    """The incidents, most urgent first and routine last, as on the Oplog page."""
+    return [Item(key_of(one), _incident(one, now), str(one.limit)) for one in by_urgency(incidents)]
 
 
 def incident_at(incidents: Sequence[Incident], key: str) -> Incident | None:
     """The incident that an item represents."""
-    return next((one for one in incidents if _key(one) == key), None)
-
-
-def _key(incident: Incident) -> str:
-    return f"{incident.kind} {incident.ns} {incident.first}"
+    return next((one for one in incidents if key_of(one) == key), None)
 
 
 def _incident(one: Incident, now: datetime) -> Callable[[int], Lines]:
-    mark, style = _HARM[one.harm]
+    mark, look = mark_of(one)
     when = one.first.time
     ago = f"{fmt.brief((now - when).total_seconds())} ago"
     going = " (going on)" if one.open else ""
@@ -77,7 +72,8 @@ def _incident(one: Incident, now: datetime) -> Callable[[int], Lines]:
     def lines(width: int) -> Lines:
         head = f"{when:%m-%d %H:%M:%S}Z {ago:>9} {documents:>10}  "
         room = max(10, width - len(mark) - len(head) - 1)
-        return [[(f"{mark} ", style), (head, ""), (fit(clean(f"{one.title}{going}"), room), "")]]
+        title = fit(clean(f"{one.title}{going}"), room)
+        return [[(f"{mark} ", f"text--{look}"), (head, ""), (title, "text--muted" if one.routine else "")]]
 
     return lines
 

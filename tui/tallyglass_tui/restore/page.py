@@ -21,10 +21,10 @@ from tallyglass_tui.restore import items
 from tallyglass_tui.restore.choices import Choices
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
 from tallyglass_tui.restore.feed import watch_drill, watch_room
-from tallyglass_tui.restore.head import LINES, PARTS, head_lines, parts_line
+from tallyglass_tui.restore.head import LINES, NO_OPLOG, PARTS, head_lines, parts_line
 from tallyglass_tui.restore.plan_folder import write_new
 from tallyglass_tui.shell.feed import Feed
-from tallyglass_tui.shell.incidents import share_incidents
+from tallyglass_tui.shell.incidents import count_incidents, share_incidents
 from tallyglass_tui.shell.messages import OplogRequested, RestoreRequested, Tick, Visit
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.input_line import InputLine
@@ -78,7 +78,7 @@ class RestorePage(Page):
         yield InputLine(id="input")
 
     def start(self) -> None:
-        """Follow the incidents."""
+        """Start the feed of the incidents."""
         self.query_one("#head").styles.height = LINES
         self._choices.draft = Draft(backup=str(self.shell.context.backup or ""))
         self._scans = share_incidents(self.feeds)
@@ -95,7 +95,7 @@ class RestorePage(Page):
                 self._choices.choose(limit, message.incident)
 
     def show_scan(self, scan: IncidentScan) -> None:
-        """Show the incidents."""
+        """Show the incidents of a scan."""
         self._scan = scan
         self.show_draft()
 
@@ -225,7 +225,7 @@ class RestorePage(Page):
 
     @property
     def input_line(self) -> InputLine:
-        """The input line."""
+        """The line in which a choice is typed."""
         return self.query_one(InputLine)
 
     def follow_plan(self, feed: Feed[Planned | First | Reading]) -> None:
@@ -266,7 +266,7 @@ class RestorePage(Page):
 
     def show_draft(self) -> None:
         """Show the choices and their result."""
-        incidents = len(self._scan.incidents) if self._scan else None
+        incidents = count_incidents(self._scan)[0] if self._scan else None
         self._show_head()
         self.query_one("#parts", TextLines).show(parts_line(self._draft, incidents, self._part))
         self._show_part()
@@ -274,7 +274,9 @@ class RestorePage(Page):
     def _show_head(self) -> None:
         """Show how far the plan is; the list below it stays."""
         self._shown_for = self._version
-        self.query_one("#head", TextLines).show(*head_lines(self._draft, self.size.width, self._version, self._drill))
+        deployment = self.shell.deployment
+        lines = head_lines(self._draft, self.size.width, self._version, self._drill)
+        self.query_one("#head", TextLines).show(*(NO_OPLOG if deployment and not deployment.has_oplog else lines))
 
     @property
     def _version(self) -> str:

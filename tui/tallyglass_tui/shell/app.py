@@ -178,9 +178,18 @@ class Dashboard(TerminalApp):
             return
         if page is None or not page.is_mounted:
             return
-        if self._deployments:
-            self.deployment = self._deployments.take() or self.deployment
+        if self._deployments and (found := self._deployments.take()):
+            self._say_what_is_unusual(found)
+            self.deployment = found
         page.post_message(Tick())
+
+    def _say_what_is_unusual(self, found: Deployment) -> None:
+        """Say once what is unusual about this deployment."""
+        before = self.deployment
+        if found.alone and not (before and before.alone):
+            self.say(str(found.alone))
+        elif found.untested and not (before and before.untested == found.untested):
+            self.say(found.untested)
 
     def visit(self, message: Visit) -> None:
         """Switch to another page and hand it ``message``; Esc comes back."""
@@ -250,7 +259,7 @@ class Dashboard(TerminalApp):
         self.visit(message)
 
     def action_page(self, mode: str) -> None:
-        """Show a page."""
+        """Show the page with this name."""
         self._back.clear()
         if self.page:
             self.switch_mode(mode)
@@ -265,7 +274,7 @@ class Dashboard(TerminalApp):
             self.flush_now()
 
     def end_pause(self) -> None:
-        """End a pause."""
+        """Resume the feeds after a pause."""
         if self.rate.paused:
             self.rate.paused = False
             self._arm()
@@ -282,7 +291,7 @@ class Dashboard(TerminalApp):
             )
 
     def action_command_palette(self) -> None:
-        """Open the palette."""
+        """Open the command palette."""
         from tallyglass_tui.shell.palette import Palette
 
         if self.page:

@@ -76,7 +76,7 @@ class NavLine(LineView):
                 return
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
-        """The one line."""
+        """The pieces of the line."""
         used = 0
         for text, title in self._tabs():
             used += cell_len(text)

@@ -62,7 +62,7 @@ class HelpScreen(ModalScreen[None]):
         self._notes = notes
 
     def compose(self) -> ComposeResult:
-        """One scrolling text."""
+        """Compose one text that scrolls."""
         with VerticalScroll(id="help"):
             yield Static(self._content(), markup=False)
 

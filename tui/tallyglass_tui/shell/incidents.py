@@ -22,13 +22,16 @@ def share_incidents(feeds: Feeds) -> Feed[IncidentScan]:
 
 
 async def incidents(gateway: Gateway) -> AsyncIterator[IncidentScan]:
-    """All incidents that the oplog still holds, and new ones. The known ones stay while it is read again."""
+    """All incidents that the oplog still holds, and new ones, with who wrote them as soon as the server's log shows it.
+    The known ones stay while the oplog is read again."""
     from tallyglass.deployment.shards import shards_of
     from tallyglass.oplog.incidents.across_shards import watch_shards
+    from tallyglass.oplog.incidents.authors import naming
     from tallyglass.oplog.incidents.incident import watch
 
     shards = await shards_of(gateway)
-    scanning = watch(gateway) if shards is None else watch_shards(shards.gateways)
+    named = naming(gateway)
+    scanning = named(gateway, watch(gateway)) if shards is None else watch_shards(shards.gateways, named=named)
     whole: IncidentScan | None = None
     async with closing(scanning) as scans:
         async for scan in scans:
@@ -39,6 +42,26 @@ async def incidents(gateway: Gateway) -> AsyncIterator[IncidentScan]:
                 if whole and whole is not scan
                 else scan
             )
+
+
+def key_of(incident: Incident) -> str:
+    """What names an incident in a list, also while the list grows."""
+    return f"{incident.first}/{incident.kind}/{incident.ns}"
+
+
+_MARKS = {Harm.LOSS: ("!!", "bad"), Harm.CHANGE: ("! ", "warn"), Harm.DEFINITION: ("~ ", "muted")}
+
+
+def mark_of(incident: Incident) -> tuple[str, str]:
+    """The two cells before an incident and the style of its title, ``bad``, ``warn`` or ``muted``. Routine writes have
+    no mark."""
+    return ("  ", "muted") if incident.routine else _MARKS[incident.harm]
+
+
+def count_incidents(scan: IncidentScan) -> tuple[int, int]:
+    """How many incidents a scan found that are not routine, and how many that are."""
+    routine = sum(one.routine for one in scan.incidents)
+    return len(scan.incidents) - routine, routine
 
 
 def by_urgency(incidents: Sequence[Incident]) -> list[Incident]:

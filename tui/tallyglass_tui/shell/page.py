@@ -127,6 +127,11 @@ class Page(Screen[None]):
         """One sentence for the banner about what this page cannot show; empty for none."""
         return ""
 
+    @property
+    def _old_data(self) -> str:
+        deployment = self.shell.deployment
+        return deployment.old_data if deployment else ""
+
     def help_notes(self) -> Sequence[str]:
         """Paragraphs that the help of this page ends with."""
         return ()
@@ -156,7 +161,7 @@ class Page(Screen[None]):
         return feed
 
     def on_mount(self) -> None:
-        """Call :meth:`start`, once."""
+        """Call :meth:`start` when the page is first shown."""
         self.start()
 
     def on_screen_resume(self) -> None:
@@ -176,7 +181,8 @@ class Page(Screen[None]):
         worst = next(iter([*lost, *self.feed_troubles]), None)
         line = self.query_one(NavLine)
         line.show(self.shell.status(self.data_age, line.room))
-        self.query_one(Banner).show(worst.line if worst else self.trouble, lost=worst.lost if worst else False)
+        said = worst.line if worst else self.trouble or self._old_data
+        self.query_one(Banner).show(said, lost=worst.lost if worst else False)
 
     @property
     def data_age(self) -> float | None:

@@ -21,5 +21,5 @@ class PageSpec(NamedTuple):
     name: str
 
     def make(self) -> Screen[None]:
-        """A new page."""
+        """Import and create the page."""
         return cast("Screen[None]", getattr(import_module(self.module), self.name)())

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from rich.cells import cell_len
 
-from tallyglass.deployment.cluster import Deployment, Kind, SetMember
+from tallyglass.deployment.cluster import Deployment, Kind
+from tallyglass.deployment.members import LEAST_LAG, SetMember
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.refresh_rate import RefreshRate
@@ -16,14 +17,13 @@ from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import Piece
 
 HELP = (
-    "At the top right: the set with its version, then one letter for each member: P primary, S secondary, A arbiter, "
-    "R starting, recovering or rolling back, D down, ? unknown; * follows the member that is read, +12s is the largest "
-    "lag, shown from 11 s on. Then the time in UTC, and how often the screen is refreshed: less on a slow link, where "
-    "the terminal does not take the output, and while the machine or this program is busy."
+    "At the top right: the set with its version, then one letter for each member: P primary, S secondary, H hidden, L "
+    "delayed, A arbiter, R starting, recovering or rolling back, D down, ? unknown; * follows the member that is read, "
+    "+12s is the largest lag beyond a configured delay, shown from 11 s on; alone means that the set's own names "
+    "cannot be reached, and one member is read directly. Then the time in UTC, and how often the screen is refreshed: "
+    "less on a slow link, where the terminal does not take the output, and while the machine or this program is busy."
 )
 _STALE_SECONDS = 5.0
-_LEAST_LAG = 11.0
-"""An idle primary writes every ten seconds: a smaller difference is not lag."""
 _MOST_LETTERS = 7
 _MOST_NAME, _SHORT_NAMES = 12, (12, 8, 5)
 """Cells of the name of a set: at most, and where there is no room to say that it is a set."""
@@ -86,13 +86,18 @@ def _fits(pieces: Sequence[Piece], room: int) -> bool:
 
 def member_letters(members: Sequence[SetMember], *, lost: bool = False) -> str:
     """The members in a few letters, such as ``P*SS +12s``."""
-    letters = ["?" if lost else _LETTERS.get(member.state, "?") for member in members]
+    letters = ["?" if lost else _letter(member) for member in members]
     if len(letters) > _MOST_LETTERS:
         text = " ".join(f"{number}{letter}" for letter, number in sorted(Counter(letters).items()))
     else:
         text = "".join(letter + "*" * (member.me and not lost) for letter, member in zip(letters, members, strict=True))
     lag = 0.0 if lost else largest_lag(members)
-    return f"{text} +{fmt.brief(lag)}" if lag >= _LEAST_LAG else text
+    return f"{text} +{fmt.brief(lag)}" if lag >= LEAST_LAG else text
+
+
+def _letter(member: SetMember) -> str:
+    letter = _LETTERS.get(member.state, "?")
+    return letter if letter != "S" else "L" if member.delay_seconds else "H" if member.hidden else "S"
 
 
 def largest_lag(members: Sequence[SetMember]) -> float:
@@ -102,10 +107,10 @@ def largest_lag(members: Sequence[SetMember]) -> float:
 
 def is_unwell(deployment: Deployment, *, lost: bool = False) -> bool:
     """Whether a member is down or lagging, the set has no primary, or its state is unknown."""
-    letters = {_LETTERS.get(member.state, "?") for member in deployment.members}
+    letters = {_letter(member) for member in deployment.members}
     return (
         lost or bool(letters & {"D", "R"}) or (bool(letters) and "P" not in letters)
-        or largest_lag(deployment.members) >= _LEAST_LAG
+        or largest_lag(deployment.members) >= LEAST_LAG
     )  # fmt: skip
 
 
@@ -115,14 +120,16 @@ def _forms(deployment: Deployment, lost: bool, *, named: bool) -> Iterator[list[
     letters: list[Piece] = []
     if members:
         letters = [(member_letters(members, lost=lost), "nav--alert" if unwell else "")]
+        if deployment.alone:
+            letters.append((" alone", "nav--alert"))
     elif lost:
         letters = [("?", "nav--alert")]
     name = f"{deployment.kind} {deployment.set_name}" if deployment.set_name else str(deployment.kind)
-    whole = f"{name} · {deployment.version}"
+    whole = f"{name} · {deployment.release}"
     if lost:
         yield [(f"{whole} · ", ""), ("members unknown", "nav--alert")]
     elif members:
-        yield [(f"{whole} · ", ""), (", ".join(map(_in_words, members)), "nav--alert" if unwell else "")]
+        yield [(f"{whole} · ", ""), (", ".join(map(_in_words, members)), "nav--alert" if unwell else ""), *letters[1:]]
         if deployment.primary:
             yield [(f"{whole} · ", ""), *letters, (f" · primary {deployment.primary}", "")]
     short = str(deployment.kind)
@@ -130,9 +137,9 @@ def _forms(deployment: Deployment, lost: bool, *, named: bool) -> Iterator[list[
         short = f"rs {fit(deployment.set_name, _MOST_NAME).rstrip()}"
     gap: list[Piece] = [(" ", "")] if letters else []
     if letters and deployment.primary and not lost:
-        yield [(f"{short} {deployment.version}", ""), *gap, *letters, (f" · primary {deployment.primary}", "")]
+        yield [(f"{short} {deployment.release}", ""), *gap, *letters, (f" · primary {deployment.primary}", "")]
     yield [(whole, ""), *([(" · ", ""), *letters] if letters else [])]
-    yield [(f"{short} {deployment.version}", ""), *gap, *letters]
+    yield [(f"{short} {deployment.release}", ""), *gap, *letters]
     yield [(short, ""), *gap, *letters]
     if deployment.set_name and letters and not named:
         for most in _SHORT_NAMES:
@@ -146,6 +153,10 @@ def _forms(deployment: Deployment, lost: bool, *, named: bool) -> Iterator[list[
 def _in_words(member: SetMember) -> str:
     letter = _LETTERS.get(member.state)
     state = {"D": "down", None: "unknown"}.get(letter, member.state.lower())
+    if member.delay_seconds:
+        state = f"delayed {fmt.brief(member.delay_seconds)}"
+    elif member.hidden:
+        state = f"hidden {state}"
     lag = member.lag_seconds or 0.0
-    behind = f" +{fmt.brief(lag)}" if lag >= _LEAST_LAG else ""
+    behind = f" +{fmt.brief(lag)}" if lag >= LEAST_LAG else ""
     return f"{state} {member.address}{behind}{' (read)' if member.me else ''}"

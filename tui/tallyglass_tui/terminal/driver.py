@@ -94,7 +94,7 @@ class NonBlockingWriter(threading.Thread):
         return self._waiting
 
     def write(self, text: str) -> None:
-        """Queue ``text``."""
+        """Queue ``text`` for the terminal."""
         with self._changed:
             if self._waiting + len(text) > _BACKLOG_LIMIT and not self._leaving:
                 self._dropped = True
@@ -118,7 +118,7 @@ class NonBlockingWriter(threading.Thread):
             self._waiting += len(_PEN_RESET)
 
     def enter(self) -> None:
-        """Accept frames again."""
+        """Accept frames again, after a suspension."""
         self._leaving = False
 
     def run(self) -> None:
@@ -208,7 +208,7 @@ class BastionDriver(LinuxDriver):
             self._writer.write(data)
 
     def close(self) -> None:
-        """Stop the writer."""
+        """Stop the thread that writes."""
         super().close()
         if self._writer:
             self._writer.stop()

@@ -32,7 +32,7 @@ class Pen:
         self._held = None
 
     def compress(self, text: str) -> str:
-        """The same output in fewer bytes. ``text`` begins and ends with a reset style, as every frame does."""
+        """Return output that draws the same in fewer bytes. ``text`` begins and ends with a reset style."""
         out: list[str] = []
         wanted: Style | None = _RESET
         place = 0

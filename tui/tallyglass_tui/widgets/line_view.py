@@ -73,7 +73,7 @@ class LineView(Widget):
         super().notify_style_update()
 
     def on_resize(self, _: Resize) -> None:
-        """Rebuild all lines."""
+        """Lay out all lines for the new width."""
         self._strips.clear()
 
     def style_of(self, name: str) -> Style:

@@ -78,7 +78,7 @@ class PickList(CursorList):
         return len(self._items)
 
     def at(self, index: int) -> Item:
-        """The item itself."""
+        """The item at this index."""
         return self._items[index]
 
     @property

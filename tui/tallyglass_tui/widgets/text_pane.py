@@ -42,7 +42,7 @@ class TextPane(LineView, can_focus=True):
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole text, as it is copied."""
         return "\n".join(self._lines)
 
     def show(self, lines: Sequence[str], prose: int = 0) -> None:
@@ -61,20 +61,20 @@ class TextPane(LineView, can_focus=True):
         self.show_changes()
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
-        """One line."""
+        """The pieces of the line at row ``y`` of the pane."""
         if width != self._wrapped_width:
             self._wrap(width)
         index = self._first + y
         return [self._wrapped[index]] if index < len(self._wrapped) else ()
 
     def action_scroll_by(self, lines: int) -> None:
-        """Scroll by lines."""
+        """Scroll the text by a number of lines."""
         most = max(0, len(self._wrapped) - self.content_size.height)
         self._first = max(0, min(self._first + lines, most))
         self.show_changes()
 
     def action_scroll_page(self, pages: int) -> None:
-        """Scroll by pages."""
+        """Scroll the text by a number of pages."""
         self.action_scroll_by(pages * max(1, self.content_size.height - 1))
 
     def _wrap(self, width: int) -> None:

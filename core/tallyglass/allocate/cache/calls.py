@@ -23,7 +23,7 @@ class RangeSource(Protocol):
         """At least one and at most ``n`` consecutive ids."""
 
     def stats(self) -> Stats:
-        """Its statistics."""
+        """Statistics of the ids it handed out in this process."""
 
 
 class CacheCalls(CacheBase[RangeSource, W]):

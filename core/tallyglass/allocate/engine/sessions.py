@@ -26,7 +26,7 @@ def refuse_transaction(session: Any) -> None:
 
 
 def refuse_bound_transaction() -> None:
-    """The same for the session that PyMongo binds to a context (``with session.bind():``) and then uses implicitly."""
+    """Refuse a transaction of a session that ``with session.bind():`` makes PyMongo use implicitly."""
     for session in _bound_sessions():
         refuse_transaction(session)
 

@@ -11,6 +11,7 @@ from tallyglass.allocate.format.number_format import NumberFormat
 
 
 class _Numbers(Protocol):
+    # Generated from _AsyncNumbers by packaging/unasync.py.
     def next(self) -> int: ...
     def take(self, n: int) -> Iterable[int]: ...
 
@@ -23,6 +24,7 @@ class _AsyncNumbers(Protocol):
 class Formatted(Uncopyable):
     """Numbers of ``allocator`` (a Cached, Counter or Pool) in ``number_format``."""
 
+    # Generated from AsyncFormatted by packaging/unasync.py.
     def __init__(self, allocator: _Numbers, number_format: NumberFormat) -> None:
         self._allocator = allocator
         self.format = number_format

@@ -61,6 +61,7 @@ class MaxPlusOne(Uncopyable):
     Cost: one read and one insert a document; with ``k`` writers at once up to ``k`` tries each.
     """
 
+    # Generated from AsyncMaxPlusOne by packaging/unasync.py.
     def __init__(
         self,
         collection: Collection[Any],

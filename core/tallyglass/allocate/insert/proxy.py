@@ -147,6 +147,7 @@ class ProxiedInsert(Uncopyable):
     Cost: two majority inserts a document, and a second collection of one small document an id.
     """
 
+    # Generated from AsyncProxiedInsert by packaging/unasync.py.
     def __init__(
         self,
         proxy: Collection[Any],
@@ -203,7 +204,11 @@ class AsyncProxiedInsert(Uncopyable):
         self._home = HomeLoop()
 
     async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> None:
-        """Reserve ``document[field]``, then insert a copy of the document."""
+        """Reserve ``document[field]``, then insert a copy of the document.
+
+        Raises CollisionLimit when the id is taken; AllocationRefused when the target refuses the document, with
+        the reservation released; AllocationUnknown when the outcome is unknown, with the reservation kept.
+        """
         self._home.check()
         await run_async(self._core.insert(document, session))
 

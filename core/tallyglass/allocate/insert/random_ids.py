@@ -69,7 +69,7 @@ class Fill:
 
     @property
     def collision_rate(self) -> float:
-        """0 to 1."""
+        """The chance that a proposed id is taken, 0 to 1."""
         return min(1.0, self.used / self.size)
 
     @property
@@ -104,6 +104,7 @@ class RandomIds(Uncopyable):
     Cost: one insert a document, times ``1 / (1 - fill)``; :meth:`fill` returns the present rate.
     """
 
+    # Generated from AsyncRandomIds by packaging/unasync.py.
     def __init__(
         self,
         collection: Collection[Any],

@@ -19,11 +19,11 @@ class AllocatorCollector:
         self._allocators: weakref.WeakSet[Any] = weakref.WeakSet(allocators)
 
     def add(self, allocator: Observable) -> None:
-        """Export another allocator."""
+        """Export the statistics of another allocator."""
         self._allocators.add(allocator)
 
     def collect(self) -> Iterator[Any]:
-        """What prometheus_client calls."""
+        """Yield the metric families of all allocators; prometheus_client calls this."""
         readings = [(allocator.name, allocator.stats()) for allocator in list(self._allocators)]
         for metric in METRICS:
             family = (CounterMetricFamily if metric.counter else GaugeMetricFamily)(

@@ -16,7 +16,7 @@ class Observable(Protocol):
         """The label of its metrics."""
 
     def stats(self) -> Stats:
-        """Its statistics."""
+        """Statistics of the ids it handed out in this process."""
 
 
 @dataclass(frozen=True, slots=True)

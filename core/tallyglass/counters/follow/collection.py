@@ -15,11 +15,20 @@ from tallyglass.counters.numbers import Number, as_number, numeric_type, padded_
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.config import IdField, Rule
 from tallyglass.counters.recognise.discovery import MOST_READ, CounterPlace
-from tallyglass.counters.recognise.finding import UsageFinding
+from tallyglass.counters.recognise.finding import UsageFinding, graded
 from tallyglass.counters.recognise.guess import Signature, guess, signature_of
 from tallyglass.counters.recognise.identity import Identity, apply_rule, counter_key, document_key, id_text, label_of
 from tallyglass.counters.recognise.libraries import recognise
-from tallyglass.counters.recognise.shapes import Match, Shape, ValueKind, bounded, dig, expand
+from tallyglass.counters.recognise.shapes import (
+    SPECIFIC_BOUNDS,
+    STEP_FIELDS,
+    Match,
+    Shape,
+    ValueKind,
+    bounded,
+    dig,
+    expand,
+)
 from tallyglass.counters.recognise.targets import none as no_targets
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.mongo.gateway import Document, Gateway, Namespace, closing
@@ -35,7 +44,6 @@ class FoundCounters:
 
 
 _MOST_SIGNATURES = 256
-_DOUBTED_AFTER = 20
 # A batch is decoded at once, which blocks the event loop.
 _BATCH = 1_000
 _ROWS_A_REST = 16
@@ -111,16 +119,16 @@ class CounterCollection:
         trackers = [tracker async for tracker in self._pool_trackers(documents, at, pacer)]
         for path, group in list(self.groups.items()):
             group.finish()
-            if len(group):
-                trackers.append(group.tracker)
-            else:
+            if not len(group):
                 del self.groups[path]
+            elif group.tracker.is_listed:
+                trackers.append(group.tracker)
             await pacer.rest()
         for key, row in documents.items():
             found = self.found[key]
             if found.matches:
                 self._observe(row, found, at)
-                trackers.extend([tracker for tracker in found.trackers if tracker.is_counter])
+                trackers.extend([tracker for tracker in found.trackers if tracker.is_listed])
             await pacer.rest()
         if trackers != self.trackers:
             self.trackers = trackers
@@ -158,6 +166,14 @@ class CounterCollection:
             if wanted:
                 async for row in gateway.find(self.place.ns, {"_id": {"$in": wanted}}, limit=len(wanted)):
                     group.add_followed(document_key(row["_id"]), row)
+
+    def holds(self, key: Hashable) -> bool:
+        """Whether the document with this key exists, as of the last reading."""
+        return key in self.found or any(key in group for group in self.groups.values())
+
+    def has_many(self, path: str) -> bool:
+        """Whether the counters at a path are shown as one row."""
+        return path in self.groups or any(path == pooled for pooled, _ in self.pools)
 
     def all_trackers(self) -> Iterable[Tracker]:
         """The trackers to show, and the group members that are followed individually."""
@@ -201,7 +217,7 @@ class CounterCollection:
         return True
 
     def _join_group(self, key: Hashable, row: Document, match: Match) -> bool:
-        """The same for a document with one number, as nearly all have."""
+        """Add a document with one number, as nearly all have, to the group of its path."""
         group, read = self.groups.get(match.path), read_number(dig(row, match.path), text=match.text)
         if group is None or read is None:
             return False
@@ -308,22 +324,22 @@ class CounterCollection:
                         matches.setdefault(path, Match(shape, path, 1.0, text=text, rule_number=rule.number))
             elif rule.hide:
                 self.matched.add(rule.number)
+        if len(matches) == 1:
+            # A bound belongs to the only number of its document.
+            return tuple(bounded(match, row) for match in matches.values())
         return tuple(matches.values())
 
     def _with_findings(self, row: Document, matches: tuple[Match, ...]) -> tuple[Match, ...]:
         """The matches with the results of usage analysis, and those found by usage only."""
         name = row.get("_id")
-        kept = [_graded(match, self.findings.get(match.path), name) for match in matches]
-        kept = [match for match in kept if match.grade not in (Grade.OPEN, Grade.UNLIKELY)]
+        kept = [graded(match, self.findings.get(match.path), name) for match in matches]
         named = {match.path for match in matches}
         for path, finding in self.findings.items():
             if path in named or finding.excludes(name) or finding.grade not in (Grade.CERTAIN, Grade.LIKELY):
                 continue
             if read_number(dig(row, path), text=finding.text) is not None:
-                match = Match(_used_shape(path, finding.semantics), path, 1.0)
-                # A bound belongs to the only number of its document.
-                match = match if "." in path else bounded(match, row, specific=True)
-                kept.append(_graded(match, finding, name))
+                match = bounded(Match(_used_shape(path, finding.semantics), path, 1.0), row, specific=True)
+                kept.append(graded(match, finding, name))
         return tuple(kept)
 
     def _observe(self, row: Document, found: FoundCounters, at: float) -> None:
@@ -333,10 +349,11 @@ class CounterCollection:
                 for match in found.matches
                 if (identity := self._identify(row, match, found.matches)) is not None
             )
-        bound_key = found.matches[0].bound_key if found.matches else ""
+        bounds = {match.path: match for match in found.matches if match.bound_key}
         for tracker in found.trackers:
-            if bound_key:
-                tracker.set_bound(_whole(row.get(bound_key)))
+            match = bounds.get(tracker.identity.path)
+            if match and tracker.identity.bound_name == clean_name(match.bound_key):
+                tracker.set_bound(_bound(row, match))
             read = read_number(dig(row, tracker.identity.path), text=tracker.identity.text)
             if read is not None:
                 tracker.observe(*read, at)
@@ -353,6 +370,12 @@ class CounterCollection:
         if rule and rule.hide:
             return None
         targets = match.targets or tuple(IdField(Namespace(ns.db, name), path) for name, path in shape.target(row))
+        step = _step(row, match)
+        bound = _bound(row, match)
+        start = _whole(dig(row, match.start_key)) if match.start_key else None
+        bound_key = match.bound_key
+        if step is not None and step < 0:
+            bound, start, bound_key = start, bound, match.start_key
         identity = Identity(
             key=counter_key(self.ns_text, row.get("_id"), match.path),
             ns=ns,
@@ -364,14 +387,15 @@ class CounterCollection:
             shape=shape.name,
             library=shape.library,
             semantics=match.semantics or shape.semantics,
-            bound=_whole(row.get(match.bound_key)) if match.bound_key else None,
-            bound_name=clean_name(match.bound_key) if match.bound_key else "MAX_VALUE",
-            start=_whole(row.get(match.start_key)) or 0 if match.start_key else 0,
+            bound=bound,
+            bound_name=clean_name(bound_key) if bound_key else "MAX_VALUE",
+            start=start or 0,
             consumers=shape.consumers,
             digits=padded_digits(dig(row, match.path)) if match.text else None,
             confidence=match.confidence,
             targets=targets,
-            step=match.step,
+            step=step or match.step,
+            is_step_known=step is not None,
             block=match.block,
             text=match.text,
             int64_ids=match.int64_ids,
@@ -458,54 +482,16 @@ class CounterCollection:
         return apply_rule(identity, rule) if rule else identity
 
 
-def _graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
-    """The match with the result of usage analysis. A counter of a known library stays listed without observed usage.
-
-    ``name`` is the ``_id`` of its document.
-    """
-    if finding is None:
-        return match
-    grade, evidence = finding.grade, finding.evidence or match.evidence
-    if finding.excludes(name):
-        grade, evidence = Grade.OPEN, "Its values were not found in documents inserted shortly afterwards."
-    elif grade not in (Grade.CERTAIN, Grade.LIKELY) and match.grade is Grade.LIKELY:
-        # Ids may be used elsewhere or in another form, and a restore resets values: name and shape of a library
-        # outweigh missing matches until enough issues were seen.
-        doubted = grade is not Grade.POSSIBLE and finding.issues >= _DOUBTED_AFTER
-        if not doubted:
-            grade, evidence = match.grade, match.evidence
-        elif grade is Grade.OPEN:
-            grade = match.grade if match.shape.anywhere else Grade.POSSIBLE
-    own = next((target for document, target in finding.by_document if document == name), None)
-    if own is not None and grade is Grade.POSSIBLE:
-        # Equal values do not prove that the ids there are this counter's: it is not compared with them later.
-        evidence = f"Its value is the largest id in {clean_name(f'{own.ns}.{own.field}')}."
-        return replace(match, grade=Grade.LIKELY, evidence=evidence)
-    found = finding.target is not None or own is not None
-    targets = (own,) if own else (finding.target,) if finding.target and finding.whole_target else match.targets
-    return replace(
-        match,
-        grade=grade,
-        evidence=evidence,
-        semantics=finding.semantics if found else match.semantics,
-        targets=targets,
-        step=finding.step if found else match.step,
-        block=finding.block if found else match.block,
-        text=finding.text or match.text,
-        int64_ids=found and finding.int64_ids,
-    )
-
-
 def _spans(path: str, bound_key: str, rows: Iterable[RecognisedDocument]) -> tuple[list[PoolSpan], list[NumericType]]:
     spans: list[PoolSpan] = []
     kinds: list[NumericType] = []
     for key, found, row in rows:
         match = found.matches[0]
-        raw, last = dig(row, path), _whole(row.get(bound_key))
+        raw, last = dig(row, path), _whole(dig(row, bound_key))
         value, kind = _whole(raw), numeric_type(raw)
         if value is None or last is None or kind is None:
             continue
-        first = _whole(row.get(match.start_key)) if match.start_key else None
+        first = _whole(dig(row, match.start_key)) if match.start_key else None
         step = 0 if match.shape.semantics is Semantics.NEXT else 1
         spans.append(PoolSpan(key, _label(match, row), value, value + step, last, first))
         kinds.append(kind)
@@ -530,6 +516,24 @@ def _whole(raw: object) -> int | None:
         return None
     number = as_number(raw)
     return number if isinstance(number, int) else None
+
+
+def _step(row: Document, match: Match) -> int | None:
+    """What is added for each id, if the document says so next to the number."""
+    above, dot, _ = match.path.rpartition(".")
+    siblings = dig(row, above) if dot else row
+    steps = (_whole(siblings.get(key)) for key in STEP_FIELDS) if isinstance(siblings, Mapping) else ()
+    return next((step for step in steps if step), None)
+
+
+def _bound(row: Document, match: Match) -> int | None:
+    """The last id by the document. A ``limit`` next to a configured number that is beyond it already is another's."""
+    bound = _whole(dig(row, match.bound_key)) if match.bound_key else None
+    specific = match.bound_key.rpartition(".")[2] in SPECIFIC_BOUNDS
+    read = read_number(dig(row, match.path), text=match.text)
+    if bound is not None and match.rule_number and not specific and (read is None or read[0] > bound):
+        return None
+    return bound
 
 
 def _configured_shape(path: str) -> Shape:

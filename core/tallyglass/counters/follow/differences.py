@@ -12,14 +12,14 @@ import bson
 from tallyglass.counters.follow.drift import LargestId
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.follow.watch import Watcher, WatchSettings
-from tallyglass.counters.numbers import ANY_NUMBER, as_number, numeric_type
+from tallyglass.counters.numbers import as_number, numeric_type
+from tallyglass.counters.recognise.ids import from_to
 from tallyglass.counters.recognise.shapes import dig
-from tallyglass.counters.repair import max_command
-from tallyglass.counters.snapshot import CounterView, Semantics
+from tallyglass.counters.snapshot import CounterView
+from tallyglass.counters.standing import Standing
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.codec import CODEC
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.text import clean, clean_name
 
 NEWEST = 2_000
 """How many of the largest ids of a collection are searched for gaps."""
@@ -36,7 +36,7 @@ class IdGap:
 
     @property
     def size(self) -> int:
-        """How many ids."""
+        """The number of ids in the range."""
         return self.last - self.first + 1
 
 
@@ -45,13 +45,14 @@ class Difference:
     """A counter compared with its collection. Texts are safe to show.
 
     ``issued`` is the last id that the counter says was handed out, ``largest`` and ``smallest`` the ids in ``target``,
-    ``documents`` their number by the collection's metadata. ``missing`` is how many ids of smallest..issued have no
-    document. ``gaps`` are the largest among the newest ids, ``looked_at`` how many of these were read. ``command``
-    moves the counter up to the largest id; empty if it need not move.
+    ``documents`` their number by the collection's metadata. ``standing`` is the decision, ``reason`` why it is not that
+    they agree. ``missing`` is how many ids of smallest..issued have no document. ``gaps`` are the largest among the
+    newest ids, ``looked_at`` how many of these were read.
     """
 
     counter: CounterView
-    target: str
+    standing: Standing
+    reason: str
     issued: int
     largest: int
     smallest: int
@@ -59,21 +60,17 @@ class Difference:
     missing: int
     looked_at: int
     gaps: tuple[IdGap, ...]
-    command: str
 
     @property
     def behind(self) -> int:
-        """By how many ids the counter is behind the largest id; 0 if it is not behind."""
-        return max(0, self.largest - self.issued)
+        """By how many ids the counter is behind the largest id; 0 if it is not known to be behind."""
+        return self.largest - self.issued if self.standing is Standing.BEHIND else 0
 
     @property
     def why(self) -> str:
         """The explanation, as a sentence."""
-        if self.behind:
-            return (
-                f"{self.behind:,} behind: ids up to {self.largest} exist, so the next insert collides. "
-                "Documents were written without the counter, or the counter was restored from an older state."
-            )
+        if self.reason:
+            return self.reason
         if self.missing:
             ahead = self.issued - self.largest
             text = f"{ahead:,} ahead of the largest id: " if ahead else ""
@@ -99,35 +96,34 @@ async def differences(
             view = tracker.view()
             if patterns and not any(fnmatchcase(f"{view.ns} {view.id}", pattern) for pattern in patterns):
                 continue
-            if largest is None or not isinstance(tracker.issued(), int):
+            if largest is None or tracker.standing is None:
                 unknown += 1
                 continue
-            rows.append(await _difference(gateway, tracker, largest))
+            rows.append(await _difference(gateway, tracker, tracker.standing, largest))
         return sorted(rows, key=lambda row: -row.behind), unknown
     finally:
         await watcher.close()
 
 
-async def _difference(gateway: Gateway, tracker: Tracker, largest: LargestId) -> Difference:
-    known, issued = tracker.identity, tracker.issued()
+async def _difference(gateway: Gateway, tracker: Tracker, standing: Standing, largest: LargestId) -> Difference:
+    issued = tracker.issued()
     assert isinstance(issued, int)
-    ahead = 1 if known.semantics is Semantics.NEXT else 0
+    span = largest.ids
     ids = await _newest(gateway, largest)
     gaps = [IdGap(low + 1, high - 1) for high, low in pairwise(ids) if high - low > 1]
     if ids and issued > ids[0]:
         gaps.append(IdGap(ids[0] + 1, issued))
-    behind = issued < largest.number
     return Difference(
         counter=tracker.view(),
-        target=clean_name(f"{largest.target.ns}.{largest.target.field}"),
+        standing=standing,
+        reason=tracker.standing_note,
         issued=issued,
-        largest=largest.number,
-        smallest=largest.smallest,
+        largest=span.largest,
+        smallest=span.smallest,
         documents=largest.documents,
-        missing=max(0, max(issued, largest.number) - largest.smallest + 1 - largest.documents),
+        missing=max(0, max(issued, span.largest) - span.smallest + 1 - largest.documents),
         looked_at=len(ids),
         gaps=tuple(sorted(gaps, key=lambda gap: -gap.size)[:MOST_GAPS]),
-        command=clean(max_command(known.ns, known.doc_id, known.path, largest.number + ahead)) if behind else "",
     )
 
 
@@ -137,7 +133,10 @@ async def _newest(gateway: Gateway, largest: LargestId) -> list[int]:
     ids: list[int] = []
     try:
         async for batch in gateway.find_raw(
-            target.ns, {target.field: dict(ANY_NUMBER)}, sort=[(target.field, -1)], limit=NEWEST
+            target.ns,
+            {target.field: from_to(largest.ids.smallest, largest.ids.largest)},
+            sort=[(target.field, -1)],
+            limit=NEWEST,
         ):
             for row in bson.decode_all(batch, CODEC):
                 raw = dig(row, target.field)

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from bson.objectid import ObjectId
 
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.numbers import ANY_NUMBER, INT32_MAX, Number, as_number, numeric_type
+from tallyglass.counters.numbers import INT32_MAX, Number
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import is_lost, trouble_of
-from tallyglass.counters.recognise.shapes import dig
+from tallyglass.counters.recognise.ids import IdReader, from_to, reach
 from tallyglass.counters.snapshot import CounterTrouble, NumericType
+from tallyglass.counters.standing import IdSpan, Movement, Standing
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
@@ -31,15 +32,14 @@ _READ_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class LargestId:
-    """The largest id in a target and the smallest, and its document count from the metadata.
+    """The ids of a target, and its document count from the metadata.
 
     ``read_at`` is when (monotonic); ``dated`` whether the documents have ObjectIds; ``int64_ids`` whether the largest
     id is below 2^31 and still stored as int64, so that its writer has 64 bits.
     """
 
     target: IdField
-    number: int
-    smallest: int
+    ids: IdSpan
     documents: int
     read_at: float
     dated: bool
@@ -83,7 +83,7 @@ class DriftCheck:
             key = tracker.identity.key
             largest = self.largest.get(key)
             if key in self._new and largest and largest.read_at < read_after:
-                tracker.compare(largest.target, largest.number, burned(largest, tracker.value))
+                tracker.compare(largest.target, largest.ids, burned(largest, tracker.value))
                 tracker.set_readers_64(largest.int64_ids)
                 self._new.discard(key)
 
@@ -96,7 +96,7 @@ class DriftCheck:
 
     def _is_due(self, tracker: Tracker) -> bool:
         tried = self._tried.get(tracker.identity.key)
-        if tracker.drift is not None and tracker.drift < 0:
+        if tracker.standing in (Standing.BEHIND, Standing.UNCLEAR):
             # A repair should be visible at once.
             return True
         return tried is None or time.monotonic() - tried >= AGAIN_SECONDS
@@ -109,7 +109,7 @@ class DriftCheck:
             if target.ns not in seen:
                 continue
             try:
-                largest = await self._largest(target)
+                largest = await self._largest(target, tracker)
             except (PrivilegeError, ReadError) as error:
                 if is_lost(error):
                     raise
@@ -123,33 +123,28 @@ class DriftCheck:
                 return
         self.largest.pop(key, None)
 
-    async def _largest(self, target: IdField) -> LargestId | None:
+    async def _largest(self, target: IdField, tracker: Tracker) -> LargestId | None:
         if target.field != "_id" and target not in self._indexed:
             indexes = await self._gateway.list_indexes(target.ns)
             if not any(_leads(index, target.field) for index in indexes):
                 return None
             self._indexed.add(target)
         began = time.monotonic()
-        top, bottom = await asyncio.gather(self._end(target, -1), self._end(target, 1))
+        reader = IdReader(self._gateway, target, _READ_MS, reach(tracker.kind))
+        top, bottom = await asyncio.gather(reader.end(-1), reader.end(1))
         if top is None or bottom is None:
             return None
+        ids = IdSpan(bottom.number, top.number)
+        issued = tracker.issued()
+        if tracker.movement is Movement.UNSEEN and isinstance(issued, int) and bottom.number < issued < top.number:
+            below, above = await asyncio.gather(
+                reader.end(-1, from_to(bottom.number, issued - 1)), reader.end(1, from_to(issued + 1, top.number))
+            )
+            ids = replace(ids, below=below.number if below else None, above=above.number if above else None)
+        ids = replace(ids, odd=await reader.count_odd())
         documents = await self._gateway.estimate(target.ns)
-        number, kind, identity = top
-        int64_ids = kind is NumericType.INT64 and number <= INT32_MAX
-        return LargestId(target, number, bottom[0], documents, began, isinstance(identity, ObjectId), int64_ids)
-
-    async def _end(self, target: IdField, direction: int) -> tuple[int, NumericType, object] | None:
-        row = await self._gateway.find_one(
-            target.ns,
-            {target.field: dict(ANY_NUMBER)},
-            projection={target.field: 1},
-            sort=[(target.field, direction)],
-            time_ms=_READ_MS,
-        )
-        raw = dig(row, target.field)
-        kind = numeric_type(raw)
-        number = as_number(raw) if kind is not None else None
-        return (number, kind, row.get("_id")) if row is not None and kind and isinstance(number, int) else None
+        int64_ids = top.kind is NumericType.INT64 and top.number <= INT32_MAX
+        return LargestId(target, ids, documents, began, isinstance(top.document, ObjectId), int64_ids)
 
 
 def _unknown(ns: Namespace, error: PrivilegeError) -> CounterTrouble:
@@ -159,7 +154,7 @@ def _unknown(ns: Namespace, error: PrivilegeError) -> CounterTrouble:
 
 def burned(largest: LargestId, value: Number) -> float | None:
     """The share of the ids up to a counter's ``value`` that no document has: never used, or deleted since."""
-    handed_out = value - largest.smallest + 1
+    handed_out = value - largest.ids.smallest + 1
     return min(1.0, max(0.0, 1 - largest.documents / handed_out)) if handed_out >= 1 else None
 
 

@@ -26,11 +26,11 @@ class NoGarbagePolicy:
     """The default: the collector keeps the settings of the program."""
 
     def building(self) -> AbstractContextManager[object]:
-        """Do nothing."""
+        """Leave the collector as it is."""
         return nullcontext()
 
     def built(self) -> None:
-        """Do nothing."""
+        """Leave the collector as it is."""
 
 
 NO_GARBAGE_POLICY: GarbagePolicy = NoGarbagePolicy()

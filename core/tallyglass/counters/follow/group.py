@@ -69,6 +69,16 @@ class GroupTracker(Tracker):
             )
         return self._view
 
+    @property
+    def near(self) -> None:
+        """None: the sum is near no limit; a member may be."""
+        return None
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is shown: if its members are counters, or one of them is near a limit."""
+        return super().is_listed or any(tracker.near for tracker in self.group.followed.values())
+
     def update_forecasts(self, now: float) -> None:
         """Compute the total rate, and the forecasts of the members that are followed."""
         for tracker in self.group.followed.values():
@@ -204,7 +214,7 @@ class Group:
 
     def members(self) -> Members:
         """The frozen view of the members."""
-        views = [tracker.view() for tracker in self.followed.values() if tracker.is_counter]
+        views = [tracker.view() for tracker in self.followed.values() if tracker.is_counter or tracker.near]
         views.sort(key=_badness)
         return Members(len(self._index), tuple(views[:_SHOWN]), self._used)
 
@@ -239,6 +249,6 @@ def _bounded(number: Number) -> int:
 
 
 def _badness(view: CounterView) -> tuple[bool, float, float]:
-    bad = any(flag is not Flag.GUESS for flag in view.flags)
+    bad = view.near is not None or any(flag is not Flag.GUESS for flag in view.flags)
     end = view.forecast.early or view.forecast.naive
     return (not bad, end.timestamp() if end else float("inf"), -(view.used or 0.0))

@@ -20,7 +20,7 @@ from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.forecast.series import WEEK
 from tallyglass.counters.history.objectid_samples import read_dated
 from tallyglass.counters.history.oplog_samples import PastValue, Values, oplog_end, read_oplog
-from tallyglass.counters.history.store import SAVE_SECONDS, SampleStore
+from tallyglass.counters.history.store import SAVE_SECONDS, KnownCounter, SampleStore
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.discovery import LookedAt, is_lost, trouble_of
@@ -63,21 +63,31 @@ class PastReader:
         if not self._opened:
             await self._open()
 
-    async def remembered(self) -> tuple[dict[Namespace, LookedAt], list[UsageFinding]]:
-        """The sampled collections and usage findings of earlier runs."""
+    async def remembered(self) -> tuple[dict[Namespace, LookedAt], list[UsageFinding], list[KnownCounter]]:
+        """The sampled collections, usage findings and counters of earlier runs."""
         if self._store is None:
-            return {}, []
+            return {}, [], []
+        store, name = self._store, self._deployment
         try:
-            looked = await asyncio.to_thread(self._store.load_looked, self._deployment)
-            return looked, await asyncio.to_thread(self._store.load_findings, self._deployment)
+            return await asyncio.to_thread(
+                lambda: (store.load_looked(name), store.load_findings(name), store.load_known(name))
+            )
         except InputError as error:
             await self._give_up(error)
-            return {}, []
+            return {}, [], []
+
+    async def remember_known(self, changed: Mapping[str, KnownCounter | None]) -> None:
+        """Save counters for later runs, and forget those that are None."""
+        try:
+            if self._store is not None and changed:
+                await asyncio.to_thread(self._store.save_known, self._deployment, dict(changed))
+        except InputError as error:
+            await self._give_up(error)
 
     async def remember(
         self, looked: Mapping[Namespace, LookedAt], findings: Iterable[UsageFinding], now: float
     ) -> None:
-        """Save both for later runs."""
+        """Save the first two for later runs."""
         try:
             if self._store is not None and looked:
                 await asyncio.to_thread(self._store.save_looked, self._deployment, looked)
@@ -142,7 +152,7 @@ class PastReader:
             ahead = 1 if tracker.identity.semantics is Semantics.NEXT else 0
             try:
                 pasts = await read_dated(
-                    self._gateway, top.target, top.number, tracker.kind, ahead, deadline - time.monotonic()
+                    self._gateway, top.target, top.ids.largest, tracker.kind, ahead, deadline - time.monotonic()
                 )
             except (PrivilegeError, ReadError) as error:
                 if is_lost(error):
@@ -172,7 +182,7 @@ class PastReader:
             await self._give_up(error)
 
     async def close(self) -> None:
-        """Close the file."""
+        """Close the file of samples."""
         if self._store:
             await asyncio.to_thread(self._store.close)
 

@@ -8,19 +8,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from tallyglass.counters.ceiling import CROSSING, ceiling_of
+from tallyglass.counters.ceiling import CROSSING, ceiling_of, near_limit
 from tallyglass.counters.follow.pools import PoolPart, outlook
 from tallyglass.counters.follow.restarts import Decrease, intended_reset
 from tallyglass.counters.follow.view import view_of
 from tallyglass.counters.forecast.forecast import NO_HISTORY, forecasts
 from tallyglass.counters.forecast.series import Series
 from tallyglass.counters.history.oplog_samples import PastValue
-from tallyglass.counters.numbers import INT32_MAX, Number
+from tallyglass.counters.numbers import INT32_MAX, INT64_MIN, Number
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.guess import LOOSE
 from tallyglass.counters.recognise.identity import Identity
 from tallyglass.counters.repair import max_command
-from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, NumericType, Semantics
+from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, Grade, NumericType, Semantics
+from tallyglass.counters.standing import IdSpan, Movement, Standing, moved_to, standing_of
 from tallyglass.moment import from_seconds, iso
 from tallyglass.text import clean
 
@@ -38,6 +39,8 @@ _MARGIN = 60.0
 _INSTANT = 0.001
 _MOST_FALLS = 8
 _DESCENDS_AFTER = 3
+_LEAST_CHANGES = 5
+"""So many changes show the step: the common divisor of fewer may be larger by chance."""
 
 
 class Tracker:
@@ -66,6 +69,7 @@ class Tracker:
         "last_at",
         "listed_in",
         "notes",
+        "odd_ids",
         "placed",
         "rate",
         "readers_64",
@@ -76,6 +80,10 @@ class Tracker:
         "rose",
         "series",
         "stale_forecast",
+        "standing",
+        "standing_note",
+        "step_changes",
+        "step_divisor",
         "type_note",
         "value",
         "window",
@@ -103,6 +111,10 @@ class Tracker:
         self.type_note = ""
         self.rate: float | None = None
         self.drift: int | None = None
+        self.standing: Standing | None = None
+        self.standing_note = ""
+        self.odd_ids = 0
+        self.step_changes = self.step_divisor = 0
         self.burn: float | None = None
         self.drift_target = ""
         self.repair = ""
@@ -161,9 +173,10 @@ class Tracker:
         kept: list[tuple[float, int]] = []
         after = [*known[1:], PastValue(first, value, self.kind)]
         for past, following in zip(known, after, strict=True):
-            if math.isfinite(past.number):
+            if isinstance(past.number, int):
                 # They precede the first reading, even if the clocks disagree.
-                kept.append((min(past.at, first - _INSTANT), int(past.number) * self.direction))
+                kept.append((min(past.at, first - _INSTANT), past.number * self.direction))
+            self._see_change(following.number - past.number)
             if _family(following.kind) != _family(past.kind):
                 self.type_note = _turned(past.kind, following.kind, following.at)
                 kept.clear()
@@ -198,23 +211,69 @@ class Tracker:
     def _forget_rewind(self) -> None:
         self.high, self.rewound, self.rewound_at = None, None, None
 
-    def compare(self, target: IdField, largest: int, burn: float | None) -> None:
-        """Record the largest id in the collection that this counter serves; it was read before the counter.
+    @property
+    def near(self) -> Ceiling | None:
+        """The numeric limit, or the bound in its document, that the number has nearly reached."""
+        known, issued = self.identity, self.issued()
+        if issued is None or self.cells or self.direction < 0:
+            return None
+        consumers = known.consumers if known.are_consumers_known else ()
+        return near_limit(issued, bound=known.bound, bound_name=known.bound_name, consumers=consumers)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is shown: a number that is hardly a counter is, if it is near a limit."""
+        doubtful = not self.is_counter or self.identity.grade in (Grade.OPEN, Grade.UNLIKELY)
+        return not doubtful or self.near is not None
+
+    @property
+    def step(self) -> int:
+        """What is added for each id: as it is known, as it was found by use, or the common divisor of the changes."""
+        known = self.identity
+        if known.is_step_known or known.step * self.direction > 1:
+            return known.step
+        return self.direction * (self.step_divisor if self.step_changes >= _LEAST_CHANGES else 1)
+
+    def _see_change(self, change: Number) -> None:
+        if isinstance(change, int) and change * self.direction > 0:
+            self.step_divisor = math.gcd(self.step_divisor, change)
+            self.step_changes += 1
+
+    @property
+    def movement(self) -> Movement:
+        """How the counter moves, as far as it was seen or is configured."""
+        known = self.identity
+        if known.cycle or known.resets or self.reset_note:
+            return Movement.CYCLES
+        if self.direction < 0:
+            return Movement.DESCENDS
+        if known.is_step_known:
+            return Movement.RISES
+        rises = self.rose or self.series.steps > 0
+        if rises:
+            return Movement.MIXED if len(self.falls) > 1 else Movement.RISES
+        return Movement.UNSEEN
+
+    def compare(self, target: IdField, ids: IdSpan, burn: float | None) -> None:
+        """Record the ids in the collection that this counter serves; they were read before the counter.
 
         ``burn`` is the share of ids without a document, None if unknown.
         """
-        issued = self.issued()
-        if self.identity.block > 1 or self.direction < 0:
-            # The largest id cannot be compared with a counter of blocks or a descending one.
+        known, issued, stored = self.identity, self.issued(), self.value
+        if known.block > 1 or not isinstance(issued, int) or not isinstance(stored, int):
+            # The largest id cannot be compared with a counter of blocks.
             return
-        drift = None if issued is None else int(issued - largest)
-        text = clean(f"{target.ns}.{target.field}")
-        if (drift, text, burn) == (self.drift, self.drift_target, self.burn):
-            return
-        self.drift, self.drift_target, self.burn, self.repair, self._view = drift, text, burn, "", None
-        if drift is not None and drift < 0:
-            ahead = 1 if self.identity.semantics is Semantics.NEXT else 0
-            self.repair = max_command(self.identity.ns, self.identity.doc_id, self.identity.path, largest + ahead)
+        before = (self.drift, self.drift_target, self.burn, self.standing, self.standing_note, self.odd_ids)
+        self.standing, self.standing_note = standing_of(self.movement, issued, known.start, ids)
+        self.drift = None if self.standing is Standing.NOT_COMPARED else issued - ids.largest
+        self.drift_target, self.burn, self.odd_ids = clean(f"{target.ns}.{target.field}"), burn, ids.odd
+        self.repair = ""
+        if self.standing is Standing.BEHIND:
+            least = ids.largest + (1 if known.semantics is Semantics.NEXT else 0)
+            number = moved_to(stored, self.step, least)
+            self.repair = max_command(known.ns, known.doc_id, known.path, number)
+        if before != (self.drift, self.drift_target, self.burn, self.standing, self.standing_note, self.odd_ids):
+            self._view = None
 
     def set_readers_64(self, known: bool) -> None:
         """Whether the ids are known to be kept in 64 bits: then 2^31 is no limit."""
@@ -236,16 +295,16 @@ class Tracker:
                 self.rate, self._view = 0.0, None
             return
         self._measure(now)
-        if self.last_at > self.series.times[-1]:
-            self.series.add(self.last_at, int(self.value) * self.direction)
+        if self.last_at > self.series.times[-1] and isinstance(self.value, int):
+            self.series.add(self.last_at, self.value * self.direction)
         self.update_forecasts(now)
 
     def _begin_series(self) -> None:
         """Create the series on the first change: most counters of a large deployment never change."""
         if self.series is _EMPTY:
             self.series = Series()
-            if self.first_at is not None and math.isfinite(self.value):
-                self.series.add(self.first_at, int(self.value) * self.direction)
+            if self.first_at is not None and isinstance(self.value, int):
+                self.series.add(self.first_at, self.value * self.direction)
 
     def _type_changed(self, kind: NumericType, at: float) -> None:
         if _family(kind) != _family(self.kind):
@@ -260,14 +319,15 @@ class Tracker:
         self._begin_series()
         if self.window is None:
             self.window = deque([(self.last_at, self.value)], maxlen=RECENT)
-        if math.isfinite(self.value) and (self.series.broken_at is None or self.last_at > self.series.broken_at):
-            self.series.add(self.last_at, int(self.value) * self.direction)
+        if isinstance(self.value, int) and (self.series.broken_at is None or self.last_at > self.series.broken_at):
+            self.series.add(self.last_at, self.value * self.direction)
         if self._is_before(number, self.value) and self.identity.confidence <= LOOSE:
             self.is_counter = False
         elif self._is_before(number, self.value):
             self._went_back(self.value, number, at)
         else:
             self.rose = True
+            self._see_change(number - self.value)
             if self.high is not None and not self._is_before(number, self.high):
                 self._forget_rewind()
         self.value, self.changed_at = number, at
@@ -303,8 +363,8 @@ class Tracker:
 
     def _take(self, number: Number, at: float) -> None:
         self.last_at = at
-        if math.isfinite(number) and self.series is not _EMPTY:
-            self.series.add(at, int(number) * self.direction)
+        if isinstance(number, int) and self.series is not _EMPTY:
+            self.series.add(at, number * self.direction)
         if self.window is not None:
             self.window.append((at, number))
 
@@ -329,13 +389,15 @@ class Tracker:
 
     @property
     def ceiling(self) -> Ceiling:
-        """The current ceiling."""
+        """The largest value that can be reached now, with its reason."""
         if self.cells:
             return Ceiling(sum(cell.capacity for cell in self.cells), f"MAX_VALUE of {len(self.cells):,} documents")
         known = self.identity
         if self.direction < 0:
-            bound = known.bound if known.step < 0 else None
-            return Ceiling(bound or 0, known.bound_name if bound is not None else "0 (it descends)")
+            if known.step < 0 and known.bound is not None:
+                return Ceiling(known.bound, known.bound_name)
+            # One that is below 0 began there, or went past it.
+            return Ceiling(INT64_MIN, "int64") if self.value < 0 else Ceiling(0, "0 (it descends)")
         limit = ceiling_of(
             self.kind, bound=known.bound, bound_name=known.bound_name, consumers=known.consumers, digits=known.digits
         )

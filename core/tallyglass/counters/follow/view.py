@@ -14,9 +14,11 @@ from tallyglass.counters.forecast.series import Series
 from tallyglass.counters.numbers import INT32_MAX, Number, is_stalled
 from tallyglass.counters.recognise.identity import Identity
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, Grade, NumericType, PoolView
+from tallyglass.counters.standing import Standing, odd_ids
 from tallyglass.moment import from_seconds
 
 _GRAPH_POINTS = 240
+_STANDING_FLAGS = {Standing.BEHIND: Flag.BEHIND, Standing.UNCLEAR: Flag.UNCLEAR}
 
 
 class Followed(Protocol):
@@ -31,6 +33,9 @@ class Followed(Protocol):
     rate: float | None
     drift: int | None
     drift_target: str
+    standing: Standing | None
+    standing_note: str
+    odd_ids: int
     repair: str
     burn: float | None
     direction: int
@@ -44,7 +49,17 @@ class Followed(Protocol):
 
     @property
     def ceiling(self) -> Ceiling:
-        """The current ceiling."""
+        """The largest value that can be reached now, with its reason."""
+        ...
+
+    @property
+    def step(self) -> int:
+        """What is added for each id."""
+        ...
+
+    @property
+    def near(self) -> Ceiling | None:
+        """The limit that the number has nearly reached."""
         ...
 
     def issued(self) -> Number | None:
@@ -86,6 +101,8 @@ def view_of(tracker: Followed) -> CounterView:
         drift=tracker.drift,
         target=tracker.drift_target,
         repair=tracker.repair,
+        odd_ids=tracker.odd_ids,
+        near=tracker.near,
         burn=tracker.burn,
         flags=_flags(tracker, ceiling, issued, pool),
         notes=_notes(tracker),
@@ -93,7 +110,7 @@ def view_of(tracker: Followed) -> CounterView:
         history=_history(tracker),
         grade=known.grade,
         evidence=known.evidence,
-        step=known.step if known.step * tracker.direction > 0 else tracker.direction,
+        step=tracker.step,
         cycles=bool(tracker.reset_note or known.cycle or known.resets),
         rewound_at=None if tracker.rewound_at is None else from_seconds(tracker.rewound_at),
         confidence=known.confidence,
@@ -119,21 +136,24 @@ def _flags(tracker: Followed, ceiling: Ceiling, issued: Number | None, pool: Poo
         flags.append(Flag.STALLED)
     if issued is not None and (issued - ceiling.value) * tracker.direction >= 0:
         flags.append(Flag.EMPTY if pool else Flag.FULL)
-    if tracker.drift is not None and tracker.drift < 0:
-        flags.append(Flag.BEHIND)
+    if tracker.standing in _STANDING_FLAGS:
+        flags.append(_STANDING_FLAGS[tracker.standing])
     if tracker.rewound:
         flags.append(tracker.rewound[0])
     if tracker.kind is NumericType.DOUBLE:
         flags.append(Flag.DOUBLE)
     if pool and 0 < pool.full < pool.documents:
         flags.append(Flag.FIRST_FULL)
-    if tracker.identity.grade is Grade.POSSIBLE:
+    if tracker.identity.grade not in (Grade.CERTAIN, Grade.LIKELY):
         flags.append(Flag.GUESS)
     return tuple(flags)
 
 
 def _notes(tracker: Followed) -> tuple[str, ...]:
     notes = [tracker.type_note, tracker.rewound[1] if tracker.rewound else tracker.reset_note, *tracker.notes]
+    notes.append(tracker.standing_note)
+    if tracker.odd_ids:
+        notes.append(f"{odd_ids(tracker.odd_ids)} in {tracker.drift_target}.")
     if isinstance(tracker.value, float) and not tracker.cells:
         notes.append("Not a whole number." if math.isfinite(tracker.value) else "Not a finite number.")
     return tuple(note for note in notes if note)

@@ -19,6 +19,7 @@ from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.drift import DriftCheck, LargestId
 from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
 from tallyglass.counters.follow.group import GroupTracker, group_above
+from tallyglass.counters.follow.known import KnownCounters, Surroundings
 from tallyglass.counters.follow.order import RankedCounter, UrgencyOrder
 from tallyglass.counters.follow.past_reader import MOST_SAVED, PastReader
 from tallyglass.counters.follow.tracker import Tracker
@@ -29,7 +30,7 @@ from tallyglass.counters.recognise.finding import UsageFinding, combined
 from tallyglass.counters.recognise.idle import largest_ids
 from tallyglass.counters.recognise.usage import findings as findings_of
 from tallyglass.counters.recognise.usage_reader import UsageReader
-from tallyglass.counters.snapshot import CountersSnapshot, CounterTrouble, CounterView, Grade
+from tallyglass.counters.snapshot import CountersSnapshot, CounterTrouble, CounterView, Flag, Grade, MissingCounter
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.moment import from_seconds
 from tallyglass.mongo.cluster_gateway import ClusterGateway
@@ -79,12 +80,12 @@ async def look(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> C
     watcher = Watcher(gateway, settings)
     began = time.monotonic()
     try:
-        snapshot = await watcher.refresh(settings.search_seconds, began + settings.look_seconds)
+        snapshot = await watcher.refresh(settings.search_seconds, began + settings.look_seconds, patient=True)
         if 2 * (time.monotonic() - began) > settings.look_seconds:
             return snapshot
         # A counter is compared with an id that was read before it, which takes a second reading.
         if await watcher.check_drift(_FIRST_SECONDS / 2):
-            snapshot = await watcher.refresh(_LATER_SECONDS)
+            snapshot = await watcher.refresh(_LATER_SECONDS, began + settings.look_seconds, patient=True)
         return snapshot
     finally:
         await watcher.close()
@@ -124,11 +125,18 @@ class Watcher:
         self._discovery = Discovery(gateway, self._config)
         self._findings: dict[Namespace, dict[str, UsageFinding]] = {}
         self._use_read_at: float | None = None
+        self._use: UsageReader | None = None
+        self._use_cut = 0
+        self._is_patient = False
         self._oplog_seconds: float | None = None
         self._recalled = False
         self._left_alone: dict[Namespace, bool] = {}
         self._compared: set[Namespace] = set()
         self._kept: list[UsageFinding] = []
+        self._known = KnownCounters()
+        self._unread: set[Namespace] = set()
+        self._gone: set[Namespace] = set()
+        self._asked: set[Namespace] = set()
         self._collections: dict[Namespace, CounterCollection] = {}
         self._order = UrgencyOrder()
         self._settled = 0
@@ -141,14 +149,20 @@ class Watcher:
         self._drift = DriftCheck(gateway)
         self._past = PastReader(gateway, settings.history_path, oplog=settings.oplog_history)
 
-    async def refresh(self, seconds: float, deadline: float = math.inf) -> CountersSnapshot:
-        """Take a new snapshot; ``seconds`` limits the search. Raises ReadError if no server answers."""
+    async def refresh(self, seconds: float, deadline: float = math.inf, *, patient: bool = False) -> CountersSnapshot:
+        """Take a new snapshot; ``seconds`` limits the search. Raises ReadError if no server answers.
+
+        Everything else that is read is limited by counts. One that is ``patient`` reads it all if ``deadline``
+        (monotonic) allows; else it is continued in the next refresh.
+        """
+        began = time.monotonic()
         await self._recall()
         await self._discovery.advance(seconds)
         # Before anything is read: a run that ends early must not search again.
         await self._keep_search(time.time())
-        self._deadline = deadline
-        await self._read_use(min(_USE_SECONDS, seconds * _USE_SHARE))
+        self._deadline, self._is_patient = deadline, patient
+        left = seconds - (time.monotonic() - began)
+        await self._read_use(left if patient else min(_USE_SECONDS, seconds * _USE_SHARE))
         self._follow_places()
         new = sum(not collection.found for collection in self._collections.values())
         with self._garbage.building() if new >= _MANY_COLLECTIONS else nullcontext():
@@ -159,35 +173,57 @@ class Watcher:
         if self._recalled:
             return
         await self._past.open()
-        looked, findings = await self._past.remembered()
+        looked, findings, known = await self._past.remembered()
         self._discovery.recall(looked)
+        self._known.recall(known)
         for finding in findings:
             self._findings.setdefault(finding.ns, {})[finding.path] = finding
         self._recalled = True
 
+    def _at_least(self, seconds: float) -> float:
+        """How long one kind of reading may take; one of several, so half of what is left if all is to be read."""
+        return max(seconds, (self._deadline - time.monotonic()) / 2) if self._is_patient else seconds
+
     async def _read_use(self, seconds: float) -> None:
         """Analyse the usage of numbers in the oplog periodically, and follow the collections of those used as ids."""
         due = self._use_read_at is None or time.monotonic() - self._use_read_at >= _USE_AGAIN_SECONDS
-        window = await self._past.oplog_window() if due else None
-        if due:
+        if due and self._use is None:
             self._use_read_at = time.monotonic()
-        if window is None:
-            await self._follow_findings()
-            return
-        self._oplog_seconds = float(window[1].time - window[0].time)
+            window = await self._past.oplog_window()
+            if window is not None:
+                self._oplog_seconds = float(window[1].time - window[0].time)
+                self._use = UsageReader(self._gateway, Pacer(), *window)
+        if self._use is not None:
+            await self._advance_use(self._use, time.monotonic() + seconds)
+        await self._follow_findings()
+
+    async def _advance_use(self, reader: UsageReader, deadline: float) -> None:
         try:
-            evidence = await UsageReader(self._gateway, Pacer()).read(*window, seconds)
+            done = await reader.advance(deadline)
         except (PrivilegeError, ReadError) as error:
+            self._use = None
             if is_lost(error):
                 raise
             self._past.no_oplog(error)
             return
-        for finding in await asyncio.to_thread(findings_of, evidence):
+        for finding in await asyncio.to_thread(findings_of, await reader.evidence()):
             known = self._findings.setdefault(finding.ns, {})
             known[finding.path] = combined(known.get(finding.path), finding)
-        await self._follow_findings()
+        self._use_cut = reader.cut
+        if done:
+            self._use = None
+
+    def _use_in_part(self) -> Iterator[CounterTrouble]:
+        if self._use is not None:
+            title = "Only a part of the oplog was searched for the use of numbers; the next look goes on."
+            yield CounterTrouble("", title, partial=True)
+        elif self._use_cut:
+            title = f"The server cut off {self._use_cut:,} requests for the use of numbers: a counter may be a guess."
+            yield CounterTrouble("", title, partial=True)
 
     async def _follow_findings(self) -> None:
+        for ns in self._known.namespaces() & self._discovery.seen - self._left_alone.keys():
+            self._discovery.follow(ns)
         for ns, by_path in self._findings.items():
             if ns not in self._discovery.seen or ns in self._discovery.places or ns in self._left_alone:
                 continue
@@ -207,18 +243,22 @@ class Watcher:
     async def _look(self) -> CountersSnapshot:
         pacer = Pacer()
         first = self._last is None
-        await self.check_drift(_DRIFT_SECONDS)
+        await self.check_drift(self._at_least(_DRIFT_SECONDS))
         await self._past.mark(self._collections.values())
         began, now = time.monotonic(), time.time()
         troubles = await self._read_all(now, pacer)
-        if await self._recognise_idle(_IDLE_SECONDS, pacer):
+        if await self._recognise_idle(self._at_least(_IDLE_SECONDS), pacer):
             troubles = await self._read_all(now, pacer)
         trackers = await self._collect(pacer)
         self._drift.apply(self._targeted, began)
-        await self._past.fill([*self._collections.values()], _PAST_SECONDS if first else _LATER_SECONDS, pacer)
-        await self._past.fill_dated(self._targeted, self._drift.largest, _DRIFT_SECONDS)
+        await self._past.fill(
+            [*self._collections.values()], self._at_least(_PAST_SECONDS if first else _LATER_SECONDS), pacer
+        )
+        await self._past.fill_dated(self._targeted, self._drift.largest, self._at_least(_DRIFT_SECONDS))
         await self._update_forecasts(trackers, now, pacer)
         rows = await self._order.update(trackers, pacer)
+        present = self._known.learn((row[1:] for row in rows), now)
+        missing = await self._missing(present, now)
         self._last = CountersSnapshot(
             at=from_seconds(now),
             counters=tuple(map(self._acknowledged, map(_VIEW, rows))),
@@ -228,6 +268,7 @@ class Watcher:
                 *self._past.troubles.values(),
                 *self._drift.troubles,
                 *self._too_large(),
+                *self._use_in_part(),
                 *_lost_shards(self._gateway),
             ),
             discovering=self._discovery.is_busy,
@@ -236,9 +277,27 @@ class Watcher:
             collections_unread=len(self._discovery.unread),
             unmatched=self._unmatched(rows),
             oplog_seconds=self._oplog_seconds,
+            known=self._known.count(present) + len(missing),
+            missing=missing,
         )
         await self._keep(rows, now)
         return self._last
+
+    async def _missing(self, present: Collection[str], now: float) -> tuple[MissingCounter, ...]:
+        """The counters that were recognised once and whose keys are not ``present``."""
+        for ns in self._known.namespaces() - self._discovery.seen - self._asked:
+            # A user with fewer privileges does not see collections that exist.
+            self._asked.add(ns)
+            try:
+                if await self._gateway.find_one(ns, {}, projection={"_id": 1}) is None:
+                    self._gone.add(ns)
+            except (PrivilegeError, ReadError) as error:
+                if is_lost(error):
+                    raise
+        here = Surroundings(self._config, self._discovery.seen, self._collections, self._unread, self._gone)
+        missing = self._known.missing(present, here, now)
+        when = from_seconds(now)
+        return tuple(one for one in missing if Flag.GONE not in self._config.acknowledged(f"{one.ns} {one.id}", when))
 
     async def _recognise_idle(self, seconds: float, pacer: Pacer) -> bool:
         """Compare guesses with the largest ids of their databases, once each; returns whether any was recognised.
@@ -298,6 +357,8 @@ class Watcher:
             if isinstance(row[2], GroupTracker):
                 followed += row[2].group.followed.values()
         await self._past.save(followed, now)
+        changed, self._known.changed = self._known.changed, {}
+        await self._past.remember_known(changed)
         await self._keep_search(now)
 
     async def _keep_search(self, now: float) -> None:
@@ -349,7 +410,9 @@ class Watcher:
                     yield tracker, self._drift.largest.get(tracker.identity.key)
 
     async def close(self) -> None:
-        """Close the file of samples."""
+        """End what is being read, and close the file of samples."""
+        if self._use is not None:
+            await self._use.close()
         await self._past.close()
 
     async def _collect(self, pacer: Pacer) -> list[Tracker]:
@@ -391,10 +454,12 @@ class Watcher:
         troubles: list[CounterTrouble] = []
         turns = asyncio.Semaphore(_AT_ONCE)
         late: list[CounterCollection] = []
+        self._unread = set()
 
         async def read(collection: CounterCollection) -> None:
             async with turns:
                 if time.monotonic() > self._deadline:
+                    self._unread.add(collection.place.ns)
                     late.append(collection)
                     return
                 try:
@@ -402,6 +467,7 @@ class Watcher:
                 except (PrivilegeError, ReadError) as error:
                     if is_lost(error):
                         raise
+                    self._unread.add(collection.place.ns)
                     troubles.append(trouble_of(str(collection.place.ns), error))
             if collection.truncated:
                 title = f"It holds more than {MOST_READ:,} counters; these are the first."
@@ -426,7 +492,7 @@ class Watcher:
 
     async def _update_forecasts(self, trackers: list[Tracker], now: float, pacer: Pacer) -> None:
         """Update the forecasts of changed counters, then settle some idle ones, for a bounded time."""
-        deadline = time.monotonic() + _FORECAST_SECONDS
+        deadline = time.monotonic() + self._at_least(_FORECAST_SECONDS)
         for tracker in trackers:
             if tracker.stale_forecast and tracker.is_due(now):
                 tracker.update_forecasts(now)

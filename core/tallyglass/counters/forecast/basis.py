@@ -72,7 +72,7 @@ class Basis:
 
     @property
     def rate(self) -> float:
-        """Ids a second."""
+        """The mean rate of the block, in ids a second."""
         return self.total / self.seconds
 
     @property

@@ -63,7 +63,7 @@ class Estimate:
 
     @property
     def spread(self) -> float:
-        """Late over early."""
+        """The width of the band: its late end over its early end."""
         return self.sooner * self.later
 
 

@@ -50,7 +50,7 @@ class Series:
 
     @property
     def values(self) -> list[int]:
-        """The values, exact."""
+        """The exact values, in order of time."""
         return [self.base + offset for offset in self.offsets]
 
     @property

@@ -12,9 +12,8 @@ import time
 from bson.objectid import ObjectId
 
 from tallyglass.counters.history.oplog_samples import PastValue
-from tallyglass.counters.numbers import ANY_NUMBER, as_number, numeric_type
 from tallyglass.counters.recognise.config import IdField
-from tallyglass.counters.recognise.shapes import dig
+from tallyglass.counters.recognise.ids import IdReader, from_to, reach
 from tallyglass.counters.snapshot import NumericType
 from tallyglass.mongo.gateway import Gateway
 
@@ -31,14 +30,15 @@ async def read_dated(
     ``largest`` is the largest id there; ``ahead`` is 1 if the counter stores the next id, else 0.
     """
     deadline = time.monotonic() + seconds
-    first = await _at_least(gateway, target, None)
+    ids = IdReader(gateway, target, _READ_MS, reach(kind))
+    first = await _at_least(ids, None, largest)
     if first is None or first[1] >= largest:
         return []
     found = {first}
     wanted = _spread(first[1], largest)
     while wanted and time.monotonic() < deadline:
         batch, wanted = wanted[:_AT_ONCE], wanted[_AT_ONCE:]
-        found |= {row for row in await asyncio.gather(*(_at_least(gateway, target, at) for at in batch)) if row}
+        found |= {row for row in await asyncio.gather(*(_at_least(ids, at, largest) for at in batch)) if row}
     points: list[PastValue] = []
     top: int | None = None
     for at, number in sorted(found):
@@ -58,17 +58,9 @@ def _spread(low: int, high: int) -> list[int]:
     return list(dict.fromkeys([*whole, *newest]))
 
 
-async def _at_least(gateway: Gateway, target: IdField, least: int | None) -> tuple[float, int] | None:
-    condition = ANY_NUMBER if least is None else {**ANY_NUMBER, "$gte": least}
-    row = await gateway.find_one(
-        target.ns,
-        {target.field: dict(condition)},
-        projection={target.field: 1},
-        sort=[(target.field, 1)],
-        time_ms=_READ_MS,
-    )
-    if row is None or not isinstance(row.get("_id"), ObjectId):
+async def _at_least(ids: IdReader, least: int | None, most: int) -> tuple[float, int] | None:
+    """The smallest id from ``least`` on, with the time in the ObjectId of its document."""
+    found = await ids.end(1, None if least is None else from_to(least, most))
+    if found is None or not isinstance(found.document, ObjectId):
         return None
-    raw = dig(row, target.field)
-    number = as_number(raw) if numeric_type(raw) is not None else None
-    return (row["_id"].generation_time.timestamp(), number) if isinstance(number, int) else None
+    return found.document.generation_time.timestamp(), found.number

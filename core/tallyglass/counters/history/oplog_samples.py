@@ -11,6 +11,7 @@ import asyncio
 import math
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +21,15 @@ from tallyglass.counters.numbers import Number, as_number, numeric_type
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.identity import document_key
 from tallyglass.counters.recognise.shapes import dig
-from tallyglass.counters.recognise.usage_reader import operations
 from tallyglass.counters.snapshot import NumericType
 from tallyglass.errors import ReadError
-from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
+from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.batch import unpacked
+from tallyglass.oplog.entry.changes import ChangeKind
+from tallyglass.oplog.entry.entry import Entry, read_entry
+from tallyglass.oplog.entry.operations import operations_of
+from tallyglass.oplog.entry.walk import Malformed
 
 SLICES = 64
 """The maximum number of slices of a window."""
@@ -34,7 +40,7 @@ DOCUMENTS = 1_000_000
 ENTRIES = 400
 """The maximum number of counter entries that one slice yields."""
 
-SLICE_MS = 250
+SLICE_MS = 2_000
 _AT_ONCE = 4
 _NARROWEST = 1.0
 
@@ -77,8 +83,9 @@ async def read_oplog(
         slices = (_slice(gateway, [*paths], start, min(start + narrow, last)) for start in batch)
         for rows in await asyncio.gather(*slices):
             for row in rows:
-                if row["ts"] <= until:
-                    _collect(found, row, paths)
+                if row.ts <= (until.time, until.inc):
+                    with suppress(Malformed):
+                        _collect(found, row, paths)
                 await pacer.rest()
     return found
 
@@ -89,18 +96,21 @@ async def oplog_end(gateway: Gateway, direction: int) -> Timestamp | None:
     return row["ts"] if row and isinstance(row.get("ts"), Timestamp) else None
 
 
-async def _slice(gateway: Gateway, spaces: Sequence[Namespace], start: float, end: float) -> list[Document]:
+async def _slice(gateway: Gateway, spaces: Sequence[Namespace], start: float, end: float) -> list[Entry]:
     names = [str(ns) for ns in spaces]
     span = {"$gte": Timestamp(int(start), 0), "$lt": Timestamp(math.ceil(end), 0)}
     query = {
         "ts": span,
         "$or": [{"ns": {"$in": names}}, {"ns": "admin.$cmd", "o.applyOps.ns": {"$in": names}}],
     }
+    found = gateway.find_raw(OPLOG, query, limit=ENTRIES, batch_size=ENTRIES, time_ms=SLICE_MS)
     try:
-        return [row async for row in gateway.find(OPLOG, query, limit=ENTRIES, batch_size=ENTRIES, time_ms=SLICE_MS)]
+        return [read_entry(raw) async for raw in unpacked(found)]
     except ReadError as error:
         if error.code is None:
             raise
+        return []
+    except Malformed:
         return []
 
 
@@ -117,50 +127,36 @@ def scattered(count: int) -> list[int]:
     return order[:count]
 
 
-def _collect(found: Values, entry: Document, paths: Mapping[Namespace, Sequence[str]]) -> None:
-    ts = entry["ts"]
+def _collect(found: Values, entry: Entry, paths: Mapping[Namespace, Sequence[str]]) -> None:
     # The ordinal distinguishes entries of one second.
-    at = ts.time + min(ts.inc, 999_999) / 1e6
-    for operation in operations(entry):
-        ns = Namespace.parse(str(operation.get("ns", "")))
+    at = entry.ts.t + min(entry.ts.i, 999_999) / 1e6
+    for operation in operations_of(entry):
+        ns = Namespace.parse(operation.ns)
         for path in paths.get(ns, ()):
             raw = value_after(operation, path)
             kind = numeric_type(raw)
             if kind is None:
                 continue
-            identity = (operation.get("o2") or operation["o"]).get("_id")
-            points = found.setdefault(ns, {}).setdefault(document_key(identity), {}).setdefault(path, [])
-            points.append(PastValue(at, as_number(raw), kind))
+            key = document_key(operation.document_id)
+            found.setdefault(ns, {}).setdefault(key, {}).setdefault(path, []).append(
+                PastValue(at, as_number(raw), kind)
+            )
 
 
-def value_after(operation: Document, path: str) -> Any:
-    """The raw number at ``path`` after an oplog operation; None if the operation does not contain it.
-
-    Reads inserts, replacements, ``$set`` and the delta form (``diff`` with ``u``, ``i`` and ``s<field>``).
-    """
-    body = operation.get("o")
-    if not isinstance(body, Mapping):
-        return None
-    if operation.get("op") == "i":
-        return dig(body, path)
-    if operation.get("op") != "u":
-        return None
-    diff = body.get("diff")
-    if isinstance(diff, Mapping):
-        return _in_delta(diff, path.split("."))
-    if "$set" in body:
-        changed = body["$set"]
-        return changed.get(path) if isinstance(changed, Mapping) else None
-    return dig(body, path)
-
-
-def _in_delta(diff: Mapping[str, Any], steps: list[str]) -> Any:
-    for section in ("u", "i"):
-        changed = diff.get(section)
-        if isinstance(changed, Mapping) and steps[0] in changed:
-            return dig(changed[steps[0]], ".".join(steps[1:])) if len(steps) > 1 else changed[steps[0]]
-    below = diff.get(f"s{steps[0]}")
-    return _in_delta(below, steps[1:]) if len(steps) > 1 and isinstance(below, Mapping) else None
+def value_after(operation: Entry, path: str) -> Any:
+    """The raw number at ``path`` after an oplog operation; None if the operation does not contain it. Raises
+    Malformed."""
+    changes = operation.changes() if operation.op == "u" else None
+    if changes is None:
+        return dig(operation.o, path) if operation.op in ("i", "u") else None
+    for kind, names, value, _ in changes:
+        if value is not None and kind in (ChangeKind.SET, ChangeKind.ADD):
+            changed = b".".join(names).decode("utf-8", "replace")
+            if changed == path:
+                return walk.value(operation.raw, value)
+            if path.startswith(f"{changed}."):
+                return dig(walk.value(operation.raw, value), path[len(changed) + 1 :])
+    return None
 
 
 def pool_levels(

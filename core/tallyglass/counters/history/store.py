@@ -13,9 +13,12 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bson import json_util
+from bson.errors import BSONError
 from platformdirs import user_state_path
 
 from tallyglass.counters.forecast.series import DAY, HOUR
@@ -27,7 +30,7 @@ from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 SAVE_SECONDS = 300.0
 """The minimum interval between samples of one counter."""
@@ -46,11 +49,36 @@ CREATE TABLE IF NOT EXISTS looked (
     deployment TEXT NOT NULL, ns TEXT NOT NULL, content TEXT NOT NULL, at REAL NOT NULL, query TEXT NOT NULL,
     PRIMARY KEY (deployment, ns)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS known (
+    deployment TEXT NOT NULL, counter TEXT NOT NULL, facts TEXT NOT NULL, PRIMARY KEY (deployment, counter)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS finding (
     deployment TEXT NOT NULL, ns TEXT NOT NULL, path TEXT NOT NULL, at REAL NOT NULL, facts TEXT NOT NULL,
     PRIMARY KEY (deployment, ns, path)
 ) WITHOUT ROWID;
 """
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCounter:
+    """A counter that was recognised once. ``document`` is the raw ``_id``; ``many``: the row stands for several.
+
+    ``at`` is when it was recognised, ``gone_at`` when it was found to be gone (seconds since 1970).
+    """
+
+    key: str
+    ns: Namespace
+    id: str
+    path: str
+    document: Any
+    many: bool
+    at: float
+    gone_at: float | None = None
+
+    @property
+    def ns_text(self) -> str:
+        """The namespace, safe to show."""
+        return clean_name(str(self.ns))
 
 
 def default_history_path() -> Path:
@@ -123,9 +151,24 @@ class SampleStore:
         return found
 
     def save_findings(self, deployment: str, findings: Iterable[UsageFinding], now: float) -> None:
-        """Save usage findings."""
+        """Save what was found out about the use of numbers."""
         rows = [(deployment, str(one.ns), one.path, now, json.dumps(_facts(one))) for one in findings]
         self._write("INSERT OR REPLACE INTO finding VALUES (?, ?, ?, ?, ?)", rows)
+
+    def load_known(self, deployment: str) -> list[KnownCounter]:
+        """The counters that were recognised in earlier runs."""
+        found: list[KnownCounter] = []
+        for key, facts in self._rows("SELECT counter, facts FROM known WHERE deployment = ?", deployment):
+            with contextlib.suppress(ValueError, TypeError, KeyError, BSONError):
+                found.append(_known(key, _from_json(facts)))
+        return found
+
+    def save_known(self, deployment: str, changed: Mapping[str, KnownCounter | None]) -> None:
+        """Save these counters, and forget those that are None."""
+        rows = [(deployment, key, _known_facts(one)) for key, one in changed.items() if one is not None]
+        self._write("INSERT OR REPLACE INTO known VALUES (?, ?, ?)", rows)
+        forgotten = [(deployment, key) for key, one in changed.items() if one is None]
+        self._write("DELETE FROM known WHERE deployment = ? AND counter = ?", forgotten)
 
     def _rows(self, query: str, deployment: str) -> list[tuple[Any, ...]]:
         with self._open() as connection:
@@ -206,6 +249,9 @@ def _facts(finding: UsageFinding) -> dict[str, object]:
         "issues": finding.issues,
         "int64_ids": finding.int64_ids,
         "evidence": finding.evidence,
+        "others": sorted(finding.others),
+        "restless": sorted(finding.restless),
+        "by_document": [[_as_json(name), str(own.ns), own.field] for name, own in finding.by_document],
     }
 
 
@@ -224,6 +270,39 @@ def _finding(ns: Namespace, path: str, facts: Mapping[str, Any]) -> UsageFinding
         issues=int(facts["issues"]),
         int64_ids=bool(facts.get("int64_ids")),
         evidence=clean(str(facts["evidence"])),
+        others=frozenset(map(str, facts.get("others", ()))),
+        restless=frozenset(map(str, facts.get("restless", ()))),
+        by_document=tuple(
+            (_from_json(name), IdField(Namespace.parse(ns), field)) for name, ns, field in facts.get("by_document", ())
+        ),
+    )
+
+
+def _as_json(value: object) -> str:
+    """A BSON value as text, with its type."""
+    return json_util.dumps(value, json_options=json_util.CANONICAL_JSON_OPTIONS)
+
+
+def _from_json(text: str) -> Any:
+    return json_util.loads(text, json_options=json_util.CANONICAL_JSON_OPTIONS)
+
+
+def _known_facts(one: KnownCounter) -> str:
+    facts = {"ns": str(one.ns), "id": one.id, "path": one.path, "document": one.document, "many": one.many}
+    return _as_json({**facts, "at": one.at, "gone_at": one.gone_at})
+
+
+def _known(key: str, facts: Mapping[str, Any]) -> KnownCounter:
+    gone_at = facts["gone_at"]
+    return KnownCounter(
+        key,
+        Namespace.parse(facts["ns"]),
+        clean(str(facts["id"])),
+        str(facts["path"]),
+        facts["document"],
+        bool(facts["many"]),
+        float(facts["at"]),
+        None if gone_at is None else float(gone_at),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tallyglass.counters.recognise.config import IdField
+from tallyglass.counters.recognise.shapes import Match
 from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Namespace
+from tallyglass.text import clean_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +19,9 @@ class UsageFinding:
     there are this counter's, so that its largest may be compared. ``step`` is what one update adds, ``block`` how many
     ids one number stands for. ``text`` marks digits within a text. ``issues`` is how many updates were examined.
     ``evidence`` is a sentence, safe to show. ``by_document`` maps the ``_id`` of documents with separate targets to
-    those targets; ``others`` are the documents whose values were not found. ``int64_ids``: the target stores ids
-    below 2^31 as int64, so that their writer has 64 bits.
+    those targets; ``others`` are the documents whose values were not found or that fall, ``restless``
+    those of which enough was seen to say that they rise and fall.
+    ``int64_ids``: the target stores ids below 2^31 as int64, so that their writer has 64 bits.
     """
 
     ns: Namespace
@@ -34,28 +37,74 @@ class UsageFinding:
     evidence: str = ""
     by_document: tuple[tuple[object, IdField], ...] = ()
     others: frozenset[str] = frozenset()
+    restless: frozenset[str] = frozenset()
     int64_ids: bool = False
 
     def excludes(self, identity: object) -> bool:
-        """Whether the values of the document with this ``_id`` were not found in any insert."""
-        return isinstance(identity, str) and identity in self.others
+        """Whether what was learnt of this number is not true of the document with this ``_id``."""
+        return isinstance(identity, str) and (identity in self.others or identity in self.restless)
 
     def conclusion(self) -> tuple[object, ...]:
         """The facts that change how the counter is followed; excludes the counts in the evidence."""
         return (
             self.grade, self.target, self.whole_target, self.semantics, self.step, self.block, self.text,
-            self.by_document, self.others, self.int64_ids,
+            self.by_document, self.others, self.restless, self.int64_ids,
         )  # fmt: skip
 
 
-_DOUBTED_AFTER = 20
+DOUBTED_AFTER = 20
+"""So many changes of a number without a match, or with falls, count against it."""
+
+_FALLS = "It rises and falls."
+_NOT_FOUND = "Its values were not found in documents inserted shortly afterwards."
+
+
+def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
+    """The match with the result of usage analysis; ``name`` is the ``_id`` of its document.
+
+    Use adds to what is known. Its absence takes nothing away from a number that is configured or that has the shape of
+    a known library: ids may be used elsewhere, later, or in another form. Only a number that moves unlike a counter
+    becomes a guess.
+    """
+    if finding is None or match.rule_number:
+        return match
+    grade, evidence = finding.grade, finding.evidence or match.evidence
+    own = next((target for document, target in finding.by_document if document == name), None)
+    if finding.excludes(name):
+        grade, evidence = (Grade.UNLIKELY, _FALLS) if name in finding.restless else (Grade.OPEN, _NOT_FOUND)
+    elif finding.restless and grade is Grade.UNLIKELY:
+        grade, evidence = Grade.OPEN, _NOT_FOUND
+    if match.grade is Grade.LIKELY and grade not in (Grade.CERTAIN, Grade.LIKELY):
+        if grade is Grade.UNLIKELY and finding.issues >= DOUBTED_AFTER:
+            grade = Grade.POSSIBLE
+        else:
+            grade, evidence = match.grade, match.evidence
+    if finding.excludes(name):
+        return replace(match, grade=grade, evidence=evidence)
+    if own is not None and grade is Grade.POSSIBLE:
+        # Equal values do not prove that the ids there are this counter's: it is not compared with them later.
+        evidence = f"Its value is the largest id in {clean_name(f'{own.ns}.{own.field}')}."
+        return replace(match, grade=Grade.LIKELY, evidence=evidence)
+    found = finding.target is not None or own is not None
+    targets = (own,) if own else (finding.target,) if finding.target and finding.whole_target else match.targets
+    return replace(
+        match,
+        grade=grade,
+        evidence=evidence,
+        semantics=finding.semantics if found else match.semantics,
+        targets=targets,
+        step=finding.step if found else match.step,
+        block=finding.block if found else match.block,
+        text=finding.text or match.text,
+        int64_ids=found and finding.int64_ids,
+    )
 
 
 def combined(known: UsageFinding | None, seen: UsageFinding) -> UsageFinding:
-    """Merge a new finding with a known one: a grade rises at once, and falls only after 20 issues without a match."""
-    if known is not None and known.by_document and seen.grade is Grade.POSSIBLE:
-        return known
-    if known is None or known.grade not in (Grade.CERTAIN, Grade.LIKELY):
+    """Merge a new finding with a known one. What was seen stays true: only seeing how it falls takes a grade back."""
+    proven = known is not None and (known.grade in (Grade.CERTAIN, Grade.LIKELY) or bool(known.by_document))
+    if known is None or not proven:
         return seen
-    better = seen.grade is Grade.CERTAIN or (seen.grade is Grade.LIKELY and known.grade is Grade.LIKELY)
-    return seen if better or (seen.issues >= _DOUBTED_AFTER and seen.grade is not Grade.LIKELY) else known
+    fell = seen.grade is Grade.UNLIKELY and seen.issues >= DOUBTED_AFTER
+    better = seen.grade is Grade.CERTAIN or (seen.grade is Grade.LIKELY and known.grade is not Grade.CERTAIN)
+    return seen if fell or better else known

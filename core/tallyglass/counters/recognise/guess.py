@@ -15,7 +15,16 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
-from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, STEP_FIELDS, Match, Shape, ValueKind, bounded
+from tallyglass.counters.recognise.shapes import (
+    MAX_FIELDS,
+    SPECIFIC_BOUNDS,
+    START_FIELDS,
+    STEP_FIELDS,
+    Match,
+    Shape,
+    ValueKind,
+    bounded,
+)
 from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Document
 
@@ -40,7 +49,6 @@ LOOSE_NAMES = frozenset(
 _TELLING_COLLECTION = re.compile(
     r"(?i)counter|sequence|autoinc|auto_inc|auto-inc|increment|idgen|id_gen|identit|serial|(^|[._-])(seqs?|ids)$|(?-i:Ids$|Seq$)"
 )
-_SURE_BOUNDS = frozenset({"MAX_VALUE", "max_value", "maxValue"})
 _NAME_KEYS = ("name", "id", "key", "_key", "model", "modelName", "collection", "collectionName", "type", "table")
 _IGNORED_NUMBERS = frozenset({"__v", "version", "_version", *STEP_FIELDS, *MAX_FIELDS, *START_FIELDS})
 _LIKE_A_DATE = re.compile(r"\d{4}[-/.]?\d\d|\d+\Z|[0-9a-fA-F]{24,}\Z")
@@ -91,9 +99,10 @@ def _by_signature(collection: str, signature: Signature) -> tuple[Match, tuple[s
     number = numbers[0]
     bound = next((key for key in MAX_FIELDS if kinds.get(key) in _NUMBERS), "")
     start = next((key for key in START_FIELDS if kinds.get(key) in _NUMBERS), "")
+    telling, specific = bool(_TELLING_COLLECTION.search(collection[:255])), bound in SPECIFIC_BOUNDS
     if number in SURE_NAMES:
         confidence = SURE
-    elif number in LOOSE_NAMES and (bound in _SURE_BOUNDS or _TELLING_COLLECTION.search(collection[:255])):
+    elif number in LOOSE_NAMES and (specific or telling):
         confidence = LOOSE
     else:
         return None
@@ -102,9 +111,10 @@ def _by_signature(collection: str, signature: Signature) -> tuple[Match, tuple[s
         label = next((key for key in _NAME_KEYS if kinds.get(key) is str), "")
     if not label:
         return None
-    match = Match(
-        _shape(number, label), number, confidence, bound, start, grade=Grade.POSSIBLE, evidence="By name only."
-    )
+    grade, evidence = Grade.POSSIBLE, "By name only."
+    if specific and (telling or confidence == SURE):
+        grade, evidence = Grade.LIKELY, "By its name, and by the bound in its document."
+    match = Match(_shape(number, label), number, confidence, bound, start, grade=grade, evidence=evidence)
     return match, tuple(key for key, kind in others.items() if kind is str)
 
 

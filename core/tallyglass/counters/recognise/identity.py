@@ -25,7 +25,8 @@ _ID_CHARACTERS = 120
 class Identity:
     """The constant facts about a counter: its location, name and library.
 
-    ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool.
+    ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool. ``is_step_known``: the
+    step is configured, or in the document; ``are_consumers_known``: the consumer is configured.
     """
 
     key: str
@@ -42,10 +43,12 @@ class Identity:
     bound: int | None = None
     bound_name: str = "MAX_VALUE"
     consumers: tuple[Consumer, ...] = ()
+    are_consumers_known: bool = False
     digits: int | None = None
     confidence: float = 1.0
     targets: tuple[IdField, ...] = ()
     step: int = 1
+    is_step_known: bool = False
     block: int = 1
     int64_ids: bool = False
     cycle: bool = False
@@ -112,9 +115,11 @@ def apply_rule(identity: Identity, rule: Rule) -> Identity:
         bound_name=identity.bound_name if bound is None else f"{'max' if step > 0 else 'min'} (configured)",
         digits=identity.digits if rule.digits is None else rule.digits,
         consumers=identity.consumers if rule.consumer is None else (rule.consumer,),
+        are_consumers_known=rule.consumer is not None,
         targets=(rule.target,) if rule.target else identity.targets,
         confidence=1.0,
         step=step,
+        is_step_known=identity.is_step_known or rule.step is not None,
         block=rule.block,
         cycle=rule.cycle or identity.cycle,
         resets=rule.resets,

@@ -8,10 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 
-from tallyglass.counters.numbers import ANY_NUMBER, as_number, numeric_type
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import is_lost
-from tallyglass.counters.recognise.shapes import dig
+from tallyglass.counters.recognise.ids import IdReader
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
@@ -19,27 +18,28 @@ LEAST_VALUE = 100
 """Smaller values may equal some largest id by chance."""
 
 _MOST_FIELDS = 4
+_MOST_COLLECTIONS = 1_000
 _READ_MS = 200
 
 
 async def largest_ids(
     gateway: Gateway, collections: Iterable[Namespace], names: Collection[str], seconds: float
 ) -> dict[int, IdField]:
-    """The indexed fields of ``collections`` by their largest number, as many as ``seconds`` allow.
+    """The indexed fields of at most 1,000 ``collections`` by their largest number, as many as ``seconds`` allow.
 
     Those whose name resembles one of ``names``, the names of counters, are read first. A number that is the largest of
     several fields is left out. Raises ReadError if no server answers.
     """
     deadline = time.monotonic() + seconds
     found: dict[int, list[IdField]] = {}
-    for ns in sorted(collections, key=lambda ns: (not _resembles(ns.collection, names), ns)):
+    for ns in sorted(collections, key=lambda ns: (not _resembles(ns.collection, names), ns))[:_MOST_COLLECTIONS]:
         if time.monotonic() > deadline:
             break
         try:
             for field in await _indexed_fields(gateway, ns):
-                largest = await _largest(gateway, IdField(ns, field))
-                if largest is not None and largest >= LEAST_VALUE:
-                    found.setdefault(largest, []).append(IdField(ns, field))
+                largest = await IdReader(gateway, IdField(ns, field), _READ_MS).end(-1)
+                if largest is not None and largest.number >= LEAST_VALUE:
+                    found.setdefault(largest.number, []).append(IdField(ns, field))
         except (PrivilegeError, ReadError) as error:
             if is_lost(error):
                 raise
@@ -61,16 +61,3 @@ async def _indexed_fields(gateway: Gateway, ns: Namespace) -> list[str]:
             if direction in (1, -1) and field not in fields:
                 fields.append(str(field))
     return fields[:_MOST_FIELDS]
-
-
-async def _largest(gateway: Gateway, target: IdField) -> int | None:
-    row = await gateway.find_one(
-        target.ns,
-        {target.field: dict(ANY_NUMBER)},
-        projection={target.field: 1},
-        sort=[(target.field, -1)],
-        time_ms=_READ_MS,
-    )
-    raw = dig(row, target.field)
-    number = as_number(raw) if numeric_type(raw) is not None else None
-    return number if isinstance(number, int) else None

@@ -60,7 +60,9 @@ STEP_FIELDS = ("increment_by", "incrementBy", "increment", "step")
 CYCLE_FIELDS = ("cycle", "is_cycled", "isCycled", "cycles")
 """Field names for whether the sequence starts again after its last id, as a boolean."""
 
-_SPECIFIC_BOUNDS = ("MAX_VALUE", "max_value", "maxValue")
+SPECIFIC_BOUNDS = ("MAX_VALUE", "max_value", "maxValue")
+"""Those that mean nothing else in any document."""
+
 _RANGE_KEYS = frozenset({*MAX_FIELDS, *START_FIELDS, *CYCLE_FIELDS})
 
 
@@ -152,7 +154,7 @@ def expand(document: Any, path: str) -> list[str]:
 class Match:
     """One number found in a document: its shape, its path, and the confidence (1 = name and shape).
 
-    ``bound_key`` and ``start_key`` are the keys that bound its range; empty if there are none. ``grade`` is the
+    ``bound_key`` and ``start_key`` are the paths that bound its range; empty if there are none. ``grade`` is the
     confidence that it hands out ids, ``evidence`` the reason; ``semantics``, ``targets``, ``step`` and ``block`` come
     from usage analysis. ``text``: the number is the last digits of a text. ``rule_number`` is the rule of the
     configuration that names the path, 0 for none.
@@ -176,17 +178,20 @@ class Match:
 
 
 def bounded(match: Match, document: Document, *, specific: bool = False) -> Match:
-    """The same match with the keys that bound the range in its document, and whether it cycles.
+    """The match with the paths that bound the range of its number, next to it, and whether it cycles.
 
     ``specific`` takes only names such as ``max_value`` for a bound, since ``limit`` or ``end`` may mean anything in a
     document of an unknown shape.
     """
-    if _RANGE_KEYS.isdisjoint(document):
+    above, dot, _ = match.path.rpartition(".")
+    siblings = dig(document, above) if dot else document
+    if not isinstance(siblings, Mapping) or _RANGE_KEYS.isdisjoint(siblings):
         return match
-    names = _SPECIFIC_BOUNDS if specific else MAX_FIELDS
-    bound = next((key for key in names if numeric_type(document.get(key)) is not None), "")
-    start = next((key for key in START_FIELDS if numeric_type(document.get(key)) is not None), "")
-    if specific and not bound:
+    names = SPECIFIC_BOUNDS if specific else MAX_FIELDS
+    bound = next((key for key in names if numeric_type(siblings.get(key)) is not None), "")
+    start = next((key for key in START_FIELDS if numeric_type(siblings.get(key)) is not None), "")
+    if not bound and (specific or not start):
         return match
-    cycle = bool(bound) and any(document.get(key) is True for key in CYCLE_FIELDS)
-    return replace(match, bound_key=bound, start_key=start, cycle=cycle) if bound or start else match
+    cycle = bool(bound) and any(siblings.get(key) is True for key in CYCLE_FIELDS)
+    prefix = f"{above}." if above else ""
+    return replace(match, bound_key=bound and prefix + bound, start_key=start and prefix + start, cycle=cycle)

@@ -11,14 +11,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple
 
 from tallyglass.counters.numbers import INT32_MAX
 from tallyglass.counters.recognise.config import IdField
-from tallyglass.counters.recognise.finding import UsageFinding
+from tallyglass.counters.recognise.finding import DOUBTED_AFTER, UsageFinding
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean_name
@@ -41,6 +40,7 @@ _OTHER_ISSUES, _OTHER_SHARE = 5, 0.3
 _RESTARTS = 0.1
 _OPEN_ISSUES = 3
 _FALLS_ONCE_IN = 10
+_FEW_FALL = 1 / 3
 _BLOCKS = (
     10,
     16,
@@ -95,6 +95,9 @@ class Insert(NamedTuple):
 Key = tuple[Namespace, str]
 """A collection and a path in its documents."""
 
+Documents = Mapping[Hashable, Sequence[Update]]
+"""The updates of one number by document."""
+
 
 @dataclass(slots=True)
 class InsertedField:
@@ -130,9 +133,9 @@ class Evidence:
     inserted: dict[Namespace, list[Moment]] = field(default_factory=lambda: defaultdict(list))
     probes: list[tuple[Moment, Moment]] = field(default_factory=list)
 
-    def covers(self, at: Moment) -> bool:
-        """Whether the inserts after a moment were read."""
-        return any(start <= at and at[0] + 1 <= end[0] for start, end in self.probes)
+    def covers(self, at: Moment, until: Moment | None = None) -> bool:
+        """Whether the inserts after a moment were read, and on to another one if it is given."""
+        return any(start <= at and (until or at)[0] + 1 <= end[0] for start, end in self.probes)
 
 
 @dataclass(slots=True)
@@ -166,9 +169,20 @@ class _Behaviour:
     epoch: bool = False
     returned: int = 0
 
+    def add(self, other: _Behaviour) -> None:
+        self.issues += other.issues
+        self.steps.update(other.steps)
+        self.falls += other.falls
+        self.restarts += other.restarts
+        self.fractions |= other.fractions
+        self.text |= other.text
+        self.epoch |= other.epoch
+        self.returned += other.returned
+
     @property
     def step(self) -> int:
-        return self.steps.most_common(1)[0][0] if self.steps else 1
+        """The most frequent step; of those up if some documents rise and others descend."""
+        return max(self.steps, key=lambda step: (step > 0, self.steps[step]), default=1)
 
     @property
     def constant(self) -> bool:
@@ -189,29 +203,36 @@ class _Behaviour:
         return not self.fractions and bool(self.steps) and all(step < 0 for step in self.steps) and self.constant
 
 
-def behaviour_of(documents: Mapping[Hashable, Sequence[Update]]) -> _Behaviour:
-    """How a number changes."""
+def behaviour_of(documents: Documents) -> _Behaviour:
+    """How a number changes, over all its documents."""
+    found = _Behaviour()
+    for updates in documents.values():
+        found.add(_behaviour_in_one(updates))
+    return found
+
+
+def _behaviour_in_one(updates: Sequence[Update]) -> _Behaviour:
+    """How a number changes in one document."""
     found = _Behaviour()
     changes: list[tuple[int, int, int]] = []
-    for updates in documents.values():
-        before: Update | None = None
-        for update in updates:
-            if isinstance(update.value, float):
-                found.fractions = True
-                continue
-            if before is not None and update.value == before.value:
-                continue
-            found.issues += 1
-            found.text |= update.text
-            found.returned += update.returned
-            found.epoch |= any(abs(update.value / unit - update.at[0]) < _DAY for unit in (1, 1000))
-            if before is not None:
-                change = int(update.value) - int(before.value)
-                if change > 0 and before.run == update.run:
-                    found.steps[change] += 1
-                elif change < 0:
-                    changes.append((change, int(before.value), int(update.value)))
-            before = update
+    before: Update | None = None
+    for update in updates:
+        if isinstance(update.value, float):
+            found.fractions = True
+            continue
+        if before is not None and update.value == before.value:
+            continue
+        found.issues += 1
+        found.text |= update.text
+        found.returned += update.returned
+        found.epoch |= any(abs(update.value / unit - update.at[0]) < _DAY for unit in (1, 1000))
+        if before is not None:
+            change = int(update.value) - int(before.value)
+            if change > 0 and before.run == update.run:
+                found.steps[change] += 1
+            elif change < 0:
+                changes.append((change, int(before.value), int(update.value)))
+        before = update
     if not found.steps and changes and len({change for change, _, _ in changes}) <= 2:
         # Only decreases of one size: the number descends.
         found.steps.update(change for change, _, _ in changes)
@@ -225,11 +246,25 @@ def behaviour_of(documents: Mapping[Hashable, Sequence[Update]]) -> _Behaviour:
     return found
 
 
+def _without_fallen(documents: Documents) -> Documents:
+    """The documents without those whose number rises and falls, if these are few: they say nothing about the others."""
+    fallen = {name for name, updates in documents.items() if _behaviour_in_one(updates).falls_often}
+    if not fallen or len(fallen) > _FEW_FALL * len(documents):
+        return documents
+    return {name: updates for name, updates in documents.items() if name not in fallen}
+
+
+def _is_restless(updates: Sequence[Update]) -> bool:
+    """Whether enough was seen of a number to say that it rises and falls."""
+    moves = _behaviour_in_one(updates)
+    return moves.falls > 1 and moves.issues >= DOUBTED_AFTER
+
+
 def candidates(evidence: Evidence) -> list[Key]:
     """The numbers that change as a sequence does, the least frequently updated first."""
     keys: list[tuple[int, Key]] = []
     for key, documents in evidence.updates.items():
-        moves = behaviour_of(documents)
+        moves = behaviour_of(_without_fallen(documents))
         if moves.issues and not moves.epoch and (moves.only_rises or moves.only_falls):
             keys.append((moves.issues, key))
     return [key for _, key in sorted(keys, key=lambda row: row[0])]
@@ -239,11 +274,17 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
     """One finding for each number that was updated."""
     found: dict[Key, UsageFinding] = {}
     owners: dict[IdField, list[tuple[tuple[float, float], Key]]] = defaultdict(list)
-    for key, documents in evidence.updates.items():
+    for key, every in evidence.updates.items():
+        documents = _without_fallen(every)
         moves = behaviour_of(documents)
         if not moves.issues:
             continue
         finding, standing = _grade_number(evidence, key, documents, moves)
+        finding = replace(
+            finding,
+            others=finding.others | {name for name in every.keys() - documents.keys() if isinstance(name, str)},
+            restless=frozenset(name for name, rows in every.items() if isinstance(name, str) and _is_restless(rows)),
+        )
         found[key] = finding
         for target in (finding.target, *(target for _, target in finding.by_document)):
             if target is not None and finding.grade in (Grade.CERTAIN, Grade.LIKELY):
@@ -274,7 +315,7 @@ def _open(finding: UsageFinding, why: str) -> UsageFinding:
 
 
 def _grade_number(
-    evidence: Evidence, key: Key, documents: Mapping[Hashable, Sequence[Update]], moves: _Behaviour
+    evidence: Evidence, key: Key, documents: Documents, moves: _Behaviour
 ) -> tuple[UsageFinding, tuple[float, float]]:
     ns, path = key
     step = moves.step
@@ -298,7 +339,7 @@ def _grade_number(
     return UsageFinding(ns, path, grade, issues=moves.issues, step=step, text=moves.text, evidence=why), (0, 0)
 
 
-def _covered(evidence: Evidence, documents: Mapping[Hashable, Sequence[Update]]) -> int:
+def _covered(evidence: Evidence, documents: Documents) -> int:
     return sum(evidence.covers(update.at) for updates in documents.values() for update in updates)
 
 
@@ -348,7 +389,7 @@ def _found_after(evidence: Evidence, ns: Namespace, update: Update, number: int)
 
 
 def _direct(
-    evidence: Evidence, key: Key, documents: Mapping[Hashable, Sequence[Update]], moves: _Behaviour
+    evidence: Evidence, key: Key, documents: Documents, moves: _Behaviour
 ) -> tuple[UsageFinding, tuple[float, float]] | None:
     """The values themselves were found: the best target of each document, then the sum over all documents."""
     ns = key[0]
@@ -470,7 +511,7 @@ def _latency(seconds: float) -> str:
 
 
 def _ranges(
-    evidence: Evidence, key: Key, documents: Mapping[Hashable, Sequence[Update]], moves: _Behaviour
+    evidence: Evidence, key: Key, documents: Documents, moves: _Behaviour
 ) -> tuple[UsageFinding, tuple[float, float]] | None:
     """The counter hands out ranges: most numbers between its old and new value were found in one field."""
     ns, path = key
@@ -478,11 +519,13 @@ def _ranges(
     ranges = 0
     latencies: list[float] = []
     for updates in documents.values():
-        for before, update in pairwise(updates):
+        for before, update, following in zip(updates, updates[1:], [*updates[2:], None], strict=False):
             if before.run != update.run or not isinstance(before.value, int) or not isinstance(update.value, int):
                 continue
             size = update.value - before.value
-            if not _LEAST_RANGE <= size <= _MOST_RANGE or not evidence.covers(update.at):
+            # Its ids are used one after the other until the next range is taken.
+            used_until = update.at if following is None else max(update.at, (following.at[0] - 1, 0, 0))
+            if not _LEAST_RANGE <= size <= _MOST_RANGE or not evidence.covers(update.at, used_until):
                 continue
             ranges += 1
             for target_key, target in evidence.targets.items():
@@ -509,7 +552,7 @@ def _ranges(
 
 
 def _blocks(
-    evidence: Evidence, key: Key, documents: Mapping[Hashable, Sequence[Update]], moves: _Behaviour
+    evidence: Evidence, key: Key, documents: Documents, moves: _Behaviour
 ) -> tuple[UsageFinding, tuple[float, float]] | None:
     """The counter is the "hi" of hi/lo: after it rose to ``hi``, ids of ``hi * block`` and on were inserted."""
     ns, path = key

@@ -1,8 +1,9 @@
 """Reads how numbers are used from the oplog: recent updates, and the inserts that follow them.
 
 Bounded: updates are read in periods, each four times as long as the one after it, until there are enough; a collection
-with enough updates is left out of earlier periods. Inserts are read for two seconds after a sample of the updates.
-Both are limited in rows, in time on the server, and in time here.
+with enough updates is left out of earlier periods. Inserts are read for two seconds after a sample of the updates, or,
+where a number jumps, until its next update. Both are limited in entries, not in time, so that a busy machine changes
+when the result is there, not what it is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from typing import Any
@@ -23,6 +24,7 @@ from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.identity import document_key
 from tallyglass.counters.recognise.usage import (
     WINDOW_SECONDS,
+    Documents,
     Evidence,
     Insert,
     InsertedField,
@@ -33,11 +35,18 @@ from tallyglass.counters.recognise.usage import (
 from tallyglass.counters.snapshot import NumericType
 from tallyglass.errors import ReadError
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace, closing
-from tallyglass.oplog.decode.envelope import entries
-from tallyglass.oplog.decode.walk import Malformed, decode
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.batch import entries
+from tallyglass.oplog.entry.changes import ChangeKind
+from tallyglass.oplog.entry.entry import Entry, read_entry
+from tallyglass.oplog.entry.operations import operations_of
+from tallyglass.oplog.entry.walk import Malformed
 
 PERIODS = (15, 60, 240, 960, 3840, 15_360, 61_440, 245_760)
 """Seconds of oplog in each period of updates, the newest first."""
+
+MOST_EXAMINED = 1_000_000
+"""The server examines about so many entries for the updates of all periods, which takes it about a second."""
 
 MOST_UPDATES = 30_000
 MOST_IN_PERIOD = 5_000
@@ -46,9 +55,11 @@ MOST_IN_PROBE = 2_000
 _ENOUGH_OF_COLLECTION = 1_500
 _ENOUGH_OF_NUMBER = 20
 _PROBE_SECONDS = int(WINDOW_SECONDS) + 2
+_RANGE_SECONDS = 60
+"""How long inserts are read after a number jumped: the ids of a range are used up one after the other."""
+
 _AT_ONCE = 4
 _BATCH_SIZE = 500
-_UPDATES_MS, _PROBE_MS = 1_000, 300
 _DEPTH, _ELEMENTS = 4, 20
 _LONGEST_TEXT = 48
 _DIGITS = re.compile(r"(\d{3,18})\D*\Z")
@@ -57,118 +68,155 @@ _NEVER: Moment = (0, 0, 0)
 _OWN_DATABASES = ("config.", "local.", "admin.")
 
 
-class UsageReader:
-    """Gathers evidence about numbers that are written in one deployment."""
+class _CutOffError(Exception):
+    """The server ended a request before its last entry."""
 
-    def __init__(self, gateway: Gateway, pacer: Pacer) -> None:
+
+class UsageReader:
+    """Gathers evidence about the numbers that were written between two moments of the oplog.
+
+    Call :meth:`advance` until it returns True; the evidence so far is of use before. ``cut`` is how many requests the
+    server cut off: what they would have shown is unknown.
+    """
+
+    def __init__(self, gateway: Gateway, pacer: Pacer, first: Timestamp, last: Timestamp) -> None:
         self._gateway = gateway
         self._pacer = pacer
         self._evidence = Evidence()
         self._rows: Counter[str] = Counter()
         self._removed: dict[str, Moment] = {}
+        self._inserts: dict[Moment, tuple[float, Namespace, list[Leaf]]] = {}
+        self._steps = self._read(first, last)
+        self.cut = 0
 
-    async def read(self, first: Timestamp, last: Timestamp, seconds: float) -> Evidence:
-        """The evidence between two moments of the oplog, as much as ``seconds`` allow.
+    async def advance(self, deadline: float) -> bool:
+        """Read on, at least one step, until ``deadline`` (monotonic); returns whether everything was read.
 
         Raises PrivilegeError if this user may not read the oplog, ReadError if no server answers.
         """
-        began = time.monotonic()
-        await self._read_updates(first, last, began + seconds * 0.5)
-        self._forget_removed()
-        await self._read_inserts(began + seconds)
-        return self._evidence
+        async for _ in self._steps:
+            if time.monotonic() > deadline:
+                return False
+        return True
 
-    async def _read_updates(self, first: Timestamp, last: Timestamp, deadline: float) -> None:
-        end, count = last.time + 1, 0
-        for run, width in enumerate(PERIODS):
-            start = max(first.time, end - width)
-            if start >= end or count >= MOST_UPDATES or time.monotonic() > deadline:
-                return
-            known = [ns for ns, rows in self._rows.items() if rows >= _ENOUGH_OF_COLLECTION]
-            query = {
-                "ts": {"$gte": Timestamp(start, 0), "$lt": Timestamp(end, 0)},
-                "op": {"$in": ["u", "c"]},
-                "ns": {"$nin": known},
-            }
-            async for entry in self._entries(query, MOST_IN_PERIOD, _UPDATES_MS):
-                count += 1
-                self._add_updates(entry, run)
-                await self._pacer.rest()
-            end = start
+    async def close(self) -> None:
+        """End the reading of the oplog."""
+        await self._steps.aclose()
 
-    async def _read_inserts(self, deadline: float) -> None:
-        probes = _probes(self._evidence)
-        rows: dict[Moment, tuple[float, Namespace, list[Leaf]]] = {}
-        while probes and time.monotonic() < deadline:
-            batch, probes = probes[:_AT_ONCE], probes[_AT_ONCE:]
-            self._evidence.probes += await asyncio.gather(*(self._probe(start, rows) for start in batch))
-        for at, (wall, ns, found) in sorted(rows.items(), key=itemgetter(0)):
-            self._evidence.inserted[ns].append(at)
-            for path, value, kind in found:
-                field = self._evidence.targets.setdefault((ns, path), InsertedField())
+    async def evidence(self) -> Evidence:
+        """What was read so far."""
+        found = self._evidence
+        found.targets.clear()
+        found.inserted.clear()
+        for at, (wall, ns, leaves_there) in sorted(self._inserts.items(), key=itemgetter(0)):
+            found.inserted[ns].append(at)
+            for path, value, kind in leaves_there:
+                field = found.targets.setdefault((ns, path), InsertedField())
                 field.add(Insert(at, wall, int(value)), kind)
             await self._pacer.rest()
+        return found
 
-    async def _probe(
-        self, start: Moment, rows: dict[Moment, tuple[float, Namespace, list[Leaf]]]
-    ) -> tuple[Moment, Moment]:
-        """Add the numbers of the inserts after ``start`` to the rows; return the period that was read."""
+    async def _read(self, first: Timestamp, last: Timestamp) -> AsyncGenerator[None, None]:
+        """Read the updates, then the inserts that follow some of them, one bounded request or a few at each step."""
+        end, count = last.time + 1, 0
+        earliest = await self._earliest(first, last)
+        for run, width in enumerate(PERIODS):
+            start = max(earliest, end - width)
+            if start >= end or count >= MOST_UPDATES:
+                break
+            count += await self._read_updates(start, end, run)
+            end = start
+            yield
+        self._forget_removed()
+        probes = _probes(self._evidence)
+        while probes:
+            batch, probes = probes[:_AT_ONCE], probes[_AT_ONCE:]
+            read = await asyncio.gather(*(self._probe(*probe) for probe in batch))
+            self._evidence.probes += [period for period in read if period is not None]
+            yield
+
+    async def _earliest(self, first: Timestamp, last: Timestamp) -> int:
+        """The second from which the server need not examine more than a fixed number of entries."""
+        entries = await self._gateway.estimate(OPLOG)
+        reach = (last.time + 1 - first.time) * MOST_EXAMINED / max(entries, MOST_EXAMINED)
+        return max(first.time, int(last.time + 1 - max(reach, PERIODS[0])))
+
+    async def _read_updates(self, start: int, end: int, run: int) -> int:
+        known = [ns for ns, rows in self._rows.items() if rows >= _ENOUGH_OF_COLLECTION]
         query = {
-            "ts": {"$gte": Timestamp(start[0], start[1]), "$lt": Timestamp(start[0] + _PROBE_SECONDS, 0)},
+            "ts": {"$gte": Timestamp(start, 0), "$lt": Timestamp(end, 0)},
+            "op": {"$in": ["u", "c"]},
+            "ns": {"$nin": known},
+        }
+        count = 0
+        with suppress(_CutOffError):
+            async for entry in self._entries(query, MOST_IN_PERIOD):
+                count += 1
+                with suppress(Malformed):
+                    self._add_updates(entry, run)
+                await self._pacer.rest()
+        return count
+
+    async def _probe(self, start: Moment, until: int) -> tuple[Moment, Moment] | None:
+        """Add the numbers of the inserts after ``start``; return the period that was read, None if it was cut off."""
+        query = {
+            "ts": {"$gte": Timestamp(start[0], start[1]), "$lt": Timestamp(until, 0)},
             "op": {"$in": ["i", "c"]},
         }
-        end, count = (start[0] + _PROBE_SECONDS, 0, 0), 0
-        async for entry in self._entries(query, MOST_IN_PROBE, _PROBE_MS):
-            count += 1
-            if count >= MOST_IN_PROBE:
-                end = (entry["ts"].time, entry["ts"].inc, 0)
-            for at, wall, ns, document in _inserts(entry):
-                if at not in rows:
-                    rows[at] = wall, ns, [leaf for leaf in leaves(document) if isinstance(leaf[1], int)]
-            await self._pacer.rest()
+        end, count = (until, 0, 0), 0
+        try:
+            async for entry in self._entries(query, MOST_IN_PROBE):
+                count += 1
+                if count >= MOST_IN_PROBE:
+                    end = (*entry.ts, 0)
+                with suppress(Malformed):
+                    for at, wall, ns, document in _inserts(entry):
+                        if at not in self._inserts:
+                            found = [leaf for leaf in leaves(document) if isinstance(leaf[1], int)]
+                            self._inserts[at] = wall, ns, found
+                await self._pacer.rest()
+        except _CutOffError:
+            return None
         return start, end
 
-    async def _entries(self, query: Mapping[str, object], limit: int, time_ms: int) -> AsyncIterator[Document]:
-        """The first entries of the oplog that match, as many as the server finds within the time."""
-        found = self._gateway.find_raw(OPLOG, query, limit=limit, batch_size=_BATCH_SIZE, time_ms=time_ms)
+    async def _entries(self, query: Mapping[str, object], limit: int) -> AsyncIterator[Entry]:
+        """The first entries of the oplog that match. Raises _CutOffError if the server does not return them all."""
+        found = self._gateway.find_raw(OPLOG, query, limit=limit, batch_size=_BATCH_SIZE)
         try:
             async with closing(found) as batches:
                 async for batch in batches:
-                    # Decoded one by one, since a decoded entry takes eight times as much memory.
                     for raw in entries(batch):
                         with suppress(Malformed):
-                            yield decode(raw, 0, len(raw))
+                            yield read_entry(raw)
         except ReadError as error:
             if error.code is None:
                 raise
+            self.cut += 1
+            raise _CutOffError from error
 
-    def _add_updates(self, entry: Document, run: int) -> None:
-        for number, operation in enumerate(operations(entry)):
-            text = str(operation.get("ns", ""))
-            if operation.get("op") == "c":
-                self._add_removal(operation, _moment(entry, number))
-            if operation.get("op") != "u" or text.startswith(_OWN_DATABASES):
+    def _add_updates(self, entry: Entry, run: int) -> None:
+        """Add the updates of an entry. Raises Malformed."""
+        for number, operation in enumerate(operations_of(entry)):
+            at = (*entry.ts, number)
+            if operation.op == "c":
+                self._add_removal(operation, at)
+            if operation.op != "u" or operation.ns.startswith(_OWN_DATABASES):
                 continue
-            self._rows[text] += 1
-            identity = operation.get("o2")
-            if not isinstance(identity, Mapping) or "_id" not in identity:
+            self._rows[operation.ns] += 1
+            identity = operation.id_at
+            if identity is None:
                 continue
-            ns, key = Namespace.parse(text), document_key(identity["_id"])
-            at, wall = _moment(entry, number), _wall(entry)
-            returned = "needsRetryImage" in operation or "preImageOpTime" in operation
+            ns, key = Namespace.parse(operation.ns), document_key(walk.value(operation.raw, identity))
             for path, value, kind in changes(operation):
                 by_document = self._evidence.updates.setdefault((ns, path), {})
-                is_text = kind is NumericType.STRING
-                by_document.setdefault(key, []).append(Update(at, wall, run, value, is_text, returned))
+                found = Update(at, _wall(entry), run, value, kind is NumericType.STRING, operation.keeps_image)
+                by_document.setdefault(key, []).append(found)
 
-    def _add_removal(self, operation: Document, at: Moment) -> None:
+    def _add_removal(self, operation: Entry, at: Moment) -> None:
         """Record when a collection was dropped or renamed; later entries belong to another collection."""
-        body, db = operation.get("o"), str(operation.get("ns", "")).partition(".")[0]
-        if not isinstance(body, Mapping):
-            return
-        names = [f"{db}.{body['drop']}"] if "drop" in body else []
-        names += [str(body[key]) for key in ("renameCollection", "to") if "renameCollection" in body and key in body]
-        names += [f"{db}."] if "dropDatabase" in body else []
+        names = [operation.target] if operation.command in ("drop", "renameCollection") else []
+        names += [operation.text_in(operation.o_at, b"to")] if operation.command == "renameCollection" else []
+        names += [f"{operation.db}."] if operation.command == "dropDatabase" else []
         for name in names:
             self._removed[name] = max(at, self._removed.get(name, at))
 
@@ -180,27 +228,44 @@ class UsageReader:
                 updates[:] = [update for update in updates if update.at > at]
 
 
-def _probes(evidence: Evidence) -> list[Moment]:
-    """Positions after which inserts are read, so that each candidate has some of its updates covered."""
+Probe = tuple[Moment, int]
+"""The position after which inserts are read, and the second until which."""
+
+
+def _probes(evidence: Evidence) -> list[Probe]:
+    """Which inserts are read, so that each candidate has some of its updates covered."""
     for by_document in evidence.updates.values():
         for updates in by_document.values():
             updates.sort(key=lambda update: update.at)
-    chosen: list[Moment] = []
+    chosen: list[Probe] = []
     for key in candidates(evidence):
-        moments = sorted(update.at for updates in evidence.updates[key].values() for update in updates)
-        wanted = _spread(moments, _ENOUGH_OF_NUMBER)
-        missing = _ENOUGH_OF_NUMBER - sum(_within(moment, chosen) for moment in moments)
-        for moment in wanted:
+        ends = _ends_of_use(evidence.updates[key])
+        moments = sorted(ends)
+        missing = _ENOUGH_OF_NUMBER - sum(_within(moment, ends[moment], chosen) for moment in moments)
+        for moment in _spread(moments, _ENOUGH_OF_NUMBER):
             if missing <= 0 or len(chosen) >= MOST_PROBES:
                 break
-            if not _within(moment, chosen):
-                chosen.append(moment)
-                missing -= sum(moment <= other and other[0] < moment[0] + _PROBE_SECONDS - 1 for other in moments)
+            if not _within(moment, ends[moment], chosen):
+                chosen.append((moment, ends[moment]))
+                missing -= sum(_within(other, ends[other], chosen[-1:]) for other in moments)
     return chosen
 
 
-def _within(moment: Moment, probes: Sequence[Moment]) -> bool:
-    return any(start <= moment and moment[0] < start[0] + _PROBE_SECONDS - 1 for start in probes)
+def _ends_of_use(documents: Documents) -> dict[Moment, int]:
+    """For each update of a number, the second until which its value is inserted: a range until the next update."""
+    ends: dict[Moment, int] = {}
+    for updates in documents.values():
+        for n, update in enumerate(updates):
+            end = update.at[0] + _PROBE_SECONDS
+            if 0 < n < len(updates) - 1 and abs(update.value - updates[n - 1].value) > 1:
+                end = max(end, min(updates[n + 1].at[0] + 2, update.at[0] + _RANGE_SECONDS))
+            ends[update.at] = end
+    return ends
+
+
+def _within(moment: Moment, end: int, probes: Sequence[Probe]) -> bool:
+    # One that ends two seconds early is near enough.
+    return any(start <= moment and end - 2 <= until for start, until in probes)
 
 
 def _spread(moments: Sequence[Moment], count: int) -> list[Moment]:
@@ -210,33 +275,14 @@ def _spread(moments: Sequence[Moment], count: int) -> list[Moment]:
     return [*moments[-1:], *moments[:-1][:1], *moments[1:-1][::-1]]
 
 
-def _moment(entry: Document, number: int) -> Moment:
-    ts = entry["ts"]
-    return ts.time, ts.inc, number
+def _wall(entry: Entry) -> float:
+    return entry.ts.t if entry.wall_millis is None else entry.wall_millis / 1_000
 
 
-def _wall(entry: Document) -> float:
-    wall = entry.get("wall")
-    return wall.timestamp() if wall is not None and hasattr(wall, "timestamp") else float(entry["ts"].time)
-
-
-def _inserts(entry: Document) -> Iterator[tuple[Moment, float, Namespace, Document]]:
-    for number, operation in enumerate(operations(entry)):
-        text, document = str(operation.get("ns", "")), operation.get("o")
-        if operation.get("op") == "i" and isinstance(document, Mapping) and not text.startswith(_OWN_DATABASES):
-            yield _moment(entry, number), _wall(entry), Namespace.parse(text), document
-
-
-def operations(entry: Document) -> Iterator[Document]:
-    """The operations of an entry: itself, or those of a transaction in order."""
-    body = entry.get("o")
-    inner = body.get("applyOps") if isinstance(body, Mapping) else None
-    if isinstance(inner, list):
-        for operation in inner:
-            if isinstance(operation, Mapping):
-                yield from operations(operation)
-    else:
-        yield entry
+def _inserts(entry: Entry) -> Iterator[tuple[Moment, float, Namespace, Document]]:
+    for number, operation in enumerate(operations_of(entry)):
+        if operation.op == "i" and not operation.ns.startswith(_OWN_DATABASES):
+            yield (*entry.ts, number), _wall(entry), Namespace.parse(operation.ns), operation.o
 
 
 Leaf = tuple[str, Number, NumericType]
@@ -262,36 +308,13 @@ def leaves(document: Any, prefix: str = "", depth: int = _DEPTH) -> Iterator[Lea
         yield prefix, as_number(document), kind
 
 
-def changes(operation: Document) -> Iterable[Leaf]:
-    """The numbers that an update wrote; of a replacement all numbers of the document."""
-    body = operation.get("o")
-    if not isinstance(body, Mapping):
-        return ()
-    diff = body.get("diff")
-    if isinstance(diff, Mapping):
-        return _in_delta(diff, "")
-    if "$set" in body or "$unset" in body:
-        changed = body.get("$set")
-        return leaves(changed) if isinstance(changed, Mapping) else ()
-    return leaves({key: value for key, value in body.items() if key != "_id"})
-
-
-def _in_delta(diff: Mapping[str, Any], prefix: str, depth: int = _DEPTH) -> Iterator[Leaf]:
-    start = f"{prefix}." if prefix else ""
-    if not depth:
+def changes(operation: Entry) -> Iterator[Leaf]:
+    """The numbers that an update wrote; of a replacement all numbers of the document. Raises Malformed."""
+    found = operation.changes()
+    if found is None:
+        yield from leaves({key: value for key, value in operation.o.items() if key != "_id"})
         return
-    if diff.get("a") is True:
-        for key, value in diff.items():
-            if key[:1] == "u" and key[1:].isdecimal():
-                yield from leaves(value, f"{start}{key[1:]}", depth - 1)
-            elif key[:1] == "s" and key[1:].isdecimal() and isinstance(value, Mapping):
-                yield from _in_delta(value, f"{start}{key[1:]}", depth - 1)
-        return
-    for section in ("u", "i"):
-        changed = diff.get(section)
-        if isinstance(changed, Mapping):
-            for key, value in changed.items():
-                yield from leaves(value, f"{start}{key}", depth - 1)
-    for key, value in diff.items():
-        if len(key) > 1 and key[0] == "s" and isinstance(value, Mapping):
-            yield from _in_delta(value, f"{start}{key[1:]}", depth - 1)
+    for kind, path, value, _ in found:
+        if value is not None and kind in (ChangeKind.SET, ChangeKind.ADD) and len(path) <= _DEPTH:
+            prefix = b".".join(path).decode("utf-8", "replace")
+            yield from leaves(walk.value(operation.raw, value), prefix, _DEPTH - len(path))

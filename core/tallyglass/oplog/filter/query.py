@@ -1,6 +1,6 @@
 """Which entries are wanted: typed as words, evaluated by the server as far as possible, and finally here.
 
-The server's part only leaves out what cannot match: :class:`tallyglass.oplog.filter.matcher.FilterMatcher` decides.
+The server's part only leaves out what cannot match: :class:`tallyglass.oplog.filter.compile.CompiledFilter` decides.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from bson import Regex
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_since
-from tallyglass.oplog.decode.identity import candidates
+from tallyglass.oplog.entry.identity import candidates
 from tallyglass.text import unescape_name
 
 OPERATIONS = "iudcn"
 """The operation letters that :meth:`OplogFilter.parse` knows: insert, update, delete, command, no-op."""
 
 TEXT_LIMIT = 200
+"""Characters of the text of a filter."""
 
 # Spaces and backslashes within double quotes belong to the word.
 _WORD = re.compile(r'(?:[^\s"]|"(?:\\.|[^"\\])*")+')
@@ -28,6 +29,7 @@ _GLOB = re.compile(r"([*?])")
 # What a filter reads in its own way, in a name: quotes, lists, globs, an inverse, a quote that would be escaped.
 _SPECIAL = re.compile(r'[",*?]|^!|\\\Z')
 _SHORTEST_CUT = 100
+"""An _id that is shown with fewer characters holds its … itself: longer ones are cut."""
 # Blanks between the parts of an _id in JSON, but not within its strings.
 _BLANK = re.compile(r'("(?:\\.|[^"\\])*")|\s+')
 
@@ -58,7 +60,7 @@ class OplogFilter:
     def parse(cls, text: str) -> OplogFilter:
         """Parse a typed filter: ``ns:shop.* ns:!*.tmp op:du id:42 since:now-5m destructive some text``.
 
-        TextMatcher without a key form the text. Double quotes keep spaces in a word; around an id they mean the string.
+        Words without a key form the text. Double quotes keep spaces in a word; around an id they mean the string.
         Raises InputError for a word that cannot be read.
         """
         if _WORD.sub("", text).strip():

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.incidents.incident import scan, watch
-from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
+from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan
 from tallyglass.tasks import cancel_all
+
+Named = Callable[[Gateway, AsyncIterator[IncidentScan]], AsyncIterator[IncidentScan]]
+"""What adds to the incidents of one replica set who wrote them."""
 
 APART_SECONDS = 10
 """How many seconds apart the parts of one statement, sent by a router to all shards, may begin."""
@@ -77,36 +80,57 @@ def _together(whole: Incident, part: Incident, shard: str) -> Incident:
         point=min(whole.limit, part.limit),
         open=whole.open or part.open,
         sessions=max(whole.sessions, part.sessions),
+        evidence=_both(whole.evidence, part.evidence),
         shards=tuple(sorted((*whole.shards, shard))),
     )
 
 
-async def scan_shards(
-    shards: Mapping[str, Gateway], since: Ts | None = None, *, until: Ts | None = None
-) -> AsyncIterator[IncidentScan]:
-    """As :func:`~tallyglass.oplog.incidents.incident.scan`, over several shards by name, as one list.
+def _both(one: Authorship | None, other: Authorship | None) -> Authorship | None:
+    """Who wrote an incident of two shards: the same client on both, or several candidates."""
+    if one is None or other is None or not one.candidates or not other.candidates:
+        return one if one is not None and one.candidates else other or one
+    grade = max(one.grade, other.grade, key=[*Certainty].index)
+    if one.who is None or other.who is None or one.who.name != other.who.name:
+        return replace(one, grade=Certainty.AMBIGUOUS, candidates=(*one.candidates, *other.candidates))
+    counts = (one.who.documents, other.who.documents)
+    total = sum(count for count in counts if count is not None) if None not in counts else None
+    return replace(one, grade=grade, candidates=(replace(one.who, documents=total),))
 
-    ``trouble`` names a shard that cannot be read. Raises the first error if none can be read.
+
+async def scan_shards(
+    shards: Mapping[str, Gateway],
+    since: Ts | None = None,
+    *,
+    until: Ts | None = None,
+    named: Named = lambda _, scans: scans,
+) -> AsyncIterator[IncidentScan]:
+    """Scan the oplogs of several shards, by name, as :func:`~tallyglass.oplog.incidents.incident.scan` does one.
+
+    ``named`` adds to the scans of each shard who wrote the incidents. ``trouble`` names a shard that cannot be read.
+    Raises the first error if none can be read.
     """
-    scans = {name: scan(gateway, since, until=until) for name, gateway in shards.items()}
+    scans = {name: named(gateway, scan(gateway, since, until=until)) for name, gateway in shards.items()}
     async with closing(_merged(scans)) as found:
         async for one in found:
             yield one
 
 
-async def watch_shards(shards: Mapping[str, Gateway], since: Ts | None = None) -> AsyncIterator[IncidentScan]:
-    """As :func:`~tallyglass.oplog.incidents.incident.watch`, over several shards by name, as one list.
+async def watch_shards(
+    shards: Mapping[str, Gateway], since: Ts | None = None, *, named: Named = lambda _, scans: scans
+) -> AsyncIterator[IncidentScan]:
+    """Watch several shards, by name, as :func:`~tallyglass.oplog.incidents.incident.watch` does one.
 
-    A shard that cannot be read is named in ``trouble`` and tried again. Raises PrivilegeError if none may be read.
+    ``named`` as for :func:`scan_shards`. A shard that cannot be read is named in ``trouble`` and tried again. Raises
+    PrivilegeError if none may be read.
     """
-    scans = {name: _watch_again(gateway, since) for name, gateway in shards.items()}
+    scans = {name: named(gateway, _watch_again(gateway, since)) for name, gateway in shards.items()}
     async with closing(_merged(scans)) as found:
         async for one in found:
             yield one
 
 
 async def _watch_again(gateway: Gateway, since: Ts | None) -> AsyncIterator[IncidentScan]:
-    """As ``watch``, also if the server is unreachable at the start."""
+    """Watch one shard, also if it is unreachable at the start."""
     while True:
         try:
             async with closing(watch(gateway, since)) as scans:
@@ -166,4 +190,5 @@ def _as_one(known: Mapping[str, IncidentScan], errors: Mapping[str, TallyglassEr
         all(one.done for one in known.values()),
         " ".join(words),
         tuple(errors),
+        tuple(running for one in known.values() for running in one.running),
     )

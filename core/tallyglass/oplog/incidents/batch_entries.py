@@ -5,25 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import sub
 
-from tallyglass.oplog.decode import walk
-from tallyglass.oplog.decode.envelope import SESSION_OP, Gathered
+from tallyglass.oplog.entry import layout, walk
+from tallyglass.oplog.entry.batch import EntryGroup, sessions, stamp, times
+from tallyglass.oplog.entry.layout import Stamp
 from tallyglass.oplog.incidents.burst import EDGE_ENTRIES, Piece, Sample, sample_of
 from tallyglass.oplog.incidents.families import RUN_MILLIS
-from tallyglass.oplog.incidents.stamps import (
-    Stamp,
-    plain_stamp,
-    read_sessions,
-    read_times,
-    session_in,
-    session_stamp,
-)
-from tallyglass.oplog.incidents.trace import MARKS
+from tallyglass.oplog.incidents.id_order import MARKS
 
 _MARK_BYTES = 1_024
 _SAMPLED = 4
 """How many session entries share a sample: most runs are shorter and never shown."""
 
-_UID, _RETRY_IMAGE = b"\x05uid\0", b"needsRetryImage\0"
+_RETRY_IMAGE = b"needsRetryImage\0"
 
 
 class BatchEntries:
@@ -32,13 +25,12 @@ class BatchEntries:
     If they lie close together only the requested stamps are read, otherwise all at once. Raises Malformed.
     """
 
-    def __init__(self, batch: bytes, gathered: Gathered, *, backward: bool) -> None:
+    def __init__(self, batch: bytes, group: EntryGroup, *, backward: bool) -> None:
         self.batch, self.backward = batch, backward
-        self.starts, self.ends = gathered.starts, gathered.ends
+        self.starts, self.ends = group.starts, group.ends
         self.size = len(self.ends)
-        self.session = gathered.envelope.session
-        self._usual = gathered.op_at == SESSION_OP
-        self._stamp = session_stamp if self.session else plain_stamp
+        self.session = group.envelope.session
+        self._op_at = group.op_at
         self.first, self.last = self.stamp(0), self.stamp(self.size - 1)
         self.ts: Sequence[int] = ()
         self.walls: Sequence[int] = ()
@@ -48,11 +40,11 @@ class BatchEntries:
     def read_all(self) -> None:
         """Read the times of all."""
         if not self.ts:
-            self.ts, self.walls = read_times(self.batch, self.starts, self.ends, session=self.session)
+            self.ts, self.walls = times(self.batch, self.starts, self.ends, session=self.session)
 
     def sessions(self) -> tuple[Sequence[bytes], Sequence[int]]:
         """The session and the transaction number of each."""
-        return read_sessions(self.batch, self.starts, self.ends, usual=self._usual)
+        return sessions(self.batch, self.starts, self.ends, op_at=self._op_at)
 
     def minutes(self) -> set[int]:
         """The minutes in which they were written."""
@@ -64,7 +56,7 @@ class BatchEntries:
 
     def stamp(self, index: int) -> Stamp:
         """The stamp of one."""
-        return self._stamp(self.batch, self.starts[index], self.ends[index])
+        return stamp(self.batch, self.starts[index], self.ends[index])
 
     def sample(self, index: int) -> Sample:
         """The sample of one."""
@@ -131,12 +123,12 @@ class BatchEntries:
         apart = abs(other[2] - one[2])
         if one[2] < 0 or abs(other[1] - one[1]) > RUN_MILLIS or apart not in (0, size - 1):
             return None
-        if self.batch[self.starts[0] + 4] != walk.DOCUMENT:
+        if self.batch[self.starts[0] + layout.OP_AT] != walk.DOCUMENT:
             return None  # lsid is in another place
         if apart and abs(self.stamp(size // 2)[2] - one[2]) != size // 2:
             return None
-        session = session_in(self.batch, self.starts[0])
-        if any(session_in(self.batch, start) != session for start in self.starts):
+        session = layout.session_in(self.batch, self.starts[0])
+        if any(layout.session_in(self.batch, start) != session for start in self.starts):
             return None
         piece = self.piece(0, size)
         piece.number, piece.statements = min(one[2], other[2]), size if apart else 1
@@ -145,5 +137,4 @@ class BatchEntries:
     def user_and_image(self, index: int) -> tuple[bytes, bool]:
         """The hash of a session's user, and whether the server kept an image for findAndModify."""
         start = self.starts[index]
-        user = self.batch[start + 49 : start + 81] if self.batch[start + 39 : start + 44] == _UID else b""
-        return user, self.batch.find(_RETRY_IMAGE, start, self.ends[index]) >= 0
+        return layout.user_in(self.batch, start), self.batch.find(_RETRY_IMAGE, start, self.ends[index]) >= 0

@@ -6,11 +6,11 @@ import functools
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tallyglass.oplog.decode.head import read_head
-from tallyglass.oplog.decode.render import id_text
-from tallyglass.oplog.decode.walk import Malformed
-from tallyglass.oplog.incidents.stamps import Stamp
-from tallyglass.oplog.incidents.trace import Trace, thinned, trace_of
+from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.oplog.entry.json import id_text
+from tallyglass.oplog.entry.layout import Stamp
+from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.oplog.incidents.id_order import IdOrder, order_of, thinned
 
 EDGE_ENTRIES = 16
 """How many entries at the older end of a burst keep their position, to find where a statement began."""
@@ -43,9 +43,9 @@ def sample_text(sample: Sample) -> str:
     if isinstance(sample, str):
         return sample
     try:
-        head = read_head(sample)
-        found = head.document_id
-        return id_text(head.raw, found, 60) if found is not None else ""
+        entry = read_entry(sample)
+        found = entry.id_at
+        return id_text(entry.raw, found, 60) if found is not None else ""
     except Malformed:
         return ""
 
@@ -99,7 +99,7 @@ class Burst:
     """A few earlier writes of the same session, after a gap in the numbers. It may still grow."""
 
     marks: list[bytes] = field(default_factory=list)
-    _trace: Trace | None = None
+    _order: IdOrder | None = None
     _number: int = -1
     _in_number: int = 0
 
@@ -231,11 +231,11 @@ class Burst:
     def absorb(self, other: Burst) -> None:
         """Merge another burst into this one."""
         older = other.first < self.first
-        mine, others = self.trace, other.trace
+        mine, others = self.order, other.order
         self.marks = []
-        self._trace = None
+        self._order = None
         if mine is not None and others is not None:
-            self._trace = others.joined(mine) if older else mine.joined(others)
+            self._order = others.joined(mine) if older else mine.joined(others)
         if older:
             self.first, self.first_wall = other.first, other.first_wall
             self.edge = (other.edge + self.edge)[:EDGE_ENTRIES]
@@ -250,14 +250,14 @@ class Burst:
         self.samples = (self.samples + other.samples)[:SAMPLES]
 
     @property
-    def trace(self) -> Trace | None:
+    def order(self) -> IdOrder | None:
         """In which order it went through the documents, if it is known."""
-        return trace_of(self.marks) if self.marks else self._trace
+        return order_of(self.marks) if self.marks else self._order
 
     def shrink(self) -> None:
         """Turn entries into what is read from them, unless they are small: then that would not take less memory."""
         if sum(map(len, self.marks)) > _KEPT_MARK_BYTES:
-            self._trace, self.marks = self.trace, []
+            self._order, self.marks = self.order, []
         for place, sample in enumerate(self.samples):
             if len(sample) > _KEPT_SAMPLE_BYTES:
                 self.samples[place] = sample_text(sample)
@@ -269,7 +269,7 @@ class Burst:
         twin.entries, twin.documents, twin.statements = self.entries, self.documents, self.statements
         twin.low, twin.high, twin.batch = self.low, self.high, self.batch
         twin.edge, twin.samples = list(self.edge), list(self.samples)
-        twin.marks, twin._trace = self.marks, self._trace
+        twin.marks, twin._order = self.marks, self._order
         return twin
 
     @property
@@ -291,7 +291,7 @@ class Burst:
         return "script" if self.low <= 2 else "loop"
 
 
-class Few:
+class ShortRun:
     """The first writes of a session's run. Most runs stay this short, so it uses little memory.
 
     ``stamps`` are in reading order: newest first if the oplog is read backwards.
@@ -314,7 +314,7 @@ class Few:
         return max(self.stamps[0][0], self.stamps[-1][0])
 
     def burst(self, session: bytes, user: bytes = b"") -> Burst:
-        """The same as a burst."""
+        """These writes as a Burst, which they become when the run outgrows this class."""
         run = burst_of(self.stamps, session, user)
         run.before = self.before
         return run

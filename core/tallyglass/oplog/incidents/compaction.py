@@ -9,9 +9,11 @@ from itertools import pairwise
 from operator import sub
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.decode.envelope import Gathered
+from tallyglass.oplog.entry.batch import EntryGroup
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.entry.layout import Stamp, session_in
 from tallyglass.oplog.incidents.batch_entries import BatchEntries
-from tallyglass.oplog.incidents.burst import SAMPLES, Burst, Few, Piece, Sample
+from tallyglass.oplog.incidents.burst import SAMPLES, Burst, Piece, Sample, ShortRun
 from tallyglass.oplog.incidents.families import (
     BURST_LIMIT,
     CLUMP_MILLIS,
@@ -23,7 +25,6 @@ from tallyglass.oplog.incidents.families import (
     Family,
     Writes,
 )
-from tallyglass.oplog.incidents.stamps import Stamp, as_number, session_in
 
 RUN_LIMIT = 5_000
 """The most session runs open at once; the least recently used one is closed for the next."""
@@ -33,7 +34,7 @@ TOTAL_BURST_LIMIT = 50_000
 OTHERS = "(other collections)"
 
 _FEW_PIECES = 6
-"""Up to so many bounds of runs in a batch are looked at one by one."""
+"""Above this number of boundaries of runs in a batch, small runs are counted together instead of one by one."""
 
 Key = tuple[str, str, Writes]
 RunKey = tuple[str, str, bytes]
@@ -55,7 +56,7 @@ class _Part:
     seams: bool
 
 
-def _steps(run: Few | Burst, stamp: Stamp, *, backward: bool) -> tuple[int, int]:
+def _steps(run: ShortRun | Burst, stamp: Stamp, *, backward: bool) -> tuple[int, int]:
     """How far a stamp is from a run, in numbers and in milliseconds."""
     if isinstance(run, Burst):
         return run.steps_to(stamp)
@@ -64,8 +65,8 @@ def _steps(run: Few | Burst, stamp: Stamp, *, backward: bool) -> tuple[int, int]
 
 
 def _breaks(stamps: list[Stamp], *, backward: bool) -> tuple[list[int], bool]:
-    """Where the stamps of one session do not follow each other closely, with both ends, and True; every place and False
-    if their numbers do not rise."""
+    """The indices at which a new run begins, with 0 and the number of stamps, and True; every index and False if the
+    transaction numbers do not rise."""
     size = len(stamps)
     if size == 1:
         return [0, 1], True
@@ -86,7 +87,7 @@ def _breaks(stamps: list[Stamp], *, backward: bool) -> tuple[list[int], bool]:
     return [0, *inner, size], True
 
 
-def _without_small(run: Few | Burst, part: _Part, bounds: list[int]) -> list[int]:
+def _without_small(run: ShortRun | Burst, part: _Part, bounds: list[int]) -> list[int]:
     """Count the runs in the middle at once, if all are too small to be kept: only the last ones may still grow.
 
     Returns the bounds that are left, the first of which has been added to ``run``.
@@ -107,8 +108,8 @@ class Compactor:
         self.backward = backward
         self.families: dict[Key, Family] = {}
         self._compress = compress
-        self._runs: OrderedDict[RunKey, tuple[Few | Burst, Family]] = OrderedDict()
-        self._seam_runs: dict[RunKey, tuple[Few | Burst, Family]] = {}
+        self._runs: OrderedDict[RunKey, tuple[ShortRun | Burst, Family]] = OrderedDict()
+        self._seam_runs: dict[RunKey, tuple[ShortRun | Burst, Family]] = {}
         self._newest: Ts | None = None
         self._kept = 0
         self._open_by_family: dict[int, list[Burst]] = {}
@@ -120,22 +121,24 @@ class Compactor:
 
     # Feeding
 
-    def plain(self, batch: bytes, gathered: Gathered) -> None:
+    def plain(self, batch: bytes, group: EntryGroup) -> None:
         """Deletes or updates without a session, in order. Raises Malformed."""
-        family = self.family(gathered.envelope.ns, gathered.envelope.op, Writes.PLAIN)
-        entries = BatchEntries(batch, gathered, backward=self.backward)
+        family = self.family(group.envelope.ns, group.envelope.op, Writes.PLAIN)
+        entries = BatchEntries(batch, group, backward=self.backward)
         self._count(entries, family)
         self._clumps(family, entries, entries.stretches(CLUMP_MILLIS))
         for low, high in pairwise(entries.stretches(EPISODE_MILLIS)):
             self._episode(family, entries.piece(low, high))
 
-    def in_sessions(self, batch: bytes, gathered: Gathered) -> None:
+    def in_sessions(self, batch: bytes, group: EntryGroup) -> None:
         """Deletes or updates of sessions, in order. Raises Malformed."""
-        ns, op = gathered.envelope.ns, gathered.envelope.op
+        ns, op = group.envelope.ns, group.envelope.op
         family, spread = self.family(ns, op, Writes.SESSION), self.family(ns, op, Writes.FAN_OUT)
-        entries = BatchEntries(batch, gathered, backward=self.backward)
+        entries = BatchEntries(batch, group, backward=self.backward)
         self._count(entries, family, spread)
         self._clumps(spread, entries, entries.stretches(CLUMP_MILLIS))
+        for low, high in pairwise(entries.stretches(EPISODE_MILLIS)):
+            self._episode(spread, entries.piece(low, high))
         statement = entries.statement()
         if statement is not None:
             user, image = entries.user_and_image(0)
@@ -175,7 +178,7 @@ class Compactor:
         former: Burst | None = None
         if held is not None:
             run, family = held
-            if isinstance(run, Few):
+            if isinstance(run, ShortRun):
                 run = run.burst(session, user)
                 self._runs[key] = run, family
             jump, gap = run.jump(piece), run.gap(piece)
@@ -219,17 +222,17 @@ class Compactor:
         for size, times in small.items():
             family.add_small(size, times)
 
-    def _touched(self, key: RunKey, family: Family) -> Few | Burst:
+    def _touched(self, key: RunKey, family: Family) -> ShortRun | Burst:
         """The open run of a session, or a new one."""
         held = self._held(key)
         if held is not None:
             self._runs.move_to_end(key)
             return held[0]
-        fresh = Few([])
+        fresh = ShortRun([])
         self._open_run(key, fresh, family)
         return fresh
 
-    def _add_part(self, run: Few | Burst, part: _Part, low: int, high: int) -> Few | Burst:
+    def _add_part(self, run: ShortRun | Burst, part: _Part, low: int, high: int) -> ShortRun | Burst:
         """Add stamps that follow each other closely. Returns the run that holds the last of them."""
         stamps = part.stamps
         if run.documents:
@@ -237,7 +240,7 @@ class Compactor:
             if (jump > RUN_JUMP or gap > RUN_MILLIS) and (jump > 1 or gap > NEXT_MILLIS):
                 run = self._begin_again(run, part, stamps[low], near=gap <= RUN_MILLIS)
                 low += 1
-        if isinstance(run, Few):
+        if isinstance(run, ShortRun):
             full = low + LEAST_RUN - len(run.stamps)
             run.stamps += stamps[low : min(high, full)]
             if full > high:
@@ -250,15 +253,15 @@ class Compactor:
             run.add_singles(stamps[low:high])
         return run
 
-    def _begin_again(self, run: Few | Burst, part: _Part, stamp: Stamp, *, near: bool) -> Few:
+    def _begin_again(self, run: ShortRun | Burst, part: _Part, stamp: Stamp, *, near: bool) -> ShortRun:
         """End a run, and begin the next one of that session."""
-        if isinstance(run, Few) and not part.seams:
+        if isinstance(run, ShortRun) and not part.seams:
             part.small[len(run.stamps)] += 1
             run.before = run.stamps if near and not self.backward else None
             run.stamps = [stamp]
             return run
         self._close_run(part.key, run, part.family)
-        fresh = Few([stamp])
+        fresh = ShortRun([stamp])
         if near:
             self._link(fresh, run)
         self._open_run(part.key, fresh, part.family)
@@ -270,7 +273,7 @@ class Compactor:
         if len(run.samples) < SAMPLES:
             run.samples.append(entries.sample(index))
 
-    def _held(self, key: RunKey) -> tuple[Few | Burst, Family] | None:
+    def _held(self, key: RunKey) -> tuple[ShortRun | Burst, Family] | None:
         held = self._runs.get(key)
         if held is None and not self.backward and self._seam_runs:
             held = self._seam_runs.pop(key, None)
@@ -278,17 +281,17 @@ class Compactor:
                 self._runs[key] = held
         return held
 
-    def _open_run(self, key: RunKey, run: Few | Burst, family: Family) -> None:
+    def _open_run(self, key: RunKey, run: ShortRun | Burst, family: Family) -> None:
         self._runs[key] = run, family
         if len(self._runs) > RUN_LIMIT:
             oldest, (burst, owner) = next(iter(self._runs.items()))
             self._close_run(oldest, burst, owner)
 
-    def _link(self, run: Few | Burst, former: Few | Burst) -> None:
+    def _link(self, run: ShortRun | Burst, former: ShortRun | Burst) -> None:
         """Attach a few writes to the large run that came after them; no chains."""
-        if self.backward and isinstance(former, Burst) and isinstance(run, Few):
+        if self.backward and isinstance(former, Burst) and isinstance(run, ShortRun):
             former.before = run.stamps
-        elif not self.backward and isinstance(former, Few):
+        elif not self.backward and isinstance(former, ShortRun):
             run.before = former.stamps
 
     def family(self, ns: str, op: str, writes: Writes) -> Family:
@@ -311,7 +314,7 @@ class Compactor:
         """Sort the open runs by family, for :meth:`runs_of`."""
         found: dict[int, list[Burst]] = {}
         for (_, _, session), (run, family) in (*self._runs.items(), *self._seam_runs.items()):
-            found.setdefault(id(family), []).append(run.burst(session) if isinstance(run, Few) else run)
+            found.setdefault(id(family), []).append(run.burst(session) if isinstance(run, ShortRun) else run)
         self._open_by_family = found
 
     def turn(self) -> None:
@@ -321,7 +324,7 @@ class Compactor:
                 self._close_run(key, run, family)
         self._runs.update(self._seam_runs)
         for run, _ in self._runs.values():
-            if isinstance(run, Few):
+            if isinstance(run, ShortRun):
                 run.stamps.sort()
         self._seam_runs.clear()
         for family in self.families.values():
@@ -392,14 +395,14 @@ class Compactor:
             family.add_episode(family.open_episode)
             family.open_episode = None
 
-    def _close_run(self, key: RunKey, run: Few | Burst, family: Family) -> None:
+    def _close_run(self, key: RunKey, run: ShortRun | Burst, family: Family) -> None:
         if self._runs.pop(key, None) is None:
             return  # closed earlier to make room for another one
         seams = self._seam_runs
         goes_on = self.backward and key not in seams and self._is_near(run.last, NEXT_MILLIS)
         if goes_on and len(seams) < RUN_LIMIT:
             seams[key] = run, family
-        elif isinstance(run, Few):
+        elif isinstance(run, ShortRun):
             family.add_small(run.documents)
         else:
             family.add_clump(run)
@@ -436,7 +439,7 @@ class Compactor:
         return self._newest is not None and self._newest.t - (last >> 32) <= millis // 1_000 + 1
 
 
-def stamped(head_ts: Ts, wall_millis: int | None, documents: int, number: int = -1, sample: Sample = "") -> Piece:
+def piece_of(entry: Entry, documents: int, number: int = -1, sample: Sample = "") -> Piece:
     """A piece of one entry that holds several operations."""
-    ts, wall = as_number(head_ts), wall_millis if wall_millis is not None else head_ts.t * 1_000
+    ts, wall = entry.ts.number, entry.wall_millis if entry.wall_millis is not None else entry.ts.t * 1_000
     return Piece(ts, ts, wall, wall, 1, documents, [(ts, wall)], sample, number, 1 if number >= 0 else 0)

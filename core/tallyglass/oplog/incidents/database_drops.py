@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TypeVar
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.decode.head import Head
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.incidents.acts import Act
 from tallyglass.oplog.incidents.run import GAP_MILLIS, Run
 from tallyglass.oplog.snapshot import Harm
@@ -28,37 +28,37 @@ class DatabaseDrops:
         self._drops: dict[str, list[Run]] = {}
         self._databases: dict[str, Run] = {}
 
-    def take(self, act: Act, head: Head) -> Run | None:
+    def take(self, act: Act, entry: Entry) -> Run | None:
         """One drop as a separate run; None if it is part of a dropDatabase."""
-        database = self._databases.get(head.db)
+        database = self._databases.get(entry.db)
         if database is not None:
             reach = DATABASE_MILLIS if database.ops == 1 else GAP_MILLIS
-            if database.distance(head.ts, head.wall_millis) <= reach:
-                database.add(head.ts, head.wall_millis, 1, act.documents)
+            if database.distance(entry.ts, entry.wall_millis) <= reach:
+                database.add(entry.ts, entry.wall_millis, 1, act.documents)
                 database.samples.append(_collection(act.ns))
                 return None
-            del self._databases[head.db]
-        run = act.run(head)
-        run.add(head.ts, head.wall_millis, 1, act.documents)
+            del self._databases[entry.db]
+        run = act.run(entry)
+        run.add(entry.ts, entry.wall_millis, 1, act.documents)
         self.hold(run)
         return run
 
     def hold(self, run: Run) -> None:
-        """Keep a drop."""
+        """Remember a drop until its dropDatabase can no longer follow."""
         chain = self._drops.setdefault(run.ns.partition(".")[0], [])
         if chain and chain[-1].distance(run.first, run.first_wall) > GAP_MILLIS:
             chain.clear()
         if len(chain) < CHAIN_LIMIT:
             chain.append(run)
 
-    def take_database(self, head: Head, *, backward: bool) -> tuple[Run, list[Run]]:
+    def take_database(self, entry: Entry, *, backward: bool) -> tuple[Run, list[Run]]:
         """A dropDatabase with the drops before it, and those drops, which are not separate incidents."""
-        run = Act("dropDatabase", Harm.LOSS, f"dropDatabase {clean_name(head.db, 120)}", head.db).run(head)
-        run.add(head.ts, head.wall_millis)
+        run = Act("dropDatabase", Harm.LOSS, f"dropDatabase {clean_name(entry.db, 120)}", entry.db).run(entry)
+        run.add(entry.ts, entry.wall_millis)
         if backward:
-            self._databases[head.db] = run
-        chain = self._drops.pop(head.db, [])
-        if backward or not chain or chain[-1].distance(head.ts, head.wall_millis) > DATABASE_MILLIS:
+            self._databases[entry.db] = run
+        chain = self._drops.pop(entry.db, [])
+        if backward or not chain or chain[-1].distance(entry.ts, entry.wall_millis) > DATABASE_MILLIS:
             return run, []
         for drop in chain:
             run.absorb(drop)
@@ -98,12 +98,12 @@ class Remakes:
             run.note = REMADE
         _hold(self._dropped, run.ns, run)
 
-    def created(self, ns: str, head: Head) -> None:
+    def created(self, ns: str, entry: Entry) -> None:
         """Note that a collection was created."""
         run = self._dropped.get(ns)
-        if run is not None and head.ts > run.last and run.distance(head.ts, head.wall_millis) <= REMADE_MILLIS:
+        if run is not None and entry.ts > run.last and run.distance(entry.ts, entry.wall_millis) <= REMADE_MILLIS:
             run.note = REMADE
-        _hold(self._created, ns, (head.ts, head.wall_millis))
+        _hold(self._created, ns, (entry.ts, entry.wall_millis))
 
 
 Held = TypeVar("Held")

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tallyglass.oplog.entry.layout import Stamp
 from tallyglass.oplog.incidents.burst import Burst, Piece
 from tallyglass.oplog.incidents.sizes import SizeHistogram
-from tallyglass.oplog.incidents.stamps import Stamp
 
 CLUMP_MILLIS = 20
 """The longest gap between entries of one statement: 21 ms was the longest of 60,000 measured gaps."""
@@ -18,6 +18,7 @@ EPISODE_MILLIS = 10_000
 """Writes without a session that are no further apart are judged together."""
 
 RUN_MILLIS, RUN_JUMP = 10_000, 4
+"""A run of a session goes on if its next write is at most 10 s later and its transaction number at most 4 higher."""
 NEXT_MILLIS = 1_800_000
 """The longest pause between two statements of one run of a session: the lifetime of a session."""
 
@@ -60,7 +61,7 @@ class Folded:
     """Wall times at which some of them began: the oldest and the newest, as a reference for a rhythm."""
 
     def add(self, burst: Burst) -> None:
-        """Count one."""
+        """Add one burst to the totals."""
         self.bursts += 1
         self.documents += burst.documents
         self.forms[burst.form] += 1

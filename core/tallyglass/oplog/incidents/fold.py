@@ -29,7 +29,8 @@ def compress(family: Family, pool: Family | None, window: Window, explained: Exp
     for name in ("clumps", "episodes"):
         held: list[Burst] = getattr(family, name)
         kept = [burst for burst in held if is_kept(burst)]
-        counted = name == "episodes" or family.writes is not Writes.PLAIN
+        spread = family.writes is Writes.FAN_OUT
+        counted = (name == "episodes") is not spread or family.writes is Writes.SESSION
         if not counted and held and not is_kept(held[-1]):
             kept.append(held[-1])  # it may be the beginning of a statement that is not read yet
         for burst in held if counted else ():

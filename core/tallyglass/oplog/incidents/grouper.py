@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
+from enum import IntEnum
 
 from tallyglass.moment import ZERO, Ts
-from tallyglass.oplog.decode.envelope import UNREADABLE, Gathered, Walker, position, whole_entries
-from tallyglass.oplog.decode.head import (
-    LINKED_WRITES,
-    Head,
-    command_of,
-    inner_heads,
-    read_head,
-    session_and_user,
-    target_of,
-)
-from tallyglass.oplog.decode.render import id_text
-from tallyglass.oplog.decode.transaction import is_part
-from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.oplog.entry.batch import UNREADABLE, EntryGroup, Walker, position, stamp, whole_entries
+from tallyglass.oplog.entry.entry import LINKED_WRITES, Entry, read_entry
+from tallyglass.oplog.entry.json import id_text
+from tallyglass.oplog.entry.layout import is_before_ts
+from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents import acts, fold, rows, session_verdict, verdict
 from tallyglass.oplog.incidents.acts import Act, CollectionDefinitions
-from tallyglass.oplog.incidents.compaction import Compactor, stamped
+from tallyglass.oplog.incidents.compaction import Compactor, piece_of
 from tallyglass.oplog.incidents.database_drops import DATABASE_MILLIS, DatabaseDrops, Remakes
 from tallyglass.oplog.incidents.families import BURST_LIMIT, Family, Writes
 from tallyglass.oplog.incidents.run import Run
-from tallyglass.oplog.incidents.stamps import as_number, as_ts, is_flagged, plain_stamp
 from tallyglass.oplog.incidents.transaction_runs import LARGE, TransactionRuns
 from tallyglass.oplog.incidents.users import UserNames
 from tallyglass.oplog.incidents.verdict import Explained, FamilyVerdict, Window
@@ -38,13 +30,23 @@ ROUTINE_LIMIT = 500
 KIND_QUOTA = 100
 OPEN_LIMIT = 1_000
 MIGRATION_LIMIT = 5_000
-IGNORED, PLAIN, IN_SESSION, LOOK = 0, 1, 2, 4
 
 _FROM_MIGRATE = b"\x08fromMigrate\0\x01"
 _BUCKETS = "system.buckets."
 _SWEEP_SECONDS = 5
 
 Key = tuple[str, ...]
+
+
+class EntryClass(IntEnum):
+    """What an envelope means for the incidents."""
+
+    IGNORED = 0
+    WRITE = 1
+    """A delete or update without a session."""
+    SESSION_WRITE = 2
+    ENTRY = 4
+    """The entry must be read: a command, or a change of users, roles or the compatibility version."""
 
 
 class Grouper:
@@ -77,7 +79,7 @@ class Grouper:
         self.users = UserNames()
         self.fed = 0
         self.damaged = 0
-        """Entries, or runs of entries, that could not be read: at least so many are missing."""
+        """Lower bound of the number of unreadable entries: a run of broken bytes counts as one."""
 
     @property
     def left_out(self) -> int:
@@ -106,29 +108,29 @@ class Grouper:
     def feed_batch(self, batch: bytes) -> None:
         """Take a batch of whole entries. Bytes that are not an entry are skipped and counted in ``damaged``."""
         try:
-            gathered = self._walker.gather(batch)
+            groups = self._walker.gather(batch)
         except Malformed:
             self.damaged += 1
             batch = whole_entries(batch)
-            gathered = self._walker.gather(batch)
-        if not gathered:
+            groups = self._walker.gather(batch)
+        if not groups:
             return
         moved = batch.find(_FROM_MIGRATE) >= 0
         first, last, look = len(batch), -1, list[tuple[int, int]]()
-        for envelope, places, _ in gathered:
+        for envelope, places, *_ in groups:
             self.fed += len(places) // 2
-            if envelope.tag == IGNORED:
+            if envelope.tag == EntryClass.IGNORED:
                 continue
             if places[0] < first:
                 first, first_end = places[0], places[1]
             if places[-2] > last:
                 last, last_end = places[-2], places[-1]
-            if envelope.tag == LOOK:
+            if envelope.tag == EntryClass.ENTRY:
                 look += zip(places[::2], places[1::2], strict=True)
         for start, end in sorted(look):
             self._guarded(batch, start, end)
-        for one in gathered:
-            if one.envelope.tag in (PLAIN, IN_SESSION):
+        for one in groups:
+            if one.envelope.tag in (EntryClass.WRITE, EntryClass.SESSION_WRITE):
                 kept = self._without_moved(batch, one) if moved else one
                 if kept.places:
                     self._feed_writes(batch, kept)
@@ -137,33 +139,33 @@ class Grouper:
             self._note_end(batch, last, last_end)
         self._sweep()
 
-    def _feed_writes(self, batch: bytes, gathered: Gathered) -> None:
+    def _feed_writes(self, batch: bytes, group: EntryGroup) -> None:
         try:
-            if gathered.envelope.tag == PLAIN:
-                self._writes.plain(batch, gathered)
+            if group.envelope.tag == EntryClass.WRITE:
+                self._writes.plain(batch, group)
             else:
-                self._writes.in_sessions(batch, gathered)
+                self._writes.in_sessions(batch, group)
         except Malformed:
             self.damaged += 1
 
-    def _without_moved(self, batch: bytes, gathered: Gathered) -> Gathered:
+    def _without_moved(self, batch: bytes, group: EntryGroup) -> EntryGroup:
         """Remove the entries that a migration wrote, and count them."""
-        envelope, kept, moved = gathered.envelope, list[int](), list[int]()
-        for start, end in zip(gathered.starts, gathered.ends, strict=True):
+        envelope, kept, moved = group.envelope, list[int](), list[int]()
+        for start, end in zip(group.starts, group.ends, strict=True):
             if batch.find(_FROM_MIGRATE, start, end) < 0 or not self._is_moved(batch, start, end):
                 kept += (start, end)
             else:
                 moved += (start, end)
         if moved:
-            stamps = [plain_stamp(batch, *moved[:2]), plain_stamp(batch, *moved[-2:])]
+            stamps = [stamp(batch, *moved[:2]), stamp(batch, *moved[-2:])]
             family = self._moved_family(envelope.op, envelope.ns)
             family.count_all(len(moved) // 2, (stamps[0], stamps[1]), ())
-        return gathered._replace(places=kept)
+        return group._replace(places=kept)
 
     def _note_end(self, batch: bytes, start: int, end: int) -> None:
         try:
-            number, wall, _ = plain_stamp(batch, start, end)
-            ts = as_ts(number)
+            number, wall, _ = stamp(batch, start, end)
+            ts = Ts.of_number(number)
         except Malformed:
             ts, wall = position(batch, start, end)[0], 0
         if ts != ZERO:
@@ -173,7 +175,7 @@ class Grouper:
 
     def incidents(self) -> tuple[Incident, ...]:
         """All so far, worst first; ``number`` counts them from 1 by time, oldest first."""
-        found = [*self._finished, *self._open.values(), *self._transactions.whole_enough(), *self._write_runs()]
+        found = [*self._finished, *self._open.values(), *self._transactions.with_known_end(), *self._write_runs()]
         acting = [run for run in found if not run.reason]
         kept = _bounded(acting)
         routine = [run for run in found if run.reason]
@@ -204,7 +206,7 @@ class Grouper:
         for run in self._open.values():
             self._finish(run)
         self._open.clear()
-        for run in self._transactions.whole_enough():
+        for run in self._transactions.with_known_end():
             self._finish(run)
         self._transactions = TransactionRuns(backward=self._backward)
         self._drops = DatabaseDrops()
@@ -218,7 +220,7 @@ class Grouper:
 
     def _explained(self, family: Family) -> Explained:
         ns, known = family.ns, self.known
-        return Explained(ns in known.ttl, ns in known.capped, as_number(known.since.get(ns, ZERO)))
+        return Explained(ns in known.ttl, ns in known.capped, known.since.get(ns, ZERO).number)
 
     def _compress(self, family: Family) -> None:
         forgotten = family.forgotten
@@ -258,15 +260,15 @@ class Grouper:
 
     def _is_moved(self, batch: bytes, start: int, end: int) -> bool:
         """Whether a migration wrote this entry."""
-        if is_flagged(batch, end, _FROM_MIGRATE):
+        if is_before_ts(batch, end, _FROM_MIGRATE):
             return True
         try:
-            return read_head(batch[start:end]).from_migrate
+            return read_entry(batch[start:end]).from_migrate
         except Malformed:
             return False
 
-    def _moved(self, op: str, ns: str, head: Head, documents: int) -> None:
-        self._moved_family(op, ns).count(stamped(head.ts, head.wall_millis, documents))
+    def _moved(self, op: str, ns: str, entry: Entry, documents: int) -> None:
+        self._moved_family(op, ns).count(piece_of(entry, documents))
 
     def _moved_family(self, op: str, ns: str) -> Family:
         key = (ns, op)
@@ -281,124 +283,123 @@ class Grouper:
 
     def _guarded(self, batch: bytes, start: int, end: int) -> None:
         try:
-            self._look(read_head(batch[start:end]))
+            self._read(read_entry(batch[start:end]))
         except Malformed:
             self.damaged += 1
 
-    def _look(self, head: Head) -> None:
+    def _read(self, entry: Entry) -> None:
         """One entry that is a command, or touches users, roles or the compatibility version."""
-        if head.op == "n":
-            self._one(acts.noop_act(head), head)
-        elif head.op != "c":
-            self._one(acts.system_act(head), head)
-        elif is_part(head):
-            self._transaction(head)
-        elif _name(head) in (b"commitTransaction", b"abortTransaction"):
-            committed = _name(head) == b"commitTransaction"
-            self._finish(self._transactions.take_end(head, committed=committed))
-        elif _name(head) == b"applyOps":
-            self._apply_ops(head)
+        if entry.op == "n":
+            self._add_act(acts.noop_act(entry), entry)
+        elif entry.op != "c":
+            self._add_act(acts.system_act(entry), entry)
+        elif entry.in_transaction:
+            self._transaction(entry)
+        elif entry.command in ("commitTransaction", "abortTransaction"):
+            self._finish(self._transactions.take_end(entry, committed=entry.command == "commitTransaction"))
+        elif entry.command == "applyOps":
+            self._apply_ops(entry)
         else:
-            self._command(head)
-        self.note_newest(head.ts, head.wall_millis)
-        self.note_oldest(head.ts)
-        self._at, self._at_wall = head.ts, head.wall_millis
+            self._command(entry)
+        self.note_newest(entry.ts, entry.wall_millis)
+        self.note_oldest(entry.ts)
+        self._at, self._at_wall = entry.ts, entry.wall_millis
 
-    def _transaction(self, head: Head) -> None:
+    def _transaction(self, entry: Entry) -> None:
         """One applyOps of a transaction: small ones count as ordinary writes of their session."""
-        whole = head.previous in (None, ZERO) and not (head.flag(b"partialTxn") or head.flag(b"prepare"))
+        whole = entry.previous is None and not (entry.flag(b"partialTxn") or entry.flag(b"prepare"))
         counts: Counter[tuple[str, str]] = Counter()
-        for inner in inner_heads(head):
+        for inner in entry.inner():
             if inner.ns in acts.SYSTEM and inner.op in "iud":
-                self._one(acts.system_act(inner), inner)
+                self._add_act(acts.system_act(inner), inner)
             elif inner.op in "ud" and not inner.ns.startswith(acts.INTERNAL) and not inner.from_migrate:
                 counts[inner.op, inner.ns] += 1
         if whole and counts.total() < LARGE // 5:
-            self._in_session(head, counts)
-        self._finish(self._transactions.take(head))
+            self._in_session(entry, counts)
+        self._finish(self._transactions.take(entry))
 
-    def _in_session(self, head: Head, counts: Counter[tuple[str, str]]) -> None:
-        session, user = session_and_user(head)
+    def _in_session(self, entry: Entry, counts: Counter[tuple[str, str]]) -> None:
+        session, user = entry.session_and_user
         for (op, ns), count in counts.items():
-            piece = stamped(head.ts, head.wall_millis, count, head.txn if head.txn is not None else -1)
+            piece = piece_of(entry, count, -1 if entry.txn_number is None else entry.txn_number)
             self._writes.add_to_run(ns, op, session, user, piece)
 
-    def _apply_ops(self, head: Head) -> None:
+    def _apply_ops(self, entry: Entry) -> None:
         """Batched deletes (6.1), a session's writes in one entry, or an applyOps that a user ran."""
         counts: Counter[tuple[str, str]] = Counter()
         moved: Counter[tuple[str, str]] = Counter()
-        samples: dict[tuple[str, str], Head] = {}
-        for inner in inner_heads(head):
+        samples: dict[tuple[str, str], Entry] = {}
+        for inner in entry.inner():
             if inner.from_migrate:
                 moved[inner.op, inner.ns] += 1
-            elif inner.op in "du" and _judge(inner.op, inner.ns, False) == PLAIN:
+            elif inner.op in "du" and _judge(inner.op, inner.ns, False) == EntryClass.WRITE:
                 counts[inner.op, inner.ns] += 1
                 samples.setdefault((inner.op, inner.ns), inner)
             elif inner.op in "iud" and inner.ns in acts.SYSTEM:
-                self._one(acts.system_act(inner), inner)
-            elif inner.op == "c" and _name(inner) != b"applyOps":
+                self._add_act(acts.system_act(inner), inner)
+            elif inner.op == "c" and inner.command != "applyOps":
                 self._command(inner)
         for (op, ns), count in moved.items():
-            self._moved(op, ns, head, count)
-        if head.txn is not None and head.multi == LINKED_WRITES:
-            self._in_session(head, counts)
+            self._moved(op, ns, entry, count)
+        if entry.txn_number is not None and entry.multi == LINKED_WRITES:
+            self._in_session(entry, counts)
             return
         for (op, ns), count in counts.items():
-            found = samples[op, ns].document_id
-            sample = id_text(head.raw, found, 60) if found is not None else ""
+            found = samples[op, ns].id_at
+            sample = id_text(entry.raw, found, 60) if found is not None else ""
             family = self._writes.family(ns, op, Writes.PLAIN)
-            self._writes.add_plain(family, stamped(head.ts, head.wall_millis, count, sample=sample))
+            self._writes.add_plain(family, piece_of(entry, count, sample=sample))
 
-    def _command(self, head: Head) -> None:
-        name = _name(head)
-        self.known.learn(head)
-        if head.from_migrate:
-            ns = acts.result_of(head)
+    def _command(self, entry: Entry) -> None:
+        name = entry.command
+        self.known.learn(entry)
+        if entry.from_migrate:
+            ns = acts.result_of(entry)
             if not ns.startswith(acts.INTERNAL) and not acts.is_temporary(ns):
-                self._moved("c", ns, head, 0)
+                self._moved("c", ns, entry, 0)
             return
-        if name == b"dropDatabase":
-            run, drops = self._drops.take_database(head, backward=self._backward)
+        if name == "dropDatabase":
+            run, drops = self._drops.take_database(entry, backward=self._backward)
             absorbed = {id(drop) for drop in drops}
             self._finished = [one for one in self._finished if id(one) not in absorbed]
             self._finish(run)
             return
-        act = acts.command_act(head)
-        if name == b"create":
-            self._remakes.created(target_of(head), head)
-        if name == b"drop":
+        act = acts.command_act(entry)
+        if name == "create":
+            self._remakes.created(entry.target, entry)
+        if name == "drop":
             if act is not None:
-                drop = self._drops.take(act, head)
+                drop = self._drops.take(act, entry)
                 self._remakes.dropped(drop)
                 self._finish(drop)
             return
-        self._drops.forget(head.db)
-        self._one(act, head)
+        self._drops.forget(entry.db)
+        self._add_act(act, entry)
 
-    def _one(self, act: Act | None, head: Head) -> None:
+    def _add_act(self, act: Act | None, entry: Entry) -> None:
         """An act of one entry, which may join an open run of the same kind."""
         if act is None:
             return
         if not act.key:
-            run = act.run(head)
-            run.add(head.ts, head.wall_millis, 1, act.documents)
+            run = act.run(entry)
+            run.add(entry.ts, entry.wall_millis, 1, act.documents)
             self._finish(run)
             return
         if act.ends and self._backward:
             self._end(act.key)
-        run = self._run(act.key, act, head, act.reach)
-        run.add(head.ts, head.wall_millis, 1, act.documents)
+        run = self._run(act.key, act, entry, act.reach)
+        run.add(entry.ts, entry.wall_millis, 1, act.documents)
         if act.ends and not self._backward:
             self._end(act.key)
 
-    def _run(self, key: Key, act: Act, head: Head, reach: int) -> Run:
+    def _run(self, key: Key, act: Act, entry: Entry, reach: int) -> Run:
         """The open run of that key within reach of this entry, or a new one."""
         run = self._open.get(key)
-        if run is not None and run.distance(head.ts, head.wall_millis) > reach:
+        if run is not None and run.distance(entry.ts, entry.wall_millis) > reach:
             self._finish(self._open.pop(key))
             run = None
         if run is None:
-            run = act.run(head)
+            run = act.run(entry)
             self._open[key] = run
             if len(self._open) > OPEN_LIMIT:
                 self._finish(self._open.popitem(last=False)[1])
@@ -444,21 +445,16 @@ def _bounded(runs: Iterable[Run]) -> list[Run]:
     return [run for _, _, run in ranked[:FINISHED_LIMIT]]
 
 
-def _name(head: Head) -> bytes:
-    first = command_of(head)
-    return first.name if first is not None else b""
-
-
-def _judge(op: str, ns: str, session: bool) -> int:
+def _judge(op: str, ns: str, session: bool) -> EntryClass:
     """What an envelope means: nothing, a delete or update with or without a session, or something to examine."""
     if op == "c" or op == UNREADABLE:
-        return LOOK
+        return EntryClass.ENTRY
     if op == "n":
-        return IGNORED if session else LOOK
+        return EntryClass.IGNORED if session else EntryClass.ENTRY
     if op in ("i", "u", "d") and ns in acts.SYSTEM:
-        return LOOK
+        return EntryClass.ENTRY
     if op not in ("u", "d") or ns.startswith(acts.INTERNAL) or acts.is_temporary(ns):
-        return IGNORED
+        return EntryClass.IGNORED
     if op == "u" and ns.partition(".")[2].startswith(_BUCKETS):
-        return IGNORED
-    return IN_SESSION if session else PLAIN
+        return EntryClass.IGNORED
+    return EntryClass.SESSION_WRITE if session else EntryClass.WRITE

@@ -13,9 +13,9 @@ from tallyglass.deployment.privileges import CLUSTER, allows
 from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway, Namespace, closing
+from tallyglass.oplog.entry.batch import last_ts
 from tallyglass.oplog.incidents.grouper import Grouper
-from tallyglass.oplog.read import notes
-from tallyglass.oplog.read.ends import end_of_oplog
+from tallyglass.oplog.read.entries import end_of_oplog
 from tallyglass.oplog.read.past import backward, safe_end
 from tallyglass.oplog.read.stream import (
     Arrived,
@@ -168,7 +168,7 @@ class _IncidentReader:
                 self._link = ""
             case Arrived(batch) if batch:
                 self._grouper.feed_batch(batch)
-                self._grouper.note_newest(notes.last_ts(batch), None)
+                self._grouper.note_newest(last_ts(batch), None)
 
     async def _known(self, reached: Ts, *, done: bool) -> IncidentScan:
         self._refused = await _ask_definitions(self._gateway, self._grouper, self._asked) or self._refused

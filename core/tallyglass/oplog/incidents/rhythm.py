@@ -36,7 +36,7 @@ def in_step(start: int, starts: Sequence[int], period: int, *, steps: int = _STE
 
 
 def in_step_with_ttl(start: int, starts: Sequence[int]) -> bool:
-    """The same for a collection that is known to have a TTL index."""
+    """Like `in_step`, with the period fixed at 60 s (the TTL monitor) and up to 30 missed passes."""
     return in_step(start, starts, TTL_MILLIS, steps=_TTL_STEPS)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
+from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.burst import Burst, sample_text
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.run import SAMPLES, Run
-from tallyglass.oplog.incidents.stamps import as_ts
 from tallyglass.oplog.incidents.verdict import PACE, Finding
 from tallyglass.oplog.snapshot import Harm
 from tallyglass.text import clean_name
@@ -73,8 +73,9 @@ def _run(finding: Finding, family: Family, kind: str, title: str) -> Run:
     burst = finding.burst
     harm = Harm.LOSS if family.op == "d" else Harm.CHANGE
     samples = deque(filter(None, map(sample_text, burst.samples)), maxlen=SAMPLES)
+    first, last = Ts.of_number(burst.first), Ts.of_number(burst.last)
     return Run(
-        kind, family.ns, harm, title, as_ts(burst.first), as_ts(burst.last), burst.first_wall, burst.last_wall,
+        kind, family.ns, harm, title, first, last, burst.first_wall, burst.last_wall,
         burst.entries, burst.documents, samples, op=family.op, session=burst.session,
         user_hash=burst.user, sessions=finding.sessions, confidence=finding.confidence, about=finding.about,
     )  # fmt: skip

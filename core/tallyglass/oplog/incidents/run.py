@@ -6,8 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tallyglass.moment import Ts
-from tallyglass.oplog.decode import render
+from tallyglass.moment import Ts, from_millis
 from tallyglass.oplog.snapshot import ROUTINE, Harm, Incident
 from tallyglass.text import clean_name
 
@@ -101,4 +100,4 @@ class Run:
 
 
 def _time(millis: int | None) -> datetime | None:
-    return None if millis is None else render.wall_time(millis)
+    return None if millis is None else from_millis(millis)

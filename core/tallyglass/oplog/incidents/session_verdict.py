@@ -34,6 +34,8 @@ _PACE_PAUSE_MILLIS = 500
 _RHYTHM_MILLIS = 600_000
 _THIN_MILLIS = 30_000
 _LIKE_IT = 3
+_SPREAD_MILLIS = 60_000
+"""How far around a dense stretch the writes of other sessions may belong to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +202,13 @@ def _same_loop(before: Burst, run: Burst) -> bool:
 
 
 def judge_fan_out(family: Family, runs: FamilyVerdict, all_runs: list[Burst], window: Window) -> list[Finding]:
-    """Work that one client spread over a pool of sessions; removes its runs from ``runs``."""
-    found = []
-    minutes = max(family.active_minutes, 1)
-    rate = family.documents / minutes / 60_000
-    clumps = family.all_clumps()
+    """Work that one client spread over a pool of sessions; removes its runs from ``runs``.
+
+    What the other sessions wrote here at that time is part of it, since nothing tells it apart.
+    """
+    found = list[Finding]()
+    rate = family.documents / max(family.active_minutes, 1) / 60_000
+    clumps, episodes = family.all_clumps(), family.all_episodes()
     closed = {id(one) for one in family.clumps}
     for clump in clumps:
         if clump.documents < LEAST_FAN_OUT or is_steady(clump, window):
@@ -213,14 +217,39 @@ def judge_fan_out(family: Family, runs: FamilyVerdict, all_runs: list[Burst], wi
         common = clump.documents <= 8 * usual or clump.documents / max(clump.millis, 1) <= 10 * rate
         if common and not (is_young(family, window) and usual == 0):
             continue
-        inside = [one for one in all_runs if one.overlaps(clump)]
-        if _largest_share(inside) * 2 >= clump.documents:
+        if _largest_share([one for one in all_runs if one.overlaps(clump)]) * 2 >= clump.documents:
             continue
         if len(clumps) > 4 and like_others(clump, clumps, family, window):
             continue
-        runs.acts = [act for act in runs.acts if not act.burst.overlaps(clump)]
-        found.append(Finding(clump, "fan_out", confidence="medium", sessions=len({one.session for one in inside})))
+        if not any(clump.overlaps(one.burst) for one in found):
+            found.append(_spread(clump, episodes, all_runs))
+    runs.acts = [act for act in runs.acts if not any(_is_inside(act.burst, one.burst) for one in found)]
     return join_pieces(found, family, window)
+
+
+def _spread(clump: Burst, episodes: Iterable[Burst], all_runs: list[Burst]) -> Finding:
+    """The writes of all sessions around a dense stretch, from a minute before it at the earliest."""
+    near = [one for one in episodes if one.gap(clump) <= _SPREAD_MILLIS]
+    begin, end = clump.first_wall - _SPREAD_MILLIS, clump.last_wall + _SPREAD_MILLIS
+    whole = [one for one in near if begin <= one.first_wall and one.last_wall <= end]
+    around = next((one.copy() for one in whole if one.overlaps(clump)), clump.copy())
+    for one in whole:
+        if not one.overlaps(around):
+            around.absorb(one)
+    note = "Other sessions may have written some of these documents."
+    if any(one.first < around.first for one in near):
+        around.first, around.first_wall = clump.first - ((_SPREAD_MILLIS // 1_000) << 32), begin
+        note = f"{note} Sessions write here all the time: the point is a minute before the dense part."
+    inside = [one for one in all_runs if one.overlaps(around)]
+    users = {one.user for one in inside}
+    if len(users) == 1 and sum(one.documents for one in inside) == around.documents:
+        around.user = users.pop()
+    sessions = max(len({one.session for one in inside}), 2)
+    return Finding(around, "fan_out", note=note, about=True, confidence="medium", sessions=sessions)
+
+
+def _is_inside(one: Burst, other: Burst) -> bool:
+    return other.first <= one.first and one.last <= other.last
 
 
 def _largest_share(runs: Iterable[Burst]) -> int:

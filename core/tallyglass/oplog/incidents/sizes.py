@@ -15,7 +15,7 @@ class SizeHistogram:
         self.count = 0
 
     def add(self, size: int, times: int = 1) -> None:
-        """Count a size."""
+        """Count one burst of this size."""
         bits = min(size.bit_length(), BUCKETS - 1)
         if bits >= len(self._counts):
             self._counts += [0] * (bits + 1 - len(self._counts))

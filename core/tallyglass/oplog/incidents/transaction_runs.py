@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from tallyglass.moment import ZERO
-from tallyglass.oplog.decode.describe import summarize_operations
-from tallyglass.oplog.decode.head import Head, session_and_user
+from tallyglass.oplog.entry.describe import summarize_operations
+from tallyglass.oplog.entry.entry import Entry, Txn
+from tallyglass.oplog.entry.operations import OPEN_LIMIT
 from tallyglass.oplog.incidents.run import Run
 from tallyglass.oplog.snapshot import Harm
 
-OPEN_LIMIT = 1_000
 LARGE = 100
 """The fewest operations of a transaction that is an incident; a fifth of that if it deletes."""
 
@@ -23,58 +22,57 @@ class TransactionRuns:
 
     def __init__(self, *, backward: bool) -> None:
         self.backward = backward
-        self._open: OrderedDict[tuple[bytes, int], Run] = OrderedDict()
+        self._open: OrderedDict[Txn, Run] = OrderedDict()
 
-    def take(self, head: Head) -> Run | None:
+    def take(self, entry: Entry) -> Run | None:
         """Note one applyOps of a transaction. Returns the run once the transaction is complete, if it is large."""
-        assert head.txn is not None
-        key = (head.session, head.txn)
-        run = self._open.get(key) or self._begin(key, head)
-        inner = summarize_operations(head)
-        last = not head.flag(b"partialTxn")
-        run.add(head.ts, head.wall_millis, 1, inner.count)
-        run.sessions, run.session, run.user_hash = 1, *session_and_user(head)
+        key = Txn(entry.session, entry.txn_number or 0)
+        run = self._open.get(key) or self._begin(key, entry)
+        inner = summarize_operations(entry)
+        last = not entry.flag(b"partialTxn")
+        run.add(entry.ts, entry.wall_millis, 1, inner.count)
+        run.sessions, run.session, run.user_hash = 1, *entry.session_and_user
         if inner.ops["d"]:
             run.harm = Harm.LOSS
         if last:
-            run.ns = inner.namespaces.most_common(1)[0][0] if inner.namespaces else head.ns
+            run.ns = inner.namespaces.most_common(1)[0][0] if inner.namespaces else entry.ns
             run.title = f"transaction on {inner.where}" if inner.where else "transaction"
-            if not head.flag(b"prepare"):
-                run.point = head.ts
-        begun = head.previous in (None, ZERO)
+            if not entry.flag(b"prepare"):
+                run.point = entry.ts
+        begun = entry.previous is None
         if run.point is not None and (begun if self.backward else last):
             return self._end(key)
         return None
 
-    def take_end(self, head: Head, *, committed: bool) -> Run | None:
+    def take_end(self, entry: Entry, *, committed: bool) -> Run | None:
         """Note the end of a prepared transaction, which has no effect if it was aborted."""
-        if head.txn is None:
+        if entry.txn_number is None:
             return None
-        key = (head.session, head.txn)
+        key = Txn(entry.session, entry.txn_number)
         if not committed:
             self._open.pop(key, None)
             return None
         if key not in self._open and not self.backward:
             return None
-        run = self._open.get(key) or self._begin(key, head)
-        run.add(head.ts, head.wall_millis)
-        run.point = head.ts
+        run = self._open.get(key) or self._begin(key, entry)
+        run.add(entry.ts, entry.wall_millis)
+        run.point = entry.ts
         return None if self.backward else self._end(key)
 
-    def whole_enough(self) -> list[Run]:
-        """Transactions whose end is known, but not their beginning."""
+    def with_known_end(self) -> list[Run]:
+        """Large transactions whose end has been read, but not yet their beginning."""
         return [run for run in self._open.values() if run.point is not None and _is_large(run)]
 
-    def _begin(self, key: tuple[bytes, int], head: Head) -> Run:
-        wall = head.wall_millis
-        run = Run("transaction", head.ns, Harm.CHANGE, "transaction", head.ts, head.ts, wall, wall)
-        run.txn = head.txn
+    def _begin(self, key: Txn, entry: Entry) -> Run:
+        wall = entry.wall_millis
+        run = Run("transaction", entry.ns, Harm.CHANGE, "transaction", entry.ts, entry.ts, wall, wall)
+        run.txn = entry.txn_number
         self._open[key] = run
         if len(self._open) > OPEN_LIMIT:
             self._open.popitem(last=False)
         return run
 
-    def _end(self, key: tuple[bytes, int]) -> Run | None:
+    def _end(self, key: Txn) -> Run | None:
         run = self._open.pop(key)
         return run if _is_large(run) else None
 

@@ -46,7 +46,7 @@ class Finding:
     """One row of a family: a burst, or several joined.
 
     ``reason`` says why it is routine; empty for an act. ``about`` means that the application may have written some of
-    the documents. ``point`` is the ``ts`` of the first entry that certainly belongs to it.
+    the documents.
     """
 
     burst: Burst
@@ -143,7 +143,7 @@ def judge_plain(family: Family, window: Window, explained: Explained) -> FamilyV
     joined = join_pieces(acts, family, window)
     shared = _is_shared(family, rest_of(family, joined)[1], window)
     for act in joined:
-        if shared and reason not in ("ttl",):
+        if shared and reason != "ttl":
             _take_beginning(act, joined, clumps, family)
             _cut(act, family)
             act.about = True
@@ -216,13 +216,13 @@ def _split(episodes: Sequence[Burst], clumps: Sequence[Burst]) -> Iterable[Burst
 
 def _are_two(left: Burst, right: Burst) -> bool:
     """Whether two stretches, the older one first, are two statements for certain."""
-    before, after = left.trace, right.trace
+    before, after = left.order, right.order
     return before is not None and after is not None and before.is_apart_from(after)
 
 
 def _goes_on(left: Burst, right: Burst) -> bool:
     """Whether the newer stretch looks like the rest of the statement that wrote the older one."""
-    before, after = left.trace, right.trace
+    before, after = left.order, right.order
     return before is not None and after is not None and before.goes_on_in(after)
 
 
@@ -256,7 +256,7 @@ def _against_baseline(
         inside = [one for one in inside if not like_others(one, bursts, family, window)]
         if inside:
             acts += [Finding(one, "many") for one in inside]
-        elif _is_unusual(episode, family) and not _made_of_usual(episode, clumps, family):
+        elif _is_unusual(episode, family) and not _is_at_usual_rate(episode, family):
             acts.append(Finding(episode, "many"))
     return acts, "usual size here"
 
@@ -278,8 +278,8 @@ def _is_unusual(episode: Burst, family: Family) -> bool:
     return episode.documents > USUAL_FACTOR * usual
 
 
-def _made_of_usual(episode: Burst, clumps: list[Burst], family: Family) -> bool:
-    """Whether a long episode matches the family's usual rate and size of writes."""
+def _is_at_usual_rate(episode: Burst, family: Family) -> bool:
+    """Whether a long episode has at most three times the family's mean rate over its active minutes."""
     minutes = max(family.active_minutes, 1)
     usual_rate = family.documents / minutes / 60_000
     return episode.millis > 60_000 and episode.documents / max(episode.millis, 1) <= 3 * usual_rate

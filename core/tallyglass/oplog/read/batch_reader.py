@@ -12,6 +12,7 @@ ANSWER_SECONDS = 12.0
 """A server that does not answer for this long is given up."""
 
 _CLOSE_SECONDS = 2.0
+"""How long a command waits at its end for a cursor to be closed; the server closes it by itself later."""
 
 
 class BatchReader:

@@ -7,18 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tallyglass.moment import ZERO, Ts
-from tallyglass.oplog.decode import entry
-from tallyglass.oplog.decode.envelope import UNREADABLE, Envelope, Walker, last_start, position
-from tallyglass.oplog.decode.head import read_head
-from tallyglass.oplog.decode.transaction import Assembler, Parts, is_part
-from tallyglass.oplog.decode.walk import Malformed
-from tallyglass.oplog.filter.matcher import FilterMatcher
+from tallyglass.oplog.entry import row as rows
+from tallyglass.oplog.entry.batch import Envelope, Walker, last_start, position
+from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.oplog.entry.operations import PartCount, PartCounts
+from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.oplog.filter.compile import CompiledFilter, Needed
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read.rates import BUCKET_SECONDS, Rates
 from tallyglass.oplog.snapshot import OplogRow
-
-# Verdicts on an envelope: not wanted; wanted; read the entry; read it if its bytes hold what is looked for.
-NO, YES, LOOK, GLANCE = 0, 1, 2, 4
 
 
 @dataclass(slots=True)
@@ -26,7 +23,7 @@ class _Waiting:
     """A wanted entry that is not yet a row: it becomes one only if it is still there when a screen asks."""
 
     raw: bytes
-    parts: Parts | None = None
+    parts: PartCount | None = None
 
 
 class Collector:
@@ -36,9 +33,9 @@ class Collector:
     """
 
     def __init__(self, wanted: OplogFilter, room: int, backlog: int = 0) -> None:
-        self._matcher = FilterMatcher(wanted)
-        self._walker = Walker(self._judge)
-        self._transactions = Assembler()
+        self._filter = CompiledFilter(wanted)
+        self._walker = Walker(self._filter.need)
+        self._transactions = PartCounts()
         self._waiting: deque[_Waiting | OplogRow] = deque()
         self._room = room
         self._room_now = room + backlog
@@ -53,18 +50,20 @@ class Collector:
         try:
             counts, chosen = self._walker.tally(batch)
         except Malformed as error:
-            self.put(entry.unreadable(batch, ZERO, str(error)))
+            self.put(rows.unreadable(batch, ZERO, str(error)))
             return
         if not counts:
             return
         self.seen += sum(counts.values())
         self._rate(batch, counts)
+        # Looking up an enum for each entry would cost a tenth.
+        wanted, whole = Needed.WANTED, Needed.ENTRY
         for start, end, envelope in chosen:
-            if envelope.tag == YES:
+            if envelope.tag is wanted:
                 self.matched += 1
                 self._wait(_Waiting(batch[start:end]))
-            elif envelope.tag == LOOK or self._matcher.may_want(batch, start, end):
-                self._look(batch[start:end])
+            elif envelope.tag is whole or self._filter.may_want(batch, start, end):
+                self._read(batch[start:end])
 
     def put(self, row: OplogRow) -> None:
         """Insert a row that is not an entry, in its place; entries are dropped before it."""
@@ -72,7 +71,7 @@ class Collector:
 
     def break_here(self) -> None:
         """The oplog is interrupted here: forget unfinished transactions."""
-        self._transactions.forget()
+        self._transactions.clear()
 
     def rows(self, majority: Ts | None) -> tuple[tuple[OplogRow, ...], int]:
         """The rows since the last call, oldest first, and how many wanted ones were left out."""
@@ -82,19 +81,12 @@ class Collector:
         self._room_now = self._room
         return rows, dropped
 
-    def _judge(self, op: str, ns: str, session: bool) -> int:
-        if op == UNREADABLE or op == "c" or op == "n":
-            return NO if op == "n" and not self._matcher.wanted.noops else LOOK
-        if not self._matcher.wants_envelope(op, ns):
-            return NO
-        return YES if self._matcher.by_envelope else GLANCE
-
-    def _look(self, raw: bytes) -> None:
+    def _read(self, raw: bytes) -> None:
         try:
-            head = read_head(raw)
-            wanted = self._matcher.wants_head(head)
-            if is_part(head):
-                parts = self._transactions.take(head, wanted)
+            entry = read_entry(raw)
+            wanted = self._filter.wants_entry(entry)
+            if entry.in_transaction:
+                parts = self._transactions.add(entry, wanted)
                 if parts is None or not parts.wanted:
                     return
                 self.matched += 1
@@ -127,7 +119,7 @@ class Collector:
     def _rate_one_by_one(self, batch: bytes) -> None:
         """A batch that spans more than one bucket: entries of a quiet time, or of the past."""
         by_bucket: dict[int, dict[Envelope, int]] = {}
-        _, everything = Walker(lambda op, ns, session: YES).tally(batch)
+        _, everything = Walker(lambda op, ns, session: Needed.WANTED).tally(batch)
         for start, end, envelope in everything:
             ts, _ = position(batch, start, end)
             counts = by_bucket.setdefault((ts.t // BUCKET_SECONDS + 1) * BUCKET_SECONDS - 1, {})
@@ -139,7 +131,7 @@ class Collector:
 def _as_row(item: _Waiting | OplogRow, majority: Ts | None) -> OplogRow:
     if isinstance(item, OplogRow):
         return item
-    row = entry.row(item.raw, majority)
+    row = rows.row(item.raw, majority)
     if item.parts is None:
         return row
     documents = item.parts.operations

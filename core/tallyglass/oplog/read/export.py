@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.oplog.entry.batch import last_ts
+from tallyglass.oplog.filter.compile import EntrySelector
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.filter.selector import EntrySelector
-from tallyglass.oplog.read import notes
-from tallyglass.oplog.read.ends import end_of_oplog, op_time
-from tallyglass.oplog.read.past import newest, past, safe_end
+from tallyglass.oplog.read.entries import end_of_oplog, op_time
+from tallyglass.oplog.read.past import SEARCH_SECONDS, newest, past, safe_end
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 
 LAG_SECONDS = 10.0
 """A reader that is so far behind is warned, and again when the lag has doubled or ended."""
 
-_LOOK_SECONDS = 30.0
 _ASK_SECONDS = 1.0
+"""How often the end of the oplog is asked for at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ async def follow_entries(
                 if isinstance(batch, Gap):
                     yield batch
                     continue
-                last = notes.last_ts(batch)
+                last = last_ts(batch)
                 yield Entries(tuple(selector.select(batch)), last)
                 if found := await lag.look(last, ""):
                     yield found
@@ -85,7 +85,7 @@ async def follow_entries(
             if not isinstance(event, Arrived):
                 yield event
             elif event.batch:
-                last = notes.last_ts(event.batch)
+                last = last_ts(event.batch)
                 yield Entries(tuple(selector.select(event.batch)), last)
             if found := await lag.look(last, stream.member, stream):
                 yield found
@@ -102,9 +102,9 @@ async def read_entries(gateway: Gateway, wanted: OplogFilter, *, limit: int = 0)
     until = min(wanted.until, end.next) if wanted.until else end.next
     selector, given = EntrySelector(wanted), 0
     if limit and wanted.since is None:
-        found, whole = await newest(gateway, wanted, until, limit, seconds=_LOOK_SECONDS)
+        found, whole = await newest(gateway, wanted, until, limit, seconds=SEARCH_SECONDS)
         if not whole:
-            yield Incomplete(_LOOK_SECONDS)
+            yield Incomplete(SEARCH_SECONDS)
         yield Entries(tuple(raw for raw in found if selector.select(raw))[-limit:], end)
         return
     async with closing(past(gateway, wanted.since or ZERO, until, wanted.on_server())) as batches:
@@ -115,7 +115,7 @@ async def read_entries(gateway: Gateway, wanted: OplogFilter, *, limit: int = 0)
             raws = selector.select(batch)
             raws = raws[: limit - given] if limit else raws
             given += len(raws)
-            yield Entries(tuple(raws), notes.last_ts(batch))
+            yield Entries(tuple(raws), last_ts(batch))
             if given >= limit > 0:
                 return
 

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from tallyglass.errors import TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import closing
-from tallyglass.oplog.decode.envelope import position
+from tallyglass.oplog.entry.batch import position
 from tallyglass.oplog.read.export import Entries, ExportItem
 
 HOLD_SECONDS = 2.0
 """How long the entries of one shard wait for those of a silent one."""
 
 _QUEUED = 4
+"""Items of a shard that wait to be merged, each up to 16 MB of entries."""
 
 
 @dataclass(frozen=True, slots=True)

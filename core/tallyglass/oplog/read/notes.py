@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tallyglass.moment import ZERO, Ts
-from tallyglass.oplog.decode.envelope import last_start, position
 from tallyglass.oplog.read.stream import Gap, RolledBack
 from tallyglass.oplog.snapshot import OplogRow, RowKind
 
@@ -49,8 +48,3 @@ def duration(seconds: int) -> str:
             whole, rest = divmod(seconds, size)
             return f"{whole} {unit}" + (f" {rest // below} {small}" if rest // below else "")
     return f"{seconds} s"
-
-
-def last_ts(batch: bytes) -> Ts:
-    """The ``ts`` of the last entry of a batch. Raises Malformed."""
-    return position(batch, last_start(batch), len(batch))[0]

@@ -13,20 +13,26 @@ from tallyglass.errors import ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.driver_errors import closed_oplog
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, closing
-from tallyglass.oplog.decode.envelope import entries
-from tallyglass.oplog.decode.transaction import is_part_of_transaction
-from tallyglass.oplog.decode.walk import Malformed
-from tallyglass.oplog.filter.matcher import FilterMatcher
+from tallyglass.oplog.entry.batch import entries, last_ts
+from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.read import notes
-from tallyglass.oplog.read.ends import end_of_oplog, op_time
-from tallyglass.oplog.read.stream import BATCH_SIZE, EntryPosition, Gap
+from tallyglass.oplog.read.entries import BATCH_SIZE, end_of_oplog, op_time
+from tallyglass.oplog.read.stream import EntryPosition, Gap
 
 BACKLOG_SECONDS = 3.0
 """How long a tail looks for older entries to begin with."""
 
+SEARCH_SECONDS = 30.0
+"""How long a command that ends looks for older entries."""
+
 ATTEMPTS = 5
+"""Failed reads in a row, over some 5 s, after which a read of the past gives up."""
+
 _PAST_MS = 60_000
+"""Milliseconds that the server may take for one slice."""
+
 _SLICE_BYTES = 12_000_000
 """The most bytes of a slice that are held, unless one second has more."""
 
@@ -60,7 +66,7 @@ async def newest(
     if not wanted.noops:
         query = {"$and": [query, {"op": {"$ne": "n"}}]}
     limit = 0 if wanted.narrow else count
-    matcher, found, matched = FilterMatcher(wanted), list[bytes](), 0
+    matcher, found, matched = CompiledFilter(wanted), list[bytes](), 0
     ends = time.monotonic() + seconds
     batches = gateway.find_raw(
         OPLOG, query, sort=[("$natural", -1)], limit=limit, batch_size=1_000, time_ms=int(seconds * 1_000)
@@ -69,8 +75,12 @@ async def newest(
         async with closing(batches) as held:
             async for batch in held:
                 for raw in entries(batch):
-                    wants = matcher.wants(raw)
-                    if wants or is_part_of_transaction(raw):
+                    try:
+                        entry = read_entry(raw)
+                        wants, is_part = matcher.wants_entry(entry), entry.in_transaction
+                    except Malformed:
+                        wants, is_part = True, False
+                    if wants or is_part:
                         found.append(raw)
                     matched += wants
                     if matched >= count:
@@ -126,7 +136,7 @@ async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = 
             async with closing(gateway.find_raw(OPLOG, query, batch_size=BATCH_SIZE, time_ms=_PAST_MS)) as batches:
                 async for batch in batches:
                     if batch:
-                        begin, failures = notes.last_ts(batch).next, 0
+                        begin, failures = last_ts(batch).next, 0
                         yield batch
             begin = end
             pace.took(time.monotonic() - began)
@@ -170,7 +180,7 @@ async def backward(
             continue
         if size > _SLICE_BYTES and pace.seconds > 1:
             try:
-                pace.filled(notes.last_ts(held[-1]).t - begin.t)
+                pace.filled(last_ts(held[-1]).t - begin.t)
             except Malformed:
                 pace.slower()
             continue

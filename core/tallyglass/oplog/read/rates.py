@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 
-from tallyglass.oplog.decode.envelope import Envelope
+from tallyglass.oplog.entry.batch import Envelope
 from tallyglass.oplog.snapshot import NamespaceRate
 from tallyglass.text import clean_name
 
-BUCKET_SECONDS = 5
-LONGEST_SECONDS = 300
+BUCKET_SECONDS, LONGEST_SECONDS = 5, 300
+"""The shortest span of a rate, and the longest, which the screen shows."""
+
 NAMESPACE_LIMIT = 500
 """Namespaces that are counted one by one in each span of five seconds; the rest go to :data:`OTHERS`."""
 
 OTHERS = "(others)"
 _SHOWN = 100
+"""Namespaces that an update lists: some screens."""
 
 Counts = Counter[tuple[str, str]]
 

@@ -51,7 +51,7 @@ async def follow_shards(
     room: int = ROOM,
     hold: float = HOLD_SECONDS,
 ) -> AsyncIterator[OplogUpdate]:
-    """As :func:`~tallyglass.oplog.read.tail.follow`, over several shards by name.
+    """Follow several shards, by name, as :func:`~tallyglass.oplog.read.tail.follow` does one.
 
     Sums and rates are those of all shards, ``behind_seconds`` that of the slowest; ``window`` is the shortest. A row of
     a shard that sent nothing for ``hold`` seconds comes late, after newer ones of others. Raises what ended the last
@@ -167,7 +167,7 @@ def _summed(groups: Iterable[tuple[NamespaceRate, ...]]) -> tuple[NamespaceRate,
 async def read_shards(
     shards: Mapping[str, Gateway], wanted: OplogFilter = EVERYTHING, *, limit: int = 0
 ) -> list[OplogRow]:
-    """As :func:`~tallyglass.oplog.read.tail.read`, over several shards, in order of cluster time.
+    """Read the past of several shards in order of cluster time, as :func:`~tallyglass.oplog.read.tail.read` does one.
 
     A note row names a shard that cannot be read. Raises the first error where none can.
     """

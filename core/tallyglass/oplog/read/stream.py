@@ -20,19 +20,21 @@ from bson import Timestamp
 from tallyglass.errors import ConnectError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway, closing
-from tallyglass.oplog.decode import walk
-from tallyglass.oplog.decode.envelope import last_start, position
-from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.batch import last_start, position
+from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.read.batch_reader import BatchReader
-from tallyglass.oplog.read.ends import end_of_oplog
+from tallyglass.oplog.read.entries import BATCH_SIZE, end_of_oplog
 
 SILENT_SECONDS = 30.0
 """A cursor without an entry for this long is opened again; a primary writes a no-op every 10 s."""
 
-BATCH_SIZE = 4_000
 _BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-_KEPT_BYTES = 24_000_000
-_TRAIL = 4_096
+"""Pauses between attempts to open a cursor: short enough for a failover of some seconds."""
+
+_KEPT_BYTES, _TRAIL = 24_000_000, 4_096
+"""Bytes of entries, and ends of batches before them, that are kept to count and find what was rolled back."""
+
 
 Match = Mapping[str, Any]
 

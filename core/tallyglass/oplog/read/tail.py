@@ -16,8 +16,8 @@ from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import notes
 from tallyglass.oplog.read.collect import Collector
-from tallyglass.oplog.read.ends import end_of_oplog, op_time
-from tallyglass.oplog.read.past import newest, past, safe_end
+from tallyglass.oplog.read.entries import end_of_oplog, op_time
+from tallyglass.oplog.read.past import SEARCH_SECONDS, newest, past, safe_end
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 from tallyglass.oplog.read.window import WindowReader, window
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, OplogWindow, RowKind
@@ -29,12 +29,13 @@ ROOM = 500
 QUIET_SECONDS = 1.0
 """An update comes at least so often, so that rates fall and ages grow on a quiet server."""
 
-_ATTEND_SECONDS = 0.5
-_WINDOW_SECONDS = 10.0
+_ATTEND_SECONDS, _WINDOW_SECONDS = 0.5, 10.0
+"""How often the member is asked for the majority point, which a row shows, and for the window, which changes slowly."""
+
 _MUTE_SECONDS = 4.0
+"""A member that has not answered for so long, some awaits of a second, is said not to answer."""
 
 __all__ = ["QUIET_SECONDS", "ROOM", "follow", "read", "window"]
-_LOOK_SECONDS = 30.0
 _UNBOUNDED = 10**9
 
 EVERYTHING = OplogFilter()
@@ -255,9 +256,9 @@ async def read(gateway: Gateway, wanted: OplogFilter = EVERYTHING, *, limit: int
     end = (await safe_end(gateway)).ts
     until = min(wanted.until, end.next) if wanted.until else end.next
     if limit and wanted.since is None:
-        found, whole = await newest(gateway, wanted, until, limit, seconds=_LOOK_SECONDS)
+        found, whole = await newest(gateway, wanted, until, limit, seconds=SEARCH_SECONDS)
         if not whole:
-            yield notes.search_cut_short(_LOOK_SECONDS)
+            yield notes.search_cut_short(SEARCH_SECONDS)
         for row in _rows(Collector(wanted, limit), found):
             yield row
         return

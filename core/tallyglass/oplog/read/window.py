@@ -12,7 +12,7 @@ from bson import Timestamp
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway
-from tallyglass.oplog.read.ends import end_of_oplog
+from tallyglass.oplog.read.entries import end_of_oplog
 from tallyglass.oplog.snapshot import OplogWindow
 
 SPANS = (1, 10, 60, 300)
@@ -29,7 +29,10 @@ GROWTH_SECONDS = 60.0
 
 _MINUTE = 60
 _LEAST_SECONDS = 10
+"""The shortest span over which growth is stated."""
+
 _TIME_MS = 5_000
+"""Milliseconds that the server may take to add up one span."""
 
 
 class WindowReader:

@@ -1,28 +1,31 @@
 """Read a ``mongodump --archive`` file: its collections, versions, and the ends of its oplog.
 
 Layout: a magic number; a prelude (a header document, one document per collection, a terminator); then blocks, each a
-header that names a collection, its documents, and a terminator. ``--gzip`` compresses the whole.
+header that names a collection, its documents, and a terminator. The last block of a collection has no documents but
+the CRC-64 of all of them. ``--gzip`` compresses the whole. Header and prelude have no checksum of their own: only gzip
+protects them.
 """
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
-
-from bson import json_util
+from typing import IO, Any, NamedTuple, Protocol
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.backup.bson_file import LARGEST, BrokenFile, decode, entry_ts, is_gzip, open_plain
+from tallyglass.restore.backup.bson_file import UNREADABLE, BrokenFile, decode, entry_ts
+from tallyglass.restore.backup.compression import Compression, compression_of, open_plain
+from tallyglass.restore.backup.crc64 import Checksum, checksum
+from tallyglass.restore.backup.metadata import Metadata, read_metadata
 from tallyglass.restore.model.plan import BUCKETS
 from tallyglass.text import clean
 
 MAGIC = (0x8199E26D).to_bytes(4, "little")
 TERMINATOR = b"\xff\xff\xff\xff"
-OPLOG = ("", "oplog")
+LARGEST = 16 * 2**20
+"""Bytes of the largest document that mongorestore reads from an archive."""
 SMALL = 16 * 2**20
 """Bytes up to which a collection is held in memory as a whole."""
 
@@ -43,7 +46,7 @@ class Archive:
     """The contents of an archive. ``first`` and ``last`` are the ends of its oplog; None without one. ``first_entry``
     and ``last_entry`` are the same as raw entries."""
 
-    gzip: bool
+    compression: Compression
     server_version: str
     tool_version: str
     collections: tuple[ArchivedCollection, ...]
@@ -55,22 +58,33 @@ class Archive:
 
 
 class Readable(Protocol):
-    """A readable stream."""
+    """A stream of bytes that can be read."""
 
     def read(self, size: int, /) -> bytes:
         """At most ``size`` bytes."""
         ...
 
 
-class _Broken(Exception):
-    pass
+class _Name(NamedTuple):
+    db: str
+    collection: str
+
+    def __str__(self) -> str:
+        return clean(f"{self.db}.{self.collection}")
+
+
+OPLOG = _Name("", "oplog")
+
+
+class _Broken(ValueError):
+    """The archive is damaged or cut off here."""
 
 
 def read(path: Path) -> Archive:
     """Read the archive from one end to the other. Raises InputError where the file is no archive."""
-    with open_plain(path) as file:
-        try:
-            if file.read(4) != MAGIC:
+    try:
+        with open_plain(path) as file:
+            if file.read(len(MAGIC)) != MAGIC:
                 raise InputError(
                     f"{clean(path.name)} is not a mongodump archive.",
                     "Name a dump directory, an archive or data files.",
@@ -78,13 +92,14 @@ def read(path: Path) -> Archive:
             header, rows = _prelude(file)
             ends, problems = _body(file, rows)
             first, last = (entry_ts(raw) if raw else None for raw in ends)
-        except (_Broken, EOFError, OSError, gzip.BadGzipFile, ValueError) as error:
-            return Archive(is_gzip(path), "", "", (), None, None, (f"the archive is incomplete: {error}",))
+    except UNREADABLE as error:
+        problem = f"the archive cannot be read to its end: {error}"
+        return Archive(compression_of(path), "", "", (), None, None, (problem,))
     return Archive(
-        gzip=is_gzip(path),
+        compression=compression_of(path),
         server_version=clean(str(header.get("server_version", ""))),
         tool_version=clean(str(header.get("tool_version", ""))),
-        collections=tuple(_collection(row) for row in rows if row.get("db")),
+        collections=tuple(row.stored for row in rows if row.db),
         first=first,
         last=last,
         problems=problems,
@@ -107,7 +122,7 @@ def documents(path: Path) -> Iterator[tuple[str, bytes]]:
                 if raw is not None and name != OPLOG:
                     yield ".".join(name), raw
                     count += 1
-    except (_Broken, EOFError, OSError, gzip.BadGzipFile, ValueError) as error:
+    except UNREADABLE as error:
         raise BrokenFile(path, count, str(error)) from None
 
 
@@ -135,28 +150,59 @@ def _document(file: Readable) -> bytes | None:
     if len(head) < 4 or not 5 <= size <= LARGEST:
         raise _Broken("it ends early" if len(head) < 4 else "a length is invalid")
     rest = file.read(size - 4)
-    if len(rest) != size - 4:
+    if len(rest) != size - 4 or rest[-1]:
         raise _Broken("it ends in the middle of a document")
     return head + rest
 
 
-def _prelude(file: IO[bytes]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row of the prelude."""
+
+    db: str
+    collection: str
+    metadata: Metadata
+
+    @property
+    def stored(self) -> ArchivedCollection:
+        found = self.metadata
+        name = self.collection.removeprefix(BUCKETS) if found.kind == "timeseries" else self.collection
+        return ArchivedCollection(f"{self.db}.{name}", found.kind, found.options, found.indexes, found.uuid)
+
+    @property
+    def data(self) -> _Name:
+        """Where the blocks with its documents say that they belong."""
+        buckets = self.metadata.kind == "timeseries" and not self.collection.startswith(BUCKETS)
+        return _Name(self.db, f"{BUCKETS}{self.collection}" if buckets else self.collection)
+
+
+def _prelude(file: IO[bytes]) -> tuple[dict[str, Any], list[_Row]]:
     header = _document(file)
     if header is None:
         raise _Broken("it has no header")
     rows = []
     while (raw := _document(file)) is not None:
-        rows.append(decode(raw))
+        rows.append(_row(decode(raw)))
     return decode(header), rows
 
 
-def _body(file: IO[bytes], rows: list[dict[str, Any]]) -> tuple[tuple[bytes | None, bytes | None], tuple[str, ...]]:
+def _row(row: dict[str, Any]) -> _Row:
+    match row:
+        case {"db": str(db), "collection": str(collection)} if collection:
+            try:
+                return _Row(db, collection, read_metadata(str(row.get("metadata") or "")))
+            except ValueError as error:
+                raise _Broken(f"the description of {_Name(db, collection)} is damaged: {error}") from None
+    raise _Broken("its list of collections is damaged")
+
+
+def _body(file: IO[bytes], rows: list[_Row]) -> tuple[tuple[bytes | None, bytes | None], tuple[str, ...]]:
     """The first and the last entry of the oplog, and what is missing: mongodump ends each collection of the prelude,
     also one without documents."""
     first: bytes | None = None
     last: bytes | None = None
-    ended: set[tuple[str, str]] = set()
-    begun: set[tuple[str, str]] = set()
+    ended: set[_Name] = set()
+    begun: set[_Name] = set()
     for name, raw in _blocks(file):
         begun.add(name)
         if raw is None:
@@ -164,24 +210,47 @@ def _body(file: IO[bytes], rows: list[dict[str, Any]]) -> tuple[tuple[bytes | No
         elif name == OPLOG:
             first = first or raw
             last = raw
-    lacking = {_data_of(row) for row in rows if _collection(row).kind != "view"} - begun - ended
-    problems = [f"the archive breaks off within {clean('.'.join(name))}" for name in sorted(begun - ended)]
-    problems += [f"the archive breaks off before {clean('.'.join(name))}" for name in sorted(lacking)]
+    listed = {row.data for row in rows}
+    # mongodump writes the end of a view, too, which has no documents.
+    needed = {row.data for row in rows if row.metadata.kind != "view"}
+    problems = [f"the archive breaks off within {name}" for name in sorted(begun - ended)]
+    problems += [f"the archive breaks off before {name}" for name in sorted(needed - begun)]
+    problems += [f"the archive holds {name}, which it does not list" for name in sorted(begun - listed)]
     return (first, last), tuple(problems)
 
 
-def _blocks(file: IO[bytes]) -> Iterator[tuple[tuple[str, str], bytes | None]]:
-    """Each document of the blocks with its database and collection, and None at the end of a collection."""
+def _blocks(file: IO[bytes]) -> Iterator[tuple[_Name, bytes | None]]:
+    """Each document of the blocks with its database and collection, and None at the end of a collection, whose checksum
+    is right."""
+    sums: dict[_Name, Checksum] = {}
+    ended: set[_Name] = set()
     while head := file.read(1):
         raw = _document(_Joined(head, file))
         if raw is None:
-            continue
-        block = decode(raw)
-        name = (str(block.get("db", "")), str(block.get("collection", "")))
+            raise _Broken("a block has no header")
+        name, crc = _block_header(raw)
+        if name in ended:
+            raise _Broken(f"{name} goes on after its end")
+        total = sums.setdefault(name, checksum())
         while (row := _document(file)) is not None:
+            if crc is not None:
+                raise _Broken(f"{name} goes on after its end")
+            total.add(row)
             yield name, row
-        if block.get("EOF"):
+        if crc is not None:
+            if not sums.pop(name).matches(crc):
+                raise _Broken(f"the checksum of {name} does not match its documents")
+            ended.add(name)
             yield name, None
+
+
+def _block_header(raw: bytes) -> tuple[_Name, int | None]:
+    """The database and collection of a block, and the checksum of the collection if that ends here."""
+    match decode(raw):
+        case {"db": str(db), "collection": str(collection), "EOF": bool(end), "CRC": int(crc), **more} if not more:
+            if collection and (end or crc == 0):
+                return _Name(db, collection), crc if end else None
+    raise _Broken("the header of a block is damaged")
 
 
 class _Joined:
@@ -193,22 +262,3 @@ class _Joined:
     def read(self, size: int, /) -> bytes:
         head, self._head = self._head[:size], self._head[size:]
         return head + self._file.read(size - len(head))
-
-
-def _data_of(row: dict[str, Any]) -> tuple[str, str]:
-    """The database and collection of the blocks that hold the documents of one collection of the prelude."""
-    name = str(row["collection"])
-    buckets = _collection(row).kind == "timeseries" and not name.startswith(BUCKETS)
-    return str(row["db"]), f"{BUCKETS}{name}" if buckets else name
-
-
-def _collection(row: dict[str, Any]) -> ArchivedCollection:
-    content: dict[str, Any] = json_util.loads(row["metadata"]) if row.get("metadata") else {}
-    options = content.get("options") or {}
-    kind = "timeseries" if "timeseries" in options else "view" if "viewOn" in options else "collection"
-    name = str(row["collection"])
-    if kind == "timeseries":
-        name = name.removeprefix(BUCKETS)
-    return ArchivedCollection(
-        f"{row['db']}.{name}", kind, options, tuple(content.get("indexes") or ()), str(content.get("uuid") or "")
-    )

@@ -1,7 +1,9 @@
-"""The content and the time of a backup, read from the backup itself, which is never written to."""
+"""What mongodump and copies of data files hold, and from when they are, read from the backup itself, which is never
+written to."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -10,19 +12,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from bson import json_util
-from bson.json_util import JSONOptions
-
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_ts
-from tallyglass.oplog.decode.walk import Malformed
-from tallyglass.paths import absolute_path
+from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.backup import archive
-from tallyglass.restore.backup.bson_file import BrokenFile, documents, entry_ts, is_gzip, read_plain
+from tallyglass.restore.backup.bson_file import UNREADABLE, BrokenFile, Stated, documents, entry_ts
+from tallyglass.restore.backup.compression import Compression, compression_of, read_plain
+from tallyglass.restore.backup.metadata import read_metadata
 from tallyglass.restore.model.plan import BUCKETS, Backup, stored_as
 from tallyglass.text import clean, clean_name
 
-DIRECTORY, ARCHIVE, DATA_FILES = "directory", "archive", "data files"
+DIRECTORY, ARCHIVE, DATA_FILES, PBM = "directory", "archive", "data files", "PBM"
 SIDECAR = "pitr.json"
 SIDECAR_FORMAT = 1
 """The format version of the sidecar."""
@@ -32,12 +32,11 @@ LEFT_OUT = frozenset({"admin", "config", "local"})
 _CUT_OFF = 238
 """Characters of a file name that mongodump cut off."""
 
-EXACT: JSONOptions = json_util.CANONICAL_JSON_OPTIONS.with_options(tz_aware=True)
-
 
 @dataclass(frozen=True, slots=True)
 class StoredCollection:
-    """One collection, view or time-series collection of a backup. ``data`` is None for a view."""
+    """One collection, view or time-series collection of a backup. ``data`` is None for a view. ``stated`` is what the
+    tool that made the backup recorded of the documents, None if it recorded nothing."""
 
     ns: str
     kind: str
@@ -45,6 +44,7 @@ class StoredCollection:
     options: dict[str, Any]
     indexes: tuple[dict[str, Any], ...]
     uuid: str = ""
+    stated: Stated | None = None
 
     @property
     def uuid_bytes(self) -> bytes:
@@ -86,35 +86,14 @@ class Contents:
     """Positions that the oplog of the backup's set must hold."""
     late_sidecar: Ts | None = None
     """The start in the sidecar, where the dump's own oplog begins before it: the dump's own start is used."""
+    oplog: Path | None = None
+    """The folder of the slices that the tool which made the backup has saved; None if it saves none."""
     written_over: int | None = None
     """Seconds between the oldest and the newest file; None where there is one file."""
 
 
-def read_backup(path: Path, start: Ts | None = None) -> Contents:
-    """Read what ``path`` holds. ``start`` is an oplog position known to lie before the backup began.
-
-    Raises InputError for a path that is no backup, or may not be read. What is broken or missing inside stands in
-    ``problems``.
-    """
-    path = absolute_path(path)
-    if not path.exists():
-        raise InputError(f"{clean(str(path))} does not exist.", "Name a mongodump directory, an archive or data files.")
-    try:
-        if path.is_dir():
-            found = _data_files(path) if (path / "WiredTiger").exists() else _directory(path)
-        elif path.is_file():
-            found = _archive(path)
-        else:
-            raise InputError(f"{clean(str(path))} is neither a file nor a folder.", "Name the backup itself.")
-    except OSError as error:
-        raise InputError(f"{clean(str(error.filename or path))} cannot be read: {error.strerror}.") from None
-    found = _with_sidecar(found, path)
-    if start is not None:
-        found = replace(found, backup=replace(found.backup, start=start, source="given"))
-    return found
-
-
-def _directory(path: Path) -> Contents:
+def read_directory(path: Path) -> Contents:
+    """Read a mongodump directory. Raises InputError if it is none."""
     problems: list[str] = []
     collections: dict[str, StoredCollection] = {}
     databases = sorted(child.name for child in path.iterdir() if child.is_dir())
@@ -128,16 +107,18 @@ def _directory(path: Path) -> Contents:
     problems += [f"{clean(child.name)} is not a file" for child in inside if not (child.is_file() or child.is_dir())]
     files = [file for file in path.rglob("*") if file.is_file()]
     data = [file for file in files if ".bson" in file.suffixes]
-    gzips = {is_gzip(file) for file in data if file.stat().st_size > 0}
-    if len(gzips) > 1:
-        problems.append("gzip and plain files are mixed")
+    kinds = {compression_of(file) for file in data if file.stat().st_size > 0}
+    if len(kinds) > 1:
+        problems.append(f"{' and '.join(sorted(kinds - {Compression.NONE}))} and plain files are mixed")
+    elif kinds - {Compression.NONE, Compression.GZIP}:
+        problems.append(f"its files are compressed with {kinds.pop()}, which mongorestore does not read")
     anchors = _oplog_ends(path / "oplog.bson", problems)
     start, end = (anchors[0].ts, anchors[-1].ts) if anchors else (None, None)
     prelude = _prelude(path)
     backup = Backup(
         path=path,
         form=DIRECTORY,
-        gzip=gzips == {True},
+        gzip=kinds == {Compression.GZIP},
         start=start,
         end=end,
         source="oplog" if start else "file times",
@@ -170,24 +151,20 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
             data[name.removesuffix(".bson")] = file
     for stem, file in metadata.items():
         try:
-            content = json_util.loads(read_plain(file).decode("utf-8"), json_options=EXACT)
-        except (ValueError, OSError, EOFError) as error:
+            found = read_metadata(read_plain(file).decode("utf-8"))
+        except UNREADABLE as error:
             problems.append(f"{clean_name(db)}/{clean(file.name)} cannot be read: {clean(str(error), 80)}")
             continue
-        options = content.get("options") or {}
-        kind = content.get("type") or ("view" if "viewOn" in options else "collection")
-        if "timeseries" in options:
-            kind = "timeseries"
-        bson = data.pop(f"{BUCKETS}{stem}" if kind == "timeseries" else stem, None)
-        if bson is None and kind != "view":
+        bson = data.pop(f"{BUCKETS}{stem}" if found.kind == "timeseries" else stem, None)
+        if bson is None and found.kind != "view":
             problems.append(f"{clean_name(db)}/{clean_name(stem)} has metadata but no documents file")
         yield StoredCollection(
-            ns=f"{db}.{_full_name(stem, content.get('collectionName'))}",
-            kind=kind,
+            ns=f"{db}.{_full_name(stem, found.name)}",
+            kind=found.kind,
             data=bson,
-            options=options,
-            indexes=tuple(content.get("indexes") or ()),
-            uuid=str(content.get("uuid") or ""),
+            options=found.options,
+            indexes=found.indexes,
+            uuid=found.uuid,
         )
     for stem, file in data.items():
         if db in LEFT_OUT or stem.startswith("system."):
@@ -196,10 +173,10 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
         yield StoredCollection(f"{db}.{unquote(stem)}", "collection", file, {}, ())
 
 
-def _full_name(stem: str, content: object) -> str:
+def _full_name(stem: str, content: str) -> str:
     """File names are percent-encoded and cut off when long; the metadata may hold the whole name, encoded or not."""
     name = unquote(stem)
-    if not isinstance(content, str) or not content or unquote(content) == name:
+    if not content or unquote(content) == name:
         return name
     return unquote(content) if "%24" in stem and len(stem) == _CUT_OFF else content
 
@@ -216,13 +193,14 @@ def _oplog_ends(path: Path, problems: list[str]) -> tuple[Anchor, ...]:
     except BrokenFile as error:
         problems.append(error.title)
     try:
-        return _anchors(first, last)
+        return anchors_of(first, last)
     except Malformed as error:
         problems.append(f"{path.name} is not an oplog: {error}")
         return ()
 
 
-def _anchors(first: bytes | None, last: bytes | None) -> tuple[Anchor, ...]:
+def anchors_of(first: bytes | None, last: bytes | None) -> tuple[Anchor, ...]:
+    """The positions of two oplog entries. Raises Malformed."""
     if first is None or last is None:
         return ()
     return tuple(Anchor(entry_ts(raw), entry=raw) for raw in (first, last))
@@ -234,7 +212,7 @@ def _prelude(path: Path) -> dict[str, Any]:
         if file.is_file():
             try:
                 content = json.loads(read_plain(file))
-            except (ValueError, OSError, EOFError):
+            except UNREADABLE:
                 return {}
             return content if isinstance(content, dict) else {}
     return {}
@@ -250,7 +228,8 @@ def _written_over(files: list[Path]) -> int | None:
     return int(max(stamps) - min(stamps)) if stamps else None
 
 
-def _archive(path: Path) -> Contents:
+def read_archive(path: Path) -> Contents:
+    """Read an archive. Raises InputError if it is none."""
     content = archive.read(path)
     collections = {
         stored.ns: StoredCollection(stored.ns, stored.kind, None, stored.options, stored.indexes, stored.uuid)
@@ -259,7 +238,8 @@ def _archive(path: Path) -> Contents:
     backup = Backup(
         path=path,
         form=ARCHIVE,
-        gzip=content.gzip,
+        gzip=content.compression is Compression.GZIP,
+        compressed=content.compression not in (Compression.NONE, Compression.GZIP),
         start=content.first,
         end=content.last,
         source="oplog" if content.first else "file times",
@@ -270,11 +250,29 @@ def _archive(path: Path) -> Contents:
         has_oplog=content.first is not None,
         taken_hint=_earliest([path]),
     )
-    anchors = _anchors(content.first_entry, content.last_entry)
+    anchors = anchors_of(content.first_entry, content.last_entry)
     return Contents(backup, collections, content.problems, users="admin.system.users" in collections, anchors=anchors)
 
 
-def _data_files(path: Path) -> Contents:
+def is_in_use(path: Path) -> bool:
+    """Whether a mongod runs on these data files; it holds a lock on one of them."""
+    try:
+        with (path / "mongod.lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def read_data_files(path: Path) -> Contents:
+    """What is known of data files without a server on them. Raises InputError if one runs on them."""
+    if is_in_use(path):
+        raise InputError(
+            f"{clean(str(path))} is the data folder of a mongod that is running, not a backup.",
+            "Name a copy: a snapshot of the volume, or a copy made while the server was locked or shut down.",
+        )
     files = [file for file in path.rglob("*") if file.is_file()]
     problems = () if (path / "_mdb_catalog.wt").exists() else ("_mdb_catalog.wt is missing",)
     backup = Backup(
@@ -290,7 +288,8 @@ def _data_files(path: Path) -> Contents:
     return Contents(backup, problems=problems)
 
 
-def _with_sidecar(found: Contents, path: Path) -> Contents:
+def with_sidecar(found: Contents, path: Path) -> Contents:
+    """The backup with what the sidecar beside it or in it records."""
     for file in (path / SIDECAR, path.with_name(f"{path.name}.{SIDECAR}")):
         if file.is_file():
             break

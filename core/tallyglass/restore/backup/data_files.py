@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
-from tallyglass.oplog.decode import walk
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.entry import Entry, read_entry
+from tallyglass.oplog.read.entries import edge
 from tallyglass.restore.backup.backup import LEFT_OUT, Anchor, Contents, StoredCollection
 from tallyglass.restore.backup.bson_file import id_key
-from tallyglass.restore.raw import entries
-from tallyglass.restore.raw.oplog import edge
 from tallyglass.text import clean_name, shell_quote
 
 LOOKED_AT = 200
@@ -56,7 +56,7 @@ async def read_running(spare: Gateway, contents: Contents) -> Contents:
         backup=backup,
         collections=collections,
         problems=(*contents.problems, *problems),
-        anchors=(Anchor(end.ts, entry=end.head.raw),),
+        anchors=(Anchor(end.ts, entry=end.raw),),
     )
 
 
@@ -66,7 +66,7 @@ async def _missing(spare: Gateway) -> str:
     dropped: set[str] = set()
     async for batch in spare.find_raw(OPLOG, {}, sort=[("$natural", -1)], limit=LOOKED_AT, time_ms=60_000):
         for at, after in walk.split(batch):
-            entry = entries.read(batch[at:after])
+            entry = read_entry(batch[at:after])
             if entry.op == "c":
                 dropped.add(entry.db)
                 continue
@@ -80,7 +80,7 @@ async def _missing(spare: Gateway) -> str:
     return ""
 
 
-async def _is_there(spare: Gateway, entry: entries.Entry) -> bool:
+async def _is_there(spare: Gateway, entry: Entry) -> bool:
     query = {"_id": entry.document_id}
     async for batch in spare.find_raw(Namespace.parse(entry.ns), query, limit=1):
         for at, after in walk.split(batch):

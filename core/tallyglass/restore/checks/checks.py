@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tallyglass.deployment.cluster import Kind
+from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import iso
-from tallyglass.restore.backup.backup import DATA_FILES
+from tallyglass.restore.backup.backup import DATA_FILES, PBM
 from tallyglass.restore.backup.data_files import how_to_start
-from tallyglass.restore.checks import checks_base, checks_live, checks_spare, checks_window
+from tallyglass.restore.checks import checks_base, checks_live, checks_spare, checks_undone, checks_window
 from tallyglass.restore.checks.checks_choice import chosen
 from tallyglass.restore.checks.checks_saved import saved_oplog
 from tallyglass.restore.checks.outcome import Checks, block, ok, warn
@@ -33,7 +33,20 @@ def _deployment(found: Findings) -> Checks:
     elif not source.has_oplog:
         yield block("no-oplog", "There is no oplog here.", source.no_oplog_because())
     else:
-        yield ok("source", f"Replica set {source.set_name}, MongoDB {source.version}.")
+        yield ok("source", f"Replica set {source.set_name}, {source.server or f'MongoDB {source.version}'}.")
+    yield from tested(source)
+    if source.alone and source.me != source.primary:
+        yield block(
+            "source-alone",
+            f"{source.alone} It is not the primary, which alone can be written to.",
+            "Forward a port to the primary, and connect to that.",
+        )
+    elif source.alone:
+        yield warn(
+            "source-alone",
+            str(source.alone),
+            "The commands connect to it alone: run them on this machine, and plan again if another becomes primary.",
+        )
     if source.shard_unknown:
         yield warn(
             "shard-unknown",
@@ -42,6 +55,12 @@ def _deployment(found: Findings) -> Checks:
         )
     if found.unreadable:
         yield block("privileges", found.unreadable, "Reading local.oplog.rs needs clusterMonitor, or find on it.")
+
+
+def tested(source: Deployment) -> Checks:
+    """A warning if the tests are not run on this server."""
+    if source.untested:
+        yield warn("server-untested", source.untested, "Rehearse it (tallyglass restore drill) before you rely on it.")
 
 
 def _tools(found: Findings) -> Checks:
@@ -90,7 +109,7 @@ def _backup(found: Findings) -> Checks:
         advice = "Take another copy of it, or an older one."
         if problem.endswith("symbolic link"):
             advice = "Put there what it points to: a staged copy would not hold it."
-        yield block("backup-broken", f"The backup is incomplete: {problem}.", advice)
+        yield block("backup-broken", f"The backup is damaged or incomplete: {problem}.", advice)
     if backup.form == DATA_FILES and inputs.spare is None:
         yield block(
             "data-files-not-running",
@@ -111,6 +130,8 @@ def _backup(found: Findings) -> Checks:
         )
     else:
         yield ok("backup-start", f"The backup itself records that it began after {backup.start} ({backup.source}).")
+    if backup.form == PBM:
+        yield warn("hidden-indexes", "PBM does not record which indexes are hidden: they come back visible.")
     if backup.end is None and backup.form != DATA_FILES:
         yield warn(
             "backup-end-unknown",
@@ -171,7 +192,8 @@ def _secrets(found: Findings) -> Checks:
 
 
 QUESTIONS: tuple[Callable[[Findings], Checks], ...] = (
-    checks_base.damage, _deployment, _tools, _versions, _backup, saved_oplog, checks_base.base_identity,
-    checks_base.base_documents, _point, checks_window.coverage, checks_window.transactions, checks_window.operations,
+    checks_base.damage, checks_undone.undone, _deployment, _tools, _versions, _backup, saved_oplog,
+    checks_base.base_identity, checks_base.base_documents, _point,
+    checks_window.coverage, checks_window.transactions, checks_window.operations,
     checks_live.live_data, chosen, checks_spare.spare_server, checks_spare.archived_users, _room, _secrets,
 )  # fmt: skip

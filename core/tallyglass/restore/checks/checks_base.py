@@ -191,6 +191,6 @@ def _is_damaged(uuid: bytes, ns: str, replayed: Replayed) -> bool:
         return whole or clean_name(ns) == incident.ns or bool(changed and changed.by_incident)
     if at is None:
         return False
-    hit = {at.ui, at.replaced, *(inner.ui for inner in at.inner)}
+    hit = {at.ui, at.replaced, *(inner.ui for inner in at.inner())}
     dropped = at.command in ("drop", "dropDatabase") and at.db == ns.partition(".")[0]
     return uuid in hit or (dropped and replayed.later.by_uuid[uuid].is_dropped)

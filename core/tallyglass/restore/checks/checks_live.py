@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.checks.outcome import Checks, block, warn
 from tallyglass.restore.model.plan import Strategy
-from tallyglass.restore.raw.entries import Entry
 from tallyglass.restore.stages import Assessed, Findings
 from tallyglass.text import clean_name, first_names
 

@@ -93,11 +93,10 @@ def transactions(found: Findings) -> Checks:
         )
     elif covered.moved_for_transaction:
         yield ok("transaction-start", f"The start was moved to {covered.start.ts}, where a transaction begins.")
-    for chain in covered.open_at_limit[:5]:
-        first = chain.entries[0].ts
+    for parts in covered.open_at_limit[:5]:
         yield warn(
             "open-transaction",
-            f"The transaction that began at {first} is not committed before the point: none of it is restored.",
+            f"The transaction that began at {parts[0].ts} is not committed before the point: none of it is restored.",
         )
 
 

@@ -25,7 +25,7 @@ from tallyglass.errors import DeploymentError, InputError, ReadError, Tallyglass
 from tallyglass.moment import Ts, iso, parse_ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.paths import absolute_path
-from tallyglass.restore.backup.backup import read_backup
+from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.catalogue import holds_backups, list_backups, newest_before
 from tallyglass.restore.drill import load, past_drills
 from tallyglass.restore.drill.components import UnfitComponents, check_components, environment
@@ -163,7 +163,7 @@ async def _rehearse(run: _Drill) -> Report:
         run.tell("clean")
         begun = time.monotonic()
     run.seconds["clean"] = time.monotonic() - begun
-    return _succeeded(run, plan, before)
+    return _succeeded(run, before)
 
 
 async def _identified(run: _Drill) -> Deployment:
@@ -396,7 +396,7 @@ def _replay_seconds(work: Path) -> float | None:
     return (times[-1] - times[0]).total_seconds() if len(times) > 1 else None
 
 
-def _succeeded(run: _Drill, plan: Plan, before: Report | None) -> Report:
+def _succeeded(run: _Drill, before: Report | None) -> Report:
     known = run.known
     differences = compare(before, known.namespaces)
     weak = [one for one in known.findings if one.level == Level.WARN.value]

@@ -54,9 +54,18 @@ async def follow_last(gateway: Gateway) -> AsyncIterator[LastDrill]:
     """Yields the last drill of the deployment, now and then every half minute."""
     name = await identify(gateway, await gateway.command("hello"))
     while True:
-        report = await asyncio.to_thread(last, name) if name else None
-        yield LastDrill() if report is None else _in_short(report)
+        yield await _last_by_name(name)
         await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def last_of(gateway: Gateway) -> LastDrill:
+    """The last drill of the deployment."""
+    return await _last_by_name(await identify(gateway, await gateway.command("hello")))
+
+
+async def _last_by_name(name: str) -> LastDrill:
+    report = await asyncio.to_thread(last, name) if name else None
+    return LastDrill() if report is None else _in_short(report)
 
 
 def _in_short(report: Report) -> LastDrill:

@@ -88,7 +88,7 @@ class Report:
 
     @property
     def code(self) -> int:
-        """The exit code."""
+        """The exit code of the drill."""
         return CODES[self.level]
 
     @property
@@ -108,7 +108,7 @@ class Report:
 
 
 def sealed(report: Report) -> Report:
-    """The same with its checksum: SHA-256 over the JSON without the field ``checksum``, keys sorted."""
+    """Return the report with its checksum: SHA-256 over the JSON without the field ``checksum``, keys sorted."""
     return replace(report, checksum=_checksum(asdict(report)))
 
 

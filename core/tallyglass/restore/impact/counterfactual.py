@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tallyglass.oplog.decode import walk
-from tallyglass.restore.raw.patch import (
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.changes import (
     Fields,
     Path,
     Unfit,
@@ -17,6 +17,7 @@ from tallyglass.restore.raw.patch import (
     is_replacement,
     parse,
     put,
+    repeats_name,
 )
 
 
@@ -43,6 +44,8 @@ class Counterfactual:
     overwritten: bool = False
     unclear: bool = False
     hits: int = 0
+    deleted: tuple[bytes | None, bytes | None, bool] = (None, None, False)
+    """``actual``, ``wanted`` and ``overwritten`` before others last deleted it."""
 
     @property
     def verdict(self) -> Verdict:
@@ -67,6 +70,7 @@ class Counterfactual:
     def others(self, op: str, o: bytes) -> None:
         """An operation of somebody else. Raises Malformed for broken BSON."""
         if op == "d":
+            self.deleted = self.actual, self.wanted, self.overwritten
             self.overwritten |= self.actual != self.wanted
             self.actual = self.wanted = None
         elif op == "i":
@@ -77,6 +81,14 @@ class Counterfactual:
                 self._update(o)
             except Unfit:
                 self.unclear = True
+
+    def returned(self, o: bytes) -> None:
+        """An insert by which an earlier return undid a delete: where it brings back the very document that was deleted,
+        that document is still the accident's, and neither the delete nor the insert is others' work."""
+        if o == self.deleted[0]:
+            self.actual, self.wanted, self.overwritten = self.deleted
+        else:
+            self.others("i", o)
 
     def _update(self, o: bytes) -> None:
         before, wanted = self.actual, self.wanted
@@ -121,17 +133,23 @@ def repair(identity: tuple[int, bytes], actual: bytes | None, wanted: bytes) -> 
 
     For a live document also ``f``, its top-level fields that differ: ``k`` the name, ``l`` the value that the accident
     left, ``r`` the one to set; either is missing where the field is. ``l`` at the top is the whole live document where
-    setting the fields one by one would come to another order of them. None where it would be too large.
+    setting the fields one by one would come to another order of them. None where it would be too large, and where a
+    document that is changed has one field name twice: the server changes no such document without a loss.
     """
     fields: Fields = {b"_id": identity, b"r": (walk.DOCUMENT, wanted)}
     if actual is not None:
-        here, there = parse(actual), parse(wanted)
+        try:
+            here, there = parse(actual), parse(wanted)
+        except Unfit:
+            return None
         result = dict(here)
         items: Fields = {}
         for name in dict.fromkeys((*here, *there)):
             left, right = here.get(name), there.get(name)
             if left == right:
                 continue
+            if any(map(repeats_name, filter(None, (left, right)))):
+                return None
             item: Fields = {b"k": (walk.STRING, len(name + b"\0").to_bytes(4, "little") + name + b"\0")}
             item |= {b"l": left} if left is not None else {}
             item |= {b"r": right} if right is not None else {}

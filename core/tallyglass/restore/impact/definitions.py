@@ -15,8 +15,8 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.impact.incident_scope import DEFINITIONS
 from tallyglass.restore.impact.loss import Changed
+from tallyglass.restore.model.indexes import buildable, canonical_index, index_names, is_id_index, same_numbers
 from tallyglass.restore.model.plan import Return, Strategy
-from tallyglass.restore.raw.indexes import buildable, canonical_index, index_names, is_id_index, same_numbers
 from tallyglass.restore.replay.catalog import Catalog
 from tallyglass.restore.tools import mongosh
 from tallyglass.text import clean, clean_name

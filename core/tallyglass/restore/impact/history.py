@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import marshal
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -17,25 +18,21 @@ from bson.raw_bson import RawBSONDocument
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, Namespace
-from tallyglass.oplog.decode import walk
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.changes import Changes, Fields, Unfit, apply_update, build, changes_of
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.read.entries import edge, operations, stamp
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.impact.accident import (
     REMOVING,
-    WHOLE,
     Attribution,
-    Changes,
-    SignatureSearch,
-    changes_of,
-    refined,
+    UpdateEffect,
+    completed,
     update_of,
 )
+from tallyglass.restore.impact.earlier_returns import staged_repairs, staging_of
 from tallyglass.restore.impact.history_file import HistoryFile
 from tallyglass.restore.model.plan import Accident
-from tallyglass.restore.raw.entries import Entry
-from tallyglass.restore.raw.oplog import edge, read_all, stamp
-from tallyglass.restore.raw.patch import Fields, Unfit, apply_update, build
-from tallyglass.restore.raw.patch import Path as FieldPath
-from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 
 OTHERS, OWN, UNCERTAIN = 0, 1, 2
 """To whom an operation belongs: to others, to the accident, or unclear."""
@@ -60,6 +57,15 @@ class HistoryStep(NamedTuple):
     o: bytes
 
 
+class AttributedUpdate(NamedTuple):
+    """One update, whose it is, and what it changes."""
+
+    owner: int
+    key: bytes
+    ts: Ts
+    changes: Changes
+
+
 @dataclass(slots=True)
 class History:
     """The operations on one collection from the point on, in a file that :meth:`close` removes or keeps."""
@@ -71,6 +77,9 @@ class History:
     """Whether others write the fields that the accident computed, in a way that looks the same."""
     removals: list[HistoryStep] = field(default_factory=list)
     """The commands that removed all documents."""
+    returned: set[tuple[bytes, bytes]] = field(default_factory=set)
+    """Documents that were updated by the accident, then deleted, and that an earlier return brought back: the ``_id``,
+    and a digest of the document."""
 
     def close(self) -> None:
         """Remove the file, or put it where the next reader finds it."""
@@ -78,7 +87,7 @@ class History:
 
     @property
     def rows(self) -> sqlite3.Connection:
-        """The tables."""
+        """The connection to the tables."""
         return self.file.rows
 
     def of(self, key: bytes) -> list[HistoryStep]:
@@ -96,6 +105,11 @@ class History:
             steps = [HistoryStep(*row[1:]) for row in rows]
             yield key, sorted((*steps, *self.removals)) if self.removals else steps
 
+    def staging(self) -> Iterator[tuple[str, Ts]]:
+        """The staging collections of returns since the point, each with when it was first made."""
+        for name, t, i, _ in self.rows.execute("SELECT name, t, i, min(rowid) FROM staging GROUP BY name"):
+            yield name, Ts(t, i)
+
     def touched(self) -> Iterator[bytes]:
         """The ids of all documents that were written."""
         for (key,) in self.rows.execute("SELECT DISTINCT id FROM operation"):
@@ -106,10 +120,26 @@ class History:
         id, ``ts``, milliseconds of the server's clock, and what each changes. Raises Malformed."""
         query = (
             "SELECT n, id, t, i, millis, o, changes FROM operation LEFT JOIN refined USING (n) "
-            "WHERE sender AND n > ? ORDER BY n LIMIT ?"
+            "WHERE sender AND op = 'u' AND n > ? ORDER BY n LIMIT ?"
         )
         for n, key, t, i, millis, o, changes in self.rows.execute(query, (after, most)):
             yield n, key, Ts(t, i), millis, changes_of(o) if changes is None else marshal.loads(changes)
+
+    def inserted_beside(self) -> Iterator[bytes]:
+        """The ids of documents that the sender of the accident's updates may have inserted between them."""
+        first, last = self.rows.execute("SELECT min(n), max(n) FROM operation WHERE own = ?", (OWN,)).fetchone()
+        query = (
+            "SELECT DISTINCT id FROM operation WHERE sender AND op = 'i' AND NOT own AND n BETWEEN ? AND ?"
+            " AND id NOT IN (SELECT id FROM operation WHERE own)"
+        )
+        for (key,) in self.rows.execute(query, (first, last)):
+            yield key
+
+    def attributed(self) -> Iterator[AttributedUpdate]:
+        """The updates of :meth:`updates`, each with whose it is. Raises Malformed."""
+        owners = dict(self.rows.execute("SELECT n, own FROM operation WHERE sender AND op = 'u'"))
+        for n, key, ts, _, changes in self.updates():
+            yield AttributedUpdate(owners[n], key, ts, changes)
 
 
 async def read_history(
@@ -129,9 +159,11 @@ async def read_history(
             if oldest is None or oldest.ts > limit:
                 raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
         await _fill(source, history, attribution, limit)
-        if accident.updates and accident.ns == ns:
-            await _refine(spare, history, attribution)
-            _attribute_updates(history, attribution)
+        effect = attribution.effect
+        if effect is not None and accident.ns == ns:
+            await _complete(spare, history, attribution, effect)
+            _attribute_updates(history, attribution, effect)
+        await _note_returned(source, history)
     except BaseException:
         history.close()
         raise
@@ -151,13 +183,13 @@ async def _continues(source: Gateway, file: HistoryFile) -> bool:
 
 
 def _digest(entry: Entry) -> bytes:
-    return hashlib.sha256(entry.head.raw).digest()
+    return hashlib.sha256(entry.raw).digest()
 
 
 async def _fill(source: Gateway, history: History, attribution: Attribution, limit: Ts) -> None:
     """Store every operation. The updates of the accident's sender are attributed when all of them are known."""
     rows, held = history.rows, history.file.read_to
-    by_signature = history.accident.updates and history.accident.ns == history.ns
+    by_effect = attribution.effect is not None and history.accident.ns == history.ns
     rows.execute("BEGIN")
     (number,) = rows.execute(_LAST).fetchone()
     chunk, last = list[tuple[object, ...]](), None
@@ -169,10 +201,12 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
         if entry.op == "c":
             if _removes(entry, history.ns):
                 rows.execute("INSERT INTO removal VALUES (?, ?)", (number, own))
+            elif name := staging_of(entry, history.ns):
+                rows.execute("INSERT INTO staging VALUES (?, ?, ?)", (name, *whole.ts))
             continue
         o = b"" if entry.op == "d" else update_of(entry)
-        sender = by_signature and entry.op == "u" and attribution.same_sender(whole)
-        place = whole.ts.t, whole.ts.i, whole.head.wall_millis or 0
+        sender = by_effect and entry.op in ("u", "i") and attribution.may_own_update(whole)
+        place = whole.ts.t, whole.ts.i, whole.wall_millis or 0
         chunk.append((number, entry.id_key, own, entry.op, o, *place, sender))
         if len(chunk) == _STORED_AT_ONCE:
             rows.executemany(_STORE, chunk)
@@ -185,6 +219,28 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
     history.file.now_whole(held if last is None else (last.ts, _digest(last)))
 
 
+_INSERTED_AGAIN = (
+    "SELECT DISTINCT id FROM operation WHERE op = 'i' AND NOT own AND id IN (SELECT id FROM operation WHERE own)"
+)
+
+
+async def _note_returned(source: Gateway, history: History) -> None:
+    """Find the inserts by which earlier returns brought back documents that the accident had updated."""
+    again = {key for (key,) in history.rows.execute(_INSERTED_AGAIN)}
+    if not again:
+        return
+    async for repair in staged_repairs(source, history.staging()):
+        kind, identity = repair[b"_id"]
+        key = bytes((kind,)) + identity
+        if key in again and b"f" not in repair:
+            history.returned.add((key, fingerprint(repair[b"r"][1])))
+
+
+def fingerprint(document: bytes) -> bytes:
+    """A short stand-in for a document."""
+    return hashlib.blake2b(document, digest_size=16).digest()
+
+
 def _removes(entry: Entry, ns: str) -> bool:
     """Whether a command removes the documents from the name of the collection."""
     db, _, name = ns.partition(".")
@@ -194,46 +250,42 @@ def _removes(entry: Entry, ns: str) -> bool:
     return entry.command in REMOVING and entry.db == db and (entry.command == "dropDatabase" or target == name)
 
 
-async def _refine(spare: Gateway, history: History, attribution: Attribution) -> None:
-    """Work out what the updates changed that set a document as a whole where others change parts of it.
+async def _complete(spare: Gateway, history: History, attribution: Attribution, effect: UpdateEffect) -> None:
+    """Work out what the updates that may be the accident's would have set on any document, where their entries show
+    only a part of it, or the whole document.
 
     The document before each is its copy on the spare, carried forward.
     """
     history.rows.execute("DELETE FROM refined")
-    paths = _set_as_a_whole(history, attribution)
-    if not paths:
-        return
     keys: dict[bytes, None] = {}
-    for _, key, _, _, changes in history.updates():
-        if not paths.isdisjoint(changes):
+    for _, key, ts, _, changes in history.updates():
+        if attribution.spans_updates(ts) and _is_partial(changes, effect):
             keys[key] = None
         if len(keys) == AT_ONCE:
-            await _refine_some(spare, history, list(keys), paths)
+            await _complete_some(spare, history, list(keys), effect)
             keys = {}
-    await _refine_some(spare, history, list(keys), paths)
+    await _complete_some(spare, history, list(keys), effect)
 
 
-def _set_as_a_whole(history: History, attribution: Attribution) -> set[FieldPath]:
-    """The paths at which some updates set a document, and others a part of it; and the whole document."""
-    documents: set[FieldPath] = set()
-    parents: set[FieldPath] = {WHOLE}
-    for _, _, ts, _, changes in history.updates():
-        if attribution.spans_updates(ts):
-            documents |= {path for path, value in changes.items() if value is not None and value[0] == walk.DOCUMENT}
-            parents |= {path[:length] for path in changes for length in range(1, len(path))}
-    return documents & parents
+def _is_partial(changes: Changes, effect: UpdateEffect) -> bool:
+    """Whether the document before decides if an update has this effect."""
+    if effect.agrees(changes):
+        return not effect.fits(changes)
+    return any(len(path) < len(one) and one[: len(path)] == path for path in changes for one in effect.paths)
 
 
-async def _refine_some(spare: Gateway, history: History, keys: list[bytes], paths: set[FieldPath]) -> None:
+async def _complete_some(spare: Gateway, history: History, keys: list[bytes], effect: UpdateEffect) -> None:
     copies = await documents_by_id(spare, history.ns, keys)
     for key in keys:
         document = copies.get(key)
         for step in history.of(key):
             if step.op == "u" and document is not None:
                 changes = changes_of(step.o)
-                if not paths.isdisjoint(changes):
-                    found = marshal.dumps(refined(changes, document, paths))
-                    history.rows.execute("INSERT OR REPLACE INTO refined VALUES (?, ?)", (step.number, found))
+                if _is_partial(changes, effect):
+                    # Where a field name is there twice, the entry counts as it is logged.
+                    with contextlib.suppress(Unfit):
+                        found = marshal.dumps(completed(changes, document, effect))
+                        history.rows.execute("INSERT OR REPLACE INTO refined VALUES (?, ?)", (step.number, found))
             document = _after(document, step)
 
 
@@ -247,64 +299,30 @@ def _after(document: bytes | None, step: HistoryStep) -> bytes | None:
         return None
 
 
-def _attribute_updates(history: History, attribution: Attribution) -> None:
-    """Find what the accident's updates have in common, and decide for each whose it is."""
-    history.rows.execute("UPDATE operation SET own = ? WHERE sender AND own != ?", (OTHERS, OTHERS))
-    search, first = SignatureSearch(), None
-    for _, key, ts, millis, changes in history.updates():
-        if not attribution.spans_updates(ts):
-            continue
-        first = first or (changes if history.accident.kind == "everything" else None)
-        search.feed(changes, key, ts, millis)
-    attribution.signature = search.signature(first)
-    history.ambiguous = attribution.signature is not None and attribution.signature.ambiguous
-    last = 0
+def _attribute_updates(history: History, attribution: Attribution, effect: UpdateEffect) -> None:
+    """Decide for each update whose it is. Raises ReadError where they are not as many as the plan found."""
+    last = own = 0
     while True:
         owned: list[tuple[int, int]] = []
         begin = last
         for number, _, ts, _, changes in history.updates(last, _CHUNK):
             last = number
-            history.ambiguous |= attribution.resembles(changes, ts)
-            if attribution.owns_update(changes, ts):
+            fits, inside = effect.fits(changes), attribution.spans_updates(ts)
+            history.ambiguous |= fits and not inside and bool(effect.computed)
+            if fits and inside:
                 owned.append((OWN, number))
-            elif attribution.doubts_update(changes, ts):
+            elif effect.may_fit(changes) and inside:
                 owned.append((UNCERTAIN, number))
+        own += sum(owner == OWN for owner, _ in owned)
         history.rows.executemany("UPDATE operation SET own = ? WHERE n = ?", owned)
         if last == begin:
-            return
-
-
-async def operations(source: Gateway, ns: str, start: Ts, end: Ts | None = None) -> AsyncIterator[tuple[Entry, Entry]]:
-    """The operations on one collection, and the commands of its database, each with the entry at which it takes
-    effect, from ``start`` on, up to but not including ``end``. A transaction that was begun before is there whole."""
-    db = ns.partition(".")[0]
-    bounds = {"$gte": stamp(start)} | ({"$lt": stamp(end)} if end else {})
-    query: dict[str, object] = {"ts": bounds, "ns": {"$in": [ns, f"{db}.$cmd", "admin.$cmd"]}}
-    transactions = TransactionBuffer()
-    known: set[object] = set()
-    async for entry in read_all(source, query):
-        txn = entry.txn
-        if txn is not None and txn not in known:
-            known.add(txn)
-            transactions.begin(txn, await earlier_parts(source, entry))
-        for operation, whole in transactions.feed(entry):
-            if operation.ns == ns or (
-                operation.op == "c" and (operation.db == db or operation.command == "renameCollection")
-            ):
-                yield operation, whole
-
-
-async def earlier_parts(source: Gateway, entry: Entry) -> list[Entry]:
-    """The entries of the transaction of ``entry`` that were written before it, oldest first."""
-    parts: list[Entry] = []
-    link = entry.previous
-    while link is not None:
-        found = await edge(source, 1, {"ts": stamp(link)})
-        if found is None:
             break
-        parts.insert(0, found)
-        link = found.previous
-    return parts
+    if history.accident.kind == "updates" and own != history.accident.entries:
+        raise ReadError(
+            f"The plan found {history.accident.entries:,} updates of one statement; compared with the documents before "
+            f"them, {own:,} are: there may be several statements.",
+            "Nothing was written. Plan with --before and the first entry of one of them.",
+        )
 
 
 async def documents_by_id(gateway: Gateway, ns: str, keys: list[bytes]) -> dict[bytes, bytes]:

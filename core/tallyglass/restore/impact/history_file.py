@@ -17,6 +17,7 @@ _TABLES = (
     " t INTEGER, i INTEGER, millis INTEGER, sender INTEGER)",
     "CREATE TABLE removal (n INTEGER, own INTEGER)",
     "CREATE TABLE refined (n INTEGER PRIMARY KEY, changes BLOB)",
+    "CREATE TABLE staging (name TEXT, t INTEGER, i INTEGER)",
     "CREATE TABLE about (what TEXT, t INTEGER, i INTEGER, digest BLOB)",
 )
 _PART = ".part"
@@ -38,7 +39,7 @@ class HistoryFile:
             self.begin_again()
 
     def begin_again(self) -> None:
-        """Empty it."""
+        """Remove all operations from the file."""
         self.rows.close()
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tallyglass.oplog.decode.head import session_text
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.raw.entries import Entry
 
 ANY_SESSION = "any"
 """In place of a session: writes of all clients that use sessions."""
@@ -50,10 +49,10 @@ def why_not_undone(incident: Incident) -> str:
 def is_sent_by(whole: Entry, session: str) -> bool:
     """Whether a write comes from the session, as :func:`session_of` gives it.
 
-    A session identifies one client. Without one, only the retryable writes are known to be others'.
+    A session identifies one client. Without one, only the writes with a session are known to be others'.
     """
     if session == ANY_SESSION:
         return whole.retryable
     if session:
-        return session_text(whole.head) == session
-    return not whole.retryable
+        return whole.session_text == session
+    return not whole.linked

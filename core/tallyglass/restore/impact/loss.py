@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.decode.head import target_of
+from tallyglass.oplog.entry.entry import Entry, Txn
+from tallyglass.oplog.entry.operations import Transactions
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.impact.incident_scope import is_sent_by, session_of, written
 from tallyglass.restore.model.plan import Loss
-from tallyglass.restore.raw.entries import Entry, Txn
 from tallyglass.restore.replay.base import whole_number
 from tallyglass.restore.replay.chains import is_left_out
-from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 from tallyglass.text import clean_name
 
 
@@ -50,7 +49,7 @@ class LossCount:
         self._last = -1
         self.fcv_changed: Ts | None = None
         """When feature compatibility was changed after the point: the spare must have what it was before."""
-        self._transactions = TransactionBuffer()
+        self._transactions = Transactions()
 
     def begin(self, txn: Txn, parts: list[Entry]) -> None:
         """A transaction that began before the limit and was still open there: it is lost whole."""
@@ -59,7 +58,7 @@ class LossCount:
     def feed(self, entry: Entry) -> None:
         """Take the next entry."""
         self.entries += 1
-        self._last = entry.ts.t << 32 | entry.ts.i
+        self._last = entry.ts.number
         if entry.ns == "admin.system.version" and entry.document_id == "featureCompatibilityVersion":
             self.fcv_changed = entry.ts
         if is_left_out(entry.ns) or entry.op == "n":
@@ -90,16 +89,16 @@ class LossCount:
 
     @staticmethod
     def _is_in(incident: Incident, ns: str, place: int) -> bool:
-        first, last = (ts.t << 32 | ts.i for ts in (incident.first, incident.last))
+        first, last = incident.first.number, incident.last.number
         return first <= place <= last and clean_name(ns) == incident.ns
 
     @property
     def last(self) -> Ts | None:
         """The newest entry; None before the first."""
-        return None if self._last < 0 else Ts(self._last >> 32, self._last & 0xFFFF_FFFF)
+        return None if self._last < 0 else Ts.of_number(self._last)
 
     def _count(self, entry: Entry, whole: Entry) -> None:
-        changed = self.changed.setdefault(target_of(entry.head) if entry.op == "c" else entry.ns, Changed())
+        changed = self.changed.setdefault(entry.target if entry.op == "c" else entry.ns, Changed())
         if entry.op == "i":
             changed.inserts += 1
             changed.note_number(whole_number(entry.id_key))

@@ -14,7 +14,7 @@ from bson import json_util
 from bson.codec_options import DatetimeConversion
 
 from tallyglass.mongo.mongosh import has_literal, has_plain_names
-from tallyglass.oplog.decode import walk
+from tallyglass.oplog.entry import walk
 from tallyglass.restore.backup.bson_file import decode
 
 _UNDEFINED = 0x06

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from contextlib import closing
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,65 +11,24 @@ from typing import Any
 from bson import ObjectId, encode, json_util
 
 from tallyglass.counters.recognise.identity import id_text
-from tallyglass.errors import ReadError
+from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, Namespace
-from tallyglass.oplog.decode import walk
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.batch import unpacked
+from tallyglass.oplog.entry.changes import build
 from tallyglass.restore.backup.bson_file import decode, id_key
-from tallyglass.restore.impact.counterfactual import Verdict, repair
-from tallyglass.restore.impact.history import documents_by_id, read_history
-from tallyglass.restore.impact.null_id import NOT_EXACT, needs_own_write, own_write
-from tallyglass.restore.impact.recovery import compare_documents
+from tallyglass.restore.impact.account import DocumentState
+from tallyglass.restore.impact.history import documents_by_id
+from tallyglass.restore.impact.judgement import Judgement, judge_documents
+from tallyglass.restore.impact.null_id import NOT_EXACT, needs_own_write
+from tallyglass.restore.impact.recovery import history_file
+from tallyglass.restore.impact.since import left_behind, seen_file
+from tallyglass.restore.model.indexes import canonical_index, canonical_options, is_id_index
 from tallyglass.restore.model.plan import Plan, Return, Strategy
-from tallyglass.restore.raw.indexes import canonical_index, canonical_options, is_id_index
-from tallyglass.restore.raw.patch import build
-from tallyglass.restore.tools.files import HISTORY
 from tallyglass.text import clean, clean_name
 
 _AT_ONCE = 1_000
 _CANONICAL = json_util.CANONICAL_JSON_OPTIONS
-
-
-def history_file(work: Path, number: int) -> Path:
-    """Where the steps of a return keep what they read of the oplog; ``number`` is the place in the plan's return, from
-    1."""
-    return work / HISTORY / f"{number}.sqlite"
-
-
-@dataclass(slots=True)
-class Repairs:
-    """How many documents of one collection the accident touched, by verdict; ``by_hand`` those that are too large or
-    cannot be written exactly, ``written`` all others that are written. ``null_id`` is what mongosh reads for the one
-    whose ``_id`` is null; empty where there is none."""
-
-    ns: str
-    verdicts: Counter[Verdict] = field(default_factory=Counter)
-    by_hand: int = 0
-    written: int = 0
-    null_id: str = ""
-
-
-async def repairs(
-    source: Gateway, spare: Gateway, plan: Plan, row: Return, counts: Repairs, kept: Path | None = None
-) -> AsyncIterator[bytes]:
-    """The documents to load into one staging collection; ``counts`` is counted up. ``kept`` is as in
-    :func:`read_history`. Raises the errors of the gateways, and ReadError where the oplog no longer reaches back to the
-    point."""
-    if plan.accident is None:
-        raise ReadError("The plan does not say what is to be undone.", "Plan again.")
-    with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit, kept)) as history:
-        async for found in compare_documents(spare, history):
-            counts.verdicts[found.verdict] += 1
-            if found.verdict is not Verdict.DAMAGED or found.wanted is None:
-                continue
-            if needs_own_write(found.key):
-                counts.null_id = own_write(row.ns, found.actual, found.wanted) or ""
-                counts.by_hand += not counts.null_id
-                continue
-            document = repair((found.key[0], found.key[1:]), found.actual, found.wanted)
-            if document is None:
-                counts.by_hand += 1
-            else:
-                yield document
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,41 +38,69 @@ class Damaged:
     ns: str
     id: str
     why: str
+    left_alone: bool = False
+    """Whether it was left alone on purpose: what others did since stays."""
 
     def line(self) -> str:
-        """As one line of JSON, in printable ASCII."""
+        """Return one line of JSON, in printable ASCII."""
         return json.dumps({"ns": self.ns, "_id": json.loads(self.id) if self.id else None, "why": self.why})
 
 
 @dataclass(slots=True)
 class NamespaceOutcome:
-    """The documents of one namespace: those that came back, those that were right before, those that others wrote or
-    deleted since and that are left alone, and those that are still damaged."""
+    """The documents of one namespace that the accident touched: those that came back, those that were right before,
+    those that others wrote or deleted since and that are as they would be, and those that are not."""
 
     ns: str
     restored: int = 0
     already: int = 0
     left: int = 0
     damaged: list[Damaged] = field(default_factory=list)
+    """Documents and definitions that are not as they would be."""
     empty: bool = False
     """Whether it came back, and had no documents."""
 
+    @property
+    def unclear(self) -> int:
+        """The documents that were left alone and hold the accident's value, one computed from it, or a doubt."""
+        return sum(one.left_alone for one in self.damaged)
+
+    @property
+    def still_damaged(self) -> int:
+        """The documents that could not be written."""
+        return sum(bool(one.id) and not one.left_alone for one in self.damaged)
+
+    @property
+    def touched(self) -> int:
+        """All documents that the accident touched."""
+        return self.restored + self.already + self.left + self.unclear + self.still_damaged
+
+
+def is_complete(rows: Sequence[NamespaceOutcome]) -> bool:
+    """Whether something came back, and nothing is damaged or unclear."""
+    return not any(row.damaged for row in rows) and any(row.restored or row.empty for row in rows)
+
 
 async def account(
-    source: Gateway, spare: Gateway, plan: Plan, before: Mapping[str, int], work: Path | None = None
+    source: Gateway, spare: Gateway, plan: Plan, began: Ts | None, work: Path | None = None
 ) -> AsyncIterator[NamespaceOutcome]:
-    """Compare every namespace of the return with what it should be. ``before`` says how many documents of each were
-    damaged when the return began, where that was computed. ``work`` is the plan's folder, where the repairs kept what
-    they read of the oplog."""
+    """Compare every namespace of the return with what it should be. ``began`` is the newest entry of the oplog when the
+    return began, None where that is not known. ``work`` is the plan's folder, where the repairs kept what they read of
+    the oplog."""
     for number, row in enumerate(plan.returns, start=1):
         outcome = NamespaceOutcome(clean_name(row.beside if row.strategy is Strategy.COPY else row.ns))
         if row.strategy is Strategy.MERGE:
             kept = history_file(work, number) if work else None
-            await _account_for_repairs(source, spare, plan, row, before.get(row.ns, 0), outcome, kept)
+            await _account_for_repairs(source, spare, plan, row, began, outcome, kept)
         elif row.strategy is Strategy.BESIDE:
             outcome.damaged.append(Damaged(outcome.ns, "", row.note or "It must be restored manually."))
         else:
             await _account_for_copy(source, spare, plan, row, outcome)
+        if row.strategy is Strategy.REPLACE:
+            outcome.damaged += await _created_meanwhile(source, row)
+            reasons = await _left_out(source, row)
+            async for key, why in left_behind(source, spare, row, plan.limit, work and seen_file(work, number)):
+                outcome.damaged.append(Damaged(outcome.ns, id_json(key), reasons.get(key, why), left_alone=True))
         if row.recreated or row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
             outcome.damaged += await _other_definitions(source, plan, row.ns)
         yield outcome
@@ -128,32 +113,62 @@ async def account(
 
 
 async def _account_for_repairs(
-    source: Gateway, spare: Gateway, plan: Plan, row: Return, before: int, outcome: NamespaceOutcome, kept: Path | None
+    source: Gateway,
+    spare: Gateway,
+    plan: Plan,
+    row: Return,
+    began: Ts | None,
+    outcome: NamespaceOutcome,
+    kept: Path | None,
 ) -> None:
-    reasons = await _left_out(source, row)
     if plan.accident is None:
         return
-    verdicts: Counter[Verdict] = Counter()
-    with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit, kept)) as history:
-        async for found in compare_documents(spare, history):
-            verdicts[found.verdict] += 1
-            if found.verdict is Verdict.DAMAGED:
-                why = reasons.get(found.key, "It could not be written: run the script again.")
-                if needs_own_write(found.key) and not own_write(row.ns, found.actual, found.wanted or b""):
-                    why = NOT_EXACT
-                outcome.damaged.append(Damaged(outcome.ns, id_json(found.key), why))
-            elif found.verdict is Verdict.UNCLEAR:
-                why = "What the accident changed and what others changed cannot be separated: compare it manually."
-                outcome.damaged.append(Damaged(outcome.ns, id_json(found.key), why))
-    outcome.left = verdicts[Verdict.LEFT]
-    outcome.restored = min(max(before - verdicts[Verdict.DAMAGED], 0), verdicts[Verdict.WHOLE] + verdicts[Verdict.LEFT])
-    outcome.already = max(verdicts[Verdict.WHOLE] - outcome.restored, 0)
+    reasons = await _left_out(source, row)
+    async for found in judge_documents(source, spare, plan.accident, row.ns, plan.limit, began, kept):
+        if found.state is DocumentState.RIGHT or _is_raised(plan, row.ns, found):
+            outcome.restored += found.restored
+            outcome.already += not found.restored and not found.theirs and found.state is DocumentState.RIGHT
+            outcome.left += not found.restored and (found.theirs or found.state is not DocumentState.RIGHT)
+            continue
+        outcome.damaged.append(await _why_damaged(source, row.ns, found, reasons))
+
+
+async def _why_damaged(source: Gateway, ns: str, found: Judgement, reasons: Mapping[bytes, str]) -> Damaged:
+    left_alone, why = True, str(found.state)
+    if found.state is DocumentState.MISSING and (holder := await _equal_id(source, ns, found.key)):
+        why += f" The live document {holder} has an _id that counts as this one."
+    elif found.state in (DocumentState.HOLDS, DocumentState.MISSING):
+        left_alone = False
+        again = NOT_EXACT if needs_own_write(found.key) else "Run the script again; if it stays, compare it manually."
+        why = reasons.get(found.key, f"{why}{found.where} {again}")
+    return Damaged(clean_name(ns), id_json(found.key), why, left_alone)
+
+
+async def _equal_id(source: Gateway, ns: str, key: bytes) -> str:
+    """The ``_id`` of a live document that the server takes for this one, though it differs; empty where there is none:
+    a number of another type, or a text that the collation of the collection takes for the same."""
+    found = next(iter(await documents_by_id(source, ns, [key])), None)
+    return id_text(decode(build({b"_id": (found[0], found[1:])}))["_id"]) if found and found != key else ""
+
+
+def _is_raised(plan: Plan, ns: str, found: Judgement) -> bool:
+    """Whether it is a counter that the application made again and that the return raised: it hands out no id again."""
+    if found.state is not DocumentState.REPLACED or found.document is None:
+        return False
+    document = decode(found.document)
+    for row in plan.reissue:
+        if row.ns == clean_name(ns) and row.id == id_text(document.get("_id")):
+            value: Any = document
+            for name in row.field.split("."):
+                value = value.get(name) if isinstance(value, Mapping) else None
+            return isinstance(value, (int, float)) and value >= row.live
+    return False
 
 
 async def _left_out(source: Gateway, row: Return) -> dict[bytes, str]:
     """Why repairs were left out, as the review before the merge marked them."""
     reasons: dict[bytes, str] = {}
-    async for batch in source.find_raw(Namespace.parse(row.beside), {"x": {"$exists": True}}):
+    async for batch in source.find_raw(Namespace.parse(row.repairs), {"x": {"$exists": True}}):
         for at, end in walk.split(batch):
             raw = batch[at:end]
             mark = decode(raw)["x"]
@@ -220,6 +235,15 @@ async def _look_for(source: Gateway, ns: str, keys: list[bytes], outcome: Namesp
         else:
             why = "It is missing: others, or a TTL index, removed it after it came back."
             outcome.damaged.append(Damaged(outcome.ns, id_json(key), why))
+
+
+async def _created_meanwhile(source: Gateway, row: Return) -> list[Damaged]:
+    """Documents that the application created while their collection was replaced: the staging collection still has them
+    as they should have come back."""
+    beside = clean_name(row.beside)
+    why = f"It was created while the collection was replaced: compare it with the one in {beside}, then drop that."
+    left = unpacked(source.find_raw(Namespace.parse(row.beside), {}))
+    return [Damaged(clean_name(row.ns), id_json(id_key(raw)), why) async for raw in left]
 
 
 async def _other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damaged]:

@@ -26,17 +26,17 @@ from tallyglass.counters.recognise.shapes import Match, dig
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
-from tallyglass.oplog.decode import walk
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.entry.operations import Transactions
+from tallyglass.oplog.read import entries as oplog
+from tallyglass.oplog.read.entries import walk_oplog
 from tallyglass.restore.backup.archive import small_collections
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.backup.bson_file import BrokenFile, decode, documents, id_key
 from tallyglass.restore.impact.counter_fix import Fix
 from tallyglass.restore.impact.loss import Changed
 from tallyglass.restore.model.plan import Reissue
-from tallyglass.restore.raw import oplog
-from tallyglass.restore.raw.entries import Entry
-from tallyglass.restore.raw.writes import walk_oplog
-from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 from tallyglass.restore.tools import mongosh
 from tallyglass.text import clean_name
 
@@ -134,7 +134,7 @@ class Search:
             if operation.op == "d":
                 one.restored = None if before else one.restored
                 continue
-            value = value_after({"op": operation.op, "o": operation.o}, path)
+            value = value_after(operation, path)
             if numeric_type(value) is None:
                 continue
             if before:
@@ -153,6 +153,11 @@ class Search:
 def sure(ns: str, document: Document) -> list[Match]:
     """The counters in a document by the shapes of known libraries. A mere guess is not acted upon."""
     return recognise(ns.partition(".")[2], document)
+
+
+def counter_paths(ns: str, raw: bytes) -> list[str]:
+    """The paths of the numbers in an undecoded document that is a counter of a known library; none for any other."""
+    return [match.path for match in sure(ns, decode(raw))] if raw and _may_be_counter(ns, raw) else []
 
 
 def _may_be_counter(ns: str, raw: bytes, start: int = 0, end: int = sys.maxsize) -> bool:
@@ -309,7 +314,7 @@ class _Follower:
 
     def __init__(self, search: Search, wanted: frozenset[str]) -> None:
         self._search, self._wanted = search, wanted
-        self._transactions = TransactionBuffer()
+        self._transactions = Transactions()
 
     def write(
         self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
@@ -365,12 +370,11 @@ def _row(one: Seen, unknown: list[str]) -> Reissue | None:
     if made and isinstance(one.id, ObjectId):
         unknown.append(f"{shown} was made and removed after the point: if it comes again, start it above {least}")
         return None
-    more = ({"upsert": True},) if made else ()
     return Reissue(
         ns=clean_name(one.ns),
         id=id_text(one.id),
         field=clean_name(one.path),
         restored=None if one.restored is None else as_number(one.restored),
         live=as_number(least),
-        fix=mongosh.call(one.ns, "updateOne", query, change, *more),
+        fix=mongosh.update_one(one.ns, query, change, upsert=made),
     )

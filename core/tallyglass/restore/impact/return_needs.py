@@ -43,8 +43,13 @@ def needs(returns: Iterable[Return], counters: Iterable[str]) -> Needs:
             if beside and row.strategy is not Strategy.COPY:
                 want(db, "", "renameCollectionSameDB")
         if row.strategy is Strategy.REPLACE:
-            want(db, name, "find", "insert", "update")
+            want(db, name, "find", "insert", "update", "dropCollection", "bypassDocumentValidation", "listIndexes")
+            want(db, beside, "insert", "update", "bypassDocumentValidation", "listIndexes")
+            for made in (row.repairs, row.copied):
+                want(db, made.partition(".")[2], "createCollection", "find", "insert", "update", "remove")
+            want(db, row.repairs.partition(".")[2], "dropCollection", "bypassDocumentValidation")
             want(db, row.away.partition(".")[2], "find")
+            want("local", "oplog.rs", "find")
     for ns in counters:
         db, _, name = ns.partition(".")
         want(db, name, "find", "insert", "update")

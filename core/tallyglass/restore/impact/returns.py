@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.impact.earlier_returns import STAGING
 from tallyglass.restore.impact.incident_scope import (
     ANY_SESSION,
     DEFINITIONS,
@@ -50,9 +51,9 @@ def plan_returns(
             if found is not None and _was_taken(item, found, incident):
                 rows.append(Return(item.ns, Strategy.BESIDE, "", note=_UNLISTED))
         elif item.ns not in live and _was_taken(item, found, incident):
-            rows.append(_whole(item, free_name(f"{item.ns}_pitr_{stamp}", live)))
+            rows.append(_whole(item, free_name(f"{item.ns}{STAGING}{stamp}", live)))
         elif item.ns in live and found is not None and _damaged(item, found, incident, updated):
-            staging, away = (free_name(f"{item.ns}_{word}_{stamp}", live) for word in ("pitr", "before_restore"))
+            staging, away = (free_name(f"{item.ns}{word}{stamp}", live) for word in (STAGING, "_before_restore_"))
             if item.kind == "collection" and item.ns in others:
                 rows.append(Return(item.ns, Strategy.BESIDE, staging, note=_ANOTHER_KIND))
                 continue
@@ -106,7 +107,7 @@ def _merged(item: ExpectedNamespace, found: Changed, incident: Incident | None, 
     if len((away if replaced else staging).encode()) > LONGEST_NAMESPACE or "$" in item.ns:
         return Return(item.ns, Strategy.BESIDE, "", note="Its name cannot take a suffix; restore it manually.")
     if replaced:
-        note = "The live collection is renamed, not dropped."
+        note = "A copy of the live collection is kept; what others inserted there since comes along."
         return Return(item.ns, Strategy.REPLACE, staging, note=note, away=away)
     kept = found.others
     if incident is None:

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from tallyglass.moment import Ts
+from tallyglass.moment import Ts, iso
 
 
 class Level(StrEnum):
@@ -103,6 +103,16 @@ class PlanFile:
 
 
 @dataclass(frozen=True, slots=True)
+class FieldChange:
+    """What the accident's updates do at one path, given by its names in hexadecimal. ``value`` is the BSON type and
+    the bytes that all of them set there, in hexadecimal; empty where they remove the field, None where values differ.
+    """
+
+    path: tuple[str, ...]
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Accident:
     """Which operations after the point are to be undone.
 
@@ -110,7 +120,9 @@ class Accident:
     ``transaction``, or ``everything``: all deletes and removals after the point, since no incident was named. ``first``
     and ``last`` bound it, both inclusive; None for no end. ``session`` is the id of the client session as hex
     where it is known that one client did it, ``any`` for several sessions. ``updates`` means that updates of ``ns``
-    belong to it, up to ``updates_last``.
+    belong to it, up to ``updates_last``: those with this ``effect``, or those under the transaction number ``command``
+    where one command of a session made all of them. ``entries`` is how many operations the plan found to be its own; 0
+    where they were not counted.
     """
 
     kind: str
@@ -120,6 +132,28 @@ class Accident:
     session: str = ""
     updates: bool = False
     updates_last: Ts | None = None
+    effect: tuple[FieldChange, ...] = ()
+    command: int | None = None
+    entries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """Operations that the return undoes: ``what`` they did, safe to show, on how many ``documents`` of ``ns`` (None
+    where that is not known), and the first and the last entry."""
+
+    ns: str
+    what: str
+    documents: int | None
+    first: Ts
+    last: Ts
+
+    @property
+    def line(self) -> str:
+        """The row as one line, safe to show."""
+        count = "documents" if self.documents is None else f"{self.documents:,} document{'s' * (self.documents != 1)}"
+        span = f"{self.first} ({iso(self.first.time)}) to {self.last} ({iso(self.last.time)})"
+        return f"{self.ns}: {self.what}; {count}, {span}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +182,8 @@ class Reissue:
 @dataclass(frozen=True, slots=True)
 class Backup:
     """What a backup holds. ``start`` and ``end`` are the oplog positions between which it was taken, None where
-    it does not say; ``source`` tells how they are known: ``oplog``, ``sidecar``, ``given`` or ``file times``."""
+    it does not say; ``source`` tells how they are known: ``oplog``, ``sidecar``, ``note`` (of the tool that made it),
+    ``given`` or ``file times``."""
 
     path: Path
     form: str
@@ -162,6 +197,13 @@ class Backup:
     bytes: int = 0
     has_oplog: bool = False
     taken_hint: datetime | None = None
+    compressed: bool = False
+    """Whether its files must be decompressed before mongorestore can read them."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the data holds all that was written before the start, so that the replay can begin right there."""
+        return self.source in ("sidecar", "note")
 
 
 BUCKETS = "system.buckets."
@@ -199,7 +241,7 @@ class Strategy(StrEnum):
     MERGE = "merge"
     """Loaded into a staging collection, then merged: what others wrote after the point stays."""
     REPLACE = "replace"
-    """Loaded into a staging collection, which then replaces the live one; that is renamed and kept."""
+    """Loaded into a staging collection, which then replaces the live one; a copy of that is kept."""
     COPY = "copy"
     """Restored under another name on request: to compare or to export."""
     BESIDE = "beside"
@@ -220,8 +262,8 @@ class Choice:
 class Return:
     """How one namespace comes back: ``beside`` is its staging collection; ``kept`` counts documents that
     others wrote after the point and that stay unchanged; ``note`` states any doubt; ``away`` is the name under
-    which the live collection is kept when it is replaced; ``recreated``: the collection was removed and created again,
-    so its indexes and options come back too."""
+    which a copy of the live collection is kept when that is replaced; ``recreated``: the collection was removed and
+    created again, so its indexes and options come back too."""
 
     ns: str
     strategy: Strategy
@@ -230,6 +272,16 @@ class Return:
     note: str = ""
     away: str = ""
     recreated: bool = False
+
+    @property
+    def repairs(self) -> str:
+        """Where the repairs of the live collection are loaded; of one that is replaced, what others wrote since."""
+        return f"{self.beside}_since" if self.strategy is Strategy.REPLACE else self.beside
+
+    @property
+    def copied(self) -> str:
+        """The name of the copy of a live collection until the names change, as the helpers in JavaScript know it."""
+        return f"{self.beside}_kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +338,9 @@ class Plan:
     passwords: tuple[str, ...] = ()
     accident: Accident | None = None
     choice: Choice | None = None
-    oplog: str = ""
+    undone: tuple[Undone, ...] = ()
+    """What the return undoes, one row for each effect on each namespace."""
+    oplog: tuple[str, ...] = ()
     """Where the saved oplog is that was read before the live one; empty where there was none."""
 
     @property

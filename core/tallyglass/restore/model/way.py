@@ -20,6 +20,6 @@ class Way:
 
     @property
     def line(self) -> str:
-        """As one line."""
+        """The way and its reason in one line."""
         word = {True: "possible", False: "not possible", None: "not known yet"}[self.possible]
         return f"{self.name}: {word}. {self.why} {self.advice}".rstrip()

@@ -9,8 +9,11 @@ from itertools import islice
 from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.decode import render, walk
-from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.oplog.entry import json
+from tallyglass.oplog.entry.changes import Unfit, apply_update, differing, get
+from tallyglass.oplog.entry.entry import Entry, read_entry
+from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.oplog.entry.wording import path_text, value_text
 from tallyglass.restore.preimages.select import ImageKey, images_between
 from tallyglass.restore.preimages.settings import (
     COST,
@@ -21,16 +24,12 @@ from tallyglass.restore.preimages.settings import (
     oldest_image,
     retention,
 )
-from tallyglass.restore.raw.entries import Entry, read
-from tallyglass.restore.raw.patch import Path, Unfit, Value, apply_update, build, differing, get
 from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.text import clean_name
 
 _OPERATIONS = 20
 """How many operations of one transaction are shown."""
 _CHANGES = 200
-_VALUE = 200
-"""How many characters of one value are shown."""
 _DOCUMENT = 20_000
 
 
@@ -47,7 +46,7 @@ async def before_and_after(gateway: Gateway, raw: bytes) -> BeforeAfterText:
     """What an update or delete did to its document, or a transaction to the first of its documents; empty for other
     entries. Raises the errors of the gateway."""
     try:
-        entry = read(raw)
+        entry = read_entry(raw)
         operations = list(islice(_operations(entry), _OPERATIONS))
     except Malformed:
         return BeforeAfterText()
@@ -70,15 +69,15 @@ async def before_and_after(gateway: Gateway, raw: bytes) -> BeforeAfterText:
 
 def _operations(entry: Entry) -> Iterator[tuple[int, Entry]]:
     """The updates and deletes, each with its index in the entry."""
-    inside = entry.inner if entry.command == "applyOps" else (entry,)
+    inside = entry.inner() if entry.command == "applyOps" else (entry,)
     for place, operation in enumerate(inside):
         if operation.op in ("u", "d") and operation.ui:
             yield place, operation
 
 
 def _id_text(operation: Entry) -> str:
-    found = operation.head.document_id
-    return render.id_text(operation.head.raw, found) if found else "unknown"
+    found = operation.id_at
+    return json.id_text(operation.raw, found) if found else "unknown"
 
 
 def _difference(operation: Entry, before: bytes) -> Iterator[str]:
@@ -87,34 +86,18 @@ def _difference(operation: Entry, before: bytes) -> Iterator[str]:
     try:
         if operation.op == "d":
             yield f"before, {of}"
-            yield from render.block(before, limit=_DOCUMENT).split("\n")
+            yield from json.block(before, limit=_DOCUMENT).split("\n")
             return
         after = apply_update(before, operation.o_raw)
         paths = list(islice(differing(before, after), _CHANGES + 1))
         yield f"before -> after, {of}" if paths else f"the same before and after, {of}"
         for path in paths[:_CHANGES]:
-            yield f"  {_path_text(path)}: {_text(get(before, path))} -> {_text(get(after, path))}"
+            yield f"  {path_text(path)}: {value_text(get(before, path))} -> {value_text(get(after, path))}"
         if len(paths) > _CHANGES:
             yield "  ..."
     except (Unfit, Malformed):
         yield f"after: unknown, the update does not fit. before, {of}"
-        yield from render.block(before, limit=_DOCUMENT).split("\n")
-
-
-def _path_text(path: Path) -> str:
-    """The path; a name that contains a dot is quoted: shop."a.b"."""
-    names = (name.decode("utf-8", "replace") for name in path)
-    return ".".join(render.quoted(name, _VALUE) if "." in name or not name else clean_name(name) for name in names)
-
-
-def _text(value: Value | None) -> str:
-    if value is None:
-        return "(missing)"
-    raw = build({b"v": value})
-    element = next(walk.elements(raw))
-    if element.type in (walk.DOCUMENT, walk.ARRAY):
-        return render.one_line(raw, element, _VALUE)
-    return render.scalar(raw, element, _VALUE)
+        yield from json.block(before, limit=_DOCUMENT).split("\n")
 
 
 async def _kept(gateway: Gateway, operation: Entry, *, held: bool) -> AsyncIterator[str]:

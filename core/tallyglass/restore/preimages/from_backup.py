@@ -18,14 +18,15 @@ from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
-from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.oplog.entry.changes import Unfit, apply_update, is_replacement
+from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.oplog.read.entries import operations
 from tallyglass.restore.backup import archive
-from tallyglass.restore.backup.backup import ARCHIVE, Contents, StoredCollection, read_backup
+from tallyglass.restore.backup.backup import ARCHIVE, Contents, StoredCollection
 from tallyglass.restore.backup.bson_file import decode, documents, id_key
+from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.catalogue import holds_backups, list_backups, newest_before, why_not
 from tallyglass.restore.impact.accident import REMOVING, update_of
-from tallyglass.restore.impact.history import operations
-from tallyglass.restore.raw.patch import Unfit, apply_update, is_replacement
 from tallyglass.restore.replay.coverage import BACK_OFF_SECONDS, NoStart, choose_start
 from tallyglass.restore.replay.earlier_writes import EarlierWrites, ExpectedDocument, read_earlier
 from tallyglass.text import clean, clean_name

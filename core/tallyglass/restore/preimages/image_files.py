@@ -14,10 +14,10 @@ from bson.raw_bson import RawBSONDocument
 
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
-from tallyglass.oplog.decode import walk
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.entry import element_key
 from tallyglass.restore.backup.bson_file import documents, id_key
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.raw.entries import element_key
 from tallyglass.text import clean
 
 FOLDER = "images"

@@ -10,6 +10,9 @@ from tallyglass.text import clean_name
 
 async def kept_line(gateway: Gateway, shown: str) -> str:
     """What the collection that is shown under this name keeps. Raises the errors of the gateway."""
+    hello = await gateway.command("hello")
+    if not hello.get("setName") and hello.get("msg") != "isdbgrid":
+        return "none: a standalone has no change streams, and so no images."
     try:
         found = await gateway.list_collections(shown.partition(".")[0])
     except (PrivilegeError, ReadError) as error:

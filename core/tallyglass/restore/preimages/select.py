@@ -8,7 +8,6 @@ image exactly, also those of transactions.
 from __future__ import annotations
 
 import sqlite3
-import struct
 import tempfile
 import time
 from collections import Counter
@@ -25,16 +24,13 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway, Namespace, closing
 from tallyglass.mongo.mongo_gateway import MongoGateway
-from tallyglass.oplog.decode import walk
-from tallyglass.oplog.decode.head import timestamp
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.batch import unpacked
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.read.entries import entries_about, read_effects, stamp
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.impact.accident import Attribution
-from tallyglass.restore.impact.history import earlier_parts
 from tallyglass.restore.model.plan import Accident
-from tallyglass.restore.raw.batches import unpacked
-from tallyglass.restore.raw.entries import Entry, Txn
-from tallyglass.restore.raw.oplog import read_all, stamp
-from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 
 PRE_IMAGES = Namespace("config", "system.preimages")
 
@@ -91,7 +87,7 @@ class ImageSelection:
     """Whether the images came through a change stream, because the user may not read them directly."""
 
     def close(self) -> None:
-        """Remove the file."""
+        """Remove the temporary file."""
         self.rows.close()
         self.folder.cleanup()
 
@@ -171,27 +167,19 @@ async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> Ima
 def _may_be_the_accident(attribution: Attribution, operation: Entry, whole: Entry) -> bool:
     """Which updates belong to the accident is decided later, by the fields they change; until then all candidates
     count."""
-    if operation.op == "u" and attribution.accident.updates:
-        return attribution.spans(whole.ts) and attribution.same_sender(whole)
+    if operation.op == "u" and attribution.may_own_update(whole):
+        return attribution.spans(whole.ts)
     return attribution.owns(operation, whole)
 
 
 async def located_operations(source: Gateway, ns: str, start: Ts) -> AsyncIterator[tuple[Entry, Ts, int, Entry]]:
     """The writes to one collection in the order in which they take effect: each with the ``ts`` of the entry that
     logged it, its place there, and the entry with which it takes effect."""
-    db = ns.partition(".")[0]
-    query = {"ts": {"$gte": stamp(start)}, "ns": {"$in": [ns, f"{db}.$cmd", "admin.$cmd"]}}
-    transactions, known = TransactionBuffer(), set[Txn]()
-    async for entry in read_all(source, query):
-        txn = entry.txn
-        if txn is not None and txn not in known:
-            known.add(txn)
-            transactions.begin(txn, await earlier_parts(source, entry))
-        for part in transactions.complete(entry):
-            inside = part.inner if part.command == "applyOps" else (part,)
-            for place, operation in enumerate(inside):
+    async for whole, parts in read_effects(source, entries_about(ns, start)):
+        for part in parts:
+            for place, operation in enumerate(part.inner() if part.command == "applyOps" else (part,)):
                 if operation.ns == ns and operation.op in ("i", "u", "d"):
-                    yield operation, part.ts, place, entry
+                    yield operation, part.ts, place, whole
 
 
 async def read_images(source: Gateway, selection: ImageSelection) -> AsyncIterator[Image]:
@@ -302,28 +290,11 @@ def _id_of(key: ImageKey) -> dict[str, object]:
     }
 
 
-_STORED = struct.Struct("<4x5si8si1s16s4sII15sqx23s10s").unpack_from
-_STORED_NAMES = (
-    b"\x03_id\0", 69, b"\x05nsUUID\0", 16, b"\x04", b"\x11ts\0", b"\x12applyOpsIndex\0", b"\x03preImage\0"
-)  # fmt: skip
-
-
 def read_stored(raw: bytes) -> tuple[ImageKey, bytes]:
     """The key and the image in a document of ``config.system.preimages``. Raises Malformed."""
-    try:
-        own, size, first, length, kind, uuid, second, i, t, third, place, _, image = _STORED(raw)
-        if (own, size, first, length, kind, second, third, image) == _STORED_NAMES:
-            return ImageKey(uuid, Ts(t, i), place), raw[111:-1]
-    except struct.error:
-        pass
     fields = {one.name: one for one in walk.elements(raw)}
     key = {one.name: one for one in walk.elements(raw, fields[b"_id"].start, fields[b"_id"].end)}
     where, document = key[b"nsUUID"], fields[b"preImage"]
-    return (
-        ImageKey(
-            raw[where.start + 5 : where.end],
-            timestamp(raw, key[b"ts"].start),
-            walk.whole_number(raw, key[b"applyOpsIndex"]) or 0,
-        ),
-        raw[document.start : document.end],
-    )
+    place = walk.whole_number(raw, key[b"applyOpsIndex"]) or 0
+    found = ImageKey(raw[where.start + 5 : where.end], walk.timestamp(raw, key[b"ts"].start), place)
+    return found, raw[document.start : document.end]

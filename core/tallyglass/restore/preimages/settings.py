@@ -12,7 +12,7 @@ from bson.binary import UUID_SUBTYPE, Binary
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
-from tallyglass.mongo.mongosh import literal
+from tallyglass.mongo.mongosh import MAJORITY, literal
 from tallyglass.restore.preimages.select import PRE_IMAGES
 
 SINCE = (6, 0)
@@ -83,7 +83,7 @@ def keeps_images(info: CollectionInfo) -> bool | None:
 
 def how_to_enable(db: str, collection: str) -> str:
     """mongosh text that enables pre-images for a collection; it needs ``collMod`` (``dbAdmin``)."""
-    body = {"collMod": collection, "changeStreamPreAndPostImages": {"enabled": True}}
+    body = {"collMod": collection, "changeStreamPreAndPostImages": {"enabled": True}, "writeConcern": MAJORITY}
     return f"db.getSiblingDB({literal(db)}).runCommand({literal(body)})"
 
 

@@ -9,11 +9,11 @@ from datetime import datetime
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Gateway
-from tallyglass.oplog.decode.walk import Malformed
+from tallyglass.oplog.entry.batch import unpacked
+from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.preimages.settings import Retention, keeps_images, oldest_image, retention
-from tallyglass.restore.raw import entries
-from tallyglass.restore.raw.batches import unpacked
 
 _SAMPLE = 20_000
 """How many of the newest oplog entries the estimate of the cost reads."""
@@ -96,9 +96,9 @@ async def _changes(gateway: Gateway) -> tuple[int | None, Counter[bytes]]:
     try:
         newest = gateway.find_raw(OPLOG, {}, sort=[("$natural", -1)], limit=_SAMPLE, time_ms=60_000)
         async for raw in unpacked(newest):
-            entry = entries.read(raw)
+            entry = read_entry(raw)
             first, last = entry.ts, last or entry.ts
-            for operation in entry.inner if entry.command == "applyOps" else (entry,):
+            for operation in entry.inner() if entry.command == "applyOps" else (entry,):
                 changes[operation.ui] += operation.op in ("u", "d")
     except (PrivilegeError, ReadError, Malformed):
         return None, Counter()

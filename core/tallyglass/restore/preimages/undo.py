@@ -12,13 +12,17 @@ from pathlib import Path
 from tallyglass import __version__
 from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.errors import InputError, PrivilegeError
-from tallyglass.moment import Ts, iso
+from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.oplog.incidents.verdict import MAYBE_TTL
+from tallyglass.oplog.read.entries import edge, read_effects, stamp
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.backup.backup import LEFT_OUT, Contents
+from tallyglass.restore.checks.checks import tested
+from tallyglass.restore.checks.checks_undone import unclear
 from tallyglass.restore.checks.outcome import block, ok, warn
-from tallyglass.restore.impact.history import earlier_parts
+from tallyglass.restore.impact.earlier_returns import STAGING
+from tallyglass.restore.impact.evidence import KnownStatement
 from tallyglass.restore.impact.incident_scope import written
 from tallyglass.restore.impact.infer import find_accident
 from tallyglass.restore.impact.outcome import id_json
@@ -42,9 +46,7 @@ from tallyglass.restore.preimages.image_files import FOLDER
 from tallyglass.restore.preimages.select import ImageSelection, read_images, select
 from tallyglass.restore.preimages.settings import ROLE, SINCE, Retention, how_to_enable, keeps_images, retention
 from tallyglass.restore.preimages.steps import undo_steps
-from tallyglass.restore.raw.oplog import edge, read_all, stamp
 from tallyglass.restore.replay import coverage
-from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 from tallyglass.restore.runbook.spec import Damage, RunbookSpec
 from tallyglass.restore.tools import toolset
 from tallyglass.restore.tools.tool_uri import ToolUri, tool_uri
@@ -54,7 +56,7 @@ from tallyglass.text import clean_name
 FORM = "pre-images"
 """The backup form that a plan from pre-images records."""
 WITH_BACKUP = "pre-images, the missing ones from this backup"
-"""The same if documents without an image come from a backup."""
+"""The backup form of a plan in which documents without an image come from a backup."""
 
 _SHOWN = 5
 _SOON_HOURS = 24
@@ -64,13 +66,15 @@ _SOON_HOURS = 24
 class UndoRequest:
     """Which incident to undo. ``source_uri`` is the operator's own URI; ``work_dir`` is where the commands keep their
     files, a new folder in the home directory if empty. ``backup``, or a folder of backups, is where documents without
-    an image come from; ``backup_start`` an oplog position known to lie before it."""
+    an image come from; ``backup_start`` an oplog position known to lie before it. ``evidence`` is what a person knows
+    of the incident."""
 
     incident: Incident
     source_uri: str
     work_dir: str = ""
     backup: Path | None = None
     backup_start: Ts | None = None
+    evidence: KnownStatement | None = None
 
 
 @dataclass(slots=True)
@@ -104,16 +108,16 @@ async def plan_undo(gateway: Gateway, request: UndoRequest) -> Plan:
         point=incident.limit, start=None, limit=incident.limit,
         backup=Backup(Path("config.system.preimages"), FORM, False, None, None, FORM),
         set_name=deployment.set_name, spare="", made=datetime.now(UTC).replace(microsecond=0),
-        incident=f"{incident.title}, {iso(incident.first.time)}",
+        incident=incident.described,
         server_version=deployment.version, made_by=__version__,
         tools_needed=".".join(map(str, needed_for(deployment.version))),
         work_dir=request.work_dir or default_work_dir(incident.limit),
     )  # fmt: skip
-    checks = list(images_possible(deployment, incident))
+    checks = [*images_possible(deployment, incident), *tested(deployment)]
     checks += await asyncio.to_thread(lambda: list(_tools(deployment.version)))
     source = None
     try:
-        source = tool_uri(request.source_uri, deployment.set_name)
+        source = tool_uri(request.source_uri, deployment.set_name, deployment.reached_at)
     except InputError as error:
         checks.append(block("uri", str(error)))
     if source is None or worst(checks) is Level.BLOCK:
@@ -178,7 +182,9 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
     if worst(checks) is Level.BLOCK:
         return replace(plan, checks=tuple(checks))
     live = await live_collections(gateway, incident)
-    accident = await _accident(gateway, incident, plan.limit, live)
+    found = await find_accident(gateway, incident, plan.limit, incident.last, None, live, request.evidence)
+    accident = found.accident
+    checks += unclear(accident, found.doubts, found.groups)
     names = [accident.ns] if accident.ns else await _of_transaction(gateway, accident)
     checks += _collections(names, live, incident)
     kept = await retention(gateway)
@@ -198,12 +204,13 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
     plan = replace(
         plan,
         accident=accident,
+        undone=found.undone,
         returns=returns,
         backup=replace(
             backup.as_source if any(proof.from_backup for proof in proofs) else plan.backup,
             bytes=sum(proof.bytes for proof in proofs),
         ),
-        operations=sum(proof.by_accident for proof in proofs),
+        operations=accident.entries,
         loss=tuple(proof.loss for proof in proofs if proof.loss),
         expected=tuple(ExpectedNamespace(proof.ns, "collection", proof.needed) for proof in proofs),
         checks=tuple(checks),
@@ -213,11 +220,17 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
     spec = RunbookSpec(
         mark=plan.mark, source=source, spare=source, contents=Contents(plan.backup), start=plan.limit,
         limit=plan.limit, slice=Slice(0, plan.limit, plan.limit, 0), applied=0, returns=returns,
-        damage={proof.ns: Damage(proof.by_accident, proof.by_others) for proof in proofs},
-        set_name=plan.set_name, copy=f"--images={FOLDER}",
+        damage={proof.ns: _damage(proof, accident) for proof in proofs},
+        set_name=plan.set_name, undone=found.undone, copy=f"--images={FOLDER}",
     )  # fmt: skip
     steps = undo_steps(spec, plan)
     return replace(plan, commands=steps.commands, files=steps.files)
+
+
+def _damage(proof: _Proof, accident: Accident) -> Damage:
+    """How many operations are undone on a collection. Among the updates that were selected are some of others."""
+    own = accident.entries if accident.ns == proof.ns else proof.by_accident
+    return Damage(own, proof.by_others + proof.by_accident - own)
 
 
 async def live_collections(gateway: Gateway, incident: Incident) -> dict[str, CollectionInfo]:
@@ -230,23 +243,14 @@ async def live_collections(gateway: Gateway, incident: Incident) -> dict[str, Co
     return found
 
 
-async def _accident(gateway: Gateway, incident: Incident, limit: Ts, live: dict[str, CollectionInfo]) -> Accident:
-    if incident.kind == "ttl":
-        ns = next((name for name in live if clean_name(name) == incident.ns), "")
-        return Accident("deletes", ns, incident.first, incident.last)
-    return await find_accident(gateway, incident, limit, incident.last, None, live)
-
-
 async def _of_transaction(gateway: Gateway, accident: Accident) -> list[str]:
     """The namespaces that a transaction wrote."""
     if accident.kind != "transaction":
         return []
-    buffer, names = TransactionBuffer(), dict[str, None]()
-    async for entry in read_all(gateway, {"ts": stamp(accident.first)}):
-        if entry.txn is not None:
-            buffer.begin(entry.txn, await earlier_parts(gateway, entry))
-        for part in buffer.complete(entry):
-            names |= {one.ns: None for one in part.inner if one.op in ("i", "u", "d")}
+    names = dict[str, None]()
+    async for _, parts in read_effects(gateway, {"ts": stamp(accident.first)}):
+        for part in parts:
+            names |= {one.ns: None for one in part.inner() if one.op in ("i", "u", "d")}
     return list(names)
 
 
@@ -379,5 +383,5 @@ def _expiring(proofs: list[_Proof], kept: Retention) -> Iterator[Check]:
 
 
 def _return(proof: _Proof, limit: Ts, live: dict[str, CollectionInfo]) -> Return:
-    name = free_name(f"{proof.ns}_pitr_{limit.time:%Y%m%dT%H%M%S}", frozenset(live))
+    name = free_name(f"{proof.ns}{STAGING}{limit.time:%Y%m%dT%H%M%S}", frozenset(live))
     return Return(proof.ns, Strategy.MERGE, name, proof.by_others)

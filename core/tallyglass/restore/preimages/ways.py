@@ -5,6 +5,7 @@ from __future__ import annotations
 from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
+from tallyglass.oplog.read.entries import edge, stamp
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.gather import RestoreRequest
 from tallyglass.restore.impact.incident_scope import why_not_undone, written
@@ -14,7 +15,6 @@ from tallyglass.restore.preimages.select import ImageKey, images_between
 from tallyglass.restore.preimages.settings import ROLE, how_to_enable, keeps_images, retention
 from tallyglass.restore.preimages.undo import images_possible, live_collections
 from tallyglass.restore.quick_answer import quick_answer
-from tallyglass.restore.raw.oplog import edge, stamp
 from tallyglass.text import clean_name
 
 

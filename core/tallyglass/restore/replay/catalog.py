@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
-from tallyglass.restore.raw.indexes import is_id_index
+from tallyglass.restore.model.indexes import is_id_index
 from tallyglass.restore.replay.id_states import IdStates, IdStore
 from tallyglass.restore.replay.stated_counts import StatedCount
 

@@ -1,11 +1,13 @@
-"""The entries of one transaction, which namespaces the replay file leaves out, and problems of a replay."""
+"""Whether a transaction is complete, which namespaces the replay file leaves out, and problems of a replay."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from tallyglass.moment import Ts
-from tallyglass.restore.raw.entries import Entry
+from tallyglass.oplog.entry.entry import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +20,11 @@ class Problem:
     ts: Ts
 
 
-@dataclass(slots=True)
-class Chain:
-    """The entries of one transaction so far."""
-
-    entries: list[Entry] = field(default_factory=list)
-
-    @property
-    def whole(self) -> bool:
-        """Whether each entry links to the one before it, down to the first."""
-        if self.entries[0].previous is not None:
-            return False
-        return all(b.previous == a.ts for a, b in zip(self.entries, self.entries[1:], strict=False))
+def is_whole(parts: Sequence[Entry]) -> bool:
+    """Whether these are all entries of a transaction: each links to the one before it, down to the first."""
+    if parts[0].previous is not None:
+        return False
+    return all(b.previous == a.ts for a, b in pairwise(parts))
 
 
 def is_left_out(ns: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.model.plan import BUCKETS
-from tallyglass.restore.raw.entries import Entry
 from tallyglass.restore.replay.catalog import Catalog
 from tallyglass.restore.replay.chains import Problem
 from tallyglass.restore.replay.removed import RemovedCollections

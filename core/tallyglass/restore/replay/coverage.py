@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.read.ends import op_time
+from tallyglass.oplog.read.entries import earlier_parts, edge, op_time, stamp
 from tallyglass.oplog.read.window import window
-from tallyglass.restore.raw.oplog import edge, stamp
 
 BACK_OFF_SECONDS = 10
 """mongodump records the newest entry it sees; earlier entries may not be visible yet. So the replay begins earlier."""
@@ -59,11 +58,6 @@ async def choose_start(gateway: Gateway, known: Ts, back_off: int) -> Start | No
     return NoStart(f"its oldest entry is {oldest.ts}, and {wanted} is needed", newest.ts)
 
 
-def moved(start: Start, ts: Ts) -> Start:
-    """The same start, moved to ``ts``, where a transaction begins."""
-    return replace(start, ts=ts)
-
-
 async def overwritten(gateway: Gateway, start: Start) -> str:
     """Check again after everything was read. Returns why the oplog no longer holds the start; empty if it does."""
     oldest = await edge(gateway, 1)
@@ -74,13 +68,11 @@ async def overwritten(gateway: Gateway, start: Start) -> str:
 
 async def chain_beginning(gateway: Gateway, link: Ts) -> Ts | None:
     """The first entry of the transaction that ``link`` belongs to; None if the oplog no longer holds it."""
-    while True:
-        found = await edge(gateway, 1, {"ts": stamp(link)})
-        if found is None:
-            return None
-        if found.previous is None:
-            return found.ts
-        link = found.previous
+    found = await edge(gateway, 1, {"ts": stamp(link)})
+    if found is None:
+        return None
+    first = next(iter(await earlier_parts(gateway, found)), found)
+    return first.ts if first.previous is None else None
 
 
 async def majority(gateway: Gateway) -> Ts | None:

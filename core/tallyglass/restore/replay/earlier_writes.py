@@ -9,18 +9,16 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Collection as Uuids
-from collections.abc import Mapping
-from typing import Any
 
 import bson
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.decode import walk
-from tallyglass.restore.raw.entries import Entry, Txn
-from tallyglass.restore.raw.oplog import stamp
-from tallyglass.restore.raw.patch import is_replacement
-from tallyglass.restore.raw.writes import walk_oplog
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.changes import ChangeKind, each_change, is_replacement
+from tallyglass.oplog.entry.entry import Entry, Txn
+from tallyglass.oplog.entry.walk import Element
+from tallyglass.oplog.read.entries import stamp, walk_oplog
 
 _int_at = struct.Struct("<i").unpack_from
 
@@ -43,7 +41,7 @@ class ExpectedDocument:
             return False
         if self.digest:
             return _digest(raw) == self.digest
-        return _shows(_diff(self.update), walk.decode(raw, 0, len(raw)))
+        return _shows(self.update, raw)
 
 
 class EarlierWrites:
@@ -59,7 +57,7 @@ class EarlierWrites:
 
     def feed(self, entry: Entry) -> None:
         """Take the next older entry."""
-        self._oldest = entry.ts.t << 32 | entry.ts.i
+        self._oldest = entry.ts.number
         txn = entry.txn
         if txn is not None:
             if entry.commits:
@@ -71,11 +69,11 @@ class EarlierWrites:
     @property
     def oldest(self) -> Ts | None:
         """The oldest entry; None before the first."""
-        return Ts(self._oldest >> 32, self._oldest & 0xFFFF_FFFF) if self._oldest else None
+        return Ts.of_number(self._oldest) if self._oldest else None
 
     def _take(self, entry: Entry) -> None:
         if entry.command == "applyOps":
-            for inner in reversed(list(entry.inner)):
+            for inner in reversed(list(entry.inner())):
                 self._take(inner)
         elif entry.command in ("emptycapped", "truncateRange"):
             self._closed.add(entry.ui)
@@ -91,7 +89,7 @@ class EarlierWrites:
     def write(
         self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
     ) -> bool:
-        """Take an insert, update or delete, as :class:`tallyglass.restore.raw.writes.Sink` describes it."""
+        """Take an insert, update or delete, as :class:`tallyglass.oplog.entry.batch.Sink` describes it."""
         self._oldest = place
         found = self.by_uuid.get(ui)
         if found is not None and key not in found and ui not in self._closed:
@@ -127,32 +125,28 @@ def _expected(op: str, o: bytes) -> ExpectedDocument:
     return ExpectedDocument(update=o)
 
 
-def _diff(update: bytes) -> Mapping[str, Any]:
-    o = walk.decode(update, 0, len(update))
-    diff = o.get("diff")
-    if isinstance(diff, Mapping):
-        return diff
-    # The form before 5.0; a dotted path may also be a name with a dot, so only plain names are compared.
-    return {
-        "u": {name: value for name, value in o.get("$set", {}).items() if "." not in name},
-        "d": {name: False for name in o.get("$unset", {}) if "." not in name},
-    }
-
-
-def _shows(diff: Mapping[str, Any], document: object) -> bool:
-    """Whether a document has the values that an update set; arrays are ignored."""
-    if not isinstance(document, Mapping):
-        return False
-    for part, value in diff.items():
-        if part in ("u", "i"):
-            if not all(name in document and _equal(document[name], wanted) for name, wanted in value.items()):
+def _shows(update: bytes, document: bytes) -> bool:
+    """Whether a document has the values that an update left. What lies in arrays is not compared, nor are the dotted
+    paths of 4.4, which may also be names with a dot."""
+    for kind, path, value, array in each_change(update) or ():
+        if array >= 0 or kind is ChangeKind.PATCH or (len(path) == 1 and b"." in path[0] and _is_modifier(update)):
+            continue
+        held: Element | None = Element(walk.DOCUMENT, b"", 0, len(document))
+        for name in path:
+            if held is None or held.type != walk.DOCUMENT:
                 return False
-        elif part == "d":
-            if any(name in document for name in value):
+            # Where a document has a name twice, the last one counts.
+            held = {one.name: one for one in walk.elements(document, held.start, held.end)}.get(name)
+        if kind is ChangeKind.REMOVE:
+            if held is not None:
                 return False
-        elif part.startswith("s") and not value.get("a") and not _shows(value, document.get(part[1:])):
+        elif held is None or value is None or not _equal(walk.value(document, held), walk.value(update, value)):
             return False
     return True
+
+
+def _is_modifier(update: bytes) -> bool:
+    return walk.find(update, b"diff") is None
 
 
 def _equal(one: object, other: object) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bson import json_util
 
 from tallyglass.restore.backup.backup import LEFT_OUT
+from tallyglass.restore.model.indexes import buildable, canonical_index, canonical_options, is_own_index
 from tallyglass.restore.model.plan import BUCKETS, ExpectedNamespace
-from tallyglass.restore.raw.indexes import buildable, canonical_index, canonical_options, is_own_index
 from tallyglass.restore.replay.base import BaseFacts
 from tallyglass.restore.replay.catalog import Catalog
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry.entry import Entry, read_entry
+from tallyglass.oplog.read.entries import edge, stamp
 from tallyglass.restore.backup.backup import LEFT_OUT, Anchor, StoredCollection
-from tallyglass.restore.raw import entries
-from tallyglass.restore.raw.entries import Entry
-from tallyglass.restore.raw.oplog import edge, stamp
 from tallyglass.restore.replay.lifetimes import Lifetimes
 
 
@@ -86,7 +85,7 @@ async def foreign_anchor(gateway: Gateway, anchors: tuple[Anchor, ...], oldest: 
             return f"the oplog has no entry {anchor.ts}, which the backup names"
         if anchor.term is not None and found.term != anchor.term:
             return f"the entry {anchor.ts} is of term {found.term}, in the backup of term {anchor.term}"
-        if anchor.entry and not is_same_entry(found, entries.read(anchor.entry)):
+        if anchor.entry and not is_same_entry(found, read_entry(anchor.entry)):
             return f"the entry {anchor.ts} is another one than in the backup"
     return ""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tallyglass.moment import Ts
-from tallyglass.restore.raw.entries import Entry, Txn
+from tallyglass.oplog.entry.entry import Entry, Txn
+from tallyglass.oplog.entry.operations import Transactions
 from tallyglass.restore.replay.id_states import IdStates, IdStore
 from tallyglass.restore.replay.lifetimes import VIEWS, Lifetimes
 from tallyglass.restore.replay.stated_counts import StatedCount
-from tallyglass.restore.replay.transaction_buffer import TransactionBuffer
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class LaterWrites:
         self.by_uuid: dict[bytes, CollectionWrites] = {}
         self.lifetimes = lifetimes
         self.ids = IdStore()
-        self._transactions = TransactionBuffer()
+        self._transactions = Transactions()
 
     def begin(self, txn: Txn, parts: list[Entry]) -> None:
         """Take a transaction that began before the limit and was still open there."""

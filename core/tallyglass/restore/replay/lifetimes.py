@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tallyglass.moment import Ts
-from tallyglass.restore.raw.entries import Entry
+from tallyglass.oplog.entry.entry import Entry
 
 VIEWS = ".system.views"
 
@@ -31,7 +31,7 @@ class Lifetimes:
         if entry.op != "c":
             return
         if entry.command == "applyOps":
-            for inner in entry.inner:
+            for inner in entry.inner():
                 self.feed(inner, at)
         elif entry.command == "create" and entry.ui:
             self.created[entry.ui] = at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tallyglass.moment import Ts
-from tallyglass.restore.raw.entries import Entry
+from tallyglass.oplog.entry.entry import Entry
 
 
 class RemovedCollections:

@@ -7,13 +7,15 @@ refuses, what counts in its line "applied N oplog entries", and which collection
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from tallyglass.moment import Ts
+from tallyglass.oplog.entry.entry import Entry, Txn
+from tallyglass.oplog.entry.operations import Transactions
 from tallyglass.restore.backup.backup import StoredCollection
-from tallyglass.restore.raw.entries import Entry, Txn
 from tallyglass.restore.replay.capped import Removals
 from tallyglass.restore.replay.catalog import Catalog, Collection
-from tallyglass.restore.replay.chains import Chain, Problem, is_left_out
+from tallyglass.restore.replay.chains import Problem, is_left_out, is_whole
 from tallyglass.restore.replay.command_effects import Commands
 from tallyglass.restore.replay.lifetimes import Lifetimes
 from tallyglass.restore.replay.removed import RemovedCollections
@@ -72,7 +74,7 @@ class Replay:
         self._commands = Commands(self.catalog, self._removed, self.kinds, self._problem, running=running)
         if any(item.options.get("recordIdsReplicated") for item in stored.values()):
             self.kinds.add("recordIds")
-        self._open: dict[Txn, Chain] = {}
+        self._transactions = Transactions()
         self.lifetimes = Lifetimes()
         self._term = -1
         self._last = -1
@@ -84,7 +86,7 @@ class Replay:
         self._plain.clear()
         if self.last is not None and entry.ts <= self.last:
             self._problem("order", f"the oplog goes from {self.last} back to {entry.ts}", entry)
-        if entry.head.term is not None:
+        if entry.term is not None:
             if entry.term < self._term:
                 self._problem("order", f"the term goes from {self._term} back to {entry.term} at {entry.ts}", entry)
             self._term = entry.term
@@ -111,17 +113,17 @@ class Replay:
         self.entries += 1
         self.bytes += entry.size
         self.first = self.first or entry.ts
-        self._last = entry.ts.t << 32 | entry.ts.i
+        self._last = entry.ts.number
 
     @property
     def last(self) -> Ts | None:
         """The newest entry of the file; None before the first."""
-        return None if self._last < 0 else Ts(self._last >> 32, self._last & 0xFFFF_FFFF)
+        return None if self._last < 0 else Ts.of_number(self._last)
 
     def write(
         self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
     ) -> bool:
-        """Take an insert, update or delete, as :class:`tallyglass.restore.raw.writes.Sink` describes it."""
+        """Take an insert, update or delete, as :class:`tallyglass.oplog.entry.batch.Sink` describes it."""
         try:
             found = self._plain[ns]
         except KeyError:
@@ -134,14 +136,14 @@ class Replay:
         self.entries += 1
         self.bytes += size
         if self.first is None:
-            self.first = Ts(place >> 32, place & 0xFFFF_FFFF)
+            self.first = Ts.of_number(place)
         touched = found.touched
         if touched is not None:
             touched.touch(key, op, None if self.upserts else place)
         return True
 
     def _is_left_out(self, place: int) -> bool:
-        return Ts(place >> 32, place & 0xFFFF_FFFF) in self.without
+        return Ts.of_number(place) in self.without
 
     def _plain_collection(self, ns: str) -> Collection | None:
         """The collection whose writes only need counting; None if they need more."""
@@ -151,9 +153,9 @@ class Replay:
             return None
         return found
 
-    def open_transactions(self) -> list[Chain]:
-        """Transactions that have begun and have neither committed nor aborted so far."""
-        return list(self._open.values())
+    def open_transactions(self) -> list[list[Entry]]:
+        """The entries of each transaction that has begun and has neither committed nor aborted so far."""
+        return list(self._transactions.open.values())
 
     def finish(self) -> None:
         """End the window: decide what could not be decided before."""
@@ -192,31 +194,24 @@ class Replay:
             self.kinds.add("admin-collections")
 
     def _transaction(self, entry: Entry, txn: Txn) -> None:
-        chain = self._open.setdefault(txn, Chain())
-        chain.entries.append(entry)
-        if entry.previous is not None and len(chain.entries) == 1:
+        if entry.previous is not None and txn not in self._transactions.open:
             self.unlinked[entry.ts] = entry.previous
-        if entry.aborts:
-            del self._open[txn]
-        elif entry.commits:
-            del self._open[txn]
-            if not chain.whole or self._all_dead(chain.entries):
-                return
-            for part in chain.entries:
-                for inner in part.inner:
-                    self._apply(inner, top=False)
+        parts = self._transactions.complete(entry)
+        if parts and is_whole(parts) and not self._all_dead(parts):
+            for inner in chain.from_iterable(part.inner() for part in parts):
+                self._apply(inner, top=False)
 
     def _lose_count(self, entry: Entry) -> None:
         """Drop the counts of collections that were removed before the backup: what a skipped group did to them is
         unknown."""
-        for inner in entry.inner:
+        for inner in entry.inner():
             found = self.catalog.collections.get(inner.ns)
             if found is not None and found.base is None:
                 found.touched = None
 
     def _all_dead(self, parts: Sequence[Entry]) -> bool:
         """Whether the whole group is on collections that do not exist; then all its entries can be left out."""
-        operations = [inner for part in parts for inner in part.inner if not _ignored(inner.ns)]
+        operations = [inner for part in parts for inner in part.inner() if not _ignored(inner.ns)]
         made = {inner.ui for inner in operations if inner.command == "create"}
         dead = [inner for inner in operations if inner.ui not in made and self._is_dead(inner)]
         if not dead:
@@ -271,7 +266,7 @@ class Replay:
         if found.is_capped and self.removals is Removals.UNLOGGED:
             found.touched = None
         if found.touched is not None:
-            place = (entry.ts.t << 32 | entry.ts.i) if top else 0
+            place = entry.ts.number if top else 0
             found.touched.touch(entry.id_key, entry.op, None if self.upserts else place)
 
     def _view(self, entry: Entry) -> None:
@@ -289,7 +284,7 @@ class Replay:
         if entry.command != "applyOps":
             self._commands.apply(entry)
             return
-        for inner in entry.inner:
+        for inner in entry.inner():
             self._apply(inner, top=False)
 
     def _problem(self, kind: str, text: str, entry: Entry) -> None:

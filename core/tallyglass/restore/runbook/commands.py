@@ -49,7 +49,7 @@ def _secure(spec: RunbookSpec) -> Steps:
         return join([Steps((save,)), _keep_step(spec)])
     cut = run(
         Phase.SECURE, "Cut what is replayed out of the saved oplog", Effect.FILES,
-        ("tallyglass", "restore", "cut-oplog", QUERY, f"--oplog={spec.oplog}",
+        ("tallyglass", "restore", "cut-oplog", QUERY, *(f"--oplog={path}" for path in spec.oplog),
          *([f"--oplog={LIVE_FOLDER}"] if spec.live_from else []), f"--out={SLICE}"),
         why="The slices must still join from the backup to the point.",
     )  # fmt: skip

@@ -17,11 +17,11 @@ from tallyglass.moment import iso
 from tallyglass.paths import absolute_path
 from tallyglass.restore.model.document import from_json, to_json
 from tallyglass.restore.model.group import merged_checks
-from tallyglass.restore.model.plan import Level, Phase, Plan, RunMode
+from tallyglass.restore.model.plan import Level, Phase, Plan, RunMode, Strategy
 from tallyglass.restore.runbook.readme import readme
 from tallyglass.restore.runbook.step_text import step_text
 from tallyglass.restore.tools.files import PLAN, fold_json
-from tallyglass.text import clean, shell_quote
+from tallyglass.text import clean, clean_name, shell_quote
 
 SCRIPT = "restore.sh"
 CHECKSUMS = "checksums"
@@ -52,13 +52,14 @@ def folder_files(plan: Plan) -> dict[str, str]:
 
 def _kept(plan: Plan) -> Plan:
     """The part of a plan that the steps read, without what is only for display or proof."""
+    merged = {clean_name(row.ns) for row in plan.returns if row.strategy is Strategy.MERGE}
     return replace(
         plan,
         commands=(),
         files=(),
         checks=tuple(replace(check, title=clean(check.title, 100), advice="") for check in merged_checks(plan.checks)),
         loss=tuple(row for row in plan.loss if row.commands),
-        reissue=(),
+        reissue=tuple(replace(row, fix="") for row in plan.reissue if row.ns in merged),
         backup=replace(plan.backup, namespaces=()),
     )
 

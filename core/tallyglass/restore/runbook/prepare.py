@@ -72,7 +72,7 @@ async def prepare(
             "This member is not the primary: a backup read from it may lack what the sidecar vouches for.",
             "Connect to the primary, or to the set as a whole.",
         )
-    uri = tool_uri(source_uri, deployment.set_name)
+    uri = tool_uri(source_uri, deployment.set_name, deployment.reached_at)
     names, warnings = await _namespaces(gateway)
     sidecar = {
         "format": SIDECAR_FORMAT,

@@ -24,7 +24,7 @@ _HEADINGS = {
 
 def readme(plan: Plan) -> str:
     """The whole text, as Markdown."""
-    return "\n".join([*_head(plan), *_doubts(plan), *_loss(plan), *_how(plan), *_steps(plan), ""])
+    return "\n".join([*_head(plan), *_undone(plan), *_doubts(plan), *_loss(plan), *_how(plan), *_steps(plan), ""])
 
 
 def _head(plan: Plan) -> Iterator[str]:
@@ -42,6 +42,15 @@ def _head(plan: Plan) -> Iterator[str]:
     for label, text in rows:
         if text:
             yield from _item(f"{label}: {clean(text, 300)}")
+
+
+def _undone(plan: Plan) -> Iterator[str]:
+    if plan.undone:
+        yield from ("", "## What is undone", "")
+    for row in plan.undone[:_MOST_LOSSES]:
+        yield from _item(clean(row.line, 1_000))
+    if len(plan.undone) > _MOST_LOSSES:
+        yield from _item(f"{len(plan.undone) - _MOST_LOSSES} more: see undone in plan.json")
 
 
 def _doubts(plan: Plan) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT
+from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT, PBM
 from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, RunMode
 from tallyglass.restore.replay.speed import BYTES_A_SECOND, OPS_A_SECOND, OPS_A_SECOND_IN_SET
 from tallyglass.restore.runbook.spec import (
@@ -26,7 +26,7 @@ from tallyglass.restore.runbook.spec import (
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.spare import MARKS, VIEW_OPENER
 from tallyglass.restore.tools import mongosh
-from tallyglass.restore.tools.files import BASE, MANIFEST, MARK, OPLOG, SPARE, fold_command, lines
+from tallyglass.restore.tools.files import BASE, MANIFEST, MARK, OPLOG, PLAIN_ARCHIVE, SPARE, fold_command, lines
 from tallyglass.text import shell_join, shell_quote
 
 _GUARD = "guard.sh"
@@ -37,9 +37,11 @@ def restore_steps(spec: RunbookSpec) -> Steps:
     """Onto the spare: stage or unpack the backup, replay, repair what renames leave."""
     form = spec.contents.backup.form
     parts = [_start_spare(spec)]
+    if spec.contents.backup.compressed:
+        parts.append(_decompress(spec))
     if form == ARCHIVE:
         parts.append(_unpack_archive(spec))
-    elif form != DATA_FILES:
+    elif form != PBM and form != DATA_FILES:
         parts.append(_stage(spec))
     return join([*parts, _guard(spec), Steps((_replay(spec),)), _repair(spec)])
 
@@ -72,10 +74,20 @@ def _stage(spec: RunbookSpec) -> Steps:
     )  # fmt: skip
 
 
+def _decompress(spec: RunbookSpec) -> Steps:
+    backup = spec.contents.backup
+    target = PLAIN_ARCHIVE if backup.form == ARCHIVE else BASE
+    unpack = fold_command(("tallyglass", "restore", "unpack", str(backup.path), f"--out={target}"))
+    return run_shell(
+        Phase.RESTORE, "Decompress the backup", Effect.FILES, PlanFile("unpack.sh", lines(f"rm -rf {target}", unpack)),
+        why="mongorestore reads gzip, and no other compression. Its checksums are verified once more.",
+    )  # fmt: skip
+
+
 def _unpack_archive(spec: RunbookSpec) -> Steps:
     backup = spec.contents.backup
     options = [f"--config={SPARE}", "--drop", "--stopOnError", "--bypassDocumentValidation"]
-    options.append(f"--archive={backup.path}")
+    options.append(f"--archive={PLAIN_ARCHIVE if backup.compressed else backup.path}")
     options += ["--gzip"] if backup.gzip else []
     options += ["--oplogReplay"] if backup.has_oplog else ["--nsExclude=admin.*", "--nsExclude=config.*"]
     unpack = run(

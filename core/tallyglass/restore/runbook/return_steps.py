@@ -12,8 +12,8 @@ from typing import Any
 
 from bson import json_util
 
+from tallyglass.restore.model.indexes import is_id_index
 from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Return, RunMode, Strategy
-from tallyglass.restore.raw.indexes import is_id_index
 from tallyglass.restore.runbook.spec import (
     Damage,
     RunbookSpec,
@@ -42,11 +42,15 @@ from tallyglass.restore.tools.files import (
     fold_command,
     lines,
 )
-from tallyglass.text import clean_name
+from tallyglass.text import clean, clean_name
 
-_MERGE, _LOAD = "merge.js", "load-repairs.sh"
+_MERGE, _LOAD, _AGAIN = "merge.js", "load-repairs.sh", "catch-up.sh"
+_MAJORITY = "--writeConcern=majority"
 _NAMED = 3
 """The most namespaces that a title names; above that it gives their number."""
+
+_REVIEWED = 20
+"""The most rows of what is undone that the review shows."""
 
 _COUNTED = 5
 """The most namespaces for which a step says how many documents it writes."""
@@ -54,12 +58,12 @@ _COUNTED = 5
 
 def return_steps(spec: RunbookSpec) -> Steps:
     """Returns each damaged namespace from the spare to the live set; counters before and after."""
-    merged = [(number, row) for number, row in enumerate(spec.returns, start=1) if row.strategy is Strategy.MERGE]
+    written = (Strategy.MERGE, Strategy.REPLACE)
+    merged = [(number, row) for number, row in enumerate(spec.returns, start=1) if row.strategy in written]
     groups = list(_groups(spec))
-    parts = [_before(spec)]
+    parts = [_before(spec), *(_copy_back(spec, group) for group in groups)]
     if merged:
         parts.append(_load_repairs(spec, merged))
-    parts += [_copy_back(spec, group) for group in groups]
     renamed = _renamed(groups)
     if merged:
         parts.append(_merge(spec, [row for _, row in merged], () if renamed else spec.live_fixes))
@@ -93,10 +97,11 @@ def _account(spec: RunbookSpec) -> Command:
     """The last step: what came back, and what did not."""
     step = run(
         Phase.RETURN, "Account for every document", Effect.READS_LIVE, both_sides("outcome", spec.copy, "--out=."),
-        why="What came back, what others changed since, and what is still damaged, with a file of the ids.",
+        why="What came back, what others changed since, and what is damaged or unclear, with a file of the ids.",
     )  # fmt: skip
-    # Exit status 1 means that documents are still damaged: the script ends with it after its last step.
-    return replace(step, mode=RunMode.AGAIN, exits=(0, 1))
+    # Exit status 3 means that something is damaged or unclear: the script ends with it after its last step. A command
+    # that could not answer exits so too, and leaves no account.
+    return replace(step, mode=RunMode.AGAIN, exits=(0, 3), proof="[ -s outcome.txt ]")
 
 
 # --- repairs of collections that are live
@@ -105,9 +110,9 @@ def _account(spec: RunbookSpec) -> Command:
 def _load_repairs(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
     """Compute the repairs, load them into staging collections, and review them there."""
     names = _named([row.ns for _, row in rows])
-    staging = [row.beside for _, row in rows]
+    staging = [row.repairs for _, row in rows]
     compute = run(
-        Phase.RETURN, f"Work out what was lost in {names}", Effect.READS_LIVE, _compute(spec),
+        Phase.RETURN, f"Work out what was lost in {names}, or written there since", Effect.READS_LIVE, _compute(spec),
         why="Each damaged document, as it would be without the accident; it includes what others wrote since.",
     )  # fmt: skip
     load = run(
@@ -116,8 +121,8 @@ def _load_repairs(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Step
     )  # fmt: skip
     review = run_mongosh(
         Phase.RETURN, "Review the repairs", Effect.READS_LIVE, "review.js",
-        [mongosh.on_live(), *(_review(spec, row) for _, row in rows)],
-        why="Shows counts, and ids of what a unique or TTL index keeps out. It only marks the repairs.",
+        [mongosh.on_live(), *_announced(spec), *(_review(spec, row) for _, row in rows)],
+        why="Shows what is undone, counts, and ids of what a unique or TTL index keeps out. It only marks the repairs.",
     )  # fmt: skip
     (step,) = review.commands
     shown = Steps((replace(step, mode=RunMode.PREVIEW),), review.files)
@@ -138,20 +143,31 @@ def _load_all(rows: Sequence[tuple[int, Return]]) -> tuple[str, ...]:
     names = [
         word
         for number, row in rows
-        for word in (f"--nsFrom=tallyglass.{number}", f"--nsTo={escape_pattern(row.beside)}")
+        for word in (f"--nsFrom=tallyglass.{number}", f"--nsTo={escape_pattern(row.repairs)}")
     ]
     return (
-        "mongorestore", f"--config={SOURCE}", "--stopOnError", "--bypassDocumentValidation", "--drop",
+        "mongorestore", f"--config={SOURCE}", _MAJORITY, "--stopOnError", "--bypassDocumentValidation", "--drop",
         "--nsInclude=tallyglass.*", *names, f"--dir={REPAIRS}",
     )  # fmt: skip
 
 
 def _review(spec: RunbookSpec, row: Return) -> str:
-    return mongosh.review_repairs(row.ns, row.beside, _definitions_of(spec, row)[0])
+    live = row.beside if row.strategy is Strategy.REPLACE else row.ns
+    return mongosh.review_repairs(live, row.repairs, _definitions_of(spec, row)[0])
+
+
+def _announced(spec: RunbookSpec) -> Iterator[str]:
+    for row in spec.undone[:_REVIEWED]:
+        yield from mongosh.say(f"undone: {clean(row.line, 1_000)}")
+    if len(spec.undone) > _REVIEWED:
+        yield from mongosh.say(f"undone: {len(spec.undone) - _REVIEWED} more rows; see plan.json")
 
 
 def _merges(spec: RunbookSpec, rows: Sequence[Return]) -> Iterator[str]:
     for row in rows:
+        if row.strategy is Strategy.REPLACE:
+            yield mongosh.carry_over(row.ns, row.beside, row.away, spec.documents.get(row.ns), row.repairs)
+            continue
         indexes, options = _definitions_of(spec, row)
         if row.recreated:
             yield mongosh.restore_definitions(row.ns, indexes, options)
@@ -175,12 +191,24 @@ _RAISED = "$max never lowers a counter: no id is handed out twice."
 
 
 def _merge_count(row: Return, damage: Damage) -> str:
+    if row.strategy is Strategy.REPLACE:
+        return f"{clean_name(row.ns, 80)}: what others inserted since comes along"
     hit = f"{damage.by_accident:,} operations undone" if damage.by_accident else "what is missing is inserted"
     return f"{clean_name(row.ns, 80)}: {hit}; {damage.by_others:,} later writes of others left alone"
 
 
 def _catch_up(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
     """Repeat the repair for what was written since it was computed."""
+    part = run_shell(
+        Phase.RETURN, "Repair what was written meanwhile", Effect.WRITES_LIVE, _again(spec, rows),
+        why="The same once more, from the oplog as it is by now. With nothing left to repair it writes nothing.",
+    )  # fmt: skip
+    (step,) = part.commands
+    return Steps((replace(step, mode=RunMode.AGAIN),), part.files)
+
+
+def _again(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> PlanFile:
+    """The program that computes the repairs once more and writes them."""
     program = lines(
         fold_command(_compute(spec)),
         "# Nothing is left to repair where every file is empty.",
@@ -188,12 +216,7 @@ def _catch_up(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
         fold_command(_load(rows)),
         fold_command(mongosh_call(_MERGE)),
     )
-    part = run_shell(
-        Phase.RETURN, "Repair what was written meanwhile", Effect.WRITES_LIVE, PlanFile("catch-up.sh", program),
-        why="The same once more, from the oplog as it is by now. With nothing left to repair it writes nothing.",
-    )  # fmt: skip
-    (step,) = part.commands
-    return Steps((replace(step, mode=RunMode.AGAIN),), part.files)
+    return PlanFile(_AGAIN, program)
 
 
 _BY_COLL_MOD = ("validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages")
@@ -292,7 +315,7 @@ def _dumps(spec: RunbookSpec, group: _Group) -> list[tuple[str, ...]]:
 
 
 def _restore(group: _Group) -> tuple[str, ...]:
-    options = [f"--config={SOURCE}", "--stopOnError", "--bypassDocumentValidation"]
+    options = [f"--config={SOURCE}", _MAJORITY, "--stopOnError", "--bypassDocumentValidation"]
     if not group.rows[0].beside:
         options += [f"--nsInclude={escape_pattern(row.ns)}" for row in group.rows]
     elif len(group.rows) == 1:
@@ -333,7 +356,8 @@ def _renamed(groups: Sequence[_Group]) -> list[Return]:
 
 
 def _rename(spec: RunbookSpec, rows: Sequence[Return]) -> Steps:
-    """Rename the staging collections, and raise counters on the live set."""
+    """Rename the staging collections, and raise counters on the live set. Around a replacement, what others write is
+    carried over in the same step: nobody is asked in between."""
     whole = [row for row in rows if row.strategy is Strategy.WHOLE]
     replaced = [row for row in rows if row.strategy is Strategy.REPLACE]
     statements = [mongosh.build_indexes(row.beside, expiring) for row in whole if (expiring := _expiring(spec, row))]
@@ -343,7 +367,8 @@ def _rename(spec: RunbookSpec, rows: Sequence[Return]) -> Steps:
     statements += [mongosh.take_names(ending, counts) for ending, counts in endings.items()]
     for row in replaced:
         count, paths = spec.documents.get(row.ns), spec.paths.get(row.ns, ())
-        statements.append(mongosh.replace_by(row.ns, row.beside, row.away, count, paths))
+        seen = f"{HISTORY}/{spec.returns.index(row) + 1}.seen"
+        statements.append(mongosh.replace_by(row.ns, row.beside, row.away, count, paths, seen))
     statements += spec.live_fixes
     if not statements:
         return Steps()
@@ -356,7 +381,7 @@ def _rename(spec: RunbookSpec, rows: Sequence[Return]) -> Steps:
     if replaced:
         names, kept = _named([row.ns for row in replaced]), _named([row.away for row in replaced])
         titles.append(f"replace {names} by the staging collection{'s' * (len(replaced) > 1)}")
-        reasons.append("The live collection is renamed and kept.")
+        reasons.append("A copy of the live collection is kept; the name changes hands in one step.")
         undo.append(f"Rename {names} away, and {kept} back.")
     if spec.live_fixes:
         titles.append("raise counters on the live set")
@@ -367,6 +392,12 @@ def _rename(spec: RunbookSpec, rows: Sequence[Return]) -> Steps:
         [mongosh.on_live(), *statements], why=" ".join(reasons), undo=" ".join(undo),
     )  # fmt: skip
     (step,) = part.commands
+    if replaced:
+        program = lines(f"bash {_AGAIN}", fold_command(step.argv), f"bash {_AGAIN}")
+        around = run_shell(
+            step.phase, step.title, step.effect, PlanFile("replace.sh", program), why=step.why, undo=step.undo
+        )
+        (step,), part = around.commands, join([part, around])
     counts = [_copy_count(row, spec.documents.get(row.ns)) for row in rows]
     return Steps((replace(step, counts=_first(counts)),), part.files)
 
@@ -401,7 +432,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def clean_steps(spec: RunbookSpec) -> Steps:
-    """Removes temporary files."""
+    """Remove what the other steps left."""
     parts = []
     if spec.own_spare:
         stop = run(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import ARCHIVE, Contents
-from tallyglass.restore.model.plan import Command, Effect, ExpectedNamespace, Phase, PlanFile, Return, Slice
+from tallyglass.restore.model.plan import Command, Effect, ExpectedNamespace, Phase, PlanFile, Return, Slice, Undone
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import PLAN, SOURCE, SPARE
 from tallyglass.restore.tools.tool_uri import ToolUri
@@ -58,9 +58,10 @@ class RunbookSpec:
     own_spare: int = 0
     spare_in_set: bool = False
     set_name: str = ""
+    undone: tuple[Undone, ...] = ()
     ids: tuple[str, ...] = ()
-    oplog: str = ""
-    """The saved oplog that the window is cut from; empty if it is dumped from the server."""
+    oplog: tuple[str, ...] = ()
+    """Where the saved oplog lies that the window is cut from; empty if it is dumped from the server."""
     live_from: Ts | None = None
     """Where the server's oplog must take over; None if the saved oplog reaches the limit."""
     copy: str = f"--spare={SPARE}"

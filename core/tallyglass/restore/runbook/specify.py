@@ -43,6 +43,7 @@ def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> Runb
         own_spare=uris.own_spare,
         spare_in_set=bool(spare and spare.set_name),
         set_name=plan.set_name,
+        undone=plan.undone,
         ids=plan.choice.ids if plan.choice else (),
         oplog=plan.oplog,
         live_from=saved.oplog.last if saved and not saved.holds(plan.limit) else None,

@@ -10,8 +10,8 @@ from typing import Any
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.oplog.decode import walk
-from tallyglass.oplog.decode.head import read_head
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.restore.replay.chains import is_left_out
 from tallyglass.restore.saved.saved_oplog import read_saved
 from tallyglass.text import clean
@@ -36,7 +36,7 @@ def cut(query: Path, paths: Iterable[Path], out: Path) -> int:
         with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             for block, low, high, _ in saved.blocks(start, limit):
                 for begin, end in walk.split(block):
-                    head = read_head(block, begin, end)
+                    head = read_entry(block, begin, end)
                     if low <= head.ts <= high and head.ts not in without and not is_left_out(head.ns):
                         file.write(block[begin:end])
                         count += 1

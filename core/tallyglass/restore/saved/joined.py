@@ -18,10 +18,9 @@ from bson import Timestamp
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
-from tallyglass.oplog.decode import walk
-from tallyglass.oplog.decode.head import Head, read_head
-from tallyglass.restore.raw import entries
-from tallyglass.restore.raw.oplog import edge, stamp
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.entry import Entry, read_entry
+from tallyglass.oplog.read.entries import edge, stamp
 from tallyglass.restore.replay.coverage import hours_left
 from tallyglass.restore.replay.identity import is_same_entry
 from tallyglass.restore.saved.saved_oplog import Hole, SavedOplog, next_after, read_saved
@@ -61,8 +60,8 @@ class JoinedOplog:
         limit: int = 0,
         **how: Any,
     ) -> AsyncIterator[bytes]:
-        """As :meth:`Gateway.find_raw`. On the oplog a query may name ``ts``, ``ns`` and ``ui``, the last two in ``$or``
-        too; raises ValueError for any other."""
+        """Yield batches like :meth:`Gateway.find_raw`. On the oplog a query may name ``ts``, ``ns`` and ``ui``, the
+        last two in ``$or`` too; raises ValueError for any other."""
         if ns != OPLOG:
             async for batch in self._live.find_raw(ns, query, sort=sort, limit=limit, **how):
                 yield batch
@@ -129,10 +128,10 @@ class JoinedOplog:
         entry."""
         if self._follows:
             found = await edge(self._live, 1, {"ts": stamp(self._saved.last)})
-            self._must_be_last(found.head.raw if found else b"")
+            self._must_be_last(found.raw if found else b"")
 
     def _must_be_last(self, raw: bytes) -> None:
-        if not raw or not is_same_entry(entries.read(raw), entries.read(self._saved.last_entry)):
+        if not raw or not is_same_entry(read_entry(raw), read_entry(self._saved.last_entry)):
             raise ReadError(
                 f"The live oplog no longer holds {self._saved.last}, the newest saved entry.",
                 "Save another slice (tallyglass restore save-oplog), and plan again.",
@@ -145,10 +144,15 @@ async def join(live: Gateway, saved: SavedOplog) -> tuple[Gateway, Join]:
     return cast("Gateway", JoinedOplog(live, saved, follows=follows)), found
 
 
-async def open_joined(live: Gateway, path: Path, start: Ts) -> Gateway:
-    """The same for a restore step, which needs every entry from ``start``. Raises ReadError if one is missing, and
-    InputError if the path holds no saved oplog."""
-    saved = await asyncio.to_thread(read_saved, [path], start)
+def only_saved(saved: SavedOplog) -> Gateway:
+    """A saved oplog by itself: nothing but the oplog can be read."""
+    return cast("Gateway", JoinedOplog(cast("Gateway", None), saved, follows=False))
+
+
+async def open_joined(live: Gateway, paths: Sequence[Path], start: Ts) -> Gateway:
+    """The joined oplog for a restore step, which needs every entry from ``start``. Raises ReadError if one is missing,
+    and InputError if the paths hold no saved oplog."""
+    saved = await asyncio.to_thread(read_saved, paths, start)
     gateway, found = await join(live, saved)
     if saved.first > start or saved.differs or not found.holds:
         why = saved.differs or found.differs or f"{found.hole}" if found.hole else f"from {start} on"
@@ -172,7 +176,7 @@ async def _compare(live: Gateway, saved: SavedOplog) -> tuple[Join, bool]:
         if at is None:
             return Join(differs=f"the live oplog has no entry {last}, the newest saved one"), False
         found = at
-    if not held or not is_same_entry(found, entries.read(held)):
+    if not held or not is_same_entry(found, read_entry(held)):
         return Join(differs=f"the live oplog has another entry at {found.ts} than the saved one"), False
     return Join(), newest.ts >= last
 
@@ -210,13 +214,13 @@ def _chosen(block: bytes, low: Ts, high: Ts, wanted: Mapping[str, Any], backward
     """The entries of a block that the query selects, in its order."""
     found = []
     for start, end in walk.split(block):
-        head = read_head(block, start, end)
+        head = read_entry(block, start, end)
         if low <= head.ts <= high and _matches(head, wanted):
             found.append(block[start:end])
     return b"".join(reversed(found) if backward else found)
 
 
-def _matches(head: Head, wanted: Mapping[str, Any]) -> bool:
+def _matches(head: Entry, wanted: Mapping[str, Any]) -> bool:
     for name, value in wanted.items():
         if name == "$or":
             if not any(_matches(head, one) for one in value):

@@ -17,15 +17,16 @@ from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import DeploymentError, InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway
-from tallyglass.oplog.decode import walk
-from tallyglass.oplog.decode.envelope import last_start
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.batch import last_start
+from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.oplog.read.entries import SCAN_MS, edge, stamp
 from tallyglass.restore.backup.bson_file import entry_ts
-from tallyglass.restore.raw import entries
-from tallyglass.restore.raw.oplog import SCAN_MS, edge, stamp
 from tallyglass.restore.replay.coverage import majority
 from tallyglass.restore.replay.identity import is_same_entry
-from tallyglass.restore.saved.saved_oplog import NAME, Hole
+from tallyglass.restore.saved.saved_oplog import Hole
 from tallyglass.restore.saved.slice_file import SliceFile, read_slice
+from tallyglass.restore.saved.slice_names import OWN
 from tallyglass.text import clean
 
 _DRAFT = ".oplog-draft.bson.gz"
@@ -85,7 +86,7 @@ async def _save(
     start = Ts(max(int(newest.t - keep_seconds), 0), 0)
     if before is not None:
         held = await edge(gateway, 1, {"ts": stamp(before.last)})
-        if held is not None and is_same_entry(held, entries.read(before.last_entry)):
+        if held is not None and is_same_entry(held, read_entry(before.last_entry)):
             start = before.last
         elif oldest.ts > before.last:
             hole = Hole(before.last, oldest.ts)
@@ -129,17 +130,17 @@ def _last_slice(folder: Path) -> SliceFile | None:
     """The newest slice of the folder that holds an entry."""
     for path in sorted(_slices(folder), key=lambda path: _span(path)[1], reverse=True):
         found = read_slice(path)
-        if found is not None:
+        if found is not None and found.blocks:
             return found
     return None
 
 
 def _slices(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if NAME.match(path.name)]
+    return [path for path in folder.iterdir() if OWN.match(path.name)]
 
 
 def _span(path: Path) -> tuple[Ts, Ts]:
-    named = NAME.match(path.name)
+    named = OWN.match(path.name)
     assert named is not None
     return Ts(int(named[1]), int(named[2])), Ts(int(named[3]), int(named[4]))
 

@@ -1,26 +1,25 @@
 """Slices of an oplog that were saved one after the other: whether they join, and what they hold together.
 
 Two slices join only if the later one begins with an entry that the earlier one also holds: between two entries that
-merely follow each other there may have been a third.
+merely follow each other there may have been a third. The slices of wal-g do not repeat that entry; there the name has
+to say that the later one continues right after it, and to be true of what both hold.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from tallyglass.errors import InputError
 from tallyglass.moment import ZERO, Ts
-from tallyglass.restore.raw import entries
+from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.restore.replay.identity import is_same_entry
 from tallyglass.restore.saved.slice_file import SliceFile, read_slice
+from tallyglass.restore.saved.slice_names import is_slice, span
 from tallyglass.text import clean
 
-NAME = re.compile(r"oplog-(\d+)_(\d+)-(\d+)_(\d+)\.bson\.gz\Z")
-"""How ``restore save-oplog`` names a slice: by its first and its last entry."""
-_NAMES = re.compile(r"oplog[^/]*\.bson(\.gz)?\Z")
 _BEFORE_SECONDS = 3_600
 """How far before the start slices are read: those entries are compared with the backup."""
 
@@ -59,12 +58,12 @@ class SavedOplog:
 
     @property
     def first(self) -> Ts:
-        """The oldest entry."""
+        """The ``ts`` of the oldest entry."""
         return self.parts[0].file.first
 
     @property
     def last(self) -> Ts:
-        """The newest entry."""
+        """The ``ts`` of the newest entry."""
         return self.parts[-1].file.last
 
     @property
@@ -101,33 +100,58 @@ def read_saved(paths: Iterable[Path], start: Ts | None = None) -> SavedOplog:
 
     Visits every entry once: run it in a thread. Raises InputError if there is no slice, or one cannot be read.
     """
-    found = [one for path in _files(paths) if not _is_old(path, start) and (one := read_slice(path)) is not None]
+    runs = read_runs(paths, start)
+    if runs[-1].differs:
+        return runs[-1]
+    return runs[max((at for at, run in enumerate(runs) if start is None or run.first <= start), default=0)]
+
+
+def read_runs(paths: Iterable[Path], start: Ts | None = None) -> tuple[SavedOplog, ...]:
+    """Read the slices in files and folders, those that end long before ``start`` left out: one row for each run of
+    slices that join, oldest first. If two do not belong to one oplog, the rows end with the first of them.
+
+    Visits every entry once: run it in a thread. Raises InputError if there is no slice, or one cannot be read.
+    """
+    paths = tuple(paths)
+    files = dict.fromkeys(path for path in _files(paths) if not _is_old(path, start))
+    read = [one for path in files if (one := read_slice(path)) is not None]
+    found = [one for one in read if one.blocks]
     if not found:
         shown = ", ".join(clean(str(path)) for path in paths)
         raise InputError(
             f"There is no saved oplog in {shown}.", "Name a mongodump of local.oplog.rs, or a folder of save-oplog."
         )
     found.sort(key=lambda one: (one.first, -one.last.t, -one.last.i))
-    problems = tuple(f"{clean(str(one.path))}: {one.problem}" for one in found if one.problem)
+    problems = tuple(f"{clean(str(one.path))}: {one.problem}" for one in read if one.problem)
     runs: list[list[Part]] = []
+    differs = ""
     for file in found:
-        if not runs or file.first > runs[-1][-1].file.last:
+        if not runs or (file.first > runs[-1][-1].file.last and not _continues(runs[-1][-1].file, file)):
             runs.append([Part(file, ZERO)])
         elif (differs := _differs(runs[-1], file)) and file.last > runs[-1][-1].file.last:
-            return SavedOplog(tuple(runs[-1]), differs=differs, problems=problems)
+            break
         elif file.last > runs[-1][-1].file.last:
             runs[-1].append(Part(file, runs[-1][-1].file.last))
-    chosen = max((at for at, run in enumerate(runs) if start is None or run[0].file.first <= start), default=0)
-    hole = None
-    if chosen + 1 < len(runs):
-        hole = Hole(runs[chosen][-1].file.last, runs[chosen + 1][0].file.first)
-    return SavedOplog(tuple(runs[chosen]), hole, problems=problems)
+        differs = ""
+    holes = [*(Hole(run[-1].file.last, later[0].file.first) for run, later in pairwise(runs)), None]
+    whole = [SavedOplog(tuple(run), hole, problems=problems) for run, hole in zip(runs, holes, strict=True)]
+    return (*whole[:-1], replace(whole[-1], differs=differs))
+
+
+def _continues(earlier: SliceFile, later: SliceFile) -> bool:
+    """Whether the name of a slice says that it begins with the entry right after an earlier one."""
+    return later.after == earlier.last
 
 
 def _differs(run: list[Part], later: SliceFile) -> str:
-    """Why a slice that begins within a run does not join it."""
+    """Why a slice that begins within a run, or right after it, does not join it."""
+    newest = run[-1].file
+    if later.first > newest.last:
+        terms = read_entry(newest.last_entry).term or 0, read_entry(later.first_entry).term or 0
+        names = f"{clean(newest.path.name)} and {clean(later.path.name)}"
+        return f"the term goes back from {terms[0]} to {terms[1]} between {names}" if terms[1] < terms[0] else ""
     held = SavedOplog(tuple(run)).entry(later.first)
-    if held and is_same_entry(entries.read(held), entries.read(later.first_entry)):
+    if held and is_same_entry(read_entry(held), read_entry(later.first_entry)):
         return ""
     earlier = next(part.file for part in run if later.first <= part.file.last)
     names = f"{clean(earlier.path.name)} and {clean(later.path.name)}"
@@ -137,8 +161,8 @@ def _differs(run: list[Part], later: SliceFile) -> str:
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            # A slice folder and a mongodump folder hold them at different depths.
-            yield from sorted(one for one in path.rglob("oplog*.bson*") if _NAMES.match(one.name) and one.is_file())
+            # A slice folder, a mongodump folder and the storage of PBM hold them at different depths.
+            yield from sorted(one for one in path.rglob("*") if is_slice(one) and one.is_file())
         elif path.is_file():
             yield path
         else:
@@ -147,5 +171,5 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 def _is_old(path: Path, start: Ts | None) -> bool:
     """Whether the name of a slice says that it ends long before ``start``."""
-    named = NAME.match(path.name)
-    return named is not None and start is not None and int(named[3]) < start.t - _BEFORE_SECONDS
+    named = span(path)
+    return named is not None and start is not None and named.end.t < start.t - _BEFORE_SECONDS

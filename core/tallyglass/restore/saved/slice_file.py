@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import struct
 import tempfile
 from bisect import bisect_right
@@ -15,8 +14,17 @@ from typing import IO
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.oplog.decode import walk
-from tallyglass.restore.backup.bson_file import LARGEST, entry_ts, is_gzip, open_plain
+from tallyglass.oplog.entry import walk
+from tallyglass.restore.backup.bson_file import entry_ts
+from tallyglass.restore.backup.compression import (
+    BAD_GZIP,
+    LARGEST,
+    Compression,
+    CorruptFile,
+    compression_of,
+    open_plain,
+)
+from tallyglass.restore.saved.slice_names import span
 from tallyglass.text import clean
 
 _BLOCK = 2**22
@@ -38,13 +46,15 @@ class Block:
 @dataclass(frozen=True, slots=True)
 class SliceFile:
     """The whole entries of a file. ``first_entry`` and ``last_entry`` are raw. ``problem`` says why the file is
-    incomplete; empty if it is complete."""
+    incomplete, or is not what its name says; empty if it is complete. ``after`` is the entry that comes right before
+    it by its name; None if the name does not say so."""
 
     path: Path
     blocks: tuple[Block, ...]
     first_entry: bytes
     last_entry: bytes
     problem: str = ""
+    after: Ts | None = None
 
     @property
     def first(self) -> Ts:
@@ -65,7 +75,7 @@ class SliceFile:
                 yield file.read(block.end - block.start), inside
 
     def backward(self, low: Ts, high: Ts) -> Iterator[tuple[bytes, bool]]:
-        """The same blocks, the last one first."""
+        """Yield the blocks, the last one first."""
         chosen = self._blocks(low, high)
         if not chosen:
             return
@@ -100,7 +110,7 @@ class SliceFile:
 
     def _seekable(self, end: int) -> IO[bytes]:
         """The plain bytes up to ``end``: a compressed file cannot be read backward."""
-        if not is_gzip(self.path):
+        if compression_of(self.path) is Compression.NONE:
             return self.path.open("rb")
         plain: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 the caller closes it
         with closing(open_plain(self.path)) as file:
@@ -110,7 +120,8 @@ class SliceFile:
 
 
 def read_slice(path: Path) -> SliceFile | None:
-    """Visit all entries of a file once; None if it has no whole entry.
+    """Visit all entries of a file once; None if it is empty. A file that is broken before the end of its first entry
+    has no blocks.
 
     Raises InputError for a file that cannot be read or holds no oplog entries.
     """
@@ -126,7 +137,7 @@ def read_slice(path: Path) -> SliceFile | None:
                 blocks.append(Block(at, at + len(block), entry_ts(entry)))
     except _Torn as error:
         problem = str(error)
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (*BAD_GZIP, CorruptFile) as error:
         problem = f"it cannot be decompressed further ({clean(str(error), 60)})"
     except walk.Malformed:
         raise InputError(f"{clean(str(path))} holds no oplog.", "Name a mongodump of local.oplog.rs.") from None
@@ -134,7 +145,14 @@ def read_slice(path: Path) -> SliceFile | None:
         raise InputError(f"{clean(str(path))} cannot be read: {error.strerror or error}.") from None
     if any(one.first >= other.first for one, other in pairwise(blocks)):
         raise InputError(f"The entries in {clean(str(path))} are not in order.", "Take another copy of it.")
-    return SliceFile(path, tuple(blocks), first, last, problem) if blocks else None
+    named = span(path)
+    if not blocks:
+        problem = problem or ("it holds no entry" if named is not None else "")
+        return SliceFile(path, (), b"", b"", problem) if problem else None
+    if named is None:
+        return SliceFile(path, tuple(blocks), first, last, problem)
+    problem = problem or named.contradicts(blocks[0].first, entry_ts(last))
+    return SliceFile(path, tuple(blocks), first, last, problem, named.start if named.after and not problem else None)
 
 
 class _Torn(Exception):

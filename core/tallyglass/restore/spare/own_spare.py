@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 PORT = 27117
-"""The default port."""
+"""The port of the spare that the commands start."""
 
 PROGRAM = "spare.sh"
 """Starts, replaces and stops the spare. It writes the spare's configuration file and key, and removes both at the

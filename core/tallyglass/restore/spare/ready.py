@@ -30,7 +30,7 @@ async def _only_opened(spare: Gateway, db: str) -> bool:
 
 
 def check_ready(plan: Plan, found: Spare, *, marked: bool = False) -> Verification:
-    """The same check on known facts about the spare."""
+    """Check facts about the spare that are known already."""
     if found.trouble:
         return _blocked("spare-unreachable", f"The spare does not answer: {clean(found.trouble)}")
     if found.sharded or (found.set_name and found.set_name == plan.set_name):

@@ -29,6 +29,9 @@ MANIFEST = "manifest.sha256"
 BASE = "base"
 """The staged copy of the backup."""
 
+PLAIN_ARCHIVE = "base.archive"
+"""The archive of the backup without its compression, where mongorestore cannot read that."""
+
 MARK = "mark"
 """The document that marks a spare, as a dump."""
 

@@ -4,7 +4,7 @@ let shell;
 let db;
 
 function must(result) {
-  if (!result.ok || (result.writeErrors && result.writeErrors.length)) {
+  if (!result.ok || result.writeConcernError || (result.writeErrors && result.writeErrors.length)) {
     throw Object.assign(new Error(JSON.stringify(result)), {code: result.code});
   }
   return result;
@@ -12,10 +12,15 @@ function must(result) {
 async function run(name, body) {
   return must(await db.getSiblingDB(name).runCommand(body));
 }
+// Whatever the server's default: an acknowledgement by one member alone is lost with that member.
+const MAJORITY = {w: "majority"};
+async function write(name, body) {
+  return await run(name, {...body, writeConcern: MAJORITY});
+}
 async function dropIfThere(name, body) {
   const missing = [26, 27];
   try {
-    await run(name, body);
+    await write(name, body);
   } catch (error) {
     if (!missing.includes(error.code)) { throw error; }
   }
@@ -72,12 +77,12 @@ async function exists(ns) {
   const [name, rest] = split(ns);
   return (await db.getSiblingDB(name).getCollectionInfos({name: rest}, {nameOnly: true})).length === 1;
 }
-async function mustHold(ns, count) {
+async function mustHold(ns, count, orMore = false) {
   if (!await exists(ns)) {
     throw new Error(quoted(ns) + " is missing: load it again first. Nothing was written.");
   }
   const found = count === null ? null : await collection(ns).countDocuments({});
-  if (found !== count) {
+  if (orMore ? found < count : found !== count) {
     throw new Error(quoted(ns) + " holds " + found + " documents, not the " + count + " computed."
       + " Nothing was written.");
   }
@@ -123,14 +128,15 @@ async function buildIndexes(staging, indexes) {
         one.expireAfterSeconds = NEVER;
       }
     }
-    const result = await db.getSiblingDB(name).runCommand({createIndexes: rest, indexes: [one]});
-    if (!result.ok && result.code !== 85) {  // 85: it was built by a run that was stopped, before a document expired
+    const result = await db.getSiblingDB(name).runCommand(
+      {createIndexes: rest, indexes: [one], writeConcern: MAJORITY});
+    if (result.code !== 85) {  // 85: it was built by a run that was stopped, before a document expired
       must(result);
     }
   }
 }
 async function rename(source, target) {
-  await run("admin", {renameCollection: source, to: target});
+  await write("admin", {renameCollection: source, to: target});
 }
 // Each collection was loaded under its name with this ending; all are checked before the first one is renamed.
 async function takeNames(ending, databases) {
@@ -149,28 +155,156 @@ async function takeNames(ending, databases) {
     await rename(ns + ending, ns);
   }
 }
+const noCounters = (paths) => paths.map((path) => ({$match: {[path]: {$not: {$type: "number"}}}}));
+const greatest = (path) => ({$set: {[path]: {$max: ["$" + path, "$$new." + path]}}});
+// A pipeline that changes a document with one field name twice drops a value, or ends the server.
+async function mustHaveDistinctNames(ns, path) {
+  const names = (part) => ({$map: {input: {$objectToArray: part}, as: "field", in: "$$field.k"}});
+  const repeats = (part) => ({$cond: [{$eq: [{$type: part}, "object"]},
+    {$ne: [{$size: names(part)}, {$size: {$setUnion: [names(part)]}}]}, false]});
+  const parts = path.split(".").map((_, at, all) => (at === 0 ? "$$ROOT" : "$" + all.slice(0, at).join(".")));
+  const [name, rest] = split(ns);
+  const found = await run(name, {aggregate: rest, cursor: {}, collation: {locale: "simple"}, pipeline: [
+    {$match: {[path]: {$type: "number"}}}, {$match: {$expr: {$or: parts.map(repeats)}}}, {$limit: 1},
+    {$project: {_id: 1}}]});
+  for (const row of found.cursor.firstBatch) {
+    throw new Error("[name-twice] " + quoted(ns) + ": the counter with the _id "
+      + quoted(shell.EJSON.stringify(row._id, {relaxed: false})) + " has one field name twice, which no update leaves as"
+      + " it is. Repair it manually, and run this again. Its number was not raised.");
+  }
+}
 async function raiseCounters(source, target, path, wanted, missing) {
-  const greater = {$max: ["$" + path, "$$new." + path]};
+  await mustHaveDistinctNames(target, path);
   const pipeline = [
     {$match: {...wanted, [path]: {$type: "number"}}},
-    {$merge: {into: split(target)[1], on: "_id", whenMatched: [{$set: {[path]: greater}}], whenNotMatched: missing}},
+    {$merge: {into: split(target)[1], on: "_id", whenMatched: [greatest(path)], whenNotMatched: missing}},
   ];
   const [name, rest] = split(source);
-  await run(name, {aggregate: rest, pipeline: pipeline, cursor: {}});
+  await write(name, {aggregate: rest, pipeline: pipeline, cursor: {}});
 }
-async function replaceBy(ns, staging, kept, count, paths) {
+// Whether the oplog shows that the collection was renamed away, and nothing renamed to its place since.
+async function isTorn(ns, staging, kept) {
+  const parts = [{"o.renameCollection": ns, "o.to": kept}, {"o.renameCollection": staging, "o.to": ns}];
+  const filter = {op: "c", ns: split(ns)[0] + ".$cmd", $or: parts};
+  const body = {find: "oplog.rs", filter: filter, sort: {$natural: -1}, limit: 1, singleBatch: true};
+  const [last] = (await run("local", body)).cursor.firstBatch;
+  return last !== undefined && last.o.to === kept;
+}
+async function copyCounters(source, target, path) {
+  await raiseCounters(source, target, path, {}, "discard");
+  await raiseCounters(source, target, path, {_id: {$not: {$type: "objectId"}}}, "insert");
+}
+const IN_PLACE = ["validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"];
+async function optionsOf(ns) {
+  const [name, rest] = split(ns);
+  const {options} = (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0];
+  const part = (wanted) => Object.fromEntries(Object.entries(options).filter(
+    ([option]) => IN_PLACE.includes(option) === wanted));
+  return {changeable: part(true), fixed: JSON.stringify(part(false))};
+}
+// The collection was created again before the copy had its name. What was written there stays, and the copy joins it.
+async function putTogether(ns, staging, kept, paths) {
+  const [name, rest] = split(ns);
+  const copy = split(staging)[1];
+  const [live, wanted] = [await optionsOf(ns), await optionsOf(staging)];
+  if (live.fixed !== wanted.fixed) {
+    throw new Error(quoted(ns) + " was created again with other options than " + quoted(staging) + " has. Stop the"
+      + " application, rename " + quoted(ns) + " to a name of your own, and run this again. Nothing was written.");
+  }
+  await shell.print(quoted(ns) + " was created again while it was replaced: what was written there since stays");
+  const indexes = (await collection(staging).getIndexes()).filter((one) => one.name !== "_id_");
+  if (indexes.length > 0) {
+    await write(name, {createIndexes: rest, indexes: indexes});
+  }
+  if (Object.keys(wanted.changeable).length > 0) {
+    await write(name, {collMod: rest, ...wanted.changeable});
+  }
+  for (const path of paths) {
+    await copyCounters(kept, staging, path);
+    await mustHaveDistinctNames(ns, path);
+    const matched = [greatest(path), {$replaceWith: {$mergeObjects: ["$$new", "$$ROOT"]}}];
+    await write(name, {aggregate: copy, cursor: {}, bypassDocumentValidation: true, pipeline: [
+      {$match: {[path]: {$type: "number"}}}, {$merge: {into: rest, whenMatched: matched, whenNotMatched: "insert"}}]});
+  }
+  await write(name, {aggregate: copy, cursor: {}, bypassDocumentValidation: true, pipeline: [{$sort: {_id: -1}},
+    {$merge: {into: rest, whenMatched: [{$replaceWith: "$$ROOT"}], whenNotMatched: "insert"}}]});
+  await write(name, {aggregate: copy, cursor: {}, allowDiskUse: true, collation: {locale: "simple"}, pipeline: [
+    ...noCounters(paths), {$replaceWith: {one: "$$ROOT"}},
+    {$lookup: {from: rest, localField: "one._id", foreignField: "_id", as: "live"}},
+    {$match: {"live.0": {$exists: true}, $expr: {$ne: [{$arrayElemAt: ["$live", 0]}, "$one"]}}},
+    {$replaceWith: "$one"}, {$out: copy}]});
+  const left = await collection(staging).countDocuments({});
+  if (left === 0) {
+    await write(name, {drop: copy});
+  } else {
+    await shell.print(quoted(ns) + ": " + left + " documents were created again under an _id that comes back; these stay,"
+      + " and those that should have come back are in " + quoted(staging));
+  }
+}
+async function finishReplacing(ns, staging, kept, paths) {
+  const taken = 48;
+  try {
+    await rename(staging, ns);
+  } catch (error) {
+    if (error.code !== taken) { throw error; }
+    await putTogether(ns, staging, kept, paths);
+  }
+}
+// How far a counter is set beyond the live one: enough for what is handed out there until the names change, which takes
+// milliseconds. Where it moves in steps of many, ten times as far as it moved while the collection was copied.
+const HEAD_ROOM = 100;
+async function raiseAhead(ns, staging, copy, path) {
+  await mustHaveDistinctNames(staging, path);
+  const [name, rest] = split(ns);
+  const moved = {$max: [0, {$subtract: ["$" + path, {$max: "$tallyglass_was." + path}]}]};
+  const ahead = {$add: ["$" + path, HEAD_ROOM, {$multiply: [10, {$ifNull: [moved, 0]}]}]};
+  const pipeline = (wanted, missing) => [{$match: {...wanted, [path]: {$type: "number"}}},
+    {$lookup: {from: split(copy)[1], localField: "_id", foreignField: "_id", as: "tallyglass_was"}},
+    {$set: {[path]: ahead}}, {$unset: "tallyglass_was"},
+    {$merge: {into: split(staging)[1], on: "_id", whenMatched: [greatest(path)], whenNotMatched: missing}}];
+  await write(name, {aggregate: rest, pipeline: pipeline({}, "discard"), cursor: {}});
+  await write(name, {aggregate: rest, pipeline: pipeline({_id: {$not: {$type: "objectId"}}}, "insert"), cursor: {}});
+}
+// What was inserted from the moment in the file on, straight from the oplog: the sooner it is there, the sooner others'
+// updates find it. The step after this one sets it to what others left. Counters are raised, not joined.
+async function joinInserted(ns, uuid, file, target, paths) {
+  const [t, i] = fs.readFileSync(file, "utf8").split(":").map(Number);
+  const seen = shell.EJSON.parse(JSON.stringify({v: {$timestamp: {t: t, i: i}}})).v;
+  const stages = [{$match: {ts: {$gte: seen}, ns: ns, ui: uuid, op: {$in: ["i", "d"]}}}, {$sort: {ts: 1}},
+    {$group: {_id: "$o._id", last: {$last: "$op"}, one: {$last: "$o"}}}, {$match: {last: "i"}}, {$replaceWith: "$one"},
+    ...noCounters(paths)];
+  const [name, rest] = split(target);
+  await write("local", {aggregate: "oplog.rs", cursor: {}, allowDiskUse: true, bypassDocumentValidation: true,
+    pipeline: [...stages, {$merge: {into: {db: name, coll: rest}, whenMatched: [{$replaceWith: "$$ROOT"}],
+      whenNotMatched: "insert"}}]});
+}
+async function uuidOf(ns) {
+  const [name, rest] = split(ns);
+  return (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0].info.uuid;
+}
+async function replaceBy(ns, staging, kept, count, paths, seen) {
+  const copy = staging + "_kept";
   const live = await exists(ns);
   const ready = await exists(staging);
   const away = await exists(kept);
   if (live && ready && !away) {
-    await mustHold(staging, count);
+    await mustHold(staging, count, true);
+    const [name, rest] = split(ns);
+    await write(name, {aggregate: rest, pipeline: [{$out: split(copy)[1]}], cursor: {}});
+    const uuid = await uuidOf(ns);
     for (const path of paths) {
-      await raiseCounters(ns, staging, path, {}, "discard");
+      await raiseAhead(ns, staging, copy, path);
     }
-    await rename(ns, kept);
-    await rename(staging, ns);
+    await joinInserted(ns, uuid, seen, staging, paths);
+    await write("admin", {renameCollection: staging, to: ns, dropTarget: true});
+    await joinInserted(ns, uuid, seen, ns, paths);
+    await rename(copy, kept);
+  } else if (live && !ready && !away && await exists(copy)) {
+    await rename(copy, kept);
   } else if (!live && ready && away) {
-    await rename(staging, ns);
+    await finishReplacing(ns, staging, kept, paths);
+  } else if (live && ready && away && await isTorn(ns, staging, kept)) {
+    await putTogether(ns, staging, kept, paths);
   } else if (!live || ready || !away) {
     const word = (there) => (there ? " exists" : " does not");
     throw new Error(quoted(ns) + word(live) + ", " + quoted(staging) + word(ready) + ", " + quoted(kept) + word(away)
@@ -178,7 +312,6 @@ async function replaceBy(ns, staging, kept, count, paths) {
       + " Nothing was written.");
   }
   for (const path of paths) {
-    await raiseCounters(kept, ns, path, {}, "discard");
-    await raiseCounters(kept, ns, path, {_id: {$not: {$type: "objectId"}}}, "insert");
+    await copyCounters(kept, ns, path);
   }
 }

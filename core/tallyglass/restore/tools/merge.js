@@ -12,31 +12,54 @@ function plainCollation(collation) {
   delete plain.version;
   return plain;
 }
+function isSimple(collation) {
+  return collation.locale === "simple";
+}
 async function aggregate(ns, pipeline, collation) {
   const [name, side] = split(ns);
   const options = {cursor: {}, allowDiskUse: true, bypassDocumentValidation: true, collation: collation};
-  return (await run(name, {aggregate: side, pipeline: pipeline, ...options})).cursor.firstBatch;
+  return (await write(name, {aggregate: side, pipeline: pipeline, ...options})).cursor.firstBatch;
 }
 const mark = (side) => ({$merge: {into: split(side)[1], whenMatched: "merge", whenNotMatched: "discard"}});
 const OPEN = {$match: {x: {$exists: false}}};
+const exactly = (value) => shell.EJSON.stringify(value, {relaxed: false});
 // Leaves out the documents that the stages find; they see each as it is wanted, and say why in x.
 async function leaveOut(side, stages, collation) {
-  await aggregate(side, [OPEN, {$replaceWith: "$r"}, ...stages, mark(side)], collation);
+  const pipeline = [OPEN, {$replaceWith: "$r"}, ...stages];
+  if (isSimple(collation)) {
+    await aggregate(side, [...pipeline, mark(side)], collation);
+    return;
+  }
+  // A $merge compares with the collation of its pipeline: it would mark every repair whose _id is alike.
+  const cursor = await collection(side).aggregate(pipeline, {collation: collation, allowDiskUse: true});
+  const found = await cursor.toArray();
+  const others = found.filter((row) => exactly(row.x.by) !== exactly(row._id));
+  const writes = others.map((row) => ({updateOne: {filter: {_id: row._id}, update: {$set: {x: row.x}}}}));
+  if (writes.length === 0) {
+    return;
+  }
+  const marked = (await collection(side).bulkWrite(writes, {writeConcern: MAJORITY})).matchedCount;
+  if (marked !== writes.length) {
+    throw new Error(quoted(side) + ": " + (writes.length - marked) + " documents that must be left out cannot be"
+      + " marked: mongosh does not read their _id exactly. Nothing live was written.");
+  }
 }
 async function leaveOutConflicts(ns, side, index) {
   const name = (field) => ({$ifNull: ["$" + field, null]});
   const fields = Object.keys(index.key);
   const joins = parseInt(await db.version()) >= 5;
   const compared = joins ? fields.slice(1) : fields;
+  const collation = plainCollation(index.collation);
   const given = {id: "$_id"};
   compared.forEach((field, at) => { given["k" + at] = name(field); });
   const same = compared.map((field, at) => ({$eq: [name(field), "$$k" + at]}));
+  // Under another collation two documents may have an _id that is alike: leaveOut compares them exactly.
+  const other = isSimple(collation) ? [{$ne: ["$_id", "$$id"]}] : [];
   const lookup = {from: split(ns)[1], let: given, as: "by", pipeline: [{$match: condition(index)},
-    {$match: {$expr: {$and: [{$ne: ["$_id", "$$id"]}, ...same]}}}, {$limit: 1}, {$project: {_id: 1}}]};
+    {$match: {$expr: {$and: [...other, ...same]}}}, {$limit: 2}, {$project: {_id: 1}}]};
   const join = joins ? {localField: fields[0], foreignField: fields[0]} : {};
-  const collation = plainCollation(index.collation);
-  await leaveOut(side, [{$match: condition(index)}, {$lookup: {...lookup, ...join}}, {$match: {by: {$ne: []}}},
-    {$project: {x: {index: {$literal: index.name}, by: {$first: "$by._id"}}}}], collation);
+  await leaveOut(side, [{$match: condition(index)}, {$lookup: {...lookup, ...join}}, {$unwind: "$by"},
+    {$project: {x: {index: {$literal: index.name}, by: "$by._id"}}}], collation);
   const key = {};
   fields.forEach((field, at) => { key["k" + at] = name(field); });
   await leaveOut(side, [{$match: condition(index)}, {$sort: {_id: 1}}, {$group: {_id: key, ids: {$push: "$_id"}}},
@@ -46,13 +69,10 @@ async function leaveOutConflicts(ns, side, index) {
 }
 // An _id that the live collation takes for another one would replace that document.
 async function leaveOutAlikeIds(ns, side, collation) {
-  if (collation.locale === "simple") {
-    return;
+  if (!isSimple(collation)) {
+    await leaveOut(side, [{$lookup: {from: split(ns)[1], localField: "_id", foreignField: "_id", as: "by"}},
+      {$unwind: "$by"}, {$project: {x: {index: "_id_", by: "$by._id"}}}], collation);
   }
-  await aggregate(side, [OPEN, {$lookup: {from: split(ns)[1], localField: "_id", foreignField: "_id", as: "by"}},
-    {$project: {c: "$by._id"}}, mark(side)], collation);
-  await aggregate(side, [OPEN, {$match: {"c.0": {$exists: true}, $expr: {$not: {$in: ["$_id", "$c"]}}}},
-    {$project: {x: {index: "_id_", by: {$first: "$c"}}}}, mark(side)], {locale: "simple"});
 }
 async function leaveOutExpired(side, index) {
   const field = Object.keys(index.key)[0];
@@ -100,7 +120,7 @@ async function reviewRepairs(ns, side, indexes) {
   if (info.options.validator) {
     await report(ns, "do not satisfy the validator and are still written (bypassDocumentValidation)",
       await (await copy.aggregate([OPEN, {$replaceWith: "$r"}, {$match: {$nor: [info.options.validator]}},
-        {$project: {_id: 1}}])).toArray());
+        {$project: {_id: 1}}], {collation: plainCollation(info.options.collation)})).toArray());
   }
   for (const one of lost) {
     await shell.print(quoted(ns) + ": the index " + quoted(one.name)
@@ -111,16 +131,25 @@ async function reviewRepairs(ns, side, indexes) {
   await shell.print(quoted(ns) + ": " + inserted + " documents to insert, " + changed + " to set back, "
     + found.length + " left out");
 }
-// A field is set where it still has the value that the accident left: what others wrote since stays.
-const FIX = {$first: {$filter: {input: "$$new.f", as: "f",
-  cond: {$and: [{$eq: ["$$f.k", "$$now.k"]}, {$eq: ["$$f.l", "$$now.v"]}]}}}};
-const SET = {$map: {input: {$objectToArray: "$$ROOT"}, as: "now", in: {$let: {vars: {fix: FIX},
-  in: {$cond: [{$eq: [{$type: "$$fix"}, "missing"]}, "$$now", {k: "$$now.k", v: "$$fix.r"}]}}}}};
-const ADD = {$map: {input: {$filter: {input: "$$new.f", as: "f", cond: {$and: [{$eq: [{$type: "$$f.l"}, "missing"]},
-  {$not: {$in: ["$$f.k", {$map: {input: {$objectToArray: "$$ROOT"}, as: "now", in: "$$now.k"}}]}}]}}},
-  as: "f", in: {k: "$$f.k", v: "$$f.r"}}};
-const KEPT = {$filter: {input: {$concatArrays: [SET, ADD]}, as: "one", cond: {$ne: [{$type: "$$one.v"}, "missing"]}}};
-const REPAIR = [{$replaceWith: {$cond: [{$eq: ["$$ROOT", "$$new.l"]}, "$$new.r", {$arrayToObject: KEPT}]}}];
+// A field is set where it still has the value that the accident left: what others wrote since stays. `key` is what
+// names and values are compared by besides being equal: under a collation, equal texts may differ.
+function repairStages(key) {
+  const same = (one, other) => ({$and: [{$eq: [one, other]}, {$eq: [{$type: one}, {$type: other}]},
+    {$eq: [key(one), key(other)]}]});
+  const fix = {$first: {$filter: {input: "$$new.f", as: "f",
+    cond: {$and: [same("$$f.k", "$$now.k"), same("$$f.l", "$$now.v")]}}}};
+  const set = {$map: {input: "$$live", as: "now", in: {$let: {vars: {fix: fix},
+    in: {$cond: [{$eq: [{$type: "$$fix"}, "missing"]}, "$$now", {k: "$$now.k", v: "$$fix.r"}]}}}}};
+  const add = {$map: {input: {$filter: {input: "$$new.f", as: "f", cond: {$and: [{$eq: [{$type: "$$f.l"}, "missing"]},
+    {$not: {$in: [key("$$f.k"), "$$names"]}}]}}}, as: "f", in: {k: "$$f.k", v: "$$f.r"}}};
+  const rest = {$filter: {input: {$concatArrays: [set, add]}, as: "one", cond: {$ne: [{$type: "$$one.v"}, "missing"]}}};
+  const whole = {$cond: [same("$$ROOT", "$$new.l"), "$$new.r", {$arrayToObject: rest}]};
+  // A pipeline that changes a document with one field name twice drops a value, or ends the server.
+  const twice = {$ne: [{$size: "$$names"}, {$size: {$setUnion: ["$$names"]}}]};
+  const names = {$map: {input: "$$live", as: "now", in: key("$$now.k")}};
+  return [{$replaceWith: {$let: {vars: {live: {$objectToArray: "$$ROOT"}},
+    in: {$let: {vars: {names: names}, in: {$cond: [twice, "$$ROOT", whole]}}}}}}];
+}
 // $merge takes no _id that is null. A collection has one such document at most; each is a line of this file.
 function nullIdOf(ns) {
   const rows = fs.readFileSync("repairs/null-ids.jsonl", "utf8").split("\n").filter((row) => row);
@@ -133,10 +162,11 @@ async function writeNullId(ns) {
   }
   const [name, rest] = split(ns);
   const update = {q: {_id: null, $expr: {$eq: ["$$ROOT", {$literal: one.was}]}},
-    u: [{$replaceWith: {$literal: one.wanted}}]};
-  const write = one.was ? {update: rest, updates: [update]} : {insert: rest, documents: [one.wanted]};
-  const result = await db.getSiblingDB(name).runCommand({...write, bypassDocumentValidation: true});
-  const problem = result.ok ? (result.writeErrors || [])[0] : result;
+    u: [{$replaceWith: {$literal: one.wanted}}], collation: {locale: "simple"}};
+  const change = one.was ? {update: rest, updates: [update]} : {insert: rest, documents: [one.wanted]};
+  const result = await db.getSiblingDB(name).runCommand(
+    {...change, bypassDocumentValidation: true, writeConcern: MAJORITY});
+  const problem = result.ok ? (result.writeErrors || [])[0] || result.writeConcernError : result;
   await shell.print(quoted(ns) + ": the document whose _id is null "
     + (problem ? "is left out: " + quoted(String(problem.errmsg)) : "is written by itself"));
 }
@@ -153,8 +183,12 @@ async function writeRepairs(ns, side) {
     // Not keepExisting: it sorts the fields, and takes a dot in a name for a path.
     await insert([{$replaceWith: "$$ROOT"}]);
   }
+  // A hash is of the bytes of a text, under any collation. Servers before 6.0 have none: there the _id is found without
+  // its index, which has a collation.
+  const hashed = !isSimple(collation) && parseInt(await db.version()) >= 6;
+  const stages = repairStages((value) => (hashed ? {$toHashedIndexKey: value} : value));
   await aggregate(side, [OPEN, {$match: {f: {$exists: true}}},
-    {$merge: {into: into, whenMatched: REPAIR, whenNotMatched: "discard"}}], collation);
+    {$merge: {into: into, whenMatched: stages, whenNotMatched: "discard"}}], hashed ? collation : {locale: "simple"});
 }
 // The repairs are dropped once all of them are written; those that are left out stay, with the reason.
 async function mergeRepairs(ns, side, indexes) {
@@ -172,8 +206,17 @@ async function mergeRepairs(ns, side, indexes) {
     await writeRepairs(ns, side);
   }
   if (await collection(side).countDocuments({x: {$exists: true}}) === 0) {
-    await collection(side).drop();
+    const [name, rest] = split(side);
+    await write(name, {drop: rest});
   }
+}
+// What others wrote since the accident joins the copy; or, once the names have changed, the collection.
+async function carryOver(ns, staging, kept, since, count) {
+  const early = await exists(staging) && !(await exists(ns) && await exists(kept));
+  if (early) {
+    await mustHold(staging, count, true);
+  }
+  await mergeRepairs(early ? staging : ns, since, []);
 }
 // The definitions of a collection that was made again without them.
 async function restoreDefinitions(ns, indexes, options) {
@@ -181,13 +224,13 @@ async function restoreDefinitions(ns, indexes, options) {
   const home = db.getSiblingDB(name);
   const live = (await collection(ns).getIndexes()).map((one) => one.name);
   for (const one of indexes.filter((index) => !live.includes(index.name))) {
-    const result = await home.runCommand({createIndexes: rest, indexes: [one]});
+    const result = await home.runCommand({createIndexes: rest, indexes: [one], writeConcern: MAJORITY});
     if (!result.ok) {
       await shell.print(quoted(ns) + ": the index " + quoted(one.name) + " cannot be built: "
         + quoted(String(result.errmsg)));
     }
   }
   if (Object.keys(options).length > 0) {
-    await run(name, {collMod: rest, ...options});
+    await write(name, {collMod: rest, ...options});
   }
 }

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from bson import json_util
 
-from tallyglass.mongo.mongosh import call, has_literal, literal
-from tallyglass.restore.tools.files import fold_json
+from tallyglass.mongo.mongosh import MAJORITY, call, has_literal, literal, update_one
+from tallyglass.restore.tools.files import WIDTH, fold_json
 
 __all__ = [
-    "HELPERS", "build_indexes", "call", "command", "create_indexes", "drop_if_there", "drop_like", "empty_spare",
-    "has_literal", "helpers", "literal", "merge_repairs", "must", "must_be_absent", "must_match", "on_live", "on_spare",
-    "program", "replace_by", "restore_definitions", "review_repairs", "take_names",
+    "HELPERS", "build_indexes", "call", "carry_over", "command", "create_indexes", "drop_if_there", "drop_like",
+    "empty_spare", "has_literal", "helpers", "literal", "merge_repairs", "must", "must_be_absent", "must_match",
+    "on_live", "on_spare", "program", "replace_by", "restore_definitions", "review_repairs", "say", "take_names",
+    "update_one",
 ]  # fmt: skip
 
 HELPERS = "helpers.js"
@@ -32,8 +34,9 @@ def on_spare(live_set: str) -> str:
 
 
 def command(db: str, body: Mapping[str, Any]) -> str:
-    """One database command, to paste into mongosh."""
-    return f"db.getSiblingDB({literal(db)}).runCommand({literal(body)});"
+    """One database command that writes, to paste into mongosh."""
+    concerned = {**body, "writeConcern": MAJORITY}
+    return f"db.getSiblingDB({literal(db)}).runCommand({literal(concerned)});"
 
 
 def must(db: str, body: Mapping[str, Any]) -> str:
@@ -73,6 +76,12 @@ def take_names(ending: str, counts: Mapping[str, int | None]) -> str:
     return f"await takeNames({literal(ending)}, [{databases}]);"
 
 
+def say(text: str) -> Iterator[str]:
+    """Print a text, in lines that can be pasted."""
+    for line in textwrap.wrap(text, WIDTH - 20, subsequent_indent="  "):
+        yield f"print({literal(line)});"
+
+
 def review_repairs(ns: str, side: str, indexes: Sequence[Mapping[str, Any]]) -> str:
     """Mark the repairs in ``side`` that would break a rule of ``ns`` or of ``indexes``, which it is to have, and report
     them; nothing live is written. May be run again."""
@@ -89,14 +98,21 @@ def restore_definitions(ns: str, indexes: Sequence[Mapping[str, Any]], options: 
     return f"await restoreDefinitions({literal(ns)}, {literal(list(indexes))}, {literal(options)});"
 
 
-def replace_by(ns: str, staging: str, kept: str, count: int | None, paths: Sequence[str] = ()) -> str:
-    """Rename ``ns`` to ``kept`` and ``staging`` to ``ns``; may be run again wherever it was stopped.
+def carry_over(ns: str, staging: str, kept: str, count: int | None, since: str) -> str:
+    """Write the documents in ``since`` into ``staging``, or into ``ns`` once the names have changed and ``kept`` is
+    there. ``staging`` must hold at least ``count`` documents; None where that was not computed. May be run again."""
+    return f"await carryOver({', '.join(literal(one) for one in (ns, staging, kept, since))}, {_plain(count)});"
 
-    ``paths`` are the numbers of counters in it: each is raised to the greatest that it has at that moment, before and
-    after the change of names, so that an id that was handed out since the plan is not handed out again.
+
+def replace_by(ns: str, staging: str, kept: str, count: int | None, paths: Sequence[str] = (), seen: str = "") -> str:
+    """Copy ``ns`` to ``kept``, and rename ``staging`` over it: no client finds it missing. May be run again wherever it
+    was stopped, also where an earlier version renamed twice and the application created ``ns`` again in between.
+
+    ``paths`` are the numbers of counters in it: each is raised beyond those that it hands out until the names change,
+    so that no id is handed out again. The file ``seen`` says up to where others' writes were carried over.
     """
     names = ", ".join(literal(one) for one in (ns, staging, kept))
-    return f"await replaceBy({names}, {_plain(count)}, {literal(list(paths))});"
+    return f"await replaceBy({names}, {_plain(count)}, {literal(list(paths))}, {literal(seen)});"
 
 
 def must_match(update: str, missing: str = "") -> str:

@@ -14,8 +14,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from pymongo.errors import PyMongoError
-from pymongo.uri_parser import parse_uri
+from pymongo.uri_parser import parse_uri, split_options
 
+from tallyglass.connection.uri_options import SPELLED, check_options
 from tallyglass.errors import InputError
 from tallyglass.text import clean
 
@@ -68,7 +69,7 @@ FATES: dict[str, tuple[Fate, str]] = {
     "serverselectiontimeoutms": (Fate.DROP, _TIMES),
     "sockettimeoutms": (Fate.DROP, _TIMES),
     "srvallowedhostssuffix": (Fate.WARN, "Only PyMongo knows it."),
-    "srvmaxhosts": (Fate.KEEP, ""),
+    "srvmaxhosts": (Fate.DROP, "It cannot be combined with the name of the set."),
     "srvservicename": (Fate.KEEP, ""),
     "ssl": (Fate.KEEP, ""),
     "timeoutms": (Fate.DROP, _TIMES),
@@ -92,14 +93,6 @@ FATES: dict[str, tuple[Fate, str]] = {
 }
 """Every URI option of PyMongo, by its lower-case name."""
 
-_SPELLED = {
-    "authmechanism": "authMechanism", "authmechanismproperties": "authMechanismProperties",
-    "authsource": "authSource", "compressors": "compressors",
-    "directconnection": "directConnection", "replicaset": "replicaSet", "srvmaxhosts": "srvMaxHosts",
-    "srvservicename": "srvServiceName", "tls": "tls", "tlscafile": "tlsCAFile",
-    "tlscertificatekeyfile": "tlsCertificateKeyFile", "tlsdisableocspendpointcheck": "tlsDisableOCSPEndpointCheck",
-}  # fmt: skip
-
 _WITHOUT_PASSWORD = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-OIDC"})
 _KNOWN_PROPERTIES = frozenset({"SERVICE_NAME", "ENVIRONMENT", "TOKEN_RESOURCE"})
 _KNOWN_SAID = "SERVICE_NAME for GSSAPI, ENVIRONMENT and TOKEN_RESOURCE for MONGODB-OIDC"
@@ -119,12 +112,15 @@ class ToolUri:
     warnings: tuple[str, ...] = ()
 
 
-def tool_uri(uri: str, set_name: str = "") -> ToolUri:
+def tool_uri(uri: str, set_name: str = "", alone: str = "") -> ToolUri:
     """Make the tools' URI. ``set_name`` is what the server calls its set: without it one host would be the only one.
+    ``alone`` is the only address that can be reached, if the names of the set cannot.
 
     Raises InputError for a URI that cannot be read, or that no tool can be given. The password in it is dropped.
     """
     options, user, hosts, srv = _parsed(uri)
+    if alone:
+        options, hosts = options | {"directconnection": True}, (alone,)
     warnings: list[str] = []
     kept: dict[str, str] = {}
     for name, value in options.items():
@@ -137,7 +133,7 @@ def tool_uri(uri: str, set_name: str = "") -> ToolUri:
         if fate is Fate.KEEP and isinstance(value, dict):
             value = _properties(value, warnings)
         if fate is Fate.KEEP and value != "":
-            kept[_SPELLED["tls" if name == "ssl" else name]] = _as_text(value)
+            kept[SPELLED["tls" if name == "ssl" else name]] = _as_text(value)
     _refuse_encrypted_key(kept.get("tlsCertificateKeyFile", ""))
     if kept.get("authMechanism") == "DEFAULT":
         del kept["authMechanism"]
@@ -198,14 +194,17 @@ def _refuse_encrypted_key(path: str) -> None:
 
 def _parsed(uri: str) -> tuple[dict[str, object], str, tuple[str, ...], bool]:
     srv = uri.startswith("mongodb+srv://")
+    check_options(uri)
+    start, _, query = uri.partition("?")
     try:
-        plain = "mongodb://" + uri.removeprefix("mongodb+srv://") if srv else uri
-        parsed = parse_uri(plain, validate=True, warn=False)
+        # The options apart from the hosts: with mongodb:// in place of mongodb+srv:// some would be refused.
+        given = split_options(query, validate=True, warn=False) if query else {}
+        parsed = parse_uri("mongodb://" + start.removeprefix("mongodb+srv://") if srv else start)
     except OSError as error:
         raise InputError(f"A file that the connection string names cannot be read: {error.strerror}.") from None
     except (PyMongoError, ValueError):
         raise InputError("That connection string cannot be read.", "Write it as mongodb://host:port/.") from None
-    options = {str(name).lower(): value for name, value in parsed["options"].items()}
+    options = {str(name).lower(): value for name, value in given.items()}
     hosts = tuple(_host(host, port, srv) for host, port in parsed["nodelist"])
     if srv:
         options.setdefault("tls", True)

@@ -4,6 +4,7 @@ YES=0
 UNTIL=clean
 SOURCE_PASSWORD_FILE=
 SPARE_PASSWORD_FILE=
+MAX_SILENCE=600
 PHASES="secure restore verify return clean"
 
 say() {
@@ -30,6 +31,7 @@ has_terminal() { { : </dev/tty; } 2>/dev/null; }
 usage() {
   say "usage: restore.sh [--yes] [--until secure|restore|verify|return|clean]"
   say "                  [--source-password-file FILE] [--spare-password-file FILE]"
+  say "                  [--max-silence SECONDS, 0 for no limit; now $MAX_SILENCE]"
   exit 2
 }
 
@@ -43,11 +45,14 @@ read_options() {
       --source-password-file=*) SOURCE_PASSWORD_FILE=${1#*=} ;;
       --spare-password-file) [ $# -gt 1 ] || usage; SPARE_PASSWORD_FILE=$2; shift ;;
       --spare-password-file=*) SPARE_PASSWORD_FILE=${1#*=} ;;
+      --max-silence) [ $# -gt 1 ] || usage; MAX_SILENCE=$2; shift ;;
+      --max-silence=*) MAX_SILENCE=${1#*=} ;;
       *) usage ;;
     esac
     shift
   done
   case " $PHASES " in *" $UNTIL "*) ;; *) usage ;; esac
+  [[ $MAX_SILENCE =~ ^[0-9]{1,6}$ ]] || usage
 }
 
 # --- tools: all of one version, and new enough
@@ -283,9 +288,9 @@ wants() {
 
 # What tools print holds names out of the data, which may hold what steers a terminal: shown made visible, logged as is.
 attempt() {
-  local number=$1 status=0 shown gate since=$SECONDS
+  local number=$1 status=0 shown gate beat since=$SECONDS
   LOG=log/$number.txt
-  rm -f words
+  rm -f words silent
   mkfifo words
   exec {gate}<>words  # until both ends are open: a reader alone would wait for ever if this script were killed now
   { tee "$LOG" | cat -v >&2; } <words {gate}>&- &
@@ -296,12 +301,52 @@ attempt() {
   STEP=$!
   set +m
   exec {gate}>&-
+  # Opened last, so that nothing else holds it: it closes, and the watcher ends, however this script ends.
+  exec {beat}> >(watch "$STEP" >/dev/null 2>&1)
   wait "$STEP" || status=$?
   STEP=
+  exec {beat}>&-
   wait "$shown" || true
   rm -f words running
   REPORT+="  [$number/$STEPS] ${PHASE[number]}: ${TITLE[number]}, $((SECONDS - since)) s"$'\n'
+  [ ! -e silent ] || die "[step-silent] Step $number (${TITLE[number]}) was ended, and nothing after it was run:" \
+    "$(cat silent) printed nothing new for $MAX_SILENCE s, and no server was working for it. What it printed is in" \
+    "$LOG. See the log of the server and check the backup; then run the script again: it repeats this step."
   case " ${EXITS[number]} " in *" $status "*) return 0 ;; esac
+  return 1
+}
+
+# mongodump and mongorestore print every three seconds how far they are, so repeated lines mean that they wait. For a
+# server that works, such as at an index, they wait for as long as it takes; for nothing at all, not for ever.
+watch() {
+  local group=$1 lines=0 now tool since=$SECONDS
+  [ "$MAX_SILENCE" -gt 0 ] || return 0
+  while stays 3; do
+    now=$(sed 's/^[^[:space:]]*[[:space:]]//' "$LOG" | sort -u | wc -l)
+    tool=$(ps -eo pgid=,comm= | awk -v group="$group" '$1 == group && $2 ~ /mongo(dump|restore)$/ {print $2; exit}')
+    if [ "$now" != "$lines" ] || [ -z "$tool" ]; then
+      lines=$now since=$SECONDS
+    elif [ $((SECONDS - since)) -ge "$MAX_SILENCE" ]; then
+      if server_works "$tool"; then
+        since=$SECONDS
+      elif stays 0.1; then
+        printf '%s\n' "$tool" >silent
+        kill -TERM -- "-$group"
+        stays 10 && kill -KILL -- "-$group"
+        return 0
+      fi
+    fi
+  done
+}
+
+# Whether the step is still running after so many seconds: the other end of this input is open for as long.
+stays() { read -rt "$1" || [ $? -gt 128 ]; }
+
+server_works() {
+  local server
+  for server in spare.yml source.yml; do
+    if [ -e "$server" ] && tallyglass restore working "$server" --app="${1##*/}"; then return 0; fi
+  done
   return 1
 }
 

@@ -1,4 +1,5 @@
-# Run it again to resume. Options: --yes, --until=PHASE, --source-password-file=FILE, --spare-password-file=FILE.
+# Run it again to resume. Options: --yes, --until=PHASE, --source-password-file=FILE,
+# --spare-password-file=FILE, --max-silence=SECONDS.
 set -euo pipefail
 umask 077
 CALLED_FROM=$PWD

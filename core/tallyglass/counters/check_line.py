@@ -1,0 +1,220 @@
+"""The counters for a monitoring system: an exit code, one line, and perfdata (Monitoring Plugins)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tallyglass.counters.snapshot import Absence, CountersSnapshot, CounterView, MissingCounter
+from tallyglass.counters.standing import odd_ids
+from tallyglass.counters.verdict import (
+    OK,
+    RECENT,
+    SEVERITY,
+    UNKNOWN,
+    WARNING,
+    Thresholds,
+    days_left,
+    grade,
+    is_young,
+    name_of,
+    plain,
+)
+from tallyglass.text import clean
+
+LEVEL_NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_MOST_NAMED = 5
+
+MOST_CHARACTERS = 4_096
+"""The longest line: some monitoring systems cut what is longer, in the middle of the perfdata."""
+
+_MOST_TEXT = 2_000
+_OTHERS = 300
+"""Characters for the words around the text, and for what ``check`` adds about the oplog."""
+
+_MOST_ALIKE = 20
+_DEFAULT = Thresholds()
+
+GONE = "its document is gone: the next use begins at the start and repeats ids"
+"""What is said of a known counter that vanished."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """``level`` is the exit code: 0 ok, 1 warning, 2 critical, 3 unknown. ``line`` is the output with perfdata.
+
+    ``details`` has one line for each counter with a level above OK, and one for each note, the worst first.
+    """
+
+    level: int
+    line: str
+    details: tuple[str, ...] = ()
+
+
+def check_counters(
+    snapshot: CountersSnapshot, thresholds: Thresholds = _DEFAULT, *, guesses: bool = False
+) -> CheckResult:
+    """The worst level of all counters; UNKNOWN if the search was incomplete. ``guesses`` includes guesses."""
+    rows = [counter for counter in snapshot.counters if guesses or counter.may_alarm]
+    every = [*rows, *(member for counter in rows if counter.members for member in counter.members.worst)]
+    every += [] if guesses else _guesses_near_a_limit(snapshot.counters)
+    graded = [(*grade(counter, thresholds, snapshot.at, guesses=guesses), name_of(counter)) for counter in every] + [
+        (WARNING, GONE, _name(one)) for one in snapshot.missing if _is_alarming(one, snapshot.at)
+    ]
+    gaps = incomplete(snapshot, counted=bool(rows))
+    level = max((level for level, _, _ in graded), key=SEVERITY.__getitem__, default=OK)
+    if gaps and level == OK:
+        level = UNKNOWN
+    bad = sorted((row for row in graded if row[0] != OK), key=lambda row: -SEVERITY[row[0]])
+    parts = [f"{name}: {why}" for _, why, name in bad[:_MOST_NAMED]]
+    if len(bad) > _MOST_NAMED:
+        parts.append(f"and {len(bad) - _MOST_NAMED} more")
+    if not bad and rows:
+        parts.append(f"{_count(rows):,} counter{'s' * (_count(rows) > 1)}")
+    parts += gaps
+    notes = list(_notes(snapshot, rows, guesses=guesses))
+    text = clean("; ".join([*parts, *notes]), _MOST_TEXT).replace("|", "/")
+    perfdata, left_out = _perfdata(_series(rows, snapshot.at), thresholds, MOST_CHARACTERS - _OTHERS - len(text))
+    if left_out:
+        text += f"; {left_out:,} without perfdata"
+    details = [f"{LEVEL_NAMES[level]} {name}: {why}" for level, why, name in bad]
+    details += [f"note: {_name(one)} is {one.absence}" for one in snapshot.missing]
+    details += [f"note: {plain(trouble.title)}" for trouble in snapshot.troubles]
+    line = f"COUNTERS {LEVEL_NAMES[level]} - {text}" + (f" | {perfdata}" if perfdata else "")
+    return CheckResult(level, line, tuple(details))
+
+
+def _name(one: MissingCounter) -> str:
+    return plain(f"{one.ns} {one.id}")
+
+
+def _is_alarming(one: MissingCounter, now: datetime) -> bool:
+    """Whether a counter vanished lately, and not with its collection or as such documents regularly do."""
+    return one.since is not None and not one.routine and now - one.since <= RECENT
+
+
+def _guesses_near_a_limit(counters: Sequence[CounterView]) -> list[CounterView]:
+    rows = [counter for counter in counters if not counter.may_alarm]
+    rows += [member for counter in rows if counter.members for member in counter.members.worst]
+    return [counter for counter in rows if counter.near is not None]
+
+
+def incomplete(snapshot: CountersSnapshot, *, counted: bool = True) -> list[str]:
+    """Short reasons why the snapshot is incomplete; empty if it is complete."""
+    gaps: list[str] = []
+    if snapshot.discovering:
+        looked, total = snapshot.collections_looked, snapshot.collections_seen
+        gaps.append(f"{looked:,} of {total:,} collections looked at")
+    elif not counted:
+        gaps.append("no counters found")
+    if snapshot.collections_unread:
+        gaps.append(f"{snapshot.collections_unread:,} of {snapshot.collections_seen:,} collections not readable")
+    hidden = [trouble for trouble in snapshot.troubles if not trouble.partial]
+    if hidden:
+        gaps.append(f"{len(hidden)} not readable: {plain(hidden[0].title)}")
+    unread = [one for one in snapshot.missing if one.absence is Absence.NOT_READ]
+    if unread:
+        more = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
+        gaps.append(f"{_name(unread[0])}{more} not read")
+    return gaps
+
+
+def _notes(snapshot: CountersSnapshot, rows: Sequence[CounterView], *, guesses: bool) -> Iterator[str]:
+    """Notes that do not change the level."""
+    young = sum(is_young(counter) for counter in rows)
+    if young:
+        yield f"{young:,} counter{'s' * (young > 1)} too young to date"
+    if snapshot.missing:
+        yield f"{snapshot.known:,} known, {snapshot.known - len(snapshot.missing):,} read"
+    unsure = sum(not counter.may_alarm for counter in snapshot.counters)
+    if unsure and not guesses:
+        yield f"{unsure:,} guess{'es' * (unsure > 1)} not counted (--guesses)"
+    odd = sum(counter.odd_ids for counter in rows)
+    if odd:
+        yield odd_ids(odd)
+    acknowledged = sum(len(counter.acknowledged) for counter in rows)
+    if acknowledged:
+        yield f"{acknowledged:,} flag{'s' * (acknowledged > 1)} acknowledged"
+    for trouble in snapshot.troubles:
+        if trouble.partial:
+            yield plain(trouble.title)
+            return
+
+
+def _count(rows: Sequence[CounterView]) -> int:
+    return sum(counter.members.count if counter.members else 1 for counter in rows)
+
+
+def labels(counters: Sequence[CounterView]) -> list[str]:
+    """A unique name for each counter, the same in every run.
+
+    Counters that share namespace and id get their field appended; if that is not enough, part of a hash of their key.
+    """
+    names = [_stable_name(counter).replace("=", ":") for counter in counters]
+    for suffix in (lambda counter: f"#{plain(counter.field).replace('=', ':')}", _fingerprint):
+        often = Counter(names)
+        names = [
+            f"{name}{suffix(counter)}" if often[name] > 1 else name
+            for name, counter in zip(names, counters, strict=True)
+        ]
+    return names
+
+
+def _stable_name(counter: CounterView) -> str:
+    """The name without the number of counters in the row."""
+    return name_of(counter) if counter.members is None else plain(f"{counter.ns} * {counter.field}")
+
+
+def _fingerprint(counter: CounterView) -> str:
+    return f"#{hashlib.sha256(counter.key.encode()).hexdigest()[:8]}"
+
+
+def _quoted(label: str) -> str:
+    return "'" + label.replace("'", "''") + "'"
+
+
+Series = tuple[str, float | None, float | None]
+"""A label, the share used, and the days left."""
+
+
+def _series(counters: Sequence[CounterView], now: datetime) -> list[Series]:
+    """What perfdata has of the counters, in their order. Many of one number, such as one for each tenant, are one."""
+    alike = Counter(_number(counter) for counter in counters)
+    found: dict[str, Series] = {}
+    for label, counter in zip(labels(counters), counters, strict=True):
+        many = alike[_number(counter)] > _MOST_ALIKE
+        label = plain(f"{counter.ns} * {counter.field}").replace("=", ":") if many else label
+        _, used, days = found.get(label, (label, None, None))
+        found[label] = (
+            label,
+            max((one for one in (used, counter.used) if one is not None), default=None),
+            min((one for one in (days, days_left(counter, now)) if one is not None), default=None),
+        )
+    return list(found.values())
+
+
+def _number(counter: CounterView) -> tuple[str, str]:
+    return counter.ns, counter.field
+
+
+def _perfdata(series: Iterable[Series], limits: Thresholds, room: int) -> tuple[str, int]:
+    """The perfdata of the first of the series that fit into ``room`` characters, and how many did not."""
+    shown: list[tuple[str, str]] = []
+    left_out = 0
+    for label, used, days in series:
+        parts: list[str] = []
+        if used is not None:
+            parts.append(
+                f"{_quoted(label)}={used * 100:.4f}%;{limits.warn_used * 100:g};{limits.crit_used * 100:g};0;100"
+            )
+        if days is not None:
+            parts.append(f"{_quoted(label + ' days')}={days:.2f};{limits.warn_days:g}:;{limits.crit_days:g}:")
+        text = " ".join(parts)
+        room -= len(text) + 1
+        if text and room >= 0:
+            shown.append((label, text))
+        left_out += bool(text) and room < 0
+    return " ".join(text for _, text in sorted(shown)), left_out

@@ -1,0 +1,92 @@
+"""The largest and the smallest id in a field: the whole numbers there that a counter can reach.
+
+Other numbers (infinities, NaN, fractions, those beyond 64 bits) are no ids of a counter. They are counted and not
+compared: one of them must neither hide that a counter is behind nor stop the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tallyglass.counters.numbers import DECIMAL_STALL, INT64_MAX, as_number, encoded, numeric_type
+from tallyglass.counters.recognise.config import IdField
+from tallyglass.counters.recognise.shapes import dig
+from tallyglass.counters.snapshot import NumericType
+from tallyglass.mongo.gateway import Gateway
+
+MOST_COUNTED = 1_000
+"""Numbers that cannot be compared are counted up to this many, which bounds the time of the server."""
+
+_MOST_SKIPPED = 20
+"""Fractions between the end of a field and its first whole number, each of which costs one seek."""
+
+_ANY: dict[str, object] = {"$type": "number"}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredId:
+    """One id, the type that it is stored as, and the ``_id`` of its document."""
+
+    number: int
+    kind: NumericType
+    document: Any
+
+
+def reach(kind: NumericType) -> int:
+    """The largest id that a counter stored as ``kind`` can hand out."""
+    return DECIMAL_STALL - 1 if kind is NumericType.DECIMAL else INT64_MAX
+
+
+def from_to(low: int, high: int) -> dict[str, object]:
+    """A query condition for the numbers between two bounds, which an index can serve."""
+    return {"$gte": encoded(low), "$lte": encoded(high)}
+
+
+class IdReader:
+    """Reads ids from one indexed field, each with one seek. ``most`` is the largest that counts as an id."""
+
+    def __init__(self, gateway: Gateway, target: IdField, time_ms: int, most: int = INT64_MAX) -> None:
+        self._gateway = gateway
+        self._target = target
+        self._time_ms = time_ms
+        self._most = most
+        self._beyond = False
+        self._fractions: set[float] = set()
+
+    async def end(self, direction: int, condition: dict[str, object] | None = None) -> StoredId | None:
+        """The largest (-1) or the smallest (1) id, of those that match ``condition``; None if there is none."""
+        condition = condition or _ANY
+        field, span = self._target.field, from_to(-self._most, self._most)
+        for _ in range(_MOST_SKIPPED):
+            row = await self._gateway.find_one(
+                self._target.ns,
+                {field: condition},
+                projection={field: 1},
+                sort=[(field, direction)],
+                time_ms=self._time_ms,
+            )
+            raw = dig(row, field)
+            kind = numeric_type(raw)
+            if row is None or kind is None:
+                return None
+            number = as_number(raw)
+            if isinstance(number, int) and abs(number) <= self._most:
+                return StoredId(number, kind, row.get("_id"))
+            if abs(number) <= self._most:
+                self._fractions.add(number)
+                condition = {**condition, "$gt" if direction > 0 else "$lt": raw}
+            else:
+                # NaN, or too large.
+                self._beyond = True
+                condition = span
+        return None
+
+    async def count_odd(self) -> int:
+        """How many of the numbers cannot be compared; of fractions those that were met. Asks only if one was met."""
+        if not self._beyond:
+            return len(self._fractions)
+        field, least, most = self._target.field, encoded(-self._most), encoded(self._most)
+        beyond: list[dict[str, object]] = [{field: {"$gt": most}}, {field: {"$lt": least}}, {field: float("nan")}]
+        found = await self._gateway.extent(self._target.ns, {"$or": beyond}, most=MOST_COUNTED, time_ms=self._time_ms)
+        return found.documents + len(self._fractions)

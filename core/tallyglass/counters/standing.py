@@ -1,0 +1,86 @@
+"""Whether a counter agrees with the ids of its collection: one decision for ``check``, the page and ``repair``. Pure.
+
+A number below the largest id means that a counter which counts up is behind. Of one that descends or starts again it
+means nothing, and moving it to the largest id would hand out ids a second time. So the decision rests on how the
+counter was seen to move, or on where it stands among the ids; where neither tells, it is unclear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+_SAME_DENSITY = 10
+"""A counter that counts up has ids below it about as close as those above. One that descends has none there but strays,
+many times as far away."""
+
+
+class Movement(StrEnum):
+    """How a counter goes from one id to the next, as far as it is known."""
+
+    RISES = "rises"
+    DESCENDS = "descends"
+    CYCLES = "cycles"
+    MIXED = "mixed"
+    """It rose, and fell more than once without a pattern."""
+    UNSEEN = "unseen"
+
+
+class Standing(StrEnum):
+    """A counter compared with the ids of its collection."""
+
+    AGREES = "agrees"
+    BEHIND = "behind"
+    """The next id exists already, or one soon after it."""
+    UNCLEAR = "unclear"
+    """It is below ids that exist, and it is not known to count up."""
+    NOT_COMPARED = "not compared"
+    """Its ids repeat or descend, so that the largest one says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdSpan:
+    """The ids of a collection. ``below`` and ``above`` are those next to the counter, None if there are none or if they
+    were not read; ``odd`` is the number of values that are no ids and were left out."""
+
+    smallest: int
+    largest: int
+    below: int | None = None
+    above: int | None = None
+    odd: int = 0
+
+
+def standing_of(movement: Movement, issued: int, start: int, ids: IdSpan) -> tuple[Standing, str]:
+    """How a counter stands whose last id is ``issued``, with the reason as a sentence; empty if it agrees."""
+    if movement is Movement.CYCLES:
+        return Standing.NOT_COMPARED, "It starts again on purpose, so that larger ids than its own are no fault."
+    if movement is Movement.DESCENDS:
+        return Standing.NOT_COMPARED, "It descends, so that larger ids than its own are no fault."
+    if issued >= ids.largest:
+        return Standing.AGREES, ""
+    behind = f"{ids.largest - issued:,} behind: ids up to {ids.largest} exist"
+    if movement is Movement.MIXED:
+        return Standing.UNCLEAR, f"{behind}, or it does not count up: it rose and fell."
+    if movement is Movement.UNSEEN and not _stands_as_one_that_rises(issued, start, ids):
+        return Standing.UNCLEAR, f"{behind}, or it descends: it was not seen to move. Set its step in --config."
+    return Standing.BEHIND, (
+        f"{behind}, so the next insert collides. "
+        "Documents were written without the counter, or the counter was restored from an older state."
+    )
+
+
+def _stands_as_one_that_rises(issued: int, start: int, ids: IdSpan) -> bool:
+    """Whether the ids around a counter are those of one that counts up: it is at its start, or has ids below it."""
+    if ids.below is None or ids.above is None:
+        return issued == start < ids.smallest
+    return issued - ids.below <= _SAME_DENSITY * (ids.above - issued)
+
+
+def odd_ids(count: int) -> str:
+    """How many numbers were not compared, for a note."""
+    return f"{count:,} {'id' if count == 1 else 'ids'} could not be compared (no whole number, or beyond the type)"
+
+
+def moved_to(stored: int, step: int, least: int) -> int:
+    """The first of the numbers ``stored``, ``stored + step`` and so on that is at least ``least``."""
+    return stored + max(0, -(-(least - stored) // step)) * step

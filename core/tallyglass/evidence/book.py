@@ -1,0 +1,186 @@
+"""The evidence that was read so far, in bounded memory: connections, statements, sessions, definitions.
+
+A source adds facts, the join asks for those that could explain an incident. Nothing here touches a server or a disk.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, SessionCommand, Source, Statement
+
+STATEMENT_LIMIT = 20_000
+"""Statements that are kept, about 0.7 kB each; the oldest are dropped first."""
+
+SESSION_LIMIT = 20_000
+"""Sessions, commands and users that are kept, each; those that were not named longest are dropped first."""
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Recent(Generic[Key, Value]):
+    """A dictionary that drops the entry that was written longest ago when it is full."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._items: OrderedDict[Key, Value] = OrderedDict()
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        self._items[key] = value
+        self._items.move_to_end(key)
+        if len(self._items) > self._limit:
+            self._items.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, key: Key) -> Value | None:
+        """The value of a key; None if unknown."""
+        return self._items.get(key)
+
+    def items(self) -> Iterable[tuple[Key, Value]]:
+        """All pairs, the one written longest ago first."""
+        return self._items.items()
+
+
+@dataclass(slots=True)
+class LineTally:
+    """What became of the lines of a log: those that could not be used are counted, never guessed.
+
+    ``cut`` lines are no whole JSON, or the server cut their statement; ``redacted`` ones hide the statement;
+    ``foreign`` ones have another form (before 4.4, or no log of mongod). ``missed`` lines were overwritten before they
+    were read.
+    """
+
+    lines: int = 0
+    cut: int = 0
+    redacted: int = 0
+    foreign: int = 0
+    missed: int = 0
+
+
+@dataclass(slots=True)
+class Coverage:
+    """From when to when a log was read without a gap, in milliseconds since 1970; both 0 if it was not."""
+
+    first: int = 0
+    last: int = 0
+
+    def includes(self, at: int) -> bool:
+        """Whether a moment lies in it."""
+        return self.first <= at <= self.last
+
+
+@dataclass(slots=True)
+class Book:
+    """All evidence of one replica set. ``refused`` says of each source that may not be read why; safe to show."""
+
+    tally: LineTally = field(default_factory=LineTally)
+    coverage: dict[str, list[Coverage]] = field(default_factory=dict)
+    refused: dict[Source, str] = field(default_factory=dict)
+    users: Recent[bytes, str] = field(default_factory=lambda: Recent(SESSION_LIMIT))
+    sessions: Recent[bytes, Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
+    version: int = 0
+    forgotten: int = 0
+    """Statements that ended before this moment were dropped for lack of room; milliseconds since 1970."""
+    _clients: Recent[tuple[str, str], Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
+    _open: Recent[tuple[str, str], Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
+    _commands: Recent[tuple[bytes, int], list[SessionCommand]] = field(default_factory=lambda: Recent(SESSION_LIMIT))
+    _statements: dict[str, deque[Statement]] = field(default_factory=lambda: defaultdict(deque))
+    _order: deque[str] = field(default_factory=deque)
+    _definitions: deque[Definition] = field(default_factory=lambda: deque(maxlen=SESSION_LIMIT))
+
+    def client(self, member: str, connection: str) -> Client:
+        """What is known of a connection of a member now."""
+        return self._clients.get((member, connection)) or Client(connection=connection)
+
+    def connected(self, member: str, client: Client) -> None:
+        """Note who uses a connection from now on."""
+        self._clients[member, client.connection] = client
+        self.version += 1
+
+    def is_connected(self, client: Client) -> None:
+        """Note who uses an open connection, however long ago its login was."""
+        self._open[client.connection, client.address] = client
+
+    def by_address(self, connection: str, address: str) -> Client | None:
+        """Who uses, or used, the connection of this number from this address; None if unknown."""
+        return self._open.get((connection, address))
+
+    def restarted(self, member: str) -> None:
+        """Forget a member's connections: their numbers begin again."""
+        for key, client in list(self._clients.items()):
+            if key[0] == member:
+                self._clients[key] = Client(connection=client.connection)
+
+    def add_statement(self, statement: Statement) -> None:
+        """Add a delete or update."""
+        self._statements[statement.ns].append(statement)
+        self._order.append(statement.ns)
+        self.version += 1
+        if len(self._order) > STATEMENT_LIMIT:
+            oldest = self._order.popleft()
+            self.forgotten = self._statements[oldest].popleft().ended
+            if not self._statements[oldest]:
+                del self._statements[oldest]
+
+    def add_command(self, command: SessionCommand) -> None:
+        """Add a command that names its session."""
+        client = command.client
+        if client.user == INTERNAL_USER and self.sessions.get(command.session):
+            return
+        self.sessions[command.session] = client
+        if command.txn is not None:
+            known = self._commands.get((command.session, command.txn)) or []
+            self._commands[command.session, command.txn] = [*known, command]
+        self.version += 1
+
+    def add_definition(self, definition: Definition) -> None:
+        """Add a change of definitions."""
+        self._definitions.append(definition)
+        self.version += 1
+
+    def statements(self, ns: str, op: str, first: int, last: int) -> Iterator[Statement]:
+        """The deletes or updates of a namespace that ran at some time between two moments, in milliseconds."""
+        for one in self._statements.get(ns, ()):
+            if one.op == op and one.began <= last and first <= one.ended:
+                yield one
+
+    def statements_of(self, session: bytes, ns: str, first: int, last: int) -> list[Statement]:
+        """The deletes and updates of one session on a namespace between two moments."""
+        return [
+            one
+            for one in self._statements.get(ns, ())
+            if one.session == session and one.began <= last and first <= one.ended
+        ]
+
+    def beside(self, client: Client, first: int, last: int) -> list[Statement]:
+        """Everything that one connection wrote between two moments, oldest first."""
+        found = [
+            one
+            for statements in self._statements.values()
+            for one in statements
+            if one.client.connection == client.connection
+            and one.client.address == client.address
+            and one.began <= last
+            and first <= one.ended
+        ]
+        return sorted(found, key=lambda one: one.ended)
+
+    def commands(self, session: bytes, txn: int) -> list[SessionCommand]:
+        """The commands with this session and transaction number: several if a write was tried again."""
+        return self._commands.get((session, txn)) or []
+
+    def definitions(self, names: frozenset[str], first: int, last: int) -> list[Definition]:
+        """The changes of definitions by these commands that were logged between two moments."""
+        return [one for one in self._definitions if one.name in names and first <= one.at <= last]
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether some log was read without a gap from one moment to another."""
+        return self.forgotten < first and any(
+            one.first <= first and last <= one.last for intervals in self.coverage.values() for one in intervals
+        )

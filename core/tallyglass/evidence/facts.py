@@ -1,0 +1,161 @@
+"""What a source says: who was connected, which statement ran, what was defined. Every text is safe to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any
+
+from tallyglass.moment import ZERO, Ts
+from tallyglass.text import clean, clean_name
+
+NAME_CELLS = 120
+"""The most characters of a user, an application or a driver that are kept."""
+
+STATEMENT_CELLS = 400
+"""The most characters of a statement that are kept."""
+
+INTERNAL_USER = "__system@local"
+"""The user of connections between members, and from a router to a shard: never the user of a client."""
+
+
+class Source(StrEnum):
+    """Where a fact is from."""
+
+    LOG = "log"
+    PROFILE = "profile"
+    SESSIONS = "sessions"
+    OPERATIONS = "operations"
+    AUDIT = "audit"
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who was at the other end of a connection; empty where unknown.
+
+    ``user`` is ``name@db``. ``connection`` is the thread's name in the log: ``conn9`` for a client's connection,
+    anything else (``TTLMonitor``) for the server itself. ``application`` is what the client says of itself.
+    """
+
+    user: str = ""
+    application: str = ""
+    address: str = ""
+    driver: str = ""
+    connection: str = ""
+
+    @property
+    def is_server(self) -> bool:
+        """Whether the server itself wrote, for no client."""
+        return bool(self.connection) and not self.connection.startswith("conn")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One delete or update that a source names.
+
+    ``op`` is ``d`` or ``u``. ``documents`` is how many it changed, None for one that was stopped: then ``keys`` is how
+    many index keys it removed. ``began`` and ``ended`` are milliseconds since 1970 by the server's clock: the entries
+    were written between them, a few of them up to seconds before ``began`` where the line was written late, but none
+    before ``floor``. They are newer than ``after`` and, if that is known, not newer than ``before``: the cluster times
+    that the client had when it sent this command and its next one. ``in_session`` is whether they carry a session, None
+    if unknown.
+    ``ids`` are the ``_id`` that the filter names, ``fields`` the top-level fields that the update names; None if any.
+    """
+
+    op: str
+    ns: str
+    client: Client
+    began: int
+    ended: int
+    documents: int | None
+    keys: int | None = None
+    floor: int = 0
+    after: Ts = ZERO
+    before: Ts | None = None
+    in_session: bool | None = None
+    session: bytes = b""
+    txn: int | None = None
+    text: str = ""
+    plan: str = ""
+    ids: frozenset[object] | None = None
+    fields: frozenset[str] | None = None
+    source: Source = Source.LOG
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCommand:
+    """One command of a session: the entries of this session and transaction number are its own."""
+
+    session: bytes
+    txn: int | None
+    client: Client
+    began: int
+    ended: int
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A drop, rename or other change of definitions. ``commit`` is the ``ts`` of its entry, ZERO if not named.
+
+    ``name`` is the command (drop, rename, collMod, dropDatabase, users). ``ns`` is empty where the line has none.
+    """
+
+    name: str
+    ns: str
+    client: Client
+    at: int
+    commit: Ts = ZERO
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningOperation:
+    """One operation in progress; every text is safe to show.
+
+    ``seconds`` is how long it has run so far. ``done`` and ``total`` are the server's own progress, None where it names
+    none. ``kill`` is mongosh text that stops it.
+    """
+
+    what: str
+    ns: str
+    client: Client
+    seconds: float
+    statement: str
+    kill: str
+    done: int | None = None
+    total: int | None = None
+
+
+def user_of(name: object, db: object) -> tuple[str, bytes]:
+    """A user as ``name@db``, safe to show, and the hash that its sessions carry in the oplog."""
+    whole = f"{name}@{db}"
+    return clean_name(whole, NAME_CELLS), sha256(whole.encode("utf-8", "surrogatepass")).digest()
+
+
+def application_of(metadata: object) -> tuple[str, str]:
+    """The application's name and the driver with its version, from the metadata that a client sends."""
+    application = _inner(metadata, "application")
+    driver = _inner(metadata, "driver")
+    parts = (str(driver.get("name", "")), str(driver.get("version", "")))
+    # Wrapping libraries append their own name and version, each after a bar: "PyMongo|Motor", "4.9|3.6".
+    names = [" ".join(filter(None, one)) for one in zip(*(part.split("|") for part in parts), strict=False)]
+    return clean(str(application.get("name", "")), NAME_CELLS), clean(", ".join(filter(None, names)), NAME_CELLS)
+
+
+def client_of(row: Mapping[str, Any]) -> Client | None:
+    """Who uses the connection in a row of ``$currentOp``; None for the server's own threads."""
+    connection, address = row.get("desc"), row.get("client", row.get("client_s"))
+    if not isinstance(connection, str) or not connection.startswith("conn") or not isinstance(address, str):
+        return None
+    users = [one for one in row.get("effectiveUsers", ()) if isinstance(one, Mapping)]
+    names = " or ".join(user_of(one.get("user"), one.get("db"))[0] for one in users)
+    application, driver = application_of(row.get("clientMetadata"))
+    application = clean(str(row.get("appName", "")), 120) or application
+    return Client(names, application, clean(address, 80), driver, clean(connection, 80))
+
+
+def _inner(document: object, name: str) -> Mapping[str, Any]:
+    found = document.get(name) if isinstance(document, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

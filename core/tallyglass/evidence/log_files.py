@@ -1,0 +1,118 @@
+"""Log files of mongod: the current one, rotated ones and compressed ones, read as one."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tallyglass.errors import InputError, TallyglassError
+from tallyglass.evidence.book import Book
+from tallyglass.evidence.log_lines import LogReader, parse_line
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.text import clean
+
+LINE_LIMIT = 1_000_000
+"""The longest line that is read, in bytes; a longer one counts as cut."""
+
+FOUND_BYTES = 64_000_000
+"""How much of the end of a log that was not named, but found beside the server, is read: about three seconds."""
+
+_GZIP = b"\x1f\x8b"
+_SAME_LINES = 50
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that a path names: a file with those beside it that logrotate or ``logRotate`` made of it
+    (``mongod.log.1.gz``, ``mongod.log.2026-11-23T04-53-15``), or all logs of a folder. Raises InputError."""
+    try:
+        if path.is_dir():
+            found = [one for one in path.iterdir() if ".log" in one.name]
+        else:
+            found = [one for one in path.parent.iterdir() if one == path or one.name.startswith(f"{path.name}.")]
+        found = [one for one in found if one.is_file()]
+    except OSError as error:
+        raise InputError(f"{clean(str(path))} cannot be read: {error.strerror}.", "Name a log file.") from None
+    if not found:
+        raise InputError(f"There is no log at {clean(str(path))}.", "Name a log file of mongod, or its folder.")
+    return found
+
+
+def read_files(
+    book: Book, paths: Sequence[Path], wanted: Callable[[str, int, int], bool] | None = None, *, most: int = 0
+) -> str:
+    """Read log files of one member, the oldest first, ``most`` bytes of the end of each unless that is 0.
+
+    Returns the last line, by which a later source can go on. Raises InputError for a file that cannot be read.
+    """
+    ordered = sorted(paths, key=_first_time)
+    reader, last = LogReader(book, "files", wanted), ""
+    for path in ordered:
+        for text in _lines(path, most):
+            reader.feed((text,))
+            last = text
+    reader.flush()
+    return last
+
+
+async def log_beside(gateway: Gateway) -> Path | None:
+    """The log file of the server, if it is on this machine and may be read; None otherwise.
+
+    A file of that name may be of another server: it is believed only if it ends with lines that this server has too.
+    """
+    try:
+        options = await gateway.command("getCmdLineOpts")
+        lines = (await gateway.command("getLog", "global")).get("log", ())
+    except TallyglassError:
+        return None
+    parsed = options.get("parsed", {})
+    name = parsed.get("systemLog", {}).get("path") if isinstance(parsed, dict) else None
+    if not isinstance(name, str) or not lines:
+        return None
+    path = Path(name)
+    return path if _ends_with_any(path, {str(one) for one in lines[-_SAME_LINES:]}) else None
+
+
+def _ends_with_any(path: Path, lines: set[str]) -> bool:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - LINE_LIMIT, 0))
+            return not lines.isdisjoint(file.read().decode("utf-8", "replace").split("\n"))
+    except (OSError, ValueError):
+        return False
+
+
+def _first_time(path: Path) -> tuple[int, str]:
+    """When a file begins, in milliseconds; those without a readable line first."""
+    for _, text in zip(range(100), _lines(path), strict=False):
+        line = parse_line(text)
+        if line is not None:
+            return line.at, path.name
+    return 0, path.name
+
+
+def _lines(path: Path, most: int = 0) -> Iterator[str]:
+    try:
+        with open(path, "rb") as plain:
+            packed = plain.read(len(_GZIP)) == _GZIP
+            skipped = max(plain.seek(0, os.SEEK_END) - most, 0) if most else 0
+        with gzip.open(path) if packed else open(path, "rb") as file:
+            if skipped and not packed:
+                file.seek(skipped)
+                file.readline()
+            yield from _bounded(iter(lambda: file.readline(LINE_LIMIT), b""))
+    except (OSError, EOFError, zlib.error) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is damaged"
+        raise InputError(f"{clean(str(path))} cannot be read: {reason}.", "Leave it out, or copy it again.") from None
+
+
+def _bounded(parts: Iterable[bytes]) -> Iterator[str]:
+    """Lines; the rest of one that is too long is left out, so that it is no whole JSON. The last line of a file that is
+    still written may be incomplete, and counts as cut."""
+    inside = False
+    for part in parts:
+        if not inside:
+            yield part.decode("utf-8", "replace").rstrip("\n")
+        inside = not part.endswith(b"\n")

@@ -1,0 +1,384 @@
+"""Lines of the structured log of mongod and mongos (4.4 and later) as facts.
+
+Lines belong together by their connection: what a client says of itself and its login come first, then the deletes and
+updates of a command, then the command with its session. Line ids and fields: MongoDB's log messages of 4.4 to 8.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from tallyglass.evidence.book import Book, Coverage
+from tallyglass.evidence.facts import NAME_CELLS, Client, Definition, SessionCommand, application_of, user_of
+from tallyglass.evidence.facts import Statement as Write
+from tallyglass.evidence.statement import REDACTED, is_redacted, write_of
+from tallyglass.moment import ZERO, Ts
+from tallyglass.text import clean, clean_name
+
+STARTING, ACCEPTED, ENDED, METADATA = 4615611, 22943, 22944, 51800
+LOGIN, LOGIN_7 = 20250, 5286306
+SLOW, TTL = 51803, 5479200
+DROPPED_TABLE, DROPPED_INDEX, BUILT = 22214, 22206, 20345
+DROP_DATABASE, RENAMED, COLL_MOD, REGISTERED, DROP_INDEXES, DROP = 20342, 20319, 5324200, 20438, 51806, 518070
+
+_ID = re.compile(r'"id":(\d+)')
+_ID_WITHIN = 160
+"""Characters within which a line names its id."""
+
+_PENDING_LIMIT = 5_000
+"""Deletes and updates of one command that wait for its line."""
+
+BESIDE_LIMIT = 500
+"""Statements of one client that are kept beside those of the incidents: what else it did."""
+
+_SLACK_MILLIS = 5
+"""How far the line of a delete may lie outside its command, which reads the clock itself."""
+
+_WRITING = (
+    '"type":"remove"', '"type":"update"', '"txnNumber"', '"delete":', '"update":', '"findAndModify":', '"bulkWrite":',
+    '"$merge"', '"$out"', 'User":', 'Role":', 'Roles', 'Privileges',
+)  # fmt: skip
+"""What the line of a command that writes contains; a line too much does no harm."""
+
+_USER_COMMANDS = (
+    "createUser", "updateUser", "dropUser", "dropAllUsersFromDatabase", "grantRolesToUser", "revokeRolesFromUser",
+    "createRole", "updateRole", "dropRole", "dropAllRolesFromDatabase", "grantRolesToRole", "revokeRolesFromRole",
+    "grantPrivilegesToRole", "revokePrivilegesFromRole",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: its time in milliseconds since 1970, its thread, and its attributes as stored."""
+
+    id: int
+    at: int
+    thread: str
+    attr: dict[str, Any]
+
+
+class LogReader:
+    """Reads the lines of one member's log in order, and adds what they say to a book.
+
+    ``wanted`` limits the deletes and updates of a long log to those for whose namespace, begin and end, in
+    milliseconds, it is true; of each client :data:`BESIDE_LIMIT` others are kept.
+    """
+
+    def __init__(self, book: Book, member: str, wanted: Callable[[str, int, int], bool] | None = None) -> None:
+        self._book = book
+        self._member = member
+        self._wanted = wanted
+        self._beside: Counter[tuple[str, str]] = Counter()
+        self._pending: dict[str, list[Write]] = {}
+        self._settled: dict[bytes, list[Write]] = {}
+        self._last: dict[str, int] = {}
+        self._builds: dict[str, Client] = {}
+        self._covered = Coverage()
+
+    def feed(self, lines: Iterable[str]) -> None:
+        """Read more lines, each a JSON text."""
+        tally = self._book.tally
+        for text in lines:
+            if not text.strip():
+                continue
+            tally.lines += 1
+            if not text.startswith("{"):
+                tally.foreign += 1
+                continue
+            found = _ID.search(text, 0, _ID_WITHIN)
+            read = _READERS.get(int(found[1])) if found else None
+            if read is None:
+                continue
+            line = parse_line(text)
+            if line is None:
+                tally.cut += 1
+                continue
+            self._cover(line.at)
+            read(self, line)
+
+    def interrupt(self) -> None:
+        """Lines are missing from here on: what was begun is left as it is known, and connections may have changed."""
+        self.flush()
+        self._covered = Coverage()
+        self._last.clear()
+
+    def flush(self, older: int = 0) -> None:
+        """Add the deletes and updates whose command was not seen, with ``older`` only those that ended so many
+        milliseconds before the newest line: the line of their command may still come."""
+        for thread, waiting in list(self._pending.items()):
+            if not older or (waiting and waiting[-1].ended < self._covered.last - older):
+                self._settle(thread, None)
+        for session in list(self._settled):
+            self._followed(session, None)
+
+    def _cover(self, at: int) -> None:
+        if not self._covered.first:
+            self._covered = Coverage(at, at)
+            self._book.coverage.setdefault(self._member, []).append(self._covered)
+        self._covered.last = max(self._covered.last, at)
+
+    def _client(self, line: Line) -> Client:
+        """Who wrote a line, with what the line itself says."""
+        known = self._book.client(self._member, line.thread)
+        application, address = (
+            clean(found, NAME_CELLS) if isinstance(found := line.attr.get(name), str) else ""
+            for name in ("appName", "remote")
+        )
+        if address and known.address != address:
+            known = Client(connection=line.thread)
+        if address and not known.user:
+            known = self._book.by_address(line.thread, address) or known
+        complete = replace(known, application=known.application or application, address=known.address or address)
+        if complete == known:
+            return known
+        if line.thread.startswith("conn"):
+            self._book.connected(self._member, complete)
+        return complete
+
+    # Connections
+
+    def _starting(self, _: Line) -> None:
+        self.interrupt()
+        self._book.restarted(self._member)
+
+    def _accepted(self, line: Line) -> None:
+        number, address = line.attr.get("connectionId"), line.attr.get("remote")
+        if isinstance(number, int) and isinstance(address, str):
+            self._book.connected(self._member, Client(address=clean(address, NAME_CELLS), connection=f"conn{number}"))
+
+    def _ended(self, line: Line) -> None:
+        number = line.attr.get("connectionId")
+        self._settle(f"conn{number}", None)
+        self._last.pop(f"conn{number}", None)
+
+    def _metadata(self, line: Line) -> None:
+        application, driver = application_of(line.attr.get("doc"))
+        address = clean(str(line.attr.get("remote", "")), NAME_CELLS)
+        self._book.connected(self._member, Client("", application, address, driver, line.thread))
+
+    def _login(self, line: Line) -> None:
+        attr = line.attr
+        name, db = attr.get("principalName", attr.get("user")), attr.get("authenticationDatabase", attr.get("db"))
+        if not isinstance(name, str) or not isinstance(db, str):
+            self._book.tally.redacted += 1
+            return
+        user, hashed = user_of(name, db)
+        self._book.users[hashed] = user
+        address = clean(str(attr.get("remote", attr.get("client", ""))), NAME_CELLS)
+        known = self._book.client(self._member, line.thread)
+        if known.address != address:
+            known = Client(address=address, connection=line.thread)
+        if known.user not in ("", user):
+            user = f"{known.user} or {user}"
+        self._book.connected(self._member, replace(known, user=user))
+
+    # Statements
+
+    def _slow(self, line: Line) -> None:
+        attr = line.attr
+        duration = attr.get("durationMillis")
+        if not isinstance(duration, int):
+            self._book.tally.cut += 1
+            return
+        client = self._client(line)
+        began, floor = line.at - duration, self._last.get(line.thread, 0)
+        self._last[line.thread] = line.at
+        if attr.get("type") in ("remove", "update"):
+            write = write_of(attr, client, began, line.at, floor, self._book.tally)
+            waiting = self._pending.setdefault(line.thread, [])
+            if write is not None:
+                waiting.append(write)
+            if len(waiting) > _PENDING_LIMIT:
+                self._settle(line.thread, None)
+        elif attr.get("type") == "command":
+            self._command(line, client, began, floor)
+
+    def _command(self, line: Line, client: Client, began: int, floor: int) -> None:
+        body = line.attr.get("command")
+        if not isinstance(body, dict):
+            self._book.tally.redacted += 1
+            self._settle(line.thread, None)
+            return
+        session, txn = _session(body)
+        command = SessionCommand(session, txn, client, began, line.at)
+        after = timestamp(_at(body, "$clusterTime", "clusterTime"))
+        keyed = "txnNumber" in body
+        self._followed(session, after if after != ZERO else None)
+        self._settle(line.thread, (command, after, keyed))
+        if session:
+            self._book.add_command(command)
+        if "findAndModify" in body or "findandmodify" in body:
+            write = write_of(line.attr, client, began, line.at, floor, self._book.tally)
+            if write is not None:
+                self._settled.setdefault(session, []).append(
+                    replace(write, session=session, txn=txn, in_session=keyed, after=after)
+                )
+        name = next((one for one in _USER_COMMANDS if one in body), "")
+        if name:
+            target = clean_name(str(body[name]), 120)
+            self._book.add_definition(Definition("users", "", client, line.at, text=f"{name}({target})"))
+
+    def _settle(self, thread: str, parent: tuple[SessionCommand, Ts, bool] | None) -> None:
+        """Add the writes that waited for their command, with its session if it is really theirs."""
+        for write in self._pending.pop(thread, ()):
+            if parent and parent[0].began - _SLACK_MILLIS <= write.began and write.ended <= parent[0].ended:
+                command, after, keyed = parent
+                write = replace(write, session=command.session, txn=command.txn, in_session=keyed, after=after)
+                self._settled.setdefault(command.session, []).append(write)
+            else:
+                self._add(write)
+        if len(self._settled) > _PENDING_LIMIT:
+            self._followed(next(iter(self._settled)), None)
+
+    def _followed(self, session: bytes, before: Ts | None) -> None:
+        """Add the writes of a session; its next command was sent with that cluster time."""
+        for write in self._settled.pop(session, ()):
+            self._add(replace(write, before=before) if before else write)
+
+    def _add(self, write: Write) -> None:
+        if self._wanted is not None and not self._wanted(write.ns, write.began, write.ended):
+            who = (write.client.user, write.client.application)
+            self._beside[who] += 1
+            if self._beside[who] > BESIDE_LIMIT:
+                return
+        self._book.add_statement(write)
+
+    def _ttl(self, line: Line) -> None:
+        ns, count, duration = (line.attr.get(name) for name in ("namespace", "numDeleted", "durationMillis"))
+        if isinstance(ns, str) and isinstance(count, int) and isinstance(duration, int) and count:
+            index = clean_name(str(line.attr.get("index", "")), 120)
+            client = Client(application="TTL", connection=line.thread)
+            self._add(
+                Write("d", clean_name(ns, 255), client, line.at - duration, line.at, count,
+                      in_session=False, text=f"TTL index {index}")
+            )  # fmt: skip
+
+    # Definitions
+
+    def _define(
+        self, name: str, line: Line, ns: str, commit: Ts = ZERO, text: str = "", client: Client | None = None
+    ) -> None:
+        client = client or self._client(line)
+        if client.connection.startswith("conn"):
+            self._book.add_definition(Definition(name, clean_name(ns, 255), client, line.at, commit, clean(text, 400)))
+
+    def _dropped(self, line: Line) -> None:
+        ns = str(line.attr.get("namespace", ""))
+        self._define("drop", line, ns, timestamp(line.attr.get("commitTimestamp")), f"drop {ns}")
+
+    def _dropped_index(self, line: Line) -> None:
+        ns, index = str(line.attr.get("namespace", "")), line.attr.get("index", "")
+        self._define(
+            "dropIndexes", line, ns, timestamp(line.attr.get("commitTimestamp")), f"dropIndexes {index} on {ns}"
+        )
+
+    def _registered(self, line: Line) -> None:
+        build = json.dumps(line.attr.get("buildUUID"))
+        self._builds[build] = self._client(line)
+        if len(self._builds) > 1_000:
+            self._builds.pop(next(iter(self._builds)))
+
+    def _built(self, line: Line) -> None:
+        build = line.attr.get("buildUUID")
+        client = self._builds.get(json.dumps(build)) if build else None
+        ns, commit = str(line.attr.get("namespace", "")), timestamp(line.attr.get("commitTimestamp"))
+        self._define("createIndexes", line, ns, commit, f"createIndexes {line.attr.get('index', '')} on {ns}", client)
+
+    def _database(self, line: Line) -> None:
+        db = str(line.attr.get("db", ""))
+        commit = timestamp(_at(line.attr, "mostRecentDropOpTime", "ts"))
+        self._define("dropDatabase", line, db, commit, f"dropDatabase {db}")
+
+    def _renamed(self, line: Line) -> None:
+        source, target = str(line.attr.get("fromName", "")), str(line.attr.get("toName", ""))
+        self._define("rename", line, source, text=f"rename {source} to {target}")
+
+    def _coll_mod(self, line: Line) -> None:
+        body = line.attr.get("cmdObj")
+        name = str(body.get("collMod", "")) if isinstance(body, dict) else ""
+        self._define("collMod", line, name, text=f"collMod {json.dumps(body)[:300]}")
+
+
+def parse_line(text: str) -> Line | None:
+    """A line's parts; None for one that is cut or lacks them."""
+    try:
+        found = json.loads(text)
+        at = datetime.fromisoformat(found["t"]["$date"])
+        attr = found.get("attr", {})
+        if at.tzinfo is None or not isinstance(attr, dict):
+            return None
+        return Line(int(found["id"]), round(at.timestamp() * 1000), clean(str(found["ctx"]), NAME_CELLS), attr)
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        return None
+
+
+def lines_of(client: Client) -> tuple[str, ...]:
+    """An open connection as the lines that its login wrote, for a log that begins after it."""
+    name, _, db = client.user.rpartition("@")
+    doc = {"application": {"name": client.application}, "driver": {"name": client.driver, "version": ""}}
+    attrs: list[tuple[int, dict[str, Any]]] = [(METADATA, {"remote": client.address, "doc": doc})]
+    if name and " or " not in client.user:
+        attrs.append((LOGIN, {"principalName": name, "authenticationDatabase": db, "remote": client.address}))
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return tuple(
+        json.dumps({"t": {"$date": at}, "id": id, "ctx": client.connection, "attr": attr}, separators=(",", ":"))
+        for id, attr in attrs
+    )
+
+
+def tells(text: str) -> bool:
+    """Whether a line is evidence: a connection, a login, a definition, a delete or update, or the command of one."""
+    found = _ID.search(text, 0, _ID_WITHIN)
+    if found is None or int(found[1]) not in _READERS:
+        return False
+    return int(found[1]) != SLOW or any(word in text for word in _WRITING)
+
+
+def timestamp(value: object) -> Ts:
+    """A ``$timestamp`` of extended JSON; ZERO for anything else."""
+    found = value.get("$timestamp") if isinstance(value, dict) else None
+    if isinstance(found, dict) and isinstance(found.get("t"), int) and isinstance(found.get("i"), int):
+        return Ts(found["t"], found["i"])
+    return ZERO
+
+
+def session_id(value: object) -> bytes:
+    """The 16 bytes of an ``lsid.id`` of extended JSON; empty for anything else."""
+    try:
+        if isinstance(value, dict) and isinstance(value.get("$uuid"), str):
+            return UUID(value["$uuid"]).bytes
+        held = value.get("$binary") if isinstance(value, dict) else None
+        text = held.get("base64") if isinstance(held, dict) else held
+        return b64decode(text, validate=True) if isinstance(text, str) else b""
+    except ValueError:
+        return b""
+
+
+def _session(body: dict[str, Any]) -> tuple[bytes, int | None]:
+    txn = body.get("txnNumber")
+    return session_id(_at(body, "lsid", "id")), txn if isinstance(txn, int) else None
+
+
+def _at(document: dict[str, Any], outer: str, inner: str) -> object:
+    found = document.get(outer)
+    return found.get(inner) if isinstance(found, dict) else None
+
+
+_READERS: dict[int, Callable[[LogReader, Line], None]] = {
+    STARTING: LogReader._starting, ACCEPTED: LogReader._accepted, ENDED: LogReader._ended,
+    METADATA: LogReader._metadata, LOGIN: LogReader._login, LOGIN_7: LogReader._login,
+    SLOW: LogReader._slow, TTL: LogReader._ttl,
+    DROPPED_TABLE: LogReader._dropped, DROPPED_INDEX: LogReader._dropped_index, BUILT: LogReader._built,
+    REGISTERED: LogReader._registered, DROP_DATABASE: LogReader._database, RENAMED: LogReader._renamed,
+    COLL_MOD: LogReader._coll_mod,
+}  # fmt: skip
+
+__all__ = ["REDACTED", "Line", "LogReader", "is_redacted", "parse_line", "session_id", "timestamp"]

@@ -1,0 +1,185 @@
+"""Read what the server itself knows while it still knows it: its newest log lines, connections and sessions.
+
+Each member's log is asked for separately: after a failover the one that was primary then has the lines. Sources that
+may not be read are named with the privilege that they need, and the others are read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+
+from tallyglass.errors import ConnectError, PrivilegeError, ReadError
+from tallyglass.evidence.book import Book
+from tallyglass.evidence.facts import RunningOperation, SessionCommand, Source, client_of
+from tallyglass.evidence.log_lines import LogReader, lines_of
+from tallyglass.evidence.running import running_of
+from tallyglass.evidence.store import EvidenceFolder
+from tallyglass.mongo.gateway import Document, Gateway
+from tallyglass.text import clean_name
+
+ROWS_LIMIT = 20_000
+"""The most connections, and the most sessions, that are read at once."""
+
+LINES_A_POLL = 300
+"""New log lines for which the pause between two polls is chosen: the server keeps 1,024, and they come in bursts."""
+
+LEAST_PAUSE, MOST_PAUSE = 2.0, 30.0
+"""Seconds between two polls of all members."""
+
+STATE_PAUSE = 30.0
+"""Seconds between two readings of connections and sessions."""
+
+ROUTER = "router"
+"""The name under which a router's log is read; a member's has a port."""
+
+COMMAND_MILLIS = 5_000
+"""How long the line of a delete waits for that of its command, which waits for other members of the set."""
+
+RUNNING_PAUSE = 5.0
+"""Seconds between two readings of what runs now."""
+
+_NEEDS = {
+    Source.LOG: "The log is not read: that needs getLog on the cluster (clusterMonitor).",
+    Source.OPERATIONS: "Connections are not read: that needs inprog on the cluster (clusterMonitor).",
+    Source.SESSIONS: "Sessions are not read: that needs listSessions on the cluster (clusterMonitor).",
+}
+
+
+@dataclass(slots=True)
+class _Ring:
+    """Where the reading of one member's log stands."""
+
+    reader: LogReader
+    written: int = 0
+    last: str = ""
+
+
+@dataclass(slots=True)
+class Observer:
+    """Reads the evidence of one deployment into a book.
+
+    ``routers`` are the mongos of a sharded cluster, whose log names the clients that a shard does not know.
+    """
+
+    gateway: Gateway
+    book: Book = field(default_factory=Book)
+    router: Gateway | None = None
+    last_lines: dict[str, str] = field(default_factory=dict)
+    """The last line that was read of each member from files, so that each is read once; under "" of any."""
+    folder: EvidenceFolder | None = None
+    """Where lines of the log are kept, if ``keeps`` says so; else only what was kept there is known."""
+    keeps: bool = False
+    running: tuple[RunningOperation, ...] = ()
+    pause: float = LEAST_PAUSE
+    """Seconds until the log should be read again."""
+    _rings: dict[str, _Ring] = field(default_factory=dict)
+    _state_at: float = 0.0
+    _running_at: float = 0.0
+
+    async def read(self) -> None:
+        """Read what is new: connections and sessions now and then, the log of each member each time.
+
+        Raises nothing: a source that cannot be read is in ``book.refused`` or is tried again next time.
+        """
+        now = time.monotonic()
+        if not self._state_at or now - self._state_at >= STATE_PAUSE:
+            self._state_at = now
+            await self._try(Source.OPERATIONS, self._operations(self.gateway))
+            await self._try(Source.SESSIONS, self._sessions())
+            if self.router is not None:
+                await self._try(Source.OPERATIONS, self._operations(self.router))
+        lines = [await self._try(Source.LOG, self._log(one)) for one in self.gateway.members() or ("",)]
+        if self.router is not None:
+            lines.append(await self._try(Source.LOG, self._log(ROUTER)))
+        self.pause = min(max(self.pause * LINES_A_POLL / max(*lines, 1), LEAST_PAUSE), MOST_PAUSE)
+
+    async def read_running(self) -> tuple[RunningOperation, ...]:
+        """The deletes, updates, drops and index builds that run now, as of a few seconds ago at most."""
+        now = time.monotonic()
+        if not self._running_at or now - self._running_at >= RUNNING_PAUSE:
+            self._running_at = now
+            self.running = ()
+            await self._try(Source.OPERATIONS, self._running())
+        return self.running
+
+    async def _running(self) -> int:
+        rows = await self.gateway.inspect("$currentOp", {"allUsers": True}, limit=ROWS_LIMIT)
+        self.running = running_of(rows)
+        return len(self.running)
+
+    async def _try(self, source: Source, reading: Awaitable[int]) -> int:
+        """How much a source gave; 0 if it cannot be read."""
+        try:
+            found = await reading
+        except PrivilegeError:
+            self.book.refused[source] = _NEEDS[source]
+            return 0
+        except (ReadError, ConnectError):
+            return 0
+        self.book.refused.pop(source, None)
+        return found
+
+    async def _log(self, name: str) -> int:
+        """Read the new lines of a member's log, or of the router's."""
+        if name == ROUTER and self.router is not None:
+            answer = await self.router.command("getLog", "global")
+        else:
+            answer = await self.gateway.command("getLog", "global", member=name)
+        lines, written = [str(one) for one in answer.get("log", ())], int(answer.get("totalLinesWritten", 0))
+        ring = self._rings.get(name)
+        if ring is None:
+            ring = self._rings[name] = _Ring(LogReader(self.book, name), last=self._last_of(name))
+        new = _after(lines, ring.last)
+        if len(new) == len(lines) and ring.written:
+            # The last line that was read is no longer there: the server counts how many are lost.
+            self.book.tally.missed += max(written - ring.written - len(lines), 0)
+            ring.reader.interrupt()
+        ring.reader.feed(new)
+        if self.keeps and self.folder is not None:
+            self.folder.write(name, new)
+        ring.reader.flush(COMMAND_MILLIS)
+        ring.written, ring.last = written, lines[-1] if lines else ring.last
+        return len(new)
+
+    def _member_of(self, row: Document) -> str:
+        """The member of a row of ``$currentOp``, which names its host perhaps otherwise than clients do."""
+        port = str(row.get("host", "")).rpartition(":")[2]
+        return next((one for one in self.gateway.members() if one.endswith(f":{port}")), ROUTER)
+
+    def _last_of(self, name: str) -> str:
+        """The last line of a member that was read from files."""
+        stored = self.folder.name_of(name) if self.folder is not None else ""
+        return self.last_lines.get(stored, self.last_lines.get("", ""))
+
+    async def _operations(self, gateway: Gateway) -> int:
+        rows = await gateway.inspect("$currentOp", {"allUsers": True, "idleConnections": True}, limit=ROWS_LIMIT)
+        for row in rows:
+            client = client_of(row)
+            if client is not None:
+                known = self.book.by_address(client.connection, client.address)
+                if self.keeps and self.folder is not None and known != client:
+                    self.folder.write(self._member_of(row), lines_of(client))
+                self.book.is_connected(client)
+                lsid = row.get("lsid")
+                if isinstance(lsid, Mapping) and isinstance(lsid.get("id"), bytes):
+                    self.book.add_command(SessionCommand(bytes(lsid["id"]), None, client, 0, 0))
+        return len(rows)
+
+    async def _sessions(self) -> int:
+        rows = await self.gateway.inspect("$listLocalSessions", {"allUsers": True}, limit=ROWS_LIMIT)
+        for row in rows:
+            key, user = row.get("_id"), row.get("user")
+            if isinstance(key, Mapping) and isinstance(key.get("uid"), bytes) and isinstance(user, str) and user:
+                self.book.users[bytes(key["uid"])] = clean_name(user, 120)
+        return len(rows)
+
+
+def _after(lines: list[str], last: str) -> list[str]:
+    """The lines after ``last``; all of them if it is not there."""
+    if last:
+        for at in range(len(lines) - 1, -1, -1):
+            if lines[at] == last:
+                return lines[at + 1 :]
+    return lines

@@ -1,0 +1,139 @@
+"""A delete or update as a log line or a document of ``system.profile`` describes it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tallyglass.evidence.book import LineTally
+from tallyglass.evidence.facts import STATEMENT_CELLS, Client, Source, Statement
+from tallyglass.text import clean, clean_name
+
+REDACTED = "###"
+"""What the server puts in place of values with ``redactClientLogData``."""
+
+_NESTING = 6
+_WIDTH = 40
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
+_PLAIN_ID = (str, int, float)
+_WRAPPED = {"$oid": "ObjectId", "$date": "ISODate", "$uuid": "UUID"}
+
+
+def write_of(
+    attr: dict[str, Any],
+    client: Client,
+    began: int,
+    ended: int,
+    floor: int,
+    tally: LineTally,
+    source: Source = Source.LOG,
+) -> Statement | None:
+    """The delete or update of a line; None if it changed nothing, or if the line does not say how much it changed."""
+    body = attr.get("command")
+    body = body if isinstance(body, dict) else {}
+    removes = attr.get("type", attr.get("op")) == "remove" or bool(body.get("remove"))
+    op = "d" if removes else "u"
+    count = attr.get("ndeleted" if removes else "nModified")
+    stopped = "errCode" in attr or "errName" in attr
+    keys = attr.get("keysDeleted") if removes and stopped else None
+    if not isinstance(count, int):
+        count = None
+        if not stopped or "truncated" in attr:
+            tally.cut += attr.get("type") != "command"
+            return None
+    if count == 0 or (stopped and count is None and not keys):
+        return None
+    query, update = body.get("q", body.get("query")), body.get("u", body.get("update"))
+    if not body or is_redacted(query) or is_redacted(body.get("limit")):
+        tally.redacted += 1
+        query = update = None
+    whole = "truncated" not in attr
+    return Statement(
+        op,
+        clean_name(str(attr.get("ns", "")), 255),
+        client,
+        began,
+        ended,
+        count,
+        keys if isinstance(keys, int) else None,
+        floor,
+        text=_text(op, body, query, update, whole) if query is not None else "",
+        plan=clean(str(attr.get("planSummary", "")), 120),
+        ids=_ids(query) if whole and "collation" not in body else None,
+        fields=_fields(update) if whole else None,
+        source=source,
+    )
+
+
+def is_redacted(value: object) -> bool:
+    """Whether a value, or one at the top of a document, was replaced by the server."""
+    if isinstance(value, dict):
+        return any(is_redacted(one) for one in value.values())
+    return value == REDACTED
+
+
+def id_key(value: object) -> object:
+    """An ``_id`` of extended JSON or BSON in one form for both; None for a type that is not compared."""
+    if isinstance(value, dict):
+        found = value.get("$oid")
+        return ("oid", found) if isinstance(found, str) else None
+    if isinstance(value, bool) or not isinstance(value, _PLAIN_ID):
+        name = type(value).__name__
+        return ("oid", str(value)) if name == "ObjectId" else None
+    return value
+
+
+def shell_text(value: object, nesting: int = 0) -> str:
+    """Extended JSON as a person would type it in mongosh, bounded. Not safe to show before ``text.clean``."""
+    if isinstance(value, dict):
+        (only, held), *more = value.items() if value else [("", None)]
+        if not more and only in _WRAPPED:
+            return f"{_WRAPPED[only]}({held!r})"
+        if nesting >= _NESTING:
+            return "{…}"
+        parts = [
+            f"{key if _PLAIN_KEY.match(key) else repr(key)}: {shell_text(one, nesting + 1)}"
+            for key, one in list(value.items())[:_WIDTH]
+        ]
+        return "{" + ", ".join(parts) + ("" if len(value) <= _WIDTH else ", …") + "}"
+    if isinstance(value, list):
+        parts = [shell_text(one, nesting + 1) for one in value[:_WIDTH]] if nesting < _NESTING else ["…"]
+        return "[" + ", ".join(parts) + ("" if len(value) <= _WIDTH else f", …+{len(value) - _WIDTH}") + "]"
+    if isinstance(value, str):
+        return repr(value[:STATEMENT_CELLS])
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false"}.get(value, "null")  # type: ignore[arg-type]
+    return str(value)
+
+
+def _text(op: str, body: dict[str, Any], query: object, update: object, whole: bool) -> str:
+    many = body.get("limit") == 0 if op == "d" else bool(body.get("multi"))
+    name = "delete" if op == "d" else "update"
+    name = f"findOneAnd{name.capitalize()}" if "query" in body else f"{name}{'Many' if many else 'One'}"
+    words = [shell_text(query)] + ([shell_text(update)] if update is not None else [])
+    return clean(f"{name}({', '.join(words)})" + ("" if whole else " (cut by the server)"), STATEMENT_CELLS)
+
+
+def _ids(query: object) -> frozenset[object] | None:
+    """The ``_id`` that a filter names: by equality, ``$eq`` or ``$in``."""
+    wanted = query.get("_id") if isinstance(query, dict) else None
+    if isinstance(wanted, dict) and "$oid" not in wanted:
+        wanted = wanted.get("$in", [wanted["$eq"]] if "$eq" in wanted else None)
+    if wanted is None:
+        return None
+    keys = {id_key(one) for one in (wanted if isinstance(wanted, list) else [wanted])}
+    return None if None in keys else frozenset(keys)
+
+
+def _fields(update: object) -> frozenset[str] | None:
+    """The top-level fields that an update with operators names; None for a pipeline or a replacement."""
+    if not isinstance(update, dict) or not update or not all(key.startswith("$") for key in update):
+        return None
+    found: set[str] = set()
+    for operator, body in update.items():
+        if not isinstance(body, dict):
+            return None
+        found |= {key.partition(".")[0] for key in body}
+        if operator == "$rename":
+            found |= {str(one).partition(".")[0] for one in body.values()}
+    return frozenset(found)

@@ -1,0 +1,280 @@
+"""Where the fields of an entry lie: the only place that knows byte offsets.
+
+Servers since 5.0 write the fields of an insert, update or delete in this order; those in brackets belong to a session::
+
+    from the start   4 [lsid 78] [txnNumber 19]   op 10   ns 4 + 4 + its text   ui 25   o   o2   [stmtId 12]
+    from the end     [wall 55, prevOpTime 41] or wall 15; ts 34 before wall, t and v between them
+
+Only the namespace and the documents vary in length, so the other fields need not be searched for. An entry of any other
+form (4.4, an ``lsid`` of another size, damage) has to be parsed: the functions here return None for it.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from collections.abc import Sequence
+
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.walk import Element
+
+OP_AT, SESSION_OP_AT = 4, 101
+"""How far from the beginning of an entry ``op`` stands: first, or after ``txnNumber`` and the ``lsid`` of a client."""
+
+OP_TEXT, NS_LENGTH, NS_TEXT = 8, 14, 18
+"""How far from ``op`` its letter stands, the length of the namespace, and its text."""
+
+NS_LIMIT = 1_024
+"""Bytes of the longest namespace that is sliced out; a server allows 255 and the final zero."""
+
+OP_AND_NS = 48
+"""Equal bytes of this number from ``op`` on are an equal ``op`` and ``ns``, if ``ns`` ends within them, which most do.
+With ``ui`` after it they hold nothing that differs from entry to entry."""
+
+_WALL_BACK, _SESSION_WALL_BACK = 15, 55
+# How far before the end of an entry ``wall`` begins, without and with ``prevOpTime``; ``ts`` is 34 bytes before it.
+
+LEAST_ENTRY = 14
+"""Bytes that :data:`size_and_mark` reads."""
+
+size_and_mark = struct.Struct("<i2xq").unpack_from
+"""The size of an entry, and eight bytes from the third of its first name on: :data:`SESSION_MARK` tells an ``lsid`` of
+the usual size."""
+
+SESSION_MARK = int.from_bytes(b"sid\0\x48\0\0\0", "little")
+
+int_at = struct.Struct("<i").unpack_from
+
+TAIL, SESSION_TAIL = 49, 89
+"""How far before the end of an entry ``ts`` begins, without and with ``prevOpTime``."""
+
+TXN_AT = 82
+"""How far from the beginning of an entry ``txnNumber`` stands, if ``op`` stands at :data:`SESSION_OP_AT`."""
+
+PREVIOUS_AT = 41
+"""How far before the end of an entry ``prevOpTime`` begins, if it is there."""
+
+_LSID, _TXN = b"\x03lsid\0", b"\x12txnNumber\0"
+_SESSION, _LSID_AT, _NUMBER_AT = _LSID + b"\x48\0\0\0", 10, 93
+_OP, _NS = b"\x02op\0\x02\0\0\0", b"\0\x02ns\0"
+_UI, _O, _O2, _ID, _STATEMENT = b"\x05ui\0\x10\0\0\0\x04", b"\x03o\0", b"\x03o2\0", b"_id\0", b"\x10stmtId\0"
+_TS, _TERM, _VERSION, _WALL = b"\x11ts\0", b"\x12t\0", b"\x12v\0", b"\x09wall\0"
+_PREVIOUS = b"\x03prevOpTime\0\x1c\0\0\0"
+_UID = b"\x05uid\0"
+# From the end of ns over the UUID to the length of o.
+_UI_AND_O = 28
+
+_long = struct.Struct("<q").unpack_from
+_quad = struct.Struct("<Q").unpack_from
+_tail = struct.Struct("<4sQ3sq3sq6sq").unpack_from
+_document = struct.Struct("<iB4s").unpack_from
+_place = struct.Struct("<4sQ3sq").unpack_from
+_KINDS = [bytes((kind,)) for kind in range(256)]
+_SIZES = {walk.OBJECT_ID: 12, walk.INT32: 4, walk.INT64: 8, walk.DOUBLE: 8, walk.DATE: 8}
+
+Frame = tuple[int, int, int, int, int, int, int]
+"""Of one entry: where ``op`` begins, where the field after ``ns`` begins, where ``ts`` begins; then ``ts`` as one
+number, the term, ``v``, and ``wall`` in milliseconds."""
+
+
+def frame(raw: bytes, start: int, end: int) -> Frame | None:
+    """The first and the last fields of the entry between ``start`` and ``end``.
+
+    What looks like them may still be a part of something else: whoever reads the fields in between must arrive exactly
+    at ``ts``.
+    """
+    at, tail = start + OP_AT, end - TAIL
+    if raw.startswith(_SESSION, at) and raw.startswith(_TXN, start + TXN_AT):
+        at = start + SESSION_OP_AT
+    if raw.startswith(_PREVIOUS, end - PREVIOUS_AT):
+        tail = end - SESSION_TAIL
+    if tail < at + NS_TEXT or not raw.startswith(_OP, at) or not raw.startswith(_NS, at + 9):
+        return None
+    rest = at + NS_TEXT + int_at(raw, at + NS_LENGTH)[0]
+    ts, place, term, term_value, version, version_value, wall, wall_value = _tail(raw, tail)
+    if ts != _TS or term != _TERM or version != _VERSION or wall != _WALL or not at + NS_TEXT < rest <= tail:
+        return None
+    return at, rest, tail, place, term_value, version_value, wall_value
+
+
+def documents_at(raw: bytes, at: int, tail: int) -> tuple[bytes, Element | None, Element | None, int]:
+    """The UUID of the collection, ``o`` and ``o2``, as far as they follow ``ns`` in this order, and where the field
+    after them begins. Raises Malformed."""
+    ui, o, o2 = b"", None, None
+    after = after_ui(raw, at)
+    if after > at:
+        ui, at = raw[after - 16 : after], after
+    if raw.startswith(_O, at):
+        o = Element(walk.DOCUMENT, b"o", at + 3, walk.document_end(raw, at + 3, tail))
+        at = o.end
+    if raw.startswith(_O2, at):
+        o2 = Element(walk.DOCUMENT, b"o2", at + 4, walk.document_end(raw, at + 4, tail))
+        at = o2.end
+    return ui, o, o2, at
+
+
+def after_ui(raw: bytes, at: int) -> int:
+    """Where the field after ``ui`` begins if ``ui`` is at ``at``; otherwise ``at``."""
+    return at + 25 if raw.startswith(_UI, at) else at
+
+
+Write = tuple[str, str, bytes, bytes, int, int, int]
+"""An insert, update or delete: ``op``, ``ns``, the UUID of the collection, type and bytes of the document's ``_id``,
+``ts`` as one number, the term, and where ``o`` begins."""
+
+
+def write_at(batch: bytes, at: int, end: int) -> Write | None:
+    """The insert, update or delete that ends at ``end``, if its ``op`` begins at ``at``. Raises Malformed for some that
+    are damaged."""
+    try:
+        o = at + NS_TEXT + int_at(batch, at + NS_LENGTH)[0] + _UI_AND_O
+        beginning = _beginnings.get(batch[at:o]) or _learn(batch[at:o])
+        if beginning is None:
+            return None
+        op, ns, ui = beginning
+        length, kind, id_name = _document(batch, o)
+        value, after = o + 9, o + length
+        if batch[after : after + 4] == _O2:
+            length, o2_kind, o2_name = _document(batch, after + 4)
+            if op == "u":
+                kind, id_name, value = o2_kind, o2_name, after + 13
+            after += 4 + length
+        if batch[after : after + 8] == _STATEMENT:
+            after += 12
+        ts, place, term, term_value = _place(batch, after)
+        if kind == walk.STRING:
+            stop = value + 4 + int_at(batch, value)[0]
+        elif kind in _SIZES:
+            stop = value + _SIZES[kind]
+        else:
+            stop = walk.value_end(batch, kind, value, end)
+    except struct.error:
+        return None
+    if id_name == _ID and ts == _TS and term == _TERM and o < after < end and value <= stop < end:
+        return op, ns, ui, _KINDS[kind] + batch[value:stop], place, term_value, o
+    return None
+
+
+KINDS_LIMIT = 50_000
+"""Kinds of entries whose first bytes are remembered, some 10 MB; all are forgotten when there are more."""
+
+# The bytes from op to the length of o are the same for all writes of one kind on one collection.
+_beginnings: dict[bytes, tuple[str, str, bytes]] = {}
+
+
+def _learn(fields: bytes) -> tuple[str, str, bytes] | None:
+    """Operation, namespace and UUID of a write, from ``op`` to the length of ``o``; None where it begins otherwise."""
+    op, ui = fields[OP_TEXT : OP_TEXT + 1], len(fields) - _UI_AND_O
+    if ui <= NS_TEXT or op not in (b"i", b"u", b"d") or not fields.startswith(_OP) or not fields.startswith(_NS, 9):
+        return None
+    if fields.find(0, NS_TEXT) != ui - 1 or not fields.startswith(_UI, ui) or not fields.endswith(_O):
+        return None
+    if len(_beginnings) >= KINDS_LIMIT:
+        _beginnings.clear()
+    found = op.decode(), fields[NS_TEXT : ui - 1].decode("utf-8", "replace"), fields[ui + 9 : ui + 25]
+    _beginnings[fields] = found
+    return found
+
+
+Stamp = tuple[int, int, int]
+"""When an entry was written: its ``ts`` as one number, the wall in milliseconds, and its transaction number or -1."""
+
+
+def stamp_at(batch: bytes, start: int, end: int) -> Stamp | None:
+    """The stamp of the entry between ``start`` and ``end``."""
+    number, wall = -1, end - _WALL_BACK
+    if batch[start + OP_AT] == walk.DOCUMENT:
+        wall = end - _SESSION_WALL_BACK
+        if batch[start + TXN_AT : start + _NUMBER_AT] != _TXN:
+            return None
+        number = _long(batch, start + _NUMBER_AT)[0]
+    if batch[wall : wall + 6] != _WALL or batch[wall - 34 : wall - 30] != _TS or wall <= start:
+        return None
+    return _quad(batch, wall - 30)[0], _long(batch, wall + 6)[0], number
+
+
+def op_after_session(batch: bytes, start: int, end: int) -> int:
+    """Where ``op`` stands in an entry that begins with an ``lsid`` of any size; ``end`` if it does not follow."""
+    at = start + OP_AT
+    if batch[at : at + 6] != _LSID or start + _LSID_AT + 4 > end:
+        return end
+    size: int = int_at(batch, start + _LSID_AT)[0]
+    after = start + _LSID_AT + size
+    return after + len(_TXN) + 8 if size >= 5 and batch[after : after + len(_TXN)] == _TXN else end
+
+
+def op_and_ns(batch: bytes, at: int, end: int) -> bytes:
+    """The bytes from ``op`` at ``at`` to the end of ``ns``; empty where they are not as expected."""
+    if batch[at : at + 8] != _OP or batch[at + 9 : at + 14] != _NS:
+        return b""
+    length = int_at(batch, at + NS_LENGTH)[0]
+    stop = at + NS_TEXT + length
+    if not 0 < length <= NS_LIMIT or stop > end or batch.find(0, at + NS_TEXT, stop) != stop - 1:
+        return b""
+    return batch[at:stop]
+
+
+def is_before_ts(batch: bytes, end: int, field: bytes) -> bool:
+    """Whether these bytes, a whole element, come right before ``ts`` in an entry without a session."""
+    ts = end - TAIL
+    return (
+        batch[ts : ts + 4] == _TS and batch.startswith(_WALL, end - _WALL_BACK) and batch[ts - len(field) : ts] == field
+    )
+
+
+def txn_number(raw: bytes, start: int) -> int:
+    """The transaction number of an entry whose ``op`` stands at :data:`SESSION_OP_AT`."""
+    number: int = _long(raw, start + _NUMBER_AT)[0]
+    return number
+
+
+def lsid_in(raw: bytes, start: int) -> bytes:
+    """The whole ``lsid`` of such an entry."""
+    return raw[start + _LSID_AT : start + TXN_AT]
+
+
+def session_in(raw: bytes, start: int) -> bytes:
+    """The 16 bytes of ``lsid.id`` in an entry that begins with an ``lsid``."""
+    return raw[start + 23 : start + 39]
+
+
+def user_in(raw: bytes, start: int) -> bytes:
+    """The hash of the session's user (SHA-256 of ``user@db``) in such an entry; empty where there is none."""
+    return raw[start + 49 : start + 81] if raw[start + 39 : start + 44] == _UID else b""
+
+
+def session_and_user(lsid: bytes) -> tuple[bytes, bytes]:
+    """The 16 bytes of a session's id and the hash of its user; empty where there are none."""
+    return session_in(lsid, -_LSID_AT) if len(lsid) >= 29 else lsid, user_in(lsid, -_LSID_AT)
+
+
+# Words of eight bytes from "ts" to the end of "wall"; the value of v, which ends in zeros, comes before that name.
+_TAIL_SIZE, _TAIL_WORDS = 48, 6
+_V_AND_WALL = b"\0\0" + _WALL
+_IS_LITTLE = sys.byteorder == "little"
+
+
+def times(batch: bytes, ends: Sequence[int], *, session: bool) -> tuple[Sequence[int], Sequence[int]] | None:
+    """``ts`` as numbers and ``wall`` in milliseconds of many entries by their ends, all of sessions or all without."""
+    before = SESSION_TAIL if session else TAIL
+    if ends[0] < before or not _IS_LITTLE:
+        return None
+    after = before - _TAIL_SIZE
+    tails = b"".join([batch[end - before : end - after] for end in ends])
+    words, shifted = array("q", tails), array("Q", tails[4:-4])
+    # Each second name of those words is "wall", and "ts" follows the upper half of the wall before it.
+    names, more = words[4::_TAIL_WORDS].tobytes(), shifted[5::_TAIL_WORDS].tobytes()
+    same = more == (tails[_TAIL_SIZE - 4 : _TAIL_SIZE] + _TS) * (len(ends) - 1)
+    if not same or not tails.startswith(_TS) or names != _V_AND_WALL * len(ends):
+        return None
+    return shifted[::_TAIL_WORDS].tolist(), words[5::_TAIL_WORDS].tolist()
+
+
+def sessions(batch: bytes, starts: Sequence[int]) -> tuple[Sequence[bytes], Sequence[int]] | None:
+    """Session and transaction number of many entries whose ``op`` stands at :data:`SESSION_OP_AT`."""
+    last = SESSION_OP_AT
+    words = array("q", b"".join([batch[start + last - 16 : start + last] for start in starts]))
+    if not _IS_LITTLE or words[::2].tobytes() != _TXN[-8:] * len(starts):
+        return None
+    return [batch[start + 23 : start + 39] for start in starts], words[1::2].tolist()

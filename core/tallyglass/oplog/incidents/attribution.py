@@ -1,0 +1,470 @@
+"""Who wrote an incident: its entries are compared with what the server's log, profile and sessions say.
+
+A session's entries carry its id, a definition's log line its ``ts``: exact. A statement without a session is known by
+namespace, kind, time and count: unique if no other client's statements fit. Everything else names nobody. Measured on
+a recording of real applications (``python -m bench evidence``).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from bson import Timestamp
+
+from tallyglass.evidence.book import Book
+from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, Statement
+from tallyglass.evidence.statement import id_key
+from tallyglass.moment import ZERO, Ts, from_seconds
+from tallyglass.mongo.gateway import OPLOG, Gateway, closing
+from tallyglass.oplog.entry.batch import entries
+from tallyglass.oplog.entry.entry import Entry, read_entry
+from tallyglass.oplog.entry.operations import operations_of
+from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, Share, assign
+from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Incident
+from tallyglass.text import clean_name, unescape_name
+
+SLACK_MILLIS = 1_500
+"""How long before its logged begin a statement may have written an entry: a log line is written late. Measured: 99 % of
+entries within 1 ms, all within 1.5 s. None was written after the line. Both times are by the clock of one server."""
+
+MOST = 0.9
+"""The share of an incident's documents that one client must have written to be named alone: others may have written
+the rest at the same time."""
+
+DEFINITION_MILLIS = 1_000
+"""How far the line of a definition without a timestamp may be from its entry."""
+
+BESIDE_MILLIS = 600_000
+"""How long before and after an incident the other statements of its connection are told."""
+
+_BESIDE_LIMIT = 20
+_EXPANSIONS = 4
+_MARGIN_SECONDS = 2
+_CLIENTS = 5
+_READ_MS = 60_000
+
+_NAMES = {
+    "drop": {"drop"}, "dropDatabase": {"drop", "dropDatabase"}, "out": {"drop", "rename"},
+    "rename": {"drop", "rename"}, "convertToCapped": {"drop", "rename"}, "collMod": {"collMod"},
+    "createIndexes": {"createIndexes"}, "dropIndexes": {"dropIndexes"}, "users": {"users"},
+}  # fmt: skip
+
+_BY_TS = "Its log line names the timestamp of the entry."
+_BY_SESSION = "Its entries carry the session."
+_BY_STATEMENT = "No statement of another client fits in namespace, kind, time and number of documents."
+_BY_COUNT = "Its statements alone count so many of the documents that were changed in their time."
+_BY_NAME = "No other logged command has this name and namespace within a second."
+_SEVERAL = "Statements of several clients fit in namespace, kind, time and number of documents."
+_PART = "Not all documents are accounted for: a statement is not logged, or the log is not complete."
+
+
+def concerning(incidents: Iterable[Incident]) -> Callable[[str, int, int], bool]:
+    """Whether what ran on a namespace between two moments, in milliseconds, can concern any of these incidents."""
+    by_ns: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for one in incidents:
+        first, last = _walls(one)
+        by_ns[one.ns].append((first - SLACK_MILLIS, last + SLACK_MILLIS))
+    ends: dict[str, list[int]] = {}
+    for ns, spans in by_ns.items():
+        spans.sort()
+        merged = [spans[0]]
+        for first, last in spans[1:]:
+            if first <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+            else:
+                merged.append((first, last))
+        by_ns[ns], ends[ns] = merged, [last for _, last in merged]
+
+    def concerns(ns: str, began: int, ended: int) -> bool:
+        at = bisect_left(ends.get(ns, ()), began)
+        return at < len(ends.get(ns, ())) and by_ns[ns][at][0] <= ended
+
+    return concerns
+
+
+async def attribute(gateway: Gateway, incident: Incident, book: Book) -> Authorship:
+    """Compare one incident with the evidence. Reads its part of the oplog again where that decides.
+
+    Raises the errors of the gateway.
+    """
+    if incident.op and not incident.session:
+        window = _Window.around(incident, book)
+        if not window.statements and not incident.sessions:
+            return Authorship(Certainty.NONE, reason=_why_none(incident, book))
+        join = EntryJoin(incident, window.statements, book)
+        async for raw in _entries(gateway, incident, window):
+            join.feed(raw)
+        return join.evidence()
+    if incident.session:
+        return _of_session(incident, book)
+    return _of_definition(incident, book)
+
+
+def bearing(incident: Incident, book: Book) -> Hashable:
+    """What the evidence has on an incident, as numbers: while they are the same, so is the result."""
+    first, last = _walls(incident)
+    if incident.op and not incident.session:
+        users = len(book.users) if incident.sessions else 0
+        return (len(_Window.around(incident, book).statements), users, book.covers(first, last))
+    return book.version
+
+
+# The window of entries that must be read
+
+
+@dataclass(slots=True)
+class _Window:
+    """From when to when entries are read, in milliseconds by the server's clock, so that each statement that overlaps
+    the incident finds all of its own."""
+
+    first: int
+    last: int
+    statements: list[Statement]
+
+    @classmethod
+    def around(cls, incident: Incident, book: Book) -> _Window:
+        ns, op = incident.ns, incident.op
+        first, last = _walls(incident)
+        for _ in range(_EXPANSIONS):
+            near = [one for one in book.statements(ns, op, first, last + SLACK_MILLIS) if _may_be_plain(one)]
+            wider = (min([first, *(one.began for one in near)]), max([last, *(one.ended for one in near)]))
+            if wider == (first, last):
+                break
+            first, last = wider
+        found = [one for one in book.statements(ns, op, first, last + SLACK_MILLIS) if _may_be_plain(one)]
+        return cls(first - SLACK_MILLIS, last, found)
+
+
+def _may_be_plain(one: Statement) -> bool:
+    """Whether its entries may be without a session and transaction number. If that is not known it can only be
+    ambiguous: its own entries may be elsewhere, and those at hand another's."""
+    return one.in_session is not True
+
+
+def _walls(incident: Incident) -> tuple[int, int]:
+    first = incident.first_wall or incident.first.time
+    last = incident.last_wall or incident.last.time
+    return int(first.timestamp() * 1000), round(last.timestamp() * 1000)
+
+
+async def _entries(gateway: Gateway, incident: Incident, window: _Window) -> AsyncIterator[bytes]:
+    ns = unescape_name(incident.ns)
+    # Timestamps are by the cluster's clock, which can be ahead of the server's own.
+    ahead = incident.first.t - _walls(incident)[0] // 1000
+    query = {
+        "ts": {
+            "$gte": Timestamp(max(window.first // 1000 + ahead - _MARGIN_SECONDS, 0), 0),
+            "$lt": Timestamp(window.last // 1000 + ahead + _MARGIN_SECONDS, 0),
+        },
+        "$or": [{"ns": ns, "op": incident.op}, {"op": "c", "o.applyOps.ns": ns}],
+    }
+    async with closing(gateway.find_raw(OPLOG, query, time_ms=_READ_MS)) as batches:
+        async for batch in batches:
+            for raw in entries(batch):
+                yield raw
+
+
+# The join of entries and statements
+
+
+@dataclass(slots=True)
+class _Account:
+    """What one client is known to have written, or may have."""
+
+    client: Client
+    grade: Certainty = Certainty.EXACT
+    documents: int = 0
+    clients: dict[Client, None] = field(default_factory=dict)
+    statements: dict[int, None] = field(default_factory=dict)
+
+
+def _who(client: Client) -> Hashable:
+    """Clients with the same account and application are one; without an account also the connection counts."""
+    return (client.user, client.application) if client.user else (client.application, client.address, client.connection)
+
+
+class EntryJoin:
+    """Feed it the entries of an incident's window, then read the evidence."""
+
+    def __init__(self, incident: Incident, statements: Sequence[Statement], book: Book) -> None:
+        self._incident = incident
+        self._book = book
+        self._statements = sorted(statements, key=lambda one: one.began)
+        self._groups: Counter[AlikeEntries] = Counter()
+        self._keyed: Counter[tuple[bytes, int | None, bytes]] = Counter()
+        self._near: tuple[int, list[int]] = (-1, [])
+
+    def feed(self, raw: bytes) -> None:
+        """Count one entry of the oplog."""
+        try:
+            entry = read_entry(raw)
+            for write in operations_of(entry):
+                if write.op == self._incident.op and clean_name(write.ns, 255) == self._incident.ns:
+                    self._count(write, entry)
+        except Malformed:
+            return
+
+    def _count(self, write: Entry, entry: Entry) -> None:
+        inside = self._incident.first <= entry.ts <= self._incident.last
+        if entry.from_migrate or write.from_migrate:
+            return
+        if entry.txn_number is not None:
+            if inside and self._incident.sessions:
+                session, user = entry.session_and_user
+                self._keyed[session, entry.txn_number, user] += 1
+        elif entry.wall_millis is not None:
+            self._groups[AlikeEntries(inside and not self._incident.sessions, self._fits(write, entry))] += 1
+
+    def _fits(self, write: Entry, entry: Entry) -> tuple[int, ...]:
+        wall = entry.wall_millis or 0
+        if self._near[0] != wall:
+            self._near = (wall, [n for n, one in enumerate(self._statements) if _is_in_time(one, wall)])
+        return tuple(
+            n
+            for n in self._near[1]
+            if _is_between(self._statements[n], entry.ts) and _may_concern(self._statements[n], write)
+        )
+
+    def evidence(self) -> Authorship:
+        """Who wrote the incident's entries."""
+        accounts: dict[Hashable, _Account] = {}
+        total = 0
+        for (session, txn, user), count in self._keyed.items():
+            total += count
+            client = _session_client(self._book, session, txn, user)
+            if client is not None:
+                self._credit(accounts, client, Certainty.EXACT, count)
+        demands = [
+            Demand(one.documents, one.keys or 0, _who(one.client) if one.in_session is False else None)
+            for one in self._statements
+        ]
+        shares = assign(self._groups, demands)
+        possible: dict[int, int] = defaultdict(int)
+        for group, count in self._groups.items():
+            if not group.inside:
+                continue
+            total += count
+            share = shares.get(group)
+            if share is not None and share.certain:
+                self._credit_share(accounts, share)
+            for n in share.possible if share else group.fits:
+                possible[n] += count
+        return self._verdict(accounts, possible, total)
+
+    def _credit_share(self, accounts: dict[Hashable, _Account], share: Share) -> None:
+        for n, count in share.by.items():
+            self._credit(accounts, self._statements[n].client, Certainty.UNIQUE, count).statements[n] = None
+
+    @staticmethod
+    def _credit(accounts: dict[Hashable, _Account], client: Client, grade: Certainty, count: int) -> _Account:
+        account = accounts.setdefault(_who(client), _Account(client))
+        account.grade = Certainty.UNIQUE if grade is Certainty.UNIQUE else account.grade
+        account.documents += count
+        account.clients[client] = None
+        return account
+
+    def _verdict(self, accounts: dict[Hashable, _Account], possible: dict[int, int], total: int) -> Authorship:
+        ranked = sorted(accounts.values(), key=lambda one: -one.documents)
+        known = sum(one.documents for one in ranked)
+        if ranked and total and ranked[0].documents >= MOST * total:
+            ranked, known = ranked[:1], total
+        if ranked and known >= MOST * total:
+            exact = all(one.grade is Certainty.EXACT for one in ranked)
+            return self._shown(
+                Certainty.EXACT if exact else Certainty.UNIQUE, ranked, _BY_SESSION if exact else _BY_STATEMENT
+            )
+        counted = self._by_count(total)
+        if counted is not None:
+            return self._shown(Certainty.UNIQUE, [counted], _BY_COUNT)
+        for n, count in possible.items():
+            statement = self._statements[n]
+            account = accounts.setdefault(_who(statement.client), _Account(statement.client))
+            account.documents = max(account.documents, min(count, statement.documents or count))
+            account.clients[statement.client] = None
+            account.statements[n] = None
+        if accounts:
+            ranked = sorted(accounts.values(), key=lambda one: -one.documents)
+            return self._shown(Certainty.AMBIGUOUS, ranked, _SEVERAL if len(ranked) > 1 else _PART)
+        return Authorship(Certainty.NONE, reason=_why_none(self._incident, self._book))
+
+    def _by_count(self, total: int) -> _Account | None:
+        """A statement that counts nearly as many documents as were changed in all of its time wrote nearly all."""
+        for n, one in enumerate(self._statements):
+            if one.in_session is not False:
+                continue
+            within = sum(count for group, count in self._groups.items() if n in group.fits)
+            inside = sum(count for group, count in self._groups.items() if group.inside and n in group.fits)
+            least = (one.documents or 0) - (within - inside)
+            if total and within >= (one.documents or 0) and least >= MOST * total:
+                return _Account(one.client, Certainty.UNIQUE, least, {one.client: None}, {n: None})
+        return None
+
+    def _shown(self, grade: Certainty, accounts: Iterable[_Account], reason: str) -> Authorship:
+        candidates = []
+        for one in accounts:
+            statements = [self._statements[n] for n in one.statements]
+            if not statements and self._incident.op:
+                first, last = _walls(self._incident)
+                sessions = {session for session, _, _ in self._keyed}
+                statements = [
+                    found
+                    for session in sessions
+                    for found in self._book.statements_of(session, self._incident.ns, first, last)
+                    if _who(found.client) == _who(one.client)
+                ]
+            candidates.append(
+                _candidate(self._book, self._incident, one.client, list(one.clients), statements, one.documents)
+            )
+        return Authorship(grade, tuple(candidates), "log", reason)
+
+
+def _is_in_time(one: Statement, wall: int) -> bool:
+    """Whether a statement may have written an entry of that time."""
+    return max(one.floor, one.began - SLACK_MILLIS) <= wall <= one.ended
+
+
+def _is_between(one: Statement, ts: Ts) -> bool:
+    """Whether an entry lies between the cluster times that the client knew before and after the statement."""
+    return one.after < ts and (one.before is None or ts <= one.before)
+
+
+def _may_concern(one: Statement, write: Entry) -> bool:
+    """Whether the filter's ``_id`` and the update's fields allow this entry; true where they are not known."""
+    if one.ids is not None:
+        key = id_key(write.document_id)
+        if key is not None and key not in one.ids:
+            return False
+    if one.fields is not None and write.op == "u":
+        changed = _changed_fields(write)
+        return changed is None or changed <= one.fields
+    return True
+
+
+def _changed_fields(write: Entry) -> set[str] | None:
+    """The top-level fields that an update changes; None where it is the whole new document."""
+    changes = write.changes()
+    if changes is None:
+        return None
+    return {one.path[0].decode("utf-8", "replace").partition(".")[0] for one in changes if one.path}
+
+
+# Sessions and definitions
+
+
+def _session_client(book: Book, session: bytes, txn: int | None, user_hash: bytes) -> Client | None:
+    """The client of a session: the connection of this very command, else one that used the session. Its account is what
+    the entry itself carries, where the name for that is known."""
+    commands = book.commands(session, txn) if txn is not None else []
+    client = commands[-1].client if commands else book.sessions.get(session)
+    user = book.users.get(user_hash)
+    if user == INTERNAL_USER or (client is not None and client.user == INTERNAL_USER and not user):
+        return None
+    if client is None:
+        return Client(user=user) if user else None
+    if user and client.user and client.user not in (user, INTERNAL_USER):
+        return Client(user=user)
+    return replace(client, user=user or client.user)
+
+
+def _of_session(incident: Incident, book: Book) -> Authorship:
+    session = bytes.fromhex(incident.session)
+    client = _session_client(book, session, incident.txn, bytes.fromhex(incident.user_hash))
+    if client is None and incident.user:
+        client = Client(user=incident.user)
+    if client is None:
+        return Authorship(Certainty.NONE, reason=_why_none(incident, book))
+    first, last = _walls(incident)
+    statements = book.statements_of(session, incident.ns, first, last)
+    found = _candidate(book, incident, client, [client], statements, incident.documents)
+    return Authorship(Certainty.EXACT, (found,), "log" if client.connection else "sessions", _BY_SESSION)
+
+
+def _of_definition(incident: Incident, book: Book) -> Authorship:
+    names = frozenset(_NAMES.get(incident.kind, ()))
+    first, last = _walls(incident)
+    near = book.definitions(names, first - DEFINITION_MILLIS, last + DEFINITION_MILLIS)
+    exact = [one for one in near if incident.first <= one.commit <= incident.last]
+    found = exact or [one for one in near if _names(one, incident)]
+    if not found:
+        return Authorship(Certainty.NONE, reason=_why_none(incident, book))
+    accounts: dict[Hashable, list[Definition]] = defaultdict(list)
+    for one in found:
+        accounts[_who(one.client)].append(one)
+    candidates = tuple(
+        replace(
+            _candidate(book, incident, own[0].client, [one.client for one in own], (), None),
+            statement=own[-1].text,
+            statements=len(own),
+        )
+        for own in accounts.values()
+    )
+    if len(candidates) > 1:
+        return Authorship(Certainty.AMBIGUOUS, candidates, "log", _SEVERAL)
+    return Authorship(Certainty.EXACT if exact else Certainty.UNIQUE, candidates, "log", _BY_TS if exact else _BY_NAME)
+
+
+def _names(one: Definition, incident: Incident) -> bool:
+    """Whether a line without the entry's timestamp can be of this incident, by the names alone."""
+    if one.name == "collMod":
+        return one.ns == incident.ns.partition(".")[2]
+    if one.name == "users":
+        return True
+    return (one.name == "dropDatabase" or one.commit == ZERO) and one.name != "drop" and one.ns == incident.ns
+
+
+# What is shown
+
+
+def _candidate(
+    book: Book,
+    incident: Incident,
+    client: Client,
+    clients: Iterable[Client],
+    statements: Sequence[Statement],
+    documents: int | None,
+) -> Candidate:
+    addresses = dict.fromkeys(one.address for one in clients if one.address)
+    largest = max(statements, key=lambda one: one.documents or 0, default=None)
+    first, last = _walls(incident)
+    beside = book.beside(client, first - BESIDE_MILLIS, last + BESIDE_MILLIS) if client.connection else []
+    own = set(map(id, statements))
+    told: dict[tuple[str, str], list[Statement]] = defaultdict(list)
+    for one in beside:
+        if id(one) not in own:
+            told[one.ns, one.text.partition("(")[0]].append(one)
+    return Candidate(
+        client.user if client.user != INTERNAL_USER else "",
+        client.application,
+        tuple(addresses)[:_CLIENTS],
+        client.driver,
+        client.connection,
+        documents,
+        largest.text if largest else "",
+        len(statements),
+        largest.plan if largest else "",
+        from_seconds(min(one.began for one in statements) / 1000) if statements else None,
+        from_seconds(max(one.ended for one in statements) / 1000) if statements else None,
+        tuple(_told(*key, found) for key, found in list(told.items())[-_BESIDE_LIMIT:]),
+    )
+
+
+def _told(ns: str, verb: str, found: Sequence[Statement]) -> str:
+    """Statements of one kind on one namespace in a line."""
+    documents = sum(one.documents or 0 for one in found)
+    times = f"{len(found):,} times, {found[-1].text}" if len(found) > 1 else found[-1].text
+    return f"{from_seconds(found[0].ended // 1000):%H:%M:%S} {ns} {times or verb}: {documents:,} documents"
+
+
+def _why_none(incident: Incident, book: Book) -> str:
+    first, last = _walls(incident)
+    if not book.coverage:
+        return " ".join(book.refused.values()) or "No log of the server was read."
+    if not book.covers(first, last):
+        return "No log that was read covers its time."
+    if incident.op and not incident.sessions:
+        return "No logged statement fits: the server logs only those that take longer than its slowms."
+    return "No line of the log names it."

@@ -1,0 +1,165 @@
+"""Incidents with who wrote them: the evidence is read while the incidents are, and compared when both are there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tallyglass.errors import InputError, TallyglassError
+from tallyglass.evidence.log_files import FOUND_BYTES, log_beside, read_files
+from tallyglass.evidence.observer import LEAST_PAUSE, Observer
+from tallyglass.evidence.store import EvidenceFolder
+from tallyglass.mongo.cluster_gateway import ClusterGateway
+from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.oplog.incidents.across_shards import Named
+from tallyglass.oplog.incidents.attribution import attribute, bearing, concerning
+from tallyglass.oplog.snapshot import Authorship, Certainty, Incident, IncidentScan
+from tallyglass.tasks import cancel_all
+
+TRIES = 3
+"""How often the log is read soon after a new incident that nobody is named for: a line is written when its command
+ends, which may wait for other members."""
+
+_KNOWN = (Certainty.EXACT, Certainty.UNIQUE)
+
+
+class Authors:
+    """Who wrote the incidents of one replica set, as far as its evidence shows. Remembers what was once found.
+
+    ``logs`` are log files to read; without them the one beside the server, if there is one.
+    """
+
+    def __init__(self, gateway: Gateway, observer: Observer, logs: Sequence[Path] = ()) -> None:
+        self._gateway = gateway
+        self._observer = observer
+        self._logs = logs
+        self._files: Sequence[Path] = ()
+        self._files_read = False
+        self._read_at = 0.0
+        self._found: dict[object, Authorship] = {}
+        self._compared: dict[object, object] = {}
+        self._tries: dict[object, int] = {}
+
+    async def begin(self) -> None:
+        """Read the server's memory of its log, before more of it is overwritten, unless there are files."""
+        kept = self._observer.folder is not None and self._observer.folder.by_member()
+        beside = None if self._logs or kept else await log_beside(self._gateway)
+        self._files = self._logs or ([beside] if beside else [])
+        if not self._files and not kept:
+            await self._read()
+
+    async def added_to(self, scan: IncidentScan) -> IncidentScan:
+        """The scan with the evidence in each incident that is not routine. Raises InputError for a log file that was
+        named and cannot be read."""
+        acting = [one for one in scan.incidents if not one.routine]
+        if not self._files_read:
+            self._files_read = True
+            await self._read_files(acting)
+        if self._is_due(acting):
+            await self._read()
+            for one in acting:
+                self._tries[_key(one)] = self._tries.get(_key(one), 0) + 1
+        found = {_key(one): await self._of(one) for one in acting}
+        self._forget(found)
+        told = tuple(replace(one, evidence=found.get(_key(one))) for one in scan.incidents)
+        return replace(scan, incidents=told, running=await self._observer.read_running())
+
+    async def _read(self) -> None:
+        self._read_at = time.monotonic()
+        await self._observer.read()
+
+    def _is_due(self, acting: Sequence[Incident]) -> bool:
+        passed = time.monotonic() - self._read_at
+        unknown = any(self._tries.get(_key(one), 0) < TRIES and not self._is_known(one) for one in acting)
+        return not self._read_at or passed >= (LEAST_PAUSE if unknown else self._observer.pause)
+
+    def _is_known(self, incident: Incident) -> bool:
+        found = self._found.get(_key(incident))
+        return found is not None and found.grade in _KNOWN
+
+    async def _of(self, incident: Incident) -> Authorship:
+        key, book = _key(incident), self._observer.book
+        found = self._found.get(key)
+        near = bearing(incident, book)
+        if found is not None and (found.grade in _KNOWN or near == self._compared.get(key)):
+            return found
+        self._compared[key] = near
+        try:
+            self._found[key] = await attribute(self._gateway, incident, book)
+        except TallyglassError as error:
+            self._found[key] = Authorship(Certainty.NONE, reason=f"Its entries could not be read again: {error}")
+        return self._found[key]
+
+    async def _read_files(self, acting: Sequence[Incident]) -> None:
+        """Read the log files before the server's own memory of the log, so that each line is read once."""
+        files = self._files
+        most = 0 if self._logs else FOUND_BYTES
+        observer, wanted = self._observer, concerning(acting)
+        try:
+            if files:
+                observer.last_lines[""] = await asyncio.to_thread(read_files, observer.book, files, wanted, most=most)
+            for member, kept in (observer.folder.by_member() if observer.folder else {}).items():
+                observer.last_lines[member] = await asyncio.to_thread(read_files, observer.book, kept, wanted)
+        except InputError:
+            if self._logs:
+                raise
+
+    def _forget(self, kept: dict[object, Authorship]) -> None:
+        for known in (self._found, self._compared, self._tries):
+            for key in known.keys() - kept.keys():
+                del known[key]
+
+
+async def attributed(
+    scans: AsyncIterator[IncidentScan], authors: Authors, *, seconds: float = LEAST_PAUSE
+) -> AsyncIterator[IncidentScan]:
+    """The scans with who wrote the incidents, and again when that becomes known later, looked for every ``seconds``.
+
+    Raises the errors of ``scans``, and InputError for a log file that was named and cannot be read.
+    """
+    latest: IncidentScan | None = None
+    shown: IncidentScan | None = None
+    await authors.begin()
+    async with closing(scans) as found:
+        coming = asyncio.ensure_future(anext(found))
+        try:
+            while True:
+                await asyncio.wait({coming}, timeout=seconds)
+                if coming.done():
+                    try:
+                        latest = coming.result()
+                    except StopAsyncIteration:
+                        return
+                    coming = asyncio.ensure_future(anext(found))
+                if latest is None:
+                    continue
+                scan = await authors.added_to(latest) if latest.done else latest
+                if scan != shown:
+                    shown = scan
+                    yield scan
+        finally:
+            await cancel_all([coming])
+
+
+def naming(
+    gateway: Gateway, logs: Sequence[Path] = (), folder: EvidenceFolder | None = None, *, keeps: bool = False
+) -> Named:
+    """What adds to the scans of a replica set who wrote the incidents, from log files and a folder of evidence too, to
+    which new evidence is added if ``keeps``.
+
+    For shards, ``gateway`` is the router: a shard knows only the router's connections, whose own log has the clients.
+    """
+
+    def named(one: Gateway, scans: AsyncIterator[IncidentScan]) -> AsyncIterator[IncidentScan]:
+        router = None if one is gateway or isinstance(gateway, ClusterGateway) else gateway
+        return attributed(scans, Authors(one, Observer(one, router=router, folder=folder, keeps=keeps), logs))
+
+    return named
+
+
+def _key(incident: Incident) -> object:
+    """What an incident is known by: one that has grown is another."""
+    return (incident.kind, incident.ns, incident.first, incident.last, incident.ops, incident.session)

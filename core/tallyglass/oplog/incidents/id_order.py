@@ -1,0 +1,104 @@
+"""In which order a statement went through the documents, and which fields it changed: what tells two statements apart.
+
+One statement visits documents in the order of one scan. If two stretches of writes both go up (or down) through the
+``_id``s and the second begins where the first has been, or if they change entirely different fields, they are two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.entry import Entry, read_entry
+from tallyglass.oplog.entry.walk import Malformed
+
+MARKS = 6
+"""How many entries of a stretch are looked at."""
+
+_LEAST_MARKS = 5
+_ORDERED = {0x02: "text", 0x07: "ObjectId", 0x09: "date", 0x10: "number", 0x12: "number"}
+_NONE: frozenset[bytes] = frozenset()
+
+Id = tuple[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IdOrder:
+    """The ``_id`` of the first and the last document, and whether those between go up (1), down (-1) or neither (0).
+
+    ``fields`` are the fields changed by an update; empty for a delete, and where whole documents were replaced.
+    """
+
+    first: Id
+    last: Id
+    direction: int
+    fields: frozenset[bytes]
+
+    def joined(self, later: IdOrder) -> IdOrder:
+        """This stretch and a later one as one."""
+        direction = self.direction if self.goes_on_in(later) else 0
+        fields = self.fields | later.fields if self.fields and later.fields else _NONE
+        return IdOrder(self.first, later.last, direction, fields)
+
+    def goes_on_in(self, later: IdOrder) -> bool:
+        """Whether a later stretch continues in the same direction, as the rest of one statement would."""
+        same = self.direction == later.direction != 0 and self.last[0] == later.first[0]
+        return same and _step(self.last, later.first) == self.direction and not self._other_fields(later)
+
+    def is_apart_from(self, later: IdOrder) -> bool:
+        """Whether a later stretch is another statement."""
+        if self._other_fields(later):
+            return True
+        known = self.direction != 0 and later.direction != 0 and self.last[0] == later.first[0]
+        return known and not self.goes_on_in(later)
+
+    def _other_fields(self, later: IdOrder) -> bool:
+        return bool(self.fields and later.fields and not self.fields & later.fields)
+
+
+def order_of(marks: Sequence[bytes]) -> IdOrder | None:
+    """The order of a stretch, read from some of its entries, oldest first; None where they cannot be compared."""
+    try:
+        entries = [read_entry(mark) for mark in marks]
+        ids = [_id(entry) for entry in entries]
+        fields = [_fields(entry) for entry in entries]
+    except Malformed:
+        return None
+    kept = [one for one in ids if one is not None]
+    if not kept or len(kept) < len(ids):
+        return None
+    steps = {_step(one, other) for one, other in pairwise(kept)}
+    same = len({kind for kind, _ in kept}) == 1
+    direction = steps.pop() if len(steps) == 1 and same and len(kept) >= _LEAST_MARKS else 0
+    return IdOrder(kept[0], kept[-1], direction, _NONE if _NONE in fields else frozenset[bytes]().union(*fields))
+
+
+def thinned(marks: list[bytes]) -> list[bytes]:
+    """At most twice :data:`MARKS` of them, with the first and the last."""
+    return marks if len(marks) <= 2 * MARKS else [*marks[:-1:2], marks[-1]]
+
+
+def _step(one: Id, other: Id) -> int:
+    if one[0] != other[0] or one[1] == other[1]:
+        return 0
+    return 1 if one[1] < other[1] else -1
+
+
+def _id(entry: Entry) -> Id | None:
+    found = entry.id_at
+    kind = _ORDERED.get(found.type) if found is not None else None
+    if found is None or kind is None:
+        return None
+    if kind == "number":
+        return kind, walk.whole_number(entry.raw, found)
+    if kind == "date":
+        return kind, int.from_bytes(entry.raw[found.start : found.end], "little", signed=True)
+    return kind, entry.raw[found.start + 4 * (kind == "text") : found.end]
+
+
+def _fields(entry: Entry) -> frozenset[bytes]:
+    changes = entry.changes() if entry.op == "u" else None
+    return _NONE if changes is None else frozenset(b"".join(change.path[:1]).partition(b".")[0] for change in changes)

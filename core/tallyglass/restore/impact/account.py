@@ -1,0 +1,214 @@
+"""One document after the return, judged from the oplog and the live data.
+
+It follows the document as it is, and what the accident left in it; it shares neither the two worlds of the repair nor
+its decisions, so that an error there is found here. Every doubt counts as damage.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.changes import Path, Unfit, Value, apply_update, differing, get, put, repeats_name
+from tallyglass.oplog.entry.walk import Malformed
+
+_DECIMAL = 0x13
+_NUMBERS = frozenset({walk.DOUBLE, walk.INT32, walk.INT64, _DECIMAL})
+
+_SHORTEST_TEXT = 3
+"""Bytes of a text from which another text may be recognised as made of it; shorter ones are in too many words."""
+
+
+class DocumentState(StrEnum):
+    """What a document is after the return, as a sentence for a person."""
+
+    RIGHT = "It is as it would be without the accident."
+    HOLDS = "It still holds what the accident left."
+    MISSING = "The accident removed it, and it is not there."
+    COMPUTED = "Others may have computed what it holds from what the accident left: compare it manually."
+    REPLACED = "The accident removed it, and others inserted another document with its _id."
+    INSERTED = "The accident inserted it, and it stays: remove it manually if nobody needs it."
+    TWICE = "It has one field name twice, which no update leaves as it is: repair it manually."
+    SAME = "An update set here what the accident set, within a minute of it: compare it manually."
+    BESIDE = "It was inserted amid the accident's updates, as $merge or an upsert does: remove it if nobody needs it."
+    EARLIER = "It came back with what an incident left that was undone while it was not there: undo that one again."
+    UNCLEAR = "What the accident changed and what others changed cannot be separated: compare it manually."
+    DIFFERS = "It is not what the oplog says that it is: compare it manually."
+
+
+@dataclass(slots=True)
+class DocumentTrace:
+    """Feed the operations on one document in order: :meth:`accident` those that were undone, :meth:`others` all others,
+    the repair among them. ``document`` is the document as it is; None where there is none."""
+
+    document: bytes | None
+    changed: dict[Path, Value | None] = field(default_factory=dict)
+    """Where it still holds what the accident left, or what was computed from that: the value that it would have."""
+    computed: set[Path] = field(default_factory=set)
+    left: dict[Path, tuple[Value | None, Value | None]] = field(default_factory=dict)
+    """What the accident ever left at a path, and what was there before."""
+    removed: bytes | None = None
+    """The document that the accident removed, as it would be."""
+    inserted: bool = False
+    unclear: bool = False
+    twice: bool = False
+    """Whether it has, or had, one field name twice where an operation changes it."""
+    hit: bool = False
+    """Whether the accident changed it at all."""
+    brought_back: bool = False
+    """Whether an operation set back what the accident changed."""
+    theirs: bool = False
+    """Whether others deleted it, or wrote something of their own over what the accident left."""
+
+    @property
+    def state(self) -> DocumentState:
+        """What the document is after the operations so far."""
+        if self.unclear:
+            return DocumentState.TWICE if self.twice else DocumentState.UNCLEAR
+        if self.document is None:
+            return DocumentState.RIGHT if self.removed is None else DocumentState.MISSING
+        if self.removed is not None:
+            return DocumentState.REPLACED
+        if self.inserted:
+            return DocumentState.INSERTED
+        if self.computed:
+            return DocumentState.COMPUTED
+        if self.changed and any(map(repeats_name, filter(None, self.changed.values()))):
+            return DocumentState.TWICE
+        return DocumentState.HOLDS if self.changed else DocumentState.RIGHT
+
+    def accident(self, op: str, o: bytes) -> None:
+        """An operation that was undone: i, u or d."""
+        before = self.document
+        try:
+            self._accident(op, o)
+        except (Unfit, Malformed):
+            self.hit = True
+            self.doubt(before, o)
+
+    def others(self, op: str, o: bytes) -> None:
+        """An operation that was not undone."""
+        before = self.document
+        try:
+            self._others(op, o)
+        except (Unfit, Malformed):
+            self.doubt(before, o)
+
+    def doubt(self, before: bytes | None, o: bytes) -> None:
+        """Nobody can say what the document would be: whose the operation is, or what it does, is not clear."""
+        self.unclear = True
+        with suppress(Malformed):
+            self.twice |= any(repeats_name((walk.DOCUMENT, raw)) for raw in (before, o) if raw)
+
+    def _accident(self, op: str, o: bytes) -> None:
+        before = self.document
+        if op == "d":
+            if before is not None:
+                self.hit = True
+                self.unclear |= bool(self.computed)
+                self.removed = None if self.inserted else self._without_accident(before)
+            self.document, self.inserted = None, False
+            self.changed.clear()
+            return
+        self.hit = True
+        if op == "i" and before is None and self.removed is None:
+            self.document, self.inserted = o, True
+            return
+        before, self.removed = before if before is not None else self.removed, None
+        self.document = after = o if op == "i" or before is None else apply_update(before, o)
+        if before is None or self.inserted:
+            self.unclear |= before is None
+            return
+        for path in differing(before, after):
+            self._change(path, get(before, path), get(after, path))
+
+    def _change(self, path: Path, before: Value | None, after: Value | None) -> None:
+        if path in self.changed:
+            before = self.changed.pop(path)
+            self.unclear |= path in self.computed
+        self.unclear |= any(one[: len(path)] == path or path[: len(one)] == one for one in self.changed)
+        self.left[path] = after, before
+        if after != before:
+            self.changed[path] = before
+
+    def _without_accident(self, document: bytes) -> bytes:
+        for path, value in self.changed.items():
+            document = put(document, path, value)
+        return document
+
+    def _others(self, op: str, o: bytes) -> None:
+        before = self.document
+        if op == "d":
+            self.theirs |= before is not None and (bool(self.changed) or self.inserted or self.removed is not None)
+            self.document = self.removed = None
+            self.inserted = False
+            self.changed.clear()
+            self.computed.clear()
+            return
+        if op == "u" and before is None:
+            self.unclear = True
+            return
+        self.document = after = o if op == "i" or before is None else apply_update(before, o)
+        if self.removed is not None and (after == self.removed or not any(differing(after, self.removed))):
+            self.removed, self.brought_back = None, True
+        if before is not None:
+            for path in [one for one in self.changed if _differs(before, after, one)]:
+                self._overwrite(path, before, after)
+            if self.changed:
+                self._find_copies(before, after)
+        for path, (bad, good) in self.left.items():
+            if bad is not None and path not in self.changed and get(after, path) == bad and bad != good:
+                self.changed[path] = good  # it was written back
+
+    def _find_copies(self, before: bytes, after: bytes) -> None:
+        """Others wrote a text elsewhere that contains one that the accident left."""
+        for path in differing(before, after):
+            value = get(after, path)
+            if value is not None and value[0] == walk.STRING and path not in self.left:
+                held = (get(before, one) for one in self.changed)
+                if path not in self.changed and any(_contains(value, one) for one in held):
+                    self.changed[path] = get(before, path)
+                    self.computed.add(path)
+
+    def _overwrite(self, path: Path, before: bytes, after: bytes) -> None:
+        """Others changed what the accident left at a path."""
+        value = get(after, path)
+        if value == self.changed[path] and path not in self.computed:
+            del self.changed[path]
+            self.brought_back = True
+        elif self._may_be_computed(path, value, before, after):
+            self.computed.add(path)
+        else:
+            del self.changed[path]
+            self.computed.discard(path)
+            self.theirs = True
+
+    def _may_be_computed(self, path: Path, value: Value | None, before: bytes, after: bytes) -> bool:
+        """Whether a value may come from what the accident left: a number (``$inc``, ``$mul``), a part of a document or
+        an array, a text that contains it, or a field that was renamed. A constant does not."""
+        held = get(before, path)
+        if value is None:
+            parts = [part for length in range(len(path)) if (part := get(before, path[: length + 1])) is not None]
+            return any(get(after, one) in parts for one in differing(before, after))
+        if value[0] in _NUMBERS:
+            return held is None or held[0] in _NUMBERS
+        if value[0] in (walk.DOCUMENT, walk.ARRAY):
+            return True
+        return any(_contains(value, bad) for bad, _ in self.left.values())
+
+
+def _differs(before: bytes, after: bytes, path: Path) -> bool:
+    """Whether an update changed what is at a path, or removed the document that held it."""
+    if get(before, path) != get(after, path):
+        return True
+    return len(path) > 1 and get(before, path[:-1]) is not None and get(after, path[:-1]) is None
+
+
+def _contains(value: Value, part: Value | None) -> bool:
+    """Whether a value equals another, or is a text with the other in it."""
+    if part is None or value[0] != part[0]:
+        return False
+    text = part[1][4:-1]
+    return value == part or (part[0] == walk.STRING and len(text) >= _SHORTEST_TEXT and text in value[1])

@@ -1,1 +1,0 @@
-"""Oplog entries and index specifications as raw BSON."""

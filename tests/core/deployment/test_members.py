@@ -1,0 +1,92 @@
+"""Lag is what a member is behind beyond its configured delay, and an age is said only where it matters."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tallyglass.deployment.members import old_data, read_members
+from tallyglass.doctor import why_nothing
+from tallyglass.errors import PrivilegeError
+
+NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
+
+
+class Server:
+    """Answers with the given documents, and refuses every other command."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+
+    async def command(self, name: str, *_: object, **__: object) -> Any:
+        if name not in self.answers:
+            raise PrivilegeError("Not allowed.")
+        return self.answers[name]
+
+
+def row(number: int, behind: float, state: str = "SECONDARY") -> dict[str, Any]:
+    return {"_id": number, "name": f"h:{number}", "stateStr": state, "optimeDate": NOW - timedelta(seconds=behind)}
+
+
+STATUS = {"members": [row(0, 0, "PRIMARY"), row(1, 3_600), row(2, 3_790), row(3, 40)]}
+CONFIG = {
+    "config": {
+        "members": [
+            {"_id": 0}, {"_id": 1, "secondaryDelaySecs": 3_600}, {"_id": 2, "slaveDelay": 3_600, "hidden": True},
+            {"_id": 3, "hidden": True},
+        ]
+    }
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answers", "lags", "delays", "hidden"),
+    [
+        ({"replSetGetConfig": CONFIG}, [0, 0, 190, 40], [0, 3_600, 3_600, 0], [False, False, True, True]),
+        ({}, [0, 3_600, 3_790, 40], [0] * 4, [False] * 4),
+    ],
+)
+async def test_a_delay_is_taken_off_the_lag(
+    answers: dict[str, Any], lags: list[float], delays: list[int], hidden: list[bool]
+) -> None:
+    found = await read_members(Server(replSetGetStatus=STATUS, **answers), {})  # type: ignore[arg-type]
+    assert [one.lag_seconds for one in found] == lags
+    assert [one.delay_seconds for one in found] == delays
+    assert [one.hidden for one in found] == hidden
+
+
+@pytest.mark.parametrize(
+    ("hello", "expected"),
+    [
+        ({"secondary": True}, "The data are 50 s old: they come from h:1."),
+        ({"secondary": True, "secondaryDelaySecs": 40}, "h:1, which is delayed by 40 s."),
+        ({"secondary": False}, "h:1, which is recovering."),
+        ({"isWritablePrimary": True}, ""),
+        ({"secondary": True, "lastWrite": {"lastWriteDate": NOW - timedelta(seconds=10)}}, ""),
+        ({"secondary": True, "lastWrite": {}}, ""),
+        ({"secondary": True, "setName": ""}, ""),
+    ],
+)
+def test_old_data(hello: dict[str, Any], expected: str) -> None:
+    written = {"lastWriteDate": NOW - timedelta(seconds=50)}
+    said = old_data({"setName": "rs", "me": "h:1", "localTime": NOW, "lastWrite": written} | hello)
+    assert said.endswith(expected)
+    assert bool(said) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("hello", "expected"),
+    [
+        ({"setName": "rs", "arbiterOnly": True}, "This is an arbiter: it holds no data and no oplog."),
+        ({"isreplicaset": True}, "never initiated"),
+        ({"setName": "rs"}, "serves no reads"),
+        ({"setName": "rs", "secondary": True}, "This user may see no collection."),
+        ({"msg": "isdbgrid"}, "This user may see no collection."),
+    ],
+)
+async def test_why_no_collection_is_seen(hello: dict[str, Any], expected: str) -> None:
+    user = {"authInfo": {"authenticatedUsers": [{"user": "u", "db": "admin"}]}}
+    server = Server(hello=hello, buildInfo={"version": "6.0.5"}, connectionStatus=user)
+    assert expected in str(await why_nothing(server))  # type: ignore[arg-type]

@@ -1,0 +1,233 @@
+"""Lines of the server's log as facts: what each form says, and that what is not whole is counted and names nobody."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tallyglass.evidence import book as books
+from tallyglass.evidence.book import Book
+from tallyglass.evidence.facts import Client, Statement
+from tallyglass.evidence.log_lines import LogReader
+from tallyglass.moment import Ts
+
+AT = "2026-11-23T04:53:15.{:03d}+00:00"
+MILLIS = 1795409595_000
+SESSION = "9d0160d2-43dd-44ab-99aa-c18adefa18f3"
+REMOTE = "127.0.0.1:43610"
+
+
+def line(id: int, at: int, attr: dict[str, Any], *, ctx: str = "conn9", zone: str = "") -> str:
+    """A line at that many milliseconds of the second."""
+    date = zone or AT.format(at)
+    return json.dumps(
+        {"t": {"$date": date}, "s": "I", "c": "X", "id": id, "ctx": ctx, "msg": "m", "attr": attr},
+        separators=(",", ":"),
+    )
+
+
+def metadata(name: str = "nightly-cleanup", ctx: str = "conn9", remote: str = REMOTE) -> str:
+    doc = {"driver": {"name": "PyMongo|c", "version": "4.20.0|"}, "application": {"name": name}}
+    return line(51800, 1, {"remote": remote, "client": ctx, "doc": doc}, ctx=ctx)
+
+
+def login(user: str = "alice", ctx: str = "conn9") -> str:
+    return line(20250, 2, {"principalName": user, "authenticationDatabase": "admin", "remote": REMOTE}, ctx=ctx)
+
+
+def remove(at: int, n: int | None, query: Any = None, millis: int = 3, ctx: str = "conn9", **more: Any) -> str:
+    counted = {} if n is None else {"ndeleted": n}
+    body = {"q": {"s": 1} if query is None else query, "limit": 0}
+    attr = {"type": "remove", "ns": "shop.orders", "appName": "nightly-cleanup", "command": body, "remote": REMOTE}
+    return line(51803, at, attr | counted | {"durationMillis": millis} | more, ctx=ctx)
+
+
+def command(at: int, millis: int = 8, ctx: str = "conn9", **body: Any) -> str:
+    after = {"clusterTime": {"$timestamp": {"t": 1795409595, "i": 265}}}
+    body = {"delete": "orders", "lsid": {"id": {"$uuid": SESSION}}, "$clusterTime": after, "$db": "shop"} | body
+    attr = {"type": "command", "ns": "shop.$cmd", "command": body, "remote": REMOTE, "durationMillis": millis}
+    return line(51803, at, attr, ctx=ctx)
+
+
+def read(*lines: str) -> Book:
+    book = Book()
+    reader = LogReader(book, "a:1")
+    reader.feed(lines)
+    reader.flush()
+    return book
+
+
+def statements(book: Book, op: str = "d") -> list[Statement]:
+    return list(book.statements("shop.orders", op, 0, MILLIS * 2))
+
+
+def test_the_chain_of_a_delete() -> None:
+    book = read(metadata(), login(), remove(722, 200), command(727))
+    (found,) = statements(book)
+    client = Client("alice@admin", "nightly-cleanup", REMOTE, "PyMongo 4.20.0, c", "conn9")
+    assert (found.client, found.documents, found.text) == (client, 200, "deleteMany({s: 1})")
+    assert (found.began, found.ended, found.after) == (MILLIS + 719, MILLIS + 722, Ts(1795409595, 265))
+    assert (found.in_session, found.session.hex()) == (False, SESSION.replace("-", ""))
+    assert book.sessions.get(found.session) == client
+    assert book.covers(MILLIS + 1, MILLIS + 727)
+    assert not book.covers(MILLIS, MILLIS + 727)
+
+
+def test_the_next_command_of_the_session_bounds_it() -> None:
+    later = {"clusterTime": {"$timestamp": {"t": 1795409595, "i": 465}}}
+    others = {"lsid": {"id": {"$uuid": SESSION.replace("9", "8")}}}
+    lines = [remove(722, 200), command(727), command(728, **others), command(729, **{"$clusterTime": later})]
+    assert [one.before for one in statements(read(*lines))] == [Ts(1795409595, 465)]
+    assert [one.before for one in statements(read(*lines[:3]))] == [None]
+
+
+def test_a_retryable_write_is_of_its_session() -> None:
+    book = read(metadata(), login(), remove(722, 1), command(727, txnNumber=2))
+    (found,) = statements(book)
+    assert found.in_session
+    assert [one.client.user for one in book.commands(found.session, 2)] == ["alice@admin"]
+
+
+def test_a_command_owns_only_the_writes_within_its_time() -> None:
+    (found,) = statements(read(remove(100, 5), command(727, millis=8, txnNumber=2)))
+    assert found.in_session is None
+
+
+def test_the_line_before_bounds_the_next_on_its_connection_only() -> None:
+    book = read(remove(100, 5), remove(103, 5, ctx="conn8"), remove(104, 5), command(105))
+    assert sorted((one.ended - MILLIS, one.floor) for one in statements(book)) == [
+        (100, 0),
+        (103, 0),
+        (104, MILLIS + 100),
+    ]
+
+
+@pytest.mark.parametrize("zone", ["2026-11-23T06:53:15.722+02:00", "2026-11-22T23:23:15.722-05:30"])
+def test_time_zones(zone: str) -> None:
+    text = remove(0, 200).replace(AT.format(0), zone)
+    assert [one.ended for one in statements(read(text))] == [MILLIS + 722]
+
+
+def test_7_0_login_and_a_second_user_on_one_connection() -> None:
+    newer = line(5286306, 3, {"client": REMOTE, "user": "bob", "db": "admin", "result": 0})
+    (found,) = statements(read(metadata(), newer, remove(5, 1)))
+    assert found.client.user == "bob@admin"
+    (found,) = statements(read(metadata(), login(), newer, remove(5, 1)))
+    assert found.client.user == "alice@admin or bob@admin"
+
+
+def test_a_number_that_is_used_again_has_no_old_user() -> None:
+    accepted = line(22943, 10, {"remote": "10.0.0.9:5000", "connectionId": 9}, ctx="listener")
+    for between in (metadata("other", remote="10.0.0.9:5000"), accepted, line(4615611, 10, {}, ctx="initandlisten")):
+        (found,) = statements(read(metadata(), login(), between, remove(20, 1).replace(REMOTE, "10.0.0.9:5000")))
+        assert found.client.user == ""
+    # Before 5.0 a line may have no address.
+    plain = remove(20, 1).replace('"remote":', '"was":')
+    for starting, user in (((), "alice@admin"), ((line(4615611, 10, {}, ctx="initandlisten"),), "")):
+        (found,) = statements(read(metadata(), login(), *starting, plain))
+        assert found.client.user == user
+    # A line that names another address than the login is of another connection, whatever its number.
+    (found,) = statements(read(metadata(), login(), remove(20, 1).replace(REMOTE, "10.0.0.9:5000")))
+    assert (found.client.user, found.client.address) == ("", "10.0.0.9:5000")
+
+
+def test_what_is_not_whole_is_counted() -> None:
+    whole = remove(20, 5)
+    cut = whole[: len(whole) // 2]
+    truncated = remove(30, None, truncated={"command": {"q": {}}})
+    redacted = remove(40, 7, {"s": "###"})
+    old = "2020-01-01T00:00:00.000+0000 I  COMMAND  [conn9] command shop.orders"
+    book = read(cut, truncated, redacted, old, json.dumps(["x"]), "")
+    (found,) = statements(book)
+    assert (found.documents, found.text, found.ids) == (7, "", None)
+    assert (book.tally.cut, book.tally.redacted, book.tally.foreign) == (2, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"t": 1}, {"t": {"$date": "yesterday"}}, {"t": {"$date": "2026-11-23T04:53:15.722"}}, {"attr": []},
+        {"attr": {"type": "remove", "ns": 7, "durationMillis": "3"}}, {"ctx": None, "attr": None},
+    ],
+)  # fmt: skip
+def test_unknown_forms_do_not_end_the_reading(damage: dict[str, Any]) -> None:
+    book = read(json.dumps(json.loads(remove(20, 5)) | damage, separators=(",", ":")), remove(30, 6))
+    assert [one.documents for one in statements(book)] == [6]
+    assert book.tally.cut == 1
+
+
+def test_hostile_text_is_made_visible() -> None:
+    esc = "\x1b[2J\u202e"
+    book = read(metadata(f"app{esc}"), login(f"al{esc}"), remove(20, 5, {"s": esc}).replace("nightly-cleanup", "x"))
+    (found,) = statements(book)
+    shown = f"{found.client.user}{found.client.application}{found.text}"
+    assert shown.isprintable()
+    assert "\\u{1b}" in found.client.user
+    assert "\\u{1b}" in found.client.application
+
+
+def test_stopped_statements_count_keys_and_those_without_effect_are_left_out() -> None:
+    stopped = {"ok": 0, "errName": "Interrupted", "errCode": 11601, "keysDeleted": 46}
+    book = read(remove(20, 0), remove(30, None, **stopped), remove(40, None, errCode=50))
+    assert [(one.documents, one.keys) for one in statements(book)] == [(None, 46)]
+
+
+def test_updates_find_and_modify_and_ids() -> None:
+    update = {
+        "q": {"_id": {"$in": [1, {"$oid": "a" * 24}]}},
+        "u": {"$set": {"a.b": 1}, "$inc": {"n": 1}},
+        "multi": True,
+    }
+    attr = {"type": "update", "ns": "shop.orders", "command": update, "nModified": 2, "durationMillis": 0}
+    modify = {"findAndModify": "orders", "query": {"_id": 7}, "update": [{"$set": {"x": 1}}], "$db": "shop"}
+    more = {"type": "command", "ns": "shop.orders", "command": modify, "nModified": 1, "durationMillis": 0}
+    first, second = statements(read(line(51803, 5, attr), line(51803, 9, more)), "u")
+    assert (first.ids, first.fields) == ({1, ("oid", "a" * 24)}, {"a", "n"})
+    assert (
+        first.text
+        == f"updateMany({{_id: {{$in: [1, ObjectId('{'a' * 24}')]}}}}, {{$set: {{'a.b': 1}}, $inc: {{n: 1}}}})"
+    )
+    assert (second.ids, second.fields, second.in_session) == ({7}, None, False)
+
+
+def test_ttl_is_the_server_itself() -> None:
+    attr = {"namespace": "shop.orders", "index": "at_1", "numDeleted": 6, "durationMillis": 15}
+    (found,) = statements(read(line(5479200, 700, attr, ctx="TTLMonitor")))
+    assert (found.client.is_server, found.documents, found.in_session) == (True, 6, False)
+
+
+def test_definitions_of_clients_only() -> None:
+    commit = {"$timestamp": {"t": 1795409595, "i": 261}}
+    build = {"uuid": {"$uuid": "d9fb2cc3-ec96-46a0-b0a3-6d27dc51f68d"}}
+    drop = {"namespace": "shop.items", "ident": "x", "commitTimestamp": commit}
+    book = read(
+        metadata(), login(),
+        line(22214, 529, drop), line(22214, 529, drop, ctx="ReplWriterWorker-3"),
+        line(20438, 530, {"buildUUID": build, "namespace": "shop.items"}),
+        line(20345, 540, {"buildUUID": build, "namespace": "shop.items", "index": "x_1", "commitTimestamp": commit},
+             ctx="IndexBuildsCoordinatorMongod-0"),
+        line(5324200, 550, {"cmdObj": {"collMod": "items", "index": {"name": "x_1"}}}),
+    )  # fmt: skip
+    names = frozenset({"drop", "createIndexes", "collMod"})
+    found = book.definitions(names, 0, MILLIS * 2)
+    assert [(one.name, one.commit.i, one.client.user) for one in found] == [
+        ("drop", 261, "alice@admin"), ("createIndexes", 261, "alice@admin"), ("collMod", 0, "alice@admin"),
+    ]  # fmt: skip
+
+
+def test_the_login_of_a_router_is_no_user_of_a_client() -> None:
+    system = line(20250, 2, {"principalName": "__system", "authenticationDatabase": "local", "remote": REMOTE})
+    router = line(51803, 700, json.loads(command(700))["attr"] | {"appName": "shop-web"})
+    book = read(metadata(), login(), command(600), metadata("mongos"), system, router)
+    (client,) = [client for _, client in book.sessions.items()]
+    assert client.user == "alice@admin"
+
+
+def test_memory_is_bounded_and_what_was_forgotten_is_no_longer_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(books, "STATEMENT_LIMIT", 10)
+    book = read(metadata(), *(remove(100 + n, 1) for n in range(30)), command(200))
+    assert [one.ended - MILLIS for one in statements(book)] == list(range(120, 130))
+    assert not book.covers(MILLIS + 110, MILLIS + 120)
+    assert book.covers(MILLIS + 121, MILLIS + 125)

@@ -1,0 +1,196 @@
+"""Where lines come from: the server's memory of its log, polled, and files, rotated and compressed; each line once."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import Binary
+
+from core.evidence.test_log_lines import MILLIS, command, login, metadata, remove, statements
+from tallyglass.errors import InputError, PrivilegeError, ReadError
+from tallyglass.evidence.book import Book
+from tallyglass.evidence.facts import Source, user_of
+from tallyglass.evidence.log_files import files_of, log_beside, read_files
+from tallyglass.evidence.observer import LEAST_PAUSE, MOST_PAUSE, STATE_PAUSE, Observer
+
+CONNECTION = {
+    "desc": "conn9", "client": "127.0.0.1:43610", "appName": "nightly",
+    "effectiveUsers": [{"user": "ann", "db": "admin"}],
+    "clientMetadata": {"driver": {"name": "PyMongo", "version": "4.20"}},
+}  # fmt: skip
+
+
+class Server:
+    """A server with a log of few lines, which keeps the newest."""
+
+    def __init__(self, *lines: str, kept: int = 100) -> None:
+        self.lines, self.kept, self.asked = list(lines), kept, list[str]()
+        self.rows: dict[str, list[Any]] = {"$currentOp": [], "$listLocalSessions": []}
+        self.refused: dict[str, Exception] = {}
+        self.path = ""
+
+    def members(self) -> tuple[str, ...]:
+        return ("a:1",)
+
+    async def command(self, name: str, *_: Any, **__: Any) -> Any:
+        self.asked.append(name)
+        if name in self.refused:
+            raise self.refused[name]
+        if name == "getCmdLineOpts":
+            return {"parsed": {"systemLog": {"path": self.path}}}
+        return {"log": self.lines[-self.kept :], "totalLinesWritten": len(self.lines)}
+
+    async def inspect(self, stage: str, *_: Any, **__: Any) -> Any:
+        self.asked.append(stage)
+        if stage in self.refused:
+            raise self.refused[stage]
+        return self.rows[stage]
+
+
+def observing(server: Server, **how: Any) -> Observer:
+    return Observer(server, **how)  # type: ignore[arg-type]
+
+
+def write(path: str, *lines: str) -> None:
+    Path(path).write_text("".join(f"{line}\n" for line in lines))
+
+
+def sizes(book: Book) -> list[int | None]:
+    return [one.documents for one in statements(book)]
+
+
+async def test_each_line_is_read_once_and_what_was_lost_is_counted() -> None:
+    server = Server(metadata(), login(), remove(10, 1), kept=4)
+    one = observing(server)
+    await one.read()
+    server.lines += [remove(20, 2), remove(30, 3)]
+    await one.read()
+    await one.read()
+    one._rings["a:1"].reader.flush()
+    assert (sizes(one.book), one.book.tally.missed) == ([1, 2, 3], 0)
+    assert one.book.covers(MILLIS + 10, MILLIS + 30)
+    server.lines += [remove(40 + n, 10 + n) for n in range(7)]
+    await one.read()
+    one._rings["a:1"].reader.flush()
+    assert (sizes(one.book), one.book.tally.missed) == ([1, 2, 3, 13, 14, 15, 16], 3)
+    assert not one.book.covers(MILLIS + 30, MILLIS + 44)
+    assert one.book.covers(MILLIS + 43, MILLIS + 46)
+
+
+async def test_a_delete_waits_for_the_line_of_its_command() -> None:
+    server = Server(metadata(), login(), remove(10, 1))
+    one = observing(server)
+    await one.read()
+    assert sizes(one.book) == []
+    server.lines.append(command(20, millis=15, txnNumber=7))
+    await one.read()
+    assert [one.in_session for one in statements(one.book)] == [True]
+    server.lines += [remove(100, 2), login().replace("04:53:15", "04:53:25")]
+    await one.read()
+    assert [one.in_session for one in statements(one.book)] == [True, None]
+
+
+async def test_open_connections_and_sessions_name_what_the_log_no_longer_does() -> None:
+    server = Server(remove(10, 1))
+    hashed = user_of("bob", "admin")[1]
+    server.rows["$currentOp"] = [CONNECTION, {"desc": "TTLMonitor"}, {"desc": "conn1", "client": 7}]
+    server.rows["$listLocalSessions"] = [
+        {"_id": {"id": Binary(b"s" * 16), "uid": Binary(hashed)}, "user": "bob@admin"},
+        {},
+    ]
+    one = observing(server)
+    await one.read()
+    one._rings["a:1"].reader.flush()
+    (found,) = statements(one.book)
+    assert (found.client.user, found.client.driver, one.book.users.get(hashed)) == (
+        "ann@admin",
+        "PyMongo 4.20",
+        "bob@admin",
+    )
+    # The number of a connection alone is not enough: another address is another connection.
+    server.lines.append(remove(20, 2).replace("43610", "43611"))
+    await one.read()
+    one._rings["a:1"].reader.flush()
+    assert [one.client.user for one in statements(one.book)] == ["ann@admin", ""]
+
+
+async def test_refused_sources_are_named_and_the_others_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(remove(10, 1))
+    server.refused = {
+        "$currentOp": PrivilegeError("no"),
+        "getLog": PrivilegeError("no"),
+        "$listLocalSessions": ReadError("x"),
+    }
+    one = observing(server)
+    await one.read()
+    assert set(one.book.refused) == {Source.OPERATIONS, Source.LOG}
+    assert "getLog" in one.book.refused[Source.LOG]
+    server.refused.clear()
+    await one.read()
+    assert set(one.book.refused) == {Source.OPERATIONS}, "connections are read again only after a while"
+    monkeypatch.setattr("tallyglass.evidence.observer.STATE_PAUSE", 0)
+    await one.read()
+    assert not one.book.refused
+
+
+async def test_an_idle_log_is_read_seldom_and_a_busy_one_often() -> None:
+    server = Server(remove(10, 1))
+    one = observing(server)
+    for _ in range(3):
+        await one.read()
+    assert one.pause == MOST_PAUSE
+    for _ in range(3):
+        server.lines += [remove(20, 1)] * 80 + [remove(len(server.lines) % 900, 2)] * 10
+        server.kept = 10_000
+        await one.read()
+    assert LEAST_PAUSE < one.pause <= MOST_PAUSE
+    server.lines += [remove(n % 1000, n) for n in range(9_000)]
+    await one.read()
+    assert one.pause == LEAST_PAUSE
+    assert server.asked.count("$currentOp") == 1
+    assert STATE_PAUSE >= 30
+
+
+def test_rotated_and_compressed_files_in_order_of_their_lines(tmp_path: Path) -> None:
+    log = tmp_path / "mongod.log"
+    log.write_text("\n".join([remove(700, 4), remove(800, 5)]) + "\n" + remove(900, 6)[:80])
+    (tmp_path / "mongod.log.2026-11-23T04-53-15").write_text(remove(500, 3))
+    (tmp_path / "mongod.log.1.gz").write_bytes(gzip.compress("\n".join([metadata(), login(), remove(10, 2)]).encode()))
+    (tmp_path / "other.txt").write_text(remove(999, 99))
+    book = Book()
+    last = read_files(book, files_of(log))
+    assert (sizes(book), book.tally.cut, last[:20]) == ([2, 3, 4, 5], 1, remove(900, 6)[:20])
+    assert {one.client.user for one in statements(book)} == {"alice@admin"}
+    assert len(files_of(tmp_path)) == 3
+    chosen = Book()
+    read_files(chosen, files_of(log), lambda _, began, ended: began <= MILLIS + 500 <= ended)
+    assert 3 in sizes(chosen)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    damaged = tmp_path / "mongod.log.2.gz"
+    damaged.write_bytes(gzip.compress(remove(10, 2).encode() * 100)[:60])
+    for path in (tmp_path / "none.log", tmp_path / "nowhere" / "mongod.log"):
+        with pytest.raises(InputError):
+            files_of(path)
+    with pytest.raises(InputError, match="damaged"):
+        read_files(Book(), [damaged])
+
+
+async def test_the_log_beside_the_server_is_believed_only_with_its_own_lines(tmp_path: Path) -> None:
+    server = Server(remove(10, 1), remove(20, 2))
+    server.path = str(tmp_path / "mongod.log")
+    assert await log_beside(server) is None  # type: ignore[arg-type]
+    write(server.path, remove(30, 3))
+    assert await log_beside(server) is None  # type: ignore[arg-type]
+    write(server.path, *server.lines)
+    assert await log_beside(server) == Path(server.path)  # type: ignore[arg-type]
+    one = observing(server)
+    one.last_lines[""] = read_files(one.book, [Path(server.path)])
+    server.lines.append(remove(30, 3))
+    await one.read()
+    one._rings["a:1"].reader.flush()
+    assert sizes(one.book) == [1, 2, 3], "lines of the file are not counted twice"

@@ -1,0 +1,268 @@
+"""Who is named for an incident, at which grade, and that nobody is named where the numbers do not add up."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import bson
+import pytest
+from bson import Binary, Timestamp
+
+from tallyglass.evidence.book import Book, Coverage
+from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, SessionCommand, Statement, user_of
+from tallyglass.moment import Ts, from_seconds
+from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, assign
+from tallyglass.oplog.incidents.attribution import attribute, concerning
+from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident
+
+NS, T = "shop.orders", 1_795_409_595
+MILLIS = T * 1000
+ANN = Client("ann@admin", "shell", "10.0.0.1:1", "", "conn1")
+BOB = Client("bob@admin", "shell", "10.0.0.2:1", "", "conn2")
+LSID = {"id": Binary(b"s" * 16, 4), "uid": Binary(user_of("ann", "admin")[1])}
+
+
+class Oplog:
+    """Entries of one second, in place of a server."""
+
+    def __init__(self) -> None:
+        self.raw: list[bytes] = []
+
+    def write(self, at: int, id: Any = 0, op: str = "d", ns: str = NS, **more: Any) -> Oplog:
+        """One entry at that many milliseconds."""
+        body: dict[str, Any] = {"op": op, "ns": ns, "ui": Binary(b"u" * 16, 4)}
+        body |= {"o": {"$v": 2, "diff": {"u": {"x": 1}}}, "o2": {"_id": id}} if op == "u" else {"o": {"_id": id}}
+        stamps = {
+            "ts": Timestamp(T + at // 1000, len(self.raw) + 1),
+            "t": 1,
+            "v": 2,
+            "wall": from_seconds((MILLIS + at) / 1000),
+        }
+        self.raw.append(bson.encode(body | more | stamps))
+        return self
+
+    def many(self, times: range, **how: Any) -> Oplog:
+        for at in times:
+            self.write(at, id=at, **how)
+        return self
+
+    async def find_raw(self, _: Any, query: dict[str, Any], **__: Any) -> AsyncIterator[bytes]:
+        bounds = query["ts"]
+        yield b"".join(one for one in self.raw if bounds["$gte"] <= bson.decode(one)["ts"] < bounds["$lt"])
+
+
+def ran(client: Client, began: int, ended: int, documents: int | None, **more: Any) -> Statement:
+    return Statement("d", NS, client, MILLIS + began, MILLIS + ended, documents, **{"in_session": False, **more})
+
+
+def book_of(*facts: Statement | Definition | SessionCommand) -> Book:
+    book = Book(coverage={"a:1": [Coverage(0, MILLIS * 2)]})
+    for one in facts:
+        {Statement: book.add_statement, Definition: book.add_definition, SessionCommand: book.add_command}[type(one)](
+            one
+        )
+    return book
+
+
+async def judge(oplog: Oplog, book: Book, first: int = 0, last: int = 0, **how: Any) -> Authorship:
+    """The evidence of the incident from one entry to another, by position; all of them by default."""
+    rows = [bson.decode(raw) for raw in oplog.raw]
+    begin, end = rows[first], rows[last or -1]
+    stamps = [Ts(one["ts"].time, one["ts"].inc) for one in (begin, end)]
+    incident = Incident(
+        1, how.pop("kind", "deleteMany"), "", how.pop("ns", NS), Harm.LOSS, *stamps,
+        begin["wall"], end["wall"], len(rows), None, **{"op": "d", **how},
+    )  # fmt: skip
+    return await attribute(oplog, incident, book)  # type: ignore[arg-type]
+
+
+def told(found: Authorship) -> tuple[str, list[tuple[str, int | None]]]:
+    return found.grade, [(one.user.partition("@")[0], one.documents) for one in found.candidates]
+
+
+async def test_one_statement_that_counts_all_is_unique() -> None:
+    found = await judge(Oplog().many(range(10, 40)), book_of(ran(ANN, 9, 41, 30, text="deleteMany({})")))
+    assert told(found) == (Certainty.UNIQUE, [("ann", 30)])
+    assert found.who is not None
+    assert (found.who.statement, found.who.name) == ("deleteMany({})", "ann, shell")
+
+
+@pytest.mark.parametrize("count", [29, 31])
+async def test_a_count_that_does_not_add_up_names_nobody_for_sure(count: int) -> None:
+    oplog = Oplog().many(range(10, 40)).many(range(300, 303))
+    found = await judge(oplog, book_of(ran(ANN, 9, 41, count), ran(BOB, 290, 310, 4)))
+    assert found.grade is Certainty.AMBIGUOUS
+    assert found.who is None
+
+
+async def test_one_entry_of_an_unlogged_writer_is_seen() -> None:
+    """Of twelve entries a line counts eleven: who wrote which is open, but eleven are more than nine tenths."""
+    assert told(await judge(Oplog().many(range(10, 22)), book_of(ran(ANN, 9, 41, 11)))) == (
+        Certainty.UNIQUE,
+        [("ann", 11)],
+    )
+    assert told(await judge(Oplog().many(range(10, 22)), book_of(ran(ANN, 9, 41, 10))))[0] is Certainty.AMBIGUOUS
+
+
+async def test_a_statement_that_may_be_of_a_session_is_never_certain() -> None:
+    """Its own entries may carry the session, and those at hand be another's, whose line is missing."""
+    oplog = Oplog().write(10)
+    assert told(await judge(oplog, book_of(ran(ANN, 9, 41, 1, in_session=None)))) == (Certainty.AMBIGUOUS, [("ann", 1)])
+    assert told(await judge(oplog, book_of(ran(ANN, 9, 41, 1, in_session=True)))) == (Certainty.NONE, [])
+
+
+async def test_two_clients_that_delete_as_many_at_once_are_both_possible() -> None:
+    found = await judge(Oplog().many(range(10, 70)), book_of(ran(ANN, 9, 71, 30), ran(BOB, 9, 71, 30)))
+    assert told(found) == (Certainty.AMBIGUOUS, [("ann", 30), ("bob", 30)])
+
+
+async def test_they_are_told_apart_by_the_ids_in_their_filters() -> None:
+    ids = [{"ids": frozenset(range(begin, begin + 30))} for begin in (10, 40)]
+    found = await judge(
+        Oplog().many(range(10, 70)), book_of(ran(ANN, 9, 71, 30, **ids[0]), ran(BOB, 9, 71, 30, **ids[1]))
+    )
+    assert told(found) == (Certainty.UNIQUE, [("ann", 30), ("bob", 30)])
+    assert found.who is None
+
+
+async def test_one_account_and_application_over_a_pool_is_one() -> None:
+    pool = [Client("ann@admin", "shell", f"10.0.0.1:{n}", "", f"conn{n}") for n in range(3)]
+    found = await judge(Oplog().many(range(10, 70)), book_of(*(ran(one, 9, 71, 20) for one in pool)))
+    assert told(found) == (Certainty.UNIQUE, [("ann", 60)])
+    assert len(found.candidates[0].clients) == 3
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [{"floor": MILLIS + 20}, {"after": Ts(T, 15)}, {"before": Ts(T, 15)}, {"ids": frozenset({1})}],
+    ids=["a line before", "cluster time", "of the next command", "_id"],
+)
+async def test_what_cannot_be_of_a_statement_is_not(limit: dict[str, Any]) -> None:
+    assert (
+        told(await judge(Oplog().many(range(10, 40)), book_of(ran(ANN, 9, 41, 30, **limit))))[0] is not Certainty.UNIQUE
+    )
+
+
+async def test_an_update_changes_only_the_fields_it_names() -> None:
+    oplog = Oplog().many(range(10, 40), op="u")
+    for fields, grade in ((frozenset({"x", "y"}), Certainty.UNIQUE), (frozenset({"y"}), Certainty.NONE)):
+        one = Statement("u", NS, ANN, MILLIS + 9, MILLIS + 41, 30, in_session=False, fields=fields)
+        assert (await judge(oplog, book_of(one), op="u")).grade is grade
+
+
+@pytest.mark.parametrize("shift", [5_000, -5_000])
+async def test_a_log_with_another_clock_names_nobody(shift: int) -> None:
+    found = await judge(Oplog().many(range(10, 40)), book_of(ran(ANN, 9 + shift, 41 + shift, 30)))
+    assert told(found) == (Certainty.NONE, [])
+
+
+async def test_a_line_that_was_written_late() -> None:
+    assert told(await judge(Oplog().many(range(10, 40)), book_of(ran(ANN, 900, 941, 30))))[0] is Certainty.UNIQUE
+    # Not written after the line's own time.
+    assert told(await judge(Oplog().many(range(10, 40)), book_of(ran(ANN, 0, 38, 30))))[0] is Certainty.AMBIGUOUS
+
+
+async def test_statements_beyond_the_incident_find_their_entries_too() -> None:
+    oplog = Oplog().many(range(10, 20_010, 200))
+    found = await judge(oplog, book_of(ran(ANN, 9, 9_820, 50), ran(BOB, 10_000, 19_820, 50)), first=40, last=49)
+    assert told(found) == (Certainty.UNIQUE, [("ann", 10)])
+
+
+async def test_a_count_says_nothing_of_a_part_of_its_time() -> None:
+    """A statement that wrote 30 of 40 entries may have written only ten of the first twenty."""
+    found = await judge(Oplog().many(range(10, 50)), book_of(ran(ANN, 9, 51, 30)), last=19)
+    assert told(found) == (Certainty.AMBIGUOUS, [("ann", 20)])
+
+
+@pytest.mark.parametrize(("keys", "grade"), [(60, Certainty.UNIQUE), (61, Certainty.AMBIGUOUS)])
+async def test_a_stopped_statement_counts_index_keys(keys: int, grade: Certainty) -> None:
+    found = await judge(Oplog().many(range(10, 40)), book_of(ran(ANN, 9, 41, None, keys=keys)))
+    assert found.grade is grade
+
+
+async def test_sessions_are_exact_by_their_own_key() -> None:
+    oplog = Oplog()
+    for n in range(10):
+        oplog.write(n, n, lsid=LSID, txnNumber=n)
+    session = bytes(LSID["id"])
+    known = book_of(SessionCommand(session, 3, ANN, MILLIS, MILLIS + 5), ran(BOB, 0, 20, 10))
+    assert told(await judge(oplog, known, sessions=2)) == (Certainty.EXACT, [("ann", 10)])
+    # Only the hash of the account is known, from any login.
+    hashed = book_of()
+    hashed.users[bytes(LSID["uid"])] = "ann@admin"
+    assert told(await judge(oplog, hashed, sessions=2)) == (Certainty.EXACT, [("ann", 10)])
+    # A session of a router's connection names no account, and one of another account is not believed.
+    for other in (Client(INTERNAL_USER, "mongos", "", "", "conn3"), None):
+        book = book_of(SessionCommand(session, 3, other or BOB, MILLIS, MILLIS + 5))
+        book.users[bytes(LSID["uid"])] = "ann@admin"
+        found = await judge(oplog, book, sessions=1, session=session.hex(), user_hash=bytes(LSID["uid"]).hex(), txn=3)
+        assert [one.user for one in found.candidates] == ["ann@admin"]
+        assert found.candidates[0].application == (other.application if other else "")
+
+
+async def test_definitions_by_timestamp_then_by_name() -> None:
+    oplog = Oplog().write(10, op="c", ns="shop.$cmd")
+    at = {"kind": "drop", "op": ""}
+    line = Definition("drop", NS, ANN, MILLIS + 11, Ts(T, 1), "drop shop.orders")
+    assert told(await judge(oplog, book_of(line), **at)) == (Certainty.EXACT, [("ann", None)])
+    other = Definition("drop", NS, ANN, MILLIS + 11, Ts(T, 7))
+    assert told(await judge(oplog, book_of(other), **at))[0] is Certainty.NONE
+    mods = [Definition("collMod", "orders", one, MILLIS + 11) for one in (ANN, BOB)]
+    assert told(await judge(oplog, book_of(mods[0]), kind="collMod", op=""))[0] is Certainty.UNIQUE
+    assert told(await judge(oplog, book_of(*mods), kind="collMod", op=""))[0] is Certainty.AMBIGUOUS
+
+
+async def test_why_nobody_is_named() -> None:
+    oplog = Oplog().many(range(10, 40))
+    assert "slowms" in (await judge(oplog, book_of())).reason
+    assert "covers" in (await judge(oplog, Book(coverage={"a": [Coverage(1, 2)]}))).reason
+    assert (await judge(oplog, Book())).reason == "No log of the server was read."
+
+
+def test_concerning() -> None:
+    def incident(first: float, last: float) -> Incident:
+        at = [from_seconds(T + one) for one in (first, last)]
+        return Incident(1, "drop", "", NS, Harm.LOSS, Ts(T, 1), Ts(T, 2), at[0], at[1], 1, 1)
+
+    concerns = concerning([incident(10, 20), incident(15, 16), incident(100, 101)])
+    seconds = [(5, 8), (5, 9), (21, 22), (22, 50), (22, 200), (60, 99), (103, 104)]
+    assert [concerns(NS, (T + a) * 1000, (T + b) * 1000) for a, b in seconds] == [
+        False,
+        True,
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_assignment_never_contradicts_the_truth() -> None:
+    """Random statements and entries with a known writer: what is certain is right, whatever is left out of the log."""
+    certain = Counter[str]()
+    for seed in range(400):
+        rng = random.Random(seed)
+        spans = [(begin, begin + rng.randint(0, 12), rng.randint(1, 4)) for begin in rng.sample(range(40), 6)]
+        truth: Counter[tuple[AlikeEntries, int]] = Counter()
+        logged = [n for n in range(6) if rng.random() < (1.0 if seed % 2 else 0.8)]
+        for n, (begin, end, count) in enumerate(spans):
+            for _ in range(count):
+                at = rng.randint(begin, end)
+                fits = tuple(k for k, m in enumerate(logged) if spans[m][0] <= at <= spans[m][1])
+                truth[AlikeEntries(True, fits), n] += 1
+        groups = Counter[AlikeEntries]()
+        for (group, _), count in truth.items():
+            groups[group] += count
+        people = [rng.choice("abc") for _ in spans]
+        found = assign(groups, [Demand(spans[n][2], 0, people[n]) for n in logged])
+        for group, share in found.items():
+            who = {people[n] for (other, n), count in truth.items() if other == group and count}
+            assert sum(share.by.values()) == groups[group]
+            if share.certain:
+                right = {people[logged[n]] for n in share.by} == who
+                certain[f"{'right' if right else 'wrong'}, {'whole' if len(logged) == 6 else 'lines missing'}"] += 1
+    assert certain["right, whole"] > 500
+    assert certain["wrong, whole"] == 0

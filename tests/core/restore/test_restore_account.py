@@ -1,0 +1,150 @@
+"""One document after the return: what of the accident is still in it, by the oplog alone."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any, cast
+from uuid import UUID
+
+import bson
+import pytest
+from bson import Binary
+from test_restore_counterfactual import diff
+from test_restore_history import Server, entry
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry.changes import changes_of
+from tallyglass.restore.impact.accident import UpdateEffect
+from tallyglass.restore.impact.account import DocumentState as State
+from tallyglass.restore.impact.account import DocumentTrace
+from tallyglass.restore.impact.judgement import judge_documents
+from tallyglass.restore.model.plan import Accident
+
+Step = tuple[str, str, dict[str, Any]]
+COPY = {"_id": 1, "status": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, "street": "s"}, "tags": [1, 2]}
+BAD: Step = ("accident", "u", diff(u={"status": "BAD", "balance": 10}, d={"name": False}))
+FIX: Step = ("others", "u", diff(u={"status": "ok", "balance": 5}, i={"name": "n"}))
+ZIP: Step = ("accident", "u", diff(u={"addr": {"zip": 0}}))
+GONE: Step = ("accident", "d", {"_id": 1})
+
+
+def after(*steps: Step, copy: dict[str, Any] | None = COPY) -> DocumentTrace:
+    trace = DocumentTrace(None if copy is None else bson.encode(copy))
+    for who, op, o in steps:
+        (trace.accident if who == "accident" else trace.others)(op, bson.encode(o))
+    return trace
+
+
+def others(**sections: Any) -> Step:
+    return "others", "u", diff(**sections)
+
+
+@pytest.mark.parametrize(
+    ("steps", "state"),
+    [
+        ([BAD], State.HOLDS),
+        ([BAD, FIX], State.RIGHT),
+        ([others(u={"balance": 6}), BAD, others(u={"status": "ok", "balance": 6}, i={"name": "n"})], State.RIGHT),
+        ([BAD, FIX, BAD], State.HOLDS),
+        ([BAD, ("others", "d", {"_id": 1})], State.RIGHT),
+        ([BAD, others(u={"status": "theirs"}, i={"name": "m"})], State.HOLDS),
+        ([BAD, others(u={"balance": 15})], State.COMPUTED),
+        ([BAD, others(u={"balance": "none", "status": "theirs"}, i={"name": "m"})], State.RIGHT),
+        ([BAD, others(u={"balance": 15}), FIX], State.COMPUTED),
+        ([BAD, FIX, others(u={"balance": 15})], State.RIGHT),
+        ([BAD, others(u={"status": "was BAD", "balance": 5}, i={"name": "n"})], State.COMPUTED),
+        ([BAD, others(i={"old": "BAD"}), FIX], State.COMPUTED),
+        ([BAD, others(d={"status": False}, i={"state": "BAD"})], State.COMPUTED),
+        ([BAD, ("others", "d", {"_id": 1}), ("others", "i", COPY | {"status": "BAD"})], State.HOLDS),
+        ([BAD, FIX, ("others", "u", COPY | {"status": "BAD"})], State.HOLDS),
+        ([GONE], State.MISSING),
+        ([GONE, ("others", "i", COPY)], State.RIGHT),
+        ([GONE, ("others", "i", {"_id": 1, "seq": 1})], State.REPLACED),
+        ([GONE, ("others", "i", {"_id": 1, "seq": 1}), ("others", "d", {"_id": 1})], State.RIGHT),
+        ([BAD, GONE, ("others", "i", COPY)], State.RIGHT),
+        ([GONE, ("accident", "i", COPY | {"status": "BAD"})], State.HOLDS),
+        ([("accident", "u", diff(d={"addr": False})), others(i={"addr": {"zip": 1}})], State.COMPUTED),
+        ([ZIP, others(d={"addr": False})], State.RIGHT),
+        ([ZIP, others(d={"addr": False}, i={"at": {"zip": 0}})], State.COMPUTED),
+        ([("accident", "u", diff(u={"tags": []})), others(stags={"a": True, "u0": 9})], State.COMPUTED),
+        ([others(smissing={"u": {"x": 1}})], State.UNCLEAR),
+    ],
+)  # fmt: skip
+def test_what_is_left_of_the_accident(steps: list[Step], state: State) -> None:
+    assert after(*steps).state is state
+
+
+def test_an_insert_of_the_accidents_stays_and_is_named() -> None:
+    assert after(("accident", "i", COPY), copy=None).state is State.INSERTED
+    assert after(("accident", "i", COPY), ("others", "d", {"_id": 1}), copy=None).state is State.RIGHT
+
+
+SESSION = {"lsid": {"id": Binary.from_uuid(UUID(int=1))}, "txnNumber": 1, "stmtId": 0}
+FIELDS = {"_id": 0, "s": "ok", "flag": False, "n": 0}
+
+
+def update(second: int, id_: int, **more: Any) -> dict[str, Any]:
+    return entry(second, "u", diff(u=more), id_)
+
+
+@pytest.mark.parametrize(
+    ("value", "second", "states"),
+    [
+        ("BAD", 106, {State.HOLDS, State.SAME}),
+        ("other", 106, {State.HOLDS}),
+        ("BAD", 200, {State.HOLDS}),
+    ],
+)
+async def test_an_update_beside_the_accident_that_set_the_same_is_listed_while_its_value_is_live(
+    value: str, second: int, states: set[State]
+) -> None:
+    oplog = [
+        entry(100, "n", {}, ns=""),
+        *(update(second, n, s="BAD", flag=True) for n, second in enumerate(range(101, 105))),
+        update(second, 9, s=value),
+    ]
+    live = [FIELDS | {"_id": n, "s": "BAD", "flag": True} for n in range(4)] + [FIELDS | {"_id": 9, "s": value}]
+    spare = Server([], *(FIELDS | {"_id": n} for n in range(10)))
+    source = Server(oplog, *live)
+    effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD", "flag": True})))).stored()
+    accident = Accident("updates", "s.c", Ts(101, 1), Ts(104, 1), updates=True, effect=effect, entries=4)
+    found = judge_documents(
+        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), Ts(300, 1), None
+    )  # fmt: skip
+    assert {one.state async for one in found} == states
+
+
+@pytest.mark.parametrize(("second", "more", "listed"), [(103, {}, True), (103, SESSION, False), (120, {}, False)])
+async def test_an_insert_amid_the_accidents_updates_is_listed(second: int, more: dict[str, Any], listed: bool) -> None:
+    oplog = [
+        entry(100, "n", {}, ns=""),
+        update(101, 0, s="BAD"),
+        update(102, 1, s="BAD"),
+        update(104, 2, s="BAD"),
+        entry(second, "i", {"_id": 50, "s": "new"}, **more),
+    ]
+    live = [*(FIELDS | {"_id": n, "s": "BAD"} for n in range(3)), {"_id": 50, "s": "new"}]
+    spare, source = (
+        Server([], *(FIELDS | {"_id": n} for n in range(3))),
+        Server(sorted(oplog, key=itemgetter("ts")), *live),
+    )
+    effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored()
+    accident = Accident("updates", "s.c", Ts(101, 1), Ts(104, 1), updates=True, effect=effect, entries=3)
+    found = judge_documents(
+        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), Ts(300, 1), None
+    )  # fmt: skip
+    assert (State.BESIDE in {one.state async for one in found}) is listed
+
+
+async def test_what_is_live_must_be_what_the_oplog_says() -> None:
+    oplog = [entry(100, "n", {}, ns=""), entry(101, "d", {"_id": 1}), entry(102, "d", {"_id": 2})]
+    spare = Server([], {"_id": 1}, {"_id": 2})
+    source = Server(oplog, {"_id": 2, "from": "nowhere"})
+    accident = Accident("deletes", "s.c", Ts(101, 1), Ts(102, 1))
+    rows = judge_documents(
+        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
+    )  # fmt: skip
+    assert {one.key: one.state async for one in rows} == {
+        b"\x10\x01\0\0\0": State.MISSING, b"\x10\x02\0\0\0": State.DIFFERS,
+    }  # fmt: skip

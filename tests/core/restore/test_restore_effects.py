@@ -1,0 +1,254 @@
+"""Which writes are one statement: what servers log for one, for several, and where nobody can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import bson
+import pytest
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.changes import WHOLE, Changes, changes_of
+from tallyglass.restore.impact.accident import UpdateEffect, completed
+from tallyglass.restore.impact.effects import AttributedWrites, Side, WriteGroups
+from tallyglass.restore.impact.evidence import read_evidence
+
+Row = tuple[int, int | str, dict[str, Any] | None]
+"""When, in milliseconds; the ``_id``; and the ``o`` of an update, None for a delete."""
+
+
+def diff(**sections: Any) -> dict[str, Any]:
+    return {"$v": 2, "diff": sections}
+
+
+def changed(o: dict[str, Any]) -> Changes:
+    return changes_of(bson.encode(o))
+
+
+def fed(rows: list[Row], around: list[tuple[Side, dict[str, Any]]] | None = None, hit: int = 0) -> WriteGroups:
+    """``around`` are entries outside, on the document ``hit``."""
+    writes = WriteGroups()
+    for place, (millis, id_, o) in enumerate(sorted(rows, key=lambda row: row[0]), start=1):
+        element = next(walk.elements(raw := bson.encode({"_id": id_})))
+        key = bytes((element.type,)) + raw[element.start : element.end]
+        writes.feed(changed(o) if o else {}, key, Ts(100 + millis // 1_000, place), 100_000 + millis)
+    for side, o in around or ():
+        writes.feed(changed(o), b"\x10" + hit.to_bytes(4, "little"), Ts(1 if side is Side.BEFORE else 999, 1), 0, side)
+    return writes
+
+
+BOTH, STATUS, FLAG = diff(u={"s": "BAD", "flag": True}), diff(u={"s": "BAD"}), diff(u={"flag": True})
+
+
+def half_had_it(least: dict[str, Any], count: int = 60) -> Iterator[Row]:
+    for n in range(count):
+        yield n, n, BOTH if n % 2 else least
+
+
+def deletes(first: int, ids: range, step: int = 1) -> Iterator[Row]:
+    for place, id_ in enumerate(ids):
+        yield first + place * step, id_, None
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        (list(half_had_it(STATUS)), 'flag = true, s = "BAD"'),
+        ([*half_had_it(FLAG), (70, 90, STATUS)], 'flag = true, s = "BAD"'),
+        ([(n, n, diff(u={"s": "BAD"}, d={"name": False}) if n % 3 else diff(d={"name": False})) for n in range(30)],
+         'name removed, s = "BAD"'),
+        ([(n, n, diff(u={"price": n * 1.5})) for n in range(30)], "price: different values"),
+        ([(n, n, diff(u={"price": n * 1.5, "s": "BAD"})) for n in range(30)], 's = "BAD", price: different values'),
+        ([(n, n, {"_id": n, "v": n}) for n in range(30)], "replaced whole"),
+        ([(0, 1, BOTH), (1, 2, {"_id": 2, "flag": True, "s": "BAD", "x": 5})], 'flag = true, s = "BAD"'),
+        (list(deletes(0, range(100), 900)), "deleted"),
+        ([*deletes(0, range(50, 100)), *deletes(500, range(49, 0, -1))], "deleted"),
+        ([(n, f"k{n}", None) for n in range(50)], "deleted"),
+    ],
+    ids=["one value there", "either there", "removed", "computed", "computed too", "replaced", "two forms", "slow",
+         "another order", "order of texts"],
+)  # fmt: skip
+def test_one_statement(rows: list[Row], what: str) -> None:
+    found = fed(rows).one_statement(timed=True)
+    assert (found.doubts, found.what, found.tally.entries) == ((), what, len(rows))
+
+
+@pytest.mark.parametrize(
+    ("rows", "words", "groups"),
+    [
+        ([*((n, n, STATUS) for n in range(20)), *((n, 50 + n, diff(u={"s": "GOOD"})) for n in range(200))],
+         "Several values were written: s.", ('s = "BAD"', 's = "GOOD"')),
+        ([*((n, n, STATUS) for n in range(20)), *((n, 50 + n, FLAG) for n in range(20))],
+         "no entry has all of them", ('s = "BAD"', "flag = true")),
+        ([*((n, n, STATUS) for n in range(20)), *((n, 50 + n, diff(u={"x": n})) for n in range(200))],
+         "no entry has all of them", ('s = "BAD"', "x: different values")),
+        ([*((n, n, diff(u={"p": n})) for n in range(200)), *((n, 300 + n, diff(u={"p": 7.5})) for n in range(30))],
+         "Several values were written: p.", ("p: different values",)),
+        ([*((n, n, diff(u={"p": n, "q": n})) for n in range(50)), (60, 60, diff(u={"p": 1}))],
+         "a part of the fields that were computed", ("p: different values, q: different values",)),
+        ([(0, 1, BOTH), (1, 2, {"_id": 2, "flag": False, "s": "BAD"})], "Whole documents were replaced", ()),
+        ([(0, 1, BOTH), (1, 1, {"_id": 1, "flag": True, "s": "BAD"})], "Whole documents were replaced", ()),
+        ([*half_had_it(STATUS), *((3_000 + n, 90 + n, BOTH) for n in range(9))],
+         "the longest of 2.9 s", ("60 entries (100:1 to 100:60,", "9 entries (103:61 to 103:69,")),
+        ([*half_had_it(STATUS), (70, 3, BOTH)], "hit twice, 1 time", ()),
+        ([*deletes(0, range(0, 60, 2)), *deletes(100, range(1, 60, 2))], "starts over", ()),
+        ([*deletes(0, range(50)), *deletes(1_100, range(60, 80))], "longest of 1.1 s", ("50 entries", "20 entries")),
+    ],
+    ids=["values", "fields", "fields of an application", "a value among computed", "a part of computed",
+         "another whole", "whole again", "pause", "twice", "anew", "two deletes"],
+)  # fmt: skip
+def test_what_may_be_several_statements(rows: list[Row], words: str, groups: tuple[str, ...]) -> None:
+    found = fed(rows).one_statement(timed=True)
+    assert any(words in one for one in found.doubts), found.doubts
+    assert all(any(group in line for line in found.groups) for group in groups), found.groups
+
+
+def application(begin: int, end: int, ids: int, step: int = 20) -> list[Row]:
+    """Other fields, written without a session all the time, on ``ids`` documents in turn."""
+    return [(at, 200 + at // step % ids, diff(u={"x": at})) for at in range(begin, end, step)]
+
+
+@pytest.mark.parametrize(
+    ("others", "around", "is_left_out"),
+    [
+        (application(0, 2_600, 9), [], True),
+        (application(1_000, 1_200, 3), [(Side.BEFORE, diff(u={"x": 1})), (Side.AFTER, diff(u={"x": 2}))], True),
+        (application(0, 2_600, 9), [(Side.AFTER, diff(u={"s": "mine"}))], True),
+        (application(0, 2_600, 900), [], False),
+        (application(0, 1_200, 9), [], False),
+        (application(0, 2_600, 9, 3), [], False),
+        (application(0, 2_600, 9, 11), [], False),
+        ([*application(0, 2_600, 9), (1_500, 1, diff(u={"x": 1, "s": "mine"}))], [], False),
+    ],
+    ids=["all the time", "around the row", "another value after", "one document each", "not after",
+         "most of it", "as fast", "the same fields"],
+)  # fmt: skip
+def test_an_application_that_goes_on_writing_other_fields(
+    others: list[Row], around: list[tuple[Side, dict[str, Any]]], is_left_out: bool
+) -> None:
+    rows = [(1_050 + n, n, BOTH if n % 2 else STATUS) for n in range(300)]
+    found = fed([*rows, *others], around).one_statement(timed=True)
+    assert (found.doubts == ()) is is_left_out, found.doubts
+    assert not is_left_out or found.tally.entries == 300
+
+
+@pytest.mark.parametrize(("hit", "words"), [(999, ("on other documents",)), (7, ())], ids=["other", "same"])
+def test_the_same_outside_is_the_rest_of_it_unless_it_hits_the_same_documents(hit: int, words: tuple[str, ...]) -> None:
+    found = fed(list(half_had_it(STATUS)), [(Side.AFTER, BOTH)], hit).one_statement(timed=True)
+    assert [any(word in one for one in found.doubts) for word in words] == [True] * len(found.doubts)
+
+
+def test_one_client_may_pause_and_hit_a_document_twice() -> None:
+    rows = [(0, 1, STATUS), (5_000, 1, STATUS)]
+    assert fed(rows).one_statement(timed=True).doubts
+    assert not fed(rows).one_statement(timed=False).doubts
+
+
+def beginning(rows: list[Row]) -> AttributedWrites:
+    o = rows[0][2]
+    assert o is not None
+    return fed(rows).beginning_with(changed(o))
+
+
+@pytest.mark.parametrize(
+    ("rows", "what", "entries"),
+    [
+        ([(0, 0, STATUS), *half_had_it(FLAG), (9_000, 0, STATUS)], 'flag = true, s = "BAD"', 62),
+        ([*((n, n, STATUS) for n in range(9)), *((n + 1, 20 + n, diff(u={"s": "GOOD"})) for n in range(90))],
+         's = "BAD"', 9),
+        ([(0, 0, BOTH), *((n, n, diff(u={"x": n})) for n in range(1, 90)), (91, 1, BOTH)], 'flag = true, s = "BAD"', 2),
+        ([(0, 0, {"_id": 0, "flag": True, "s": "BAD"}), (1, 1, BOTH)], 'flag = true, s = "BAD"', 2),
+    ],
+    ids=["narrower and later", "another value", "another field", "whole first"],
+)  # fmt: skip
+def test_what_begins_at_a_point_is_told_from_others(rows: list[Row], what: str, entries: int) -> None:
+    found = beginning(rows)
+    assert (found.doubts, found.what, found.tally.entries) == ((), what, entries)
+
+
+def test_sums_that_somebody_else_computes_too_are_in_doubt() -> None:
+    assert beginning([(n, n % 30, diff(u={"balance": n})) for n in range(40)]).doubts
+    assert not beginning([(n, n, diff(u={"balance": n})) for n in range(40)]).doubts
+
+
+PAUSED = [*half_had_it(STATUS), *((9_000 + n, 90 + n, BOTH) for n in range(9))]
+AMID = [*PAUSED, *((n, 200 + n, diff(u={"s": "GOOD"})) for n in range(300)), (9, 700, diff(u={"flag": True, "x": 1}))]
+SET_BOTH = 'db.items.updateMany({a: {$gt: 1}}, {$set: {s: "BAD", flag: true}});'
+
+
+@pytest.mark.parametrize(
+    ("rows", "statement", "count", "words"),
+    [
+        (AMID, SET_BOTH, 69, ""),
+        (AMID, SET_BOTH, 60, "which of them are its own is not known"),
+        (AMID, SET_BOTH, 80, "the rest is not there"),
+        (PAUSED, SET_BOTH, None, "pauses"),
+        (list(half_had_it(STATUS)), SET_BOTH, None, ""),
+        (AMID, "", 69, "Several values"),
+        (PAUSED, "", 69, ""),
+        ([*deletes(0, range(50)), *deletes(1_100, range(60, 80))], "", 70, ""),
+        ([*deletes(0, range(50)), *deletes(1_100, range(60, 80))], "", 50, "which of them are its own"),
+        ([(n, n, diff(u={"p": n * 2, "s": 1.0})) for n in range(9)], "updateMany({}, {'$mul': {p: 2}, $set: {'s': 1}})",
+         9, ""),
+    ],
+    ids=["text and count", "more", "fewer", "paused", "text", "count amid others", "count", "deletes", "fewer deletes",
+         "computed"],
+)  # fmt: skip
+def test_what_a_person_knows_is_compared_with_all_entries(
+    rows: list[Row], statement: str, count: int | None, words: str
+) -> None:
+    known = read_evidence(statement, count)
+    assert known is not None
+    found = fed(rows).explained_by(known)
+    if words:
+        assert any(words in one for one in found.doubts), found.doubts
+    else:
+        assert (found.doubts, found.tally.entries) == ((), count or 60)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["deleteMany({a: 1})", "updateMany({})", "updateMany({}, [{$set: {a: 1}}])", "updateMany({}, {a: 1})", "drop()",
+     "updateMany({}, {$set: {at: ISODate()}})", "updateMany({}, {$set: {at: {$oid: 5}}})", "updateMany(" + "[" * 9_999],
+)  # fmt: skip
+def test_a_statement_that_cannot_be_read_is_refused(statement: str) -> None:
+    with pytest.raises(InputError, match="--statement"):
+        read_evidence(statement, 3)
+
+
+EFFECT = UpdateEffect({(b"s",): (2, b"\4\0\0\0BAD\0"), (b"name",): None, (b"addr", b"zip"): (10, b"")})
+
+
+def test_an_entry_is_completed_from_the_document_before_it() -> None:
+    before = {"_id": 1, "s": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, "street": "s"}}
+    after = {"_id": 1, "s": "BAD", "balance": 5, "addr": {"zip": None, "street": "s"}}
+    logged = changed(diff(u={"s": "BAD"}, d={"name": False}, saddr={"u": {"zip": None}}))
+    assert EFFECT.fits(logged)
+    whole = changed(after)
+    assert set(whole) == {WHOLE}
+    assert completed(whole, bson.encode(before), EFFECT) == logged
+    part = changed(diff(u={"s": "BAD", "addr": after["addr"]}, d={"name": False}))
+    assert completed(part, bson.encode(before), EFFECT) == logged
+    had = bson.encode({"_id": 1, "s": "ok", "balance": 5, "addr": {"zip": None}})
+    assert completed(changed(STATUS), had, EFFECT) == logged, "the document had the rest"
+    assert not EFFECT.fits(completed(changed(STATUS), bson.encode(before), EFFECT)), "it had not: another statement"
+    assert completed(part, bson.encode(before | {"addr": 1}), EFFECT) == part, "there was no document to compare with"
+
+
+def test_an_effect_is_read_as_it_was_stored() -> None:
+    effect = UpdateEffect(EFFECT.constants, frozenset({(b"a.b", b"\xff"), WHOLE}))
+    assert UpdateEffect.of(effect.stored()) == effect
+    assert UpdateEffect.of(()) is None
+
+
+def test_another_value_in_all_the_same_fields_may_be_computed() -> None:
+    effect = UpdateEffect({}, frozenset({(b"balance",)}))
+    assert effect.fits(changed(diff(u={"balance": 150})))
+    assert not effect.may_fit(changed(diff(u={"balance": 151.5, "x": 1})))
+    constant = UpdateEffect({(b"balance",): (16, (150).to_bytes(4, "little"))})
+    assert not constant.fits(changed(diff(u={"balance": 151.5})))
+    assert constant.may_fit(changed(diff(u={"balance": 151.5})))
+    assert not constant.may_fit(changed(diff(u={"balance": "unknown"})))

@@ -1,0 +1,291 @@
+"""Backups that PBM and wal-g have made: read whole, and each damage refused by name."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stored_backups import FIRST, extract
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.restore.backup import compression, s2
+from tallyglass.restore.backup.backup import Contents
+from tallyglass.restore.backup.bson_file import BrokenFile, Stated, documents
+from tallyglass.restore.backup.compression import Compression, compression_of, read_plain
+from tallyglass.restore.backup.read import read_backup
+from tallyglass.restore.backup.unpack import unpack
+from tallyglass.restore.catalogue import list_backups
+from tallyglass.restore.saved.saved_oplog import read_saved
+from tallyglass.restore.window import Status, Stretch, find_window, judge
+
+LZ4, ZSTD = "oplog_1795414623.21_1795414627.82.lz4", "oplog_1795414648.34_1795414663.5.zst"
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return extract(tmp_path_factory.mktemp("backups"), "pbm", "wal-g")
+
+
+@pytest.fixture
+def stored(packed: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return shutil.copytree(packed, tmp_path / "stored")
+
+
+def plain(contents: Contents) -> dict[str, bytes]:
+    """The documents of each collection, as they were recorded."""
+    held = contents.collections.values()
+    return {one.ns: b"".join(documents(one.data, one.stated)) for one in held if one.data is not None}
+
+
+def test_every_compression_of_pbm_holds_the_same(packed: Path) -> None:
+    notes = [path for path in sorted((packed / "pbm").glob("[cv]*/*.pbm.json")) if "nss" not in path.read_text()]
+    found = {json.loads(note.read_text())["compression"]: read_backup(note) for note in notes}
+    assert sorted(found) == ["gzip", "lz4", "none", "pgzip", "s2", "snappy", "zstd"]
+    first = plain(found["none"])
+    assert len(first) > 40
+    for kind, contents in found.items():
+        assert contents.problems == (), kind
+        assert plain(contents) == first, kind
+        assert contents.backup.end is not None
+        assert [anchor.ts for anchor in contents.anchors] == [contents.backup.start, contents.backup.end]
+
+
+def test_slices_of_pbm_and_of_wal_g_join(packed: Path) -> None:
+    found = read_saved([packed / "pbm" / "main", packed / "pbm" / "slices-noop"])
+    assert (found.first, found.last) == (Ts(1795414256, 4), Ts(1795415165, 3))
+    assert (found.hole, found.differs, found.problems) == (None, "", ())
+    found = read_saved([packed / "wal-g"])
+    assert (found.first, found.last) == (Ts(1795414623, 21), Ts(1795414922, 1))
+    assert (found.hole, found.differs, found.problems) == (None, "", ())
+    stamps = [entry for block, *_ in found.blocks(found.first, found.last) for entry in [block]]
+    assert sum(map(len, stamps)) == sum(len(read_plain(path)) for path in (packed / "wal-g" / "oplog_005").iterdir())
+
+
+def test_a_missing_slice_is_a_hole_and_a_swapped_or_cut_one_is_named(stored: Path) -> None:
+    folder = stored / "wal-g" / "oplog_005"
+    whole = (folder / LZ4).read_bytes()
+    (folder / LZ4).write_bytes((folder / ZSTD).read_bytes())
+    assert f"{LZ4}: it ends with 1795414663:5, and its name says 1795414627:82" in " ".join(
+        read_saved([folder]).problems
+    )
+    (folder / LZ4).write_bytes(whole)
+    (folder / "oplog_1795414638.8_1795414643.21.lz4").unlink()
+    hole = read_saved([folder], Ts(1795414627, 61)).hole
+    assert hole is not None
+    assert hole.after == Ts(1795414638, 8)
+    damaged = folder / "oplog_1795414905.1_1795414914.24.zst"
+    for content in (b"", damaged.read_bytes()[:50]):
+        damaged.write_bytes(content)
+        assert damaged.name in " ".join(read_saved([folder]).problems), "also without one whole entry"
+    (slice_,) = (stored / "pbm" / "slices-noop").rglob("20261123062425-13*.oplog")
+    held = [*documents(slice_)]
+    slice_.write_bytes(b"".join(held[:-1]))
+    found = read_saved([stored / "pbm" / "slices-noop"], Ts(1795414363, 10))
+    assert "its name says 1795415069:2" in " ".join(found.problems), "cut between two entries, it has no other mark"
+    assert found.hole is not None
+
+
+def flips(held: bytes) -> Iterator[bytes]:
+    for at in range(0, len(held), max(len(held) // 200, 1)):
+        yield held[:at] + bytes([held[at] ^ 4]) + held[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*39Z/rs0/shop.ctr.s2", "*03Z/rs0/shop.ctr.snappy", "*55Z/rs0/shop.ctr.zst", "*11Z/rs0/shop.ctr.lz4"]
+)
+def test_a_flipped_bit_of_a_compressed_file_is_noticed(stored: Path, pattern: str) -> None:
+    (file,) = (stored / "pbm" / "compressions").glob(f"2026-11-23T06:2?:{pattern}")
+    whole, stated = file.read_bytes(), None
+    contents = read_backup(file.parent.parent)
+    stated = contents.collections["shop.ctr"].stated
+    wanted = [*documents(file, stated)]
+    for damaged in flips(whole):
+        file.write_bytes(damaged)
+        try:
+            assert [*documents(file, stated)] == wanted
+        except BrokenFile:
+            continue
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BrokenFile, match="cut off"):
+        list(documents(file))
+
+
+def test_the_checksum_of_a_block_needs_no_library(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (file,) = (packed / "pbm" / "compressions").glob("*39Z/rs0/shop.orders.s2")
+    wanted = read_plain(file)
+    monkeypatch.setattr(s2, "_crc32c", None)
+    assert read_plain(file) == wanted
+    held = bytearray(file.read_bytes())
+    held[14] ^= 1  # the checksum of the first block
+    with file.with_name("other").open("wb") as damaged:
+        damaged.write(held)
+    with pytest.raises(compression.CorruptFile, match="checksum"):
+        read_plain(file.with_name("other"))
+
+
+def change(**more: Any) -> Callable[[Path], None]:
+    def work(storage: Path) -> None:
+        note = storage / f"{FIRST}.pbm.json"
+        content = json.loads(note.read_text())
+        content["replsets"][0] |= more.pop("set", {})
+        note.write_text(json.dumps(content | more))
+
+    return work
+
+
+def rename(ns: str, to: str) -> Callable[[Path], None]:
+    def work(storage: Path) -> None:
+        file = storage / FIRST / "rs0" / "metadata.json"
+        content = json.loads(file.read_text())
+        for row in content["namespaces"]:
+            if f"{row['db']}.{row['collection']}" == ns:
+                row["collection"] = to
+        file.write_text(json.dumps(content))
+
+    return work
+
+
+def remove(pattern: str) -> Callable[[Path], None]:
+    return lambda storage: [file.unlink() for file in (storage / FIRST).glob(pattern)] and None
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (change(last_write_ts={"T": 1795414270, "I": 24}), "by its note from 1795414265:68 to 1795414270:24"),
+        (change(first_write_ts={"T": 1795414265, "I": 67}), "its own oplog reaches from 1795414265:68"),
+        (remove("rs0/oplog/*"), "its own oplog is missing"),
+        (change(name="2026-11-23T06:11:48Z"), "its note is that of 2026-11-23T06:11:48Z"),
+        (change(status="error"), "its status is error"),
+        (change(nss=["shop.*"]), "it is selective, only shop.*"),
+        (remove("rs0/shop.ctr.s2"), "the documents of shop.ctr are missing"),
+        (remove("rs0/metadata.json"), "metadata.json cannot be read"),
+        (rename("shop.ctr", "../../../evil"), "lies outside the backup"),
+        (change(replsets=[{"name": "rs0"}, {"name": "rs1"}]), "a sharded cluster of 2 sets"),
+    ],
+)
+def test_what_is_wrong_with_a_backup_of_pbm_is_named(
+    stored: Path, damage: Callable[[Path], None], problem: str
+) -> None:
+    storage = stored / "pbm" / "main"
+    damage(storage)
+    found = read_backup(storage / FIRST)
+    assert problem in " / ".join(found.problems)
+    with pytest.raises(InputError, match="damaged or incomplete"):
+        unpack(storage / FIRST, stored / "out")
+
+
+def test_documents_of_another_collection_do_not_pass(stored: Path) -> None:
+    folder = stored / "pbm" / "main" / FIRST / "rs0"
+    shutil.copy(folder / "odd.upper.s2", folder / "odd.UPPER.s2")
+    with pytest.raises(BrokenFile, match="checksum"):
+        plain(read_backup(folder.parent))
+    with pytest.raises(InputError, match="checksum"):
+        unpack(folder.parent, stored / "out")
+
+
+@pytest.mark.parametrize(
+    ("path", "damage", "message"),
+    [
+        ("2026-11-23T06:18:44Z", {}, "PBM did not finish"),
+        (FIRST, {"type": "physical"}, "is a physical backup of PBM"),
+        (FIRST, {"compression": "brotli"}, "compressed with brotli"),
+        (FIRST, {"set": {"name": "../rs0"}}, "a set outside the backup"),
+        (FIRST, {"first_write_ts": None}, "is not a note of PBM, or damaged"),
+    ],
+)
+def test_a_backup_of_pbm_that_is_not_read(stored: Path, path: str, damage: dict[str, Any], message: str) -> None:
+    change(**damage)(stored / "pbm" / "main")
+    with pytest.raises(InputError, match=message):
+        read_backup(stored / "pbm" / "main" / path)
+
+
+def test_a_backup_of_wal_g_has_the_positions_of_its_sentinel(stored: Path) -> None:
+    bases = stored / "wal-g" / "basebackups_005"
+    (folder,) = (one for one in bases.iterdir() if one.is_dir())
+    found = read_backup(folder)
+    assert (found.problems, found.oplog) == ((), stored / "wal-g")
+    assert (found.backup.start, found.backup.end) == (Ts(1795414627, 61), Ts(1795414629, 55))
+    assert (found.backup.exact, found.backup.compressed) == (True, True)
+    unpack(folder, stored / "archive")
+    assert compression_of(stored / "archive") is Compression.NONE
+    assert read_backup(stored / "archive").collections == found.collections
+    (stream,) = folder.iterdir()
+    whole = stream.read_bytes()
+    stream.write_bytes(whole[: len(whole) // 2])
+    assert "cut off" in " ".join(read_backup(folder).problems)
+    assert "by its sentinel 1190392" in " ".join(read_backup(folder).problems)
+    sentinel = folder.with_name(f"{folder.name}_backup_stop_sentinel.json")
+    text = sentinel.read_text()
+    sentinel.write_text(text.replace(folder.name, "stream_2"))
+    assert "its sentinel is that of stream_2" in " ".join(read_backup(folder).problems)
+    for damaged, message in ((text.replace("logical", "binary"), "is a binary backup"), ("{}", "or damaged")):
+        sentinel.write_text(damaged)
+        with pytest.raises(InputError, match=message):
+            read_backup(folder)
+    sentinel.unlink()
+    with pytest.raises(InputError, match="wal-g did not finish"):
+        read_backup(folder)
+
+
+async def test_a_folder_of_several_kinds_is_listed_as_one(stored: Path) -> None:
+    (stored / "wal-g").rename(stored / "pbm" / "wal-g")
+    found = {one.path.relative_to(stored / "pbm").as_posix(): one async for one in list_backups(stored / "pbm")}
+    assert "PBM did not finish" in found["main/2026-11-23T06:18:44Z"].why
+    assert "selective" in found["compressions/2026-11-23T06:26:42Z"].why
+    for name in (f"main/{FIRST}", "v2.11.0/2026-11-23T06:25:21Z", "wal-g/basebackups_005/stream_20261123T061707Z"):
+        assert (found[name].why, found[name].provable) == ("", None), name
+    assert len(found) == 13
+
+
+async def test_the_window_names_its_holes(stored: Path) -> None:
+    window = await find_window([stored / "pbm" / "main", stored / "wal-g"])
+    end, begin = Ts(1795414363, 10), Ts(1795414629, 55)
+    assert window.restorable == (Stretch(Ts(1795414270, 23), end), Stretch(begin, Ts(1795414922, 1)))
+    assert (window.holes, window.newest, window.hours_left) == ((Stretch(end, begin),), None, None)
+    status, reasons = judge(window, least_hours=0, head_room_hours=24)
+    assert status is Status.WARNING
+    assert "PBM did not finish" in reasons[0]
+    assert "a hole from 2026-11-23T06:12:43Z to 2026-11-23T06:17:09Z" in reasons
+    (stored / "wal-g" / "oplog_005" / LZ4).unlink()
+    status, reasons = judge(await find_window([stored / "wal-g"]), least_hours=0, head_room_hours=24)
+    assert (status, reasons[0]) == (Status.CRITICAL, "nothing can be restored")
+
+
+FAULTS = 40
+
+
+async def test_no_fault_of_a_file_passes_the_window(stored: Path) -> None:
+    """A flipped bit, a file that is cut off, missing, empty or swapped for another: chosen at random, with a seed."""
+    storage, rng = stored / "pbm" / "v2.11.0", random.Random(5)
+    files = [one for one in sorted(storage.rglob("*.s2")) if not one.name.startswith(("admin.", "config."))]
+    assert judge(await find_window([storage]), least_hours=0, head_room_hours=0) == (Status.OK, ())
+    for _ in range(FAULTS):
+        file, other = rng.sample(files, 2)
+        whole, at = file.read_bytes(), rng.randrange(file.stat().st_size)
+        flipped = whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :]
+        damaged = rng.choice([flipped, flipped, whole[:at], b"", other.read_bytes(), None])
+        file.unlink()
+        if damaged is not None:
+            file.write_bytes(damaged)
+        if damaged is None or damaged != whole:
+            status, _ = judge(await find_window([storage]), least_hours=0, head_room_hours=0)
+            assert status is Status.CRITICAL, (file.name, at, damaged)
+        file.write_bytes(whole)
+
+
+def test_a_missing_library_is_named(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: str) -> None:
+        raise ImportError
+
+    monkeypatch.setattr(compression.importlib, "import_module", missing)
+    with pytest.raises(InputError, match="without the Python package zstandard") as error:
+        list(documents(packed / "wal-g" / "oplog_005" / ZSTD, Stated(0, 0)))
+    assert "tallyglass[backups]" in error.value.advice

@@ -1,0 +1,196 @@
+"""Who did it, on real servers: names are right under every damage to the log, and appear in the command's output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from evidence_rig import FORMS, Rig, Truth, read_log
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
+
+from access_control import PASSWORD, GuardedSet, start_guarded
+from tallyglass.demo.server import ReplicaSet
+from tallyglass.evidence.observer import Observer
+from tallyglass.evidence.running import running_of
+from tallyglass.mongo.client import open_gateway
+from tallyglass.oplog.incidents.authors import Authors, attributed
+from tallyglass.oplog.incidents.incident import scan
+from tallyglass.oplog.snapshot import Certainty
+from tallyglass_tui.cli.main import main
+
+pytestmark = pytest.mark.live
+
+GRADES = ("exact", "unique", "several", "unnamed", "ambiguous", "none", "wrong")
+
+
+def table(form: str, counts: Counter[tuple[str, str]]) -> str:
+    by = Counter[str]()
+    for (_, verdict), count in counts.items():
+        by[verdict] += count
+    return f"{form:<18}" + "".join(f"{by[grade]:>10}" for grade in GRADES)
+
+
+@pytest.mark.parametrize("rounds", [15, pytest.param(170, marks=pytest.mark.soak, id="3,400 acts")])
+async def test_no_name_is_wrong_however_the_log_is_damaged(rounds: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with start_guarded("--slowms=0") as guarded:
+        rig = Rig(guarded, seed=rounds)
+        rig.run(rounds)
+        guarded.admin.admin.command("logRotate", 1)
+        rig.close()
+        guarded.servers.shut_down(0)
+        guarded.servers.restart(0)
+        guarded.servers.await_primary()
+        rig.connect()
+        rig.run(rounds)
+        truth, lines = Truth(rig.entries(), rig.acts), read_log(guarded.servers.members[0].log)
+        rig.close()
+    told = {}
+    for form, damage in FORMS.items():
+        told[form] = await truth.judge(damage(lines), rig.acts)
+    with capsys.disabled():
+        print(f"\n{len(rig.acts)} acts, {len(lines):,} lines\n{'':<18}" + "".join(f"{grade:>10}" for grade in GRADES))
+        print("\n".join(table(form, counts) for form, counts in told.items()))
+        for kind in sorted({kind for kind, _ in told["slowms 0"]}):
+            print(table(f"  {kind}"[:18], Counter({k: n for k, n in told["slowms 0"].items() if k[0] == kind})))
+    assert not {form: wrong for form, counts in told.items() if (wrong := [k for k, v in counts if v == "wrong"])}
+    named = {form: sum(n for (_, v), n in counts.items() if v in GRADES[:3]) for form, counts in told.items()}
+    assert named["slowms 0"] > 0.5 * len(rig.acts)
+    assert named["other time zone"] == named["slowms 0"]
+
+
+@pytest.fixture(scope="module")
+def shop() -> Any:
+    with start_guarded("--slowms=0") as guarded:
+        for name in ("alice", "bob"):
+            roles = ["readWriteAnyDatabase", "dbAdminAnyDatabase"]
+            guarded.admin.admin.command("createUser", name, pwd=PASSWORD, roles=roles)
+        alice: MongoClient[Any] = MongoClient(guarded.uri("alice"), appname="nightly-cleanup")
+        bob: MongoClient[Any] = MongoClient(guarded.uri("bob"), appname="mongosh \x1b[2J")
+        alice.shop.orders.insert_many([{"_id": n, "s": n % 2} for n in range(400)])
+        alice.shop.items.insert_many([{"_id": n} for n in range(50)])
+        alice.shop.orders.delete_many({"s": 1})
+        bob.shop.items.drop()
+        alice.close()
+        bob.close()
+        yield guarded
+
+
+@pytest.mark.parametrize(("roles", "grades"), [(["clusterMonitor"], ["unique", "exact"]), ([], ["none", "none"])])
+def test_the_command_line_names_who_did_it(
+    shop: GuardedSet, roles: list[Any], grades: list[str], tmp_path: Any
+) -> None:
+    user = shop.create_user([*roles, {"role": "read", "db": "local"}])
+    told = {}
+    for log in ([], [f"--log={shop.servers.members[0].log}"]):
+        result = CliRunner().invoke(main, ["incidents", "--json", *log, shop.uri(user)])
+        assert result.exit_code == 0, result.output
+        assert result.output.isascii()
+        rows = {row["title"]: row["evidence"] for row in json.loads(result.stdout)}
+        told[bool(log)] = [rows[title] for title in ("deleteMany on shop.orders", "drop shop.items")]
+    assert [one["grade"] for one in told[False]] == grades
+    assert [one["grade"] for one in told[True]] == ["unique", "exact"], "a file needs no privilege"
+    deleted, dropped = told[True]
+    assert (deleted["user"], deleted["application"], deleted["documents"]) == ("alice@admin", "nightly-cleanup", 200)
+    assert deleted["statement"] == "deleteMany({s: 1})"
+    assert (dropped["user"], dropped["application"]) == ("bob@admin", "mongosh \\u{1b}[2J")
+    if not roles:
+        assert "getLog" in told[False][0]["reason"]
+
+
+def test_watch_names_new_incidents_and_keeps_the_evidence(shop: GuardedSet, tmp_path: Path) -> None:
+    user = shop.create_user(["clusterMonitor", {"role": "read", "db": "local"}])
+    folder = tmp_path / "kept"
+    bob: MongoClient[Any] = MongoClient(shop.uri("bob"), appname="tidy")
+    bob.shop.carts.insert_many([{"_id": n} for n in range(90)])
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "tallyglass_tui", "watch", f"--evidence={folder}"],
+        env=os.environ | {"TALLYGLASS_URI": shop.uri(user)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert watching.stdout
+        assert watching.stderr
+        assert "Watching from" in watching.stderr.readline()
+        bob.shop.carts.delete_many({})
+        line = ""
+        while "by bob, tidy (unique)" not in line:
+            line = watching.stdout.readline()
+            assert line, watching.stderr.read()
+        assert "deleteMany on shop.carts  90 documents" in line
+    finally:
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=60)
+    bob.close()
+    assert watching.returncode == 130
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    # More lines than the server keeps in memory.
+    for _ in range(1_200):
+        shop.admin.shop.flood.update_one({"_id": 1}, {"$inc": {"n": 1}}, upsert=True)
+    grades = {}
+    for more in ([], [f"--evidence={folder}"]):
+        result = CliRunner().invoke(main, ["incidents", "--json", *more, shop.uri(user)])
+        (found,) = [one["evidence"] for one in json.loads(result.stdout) if one["ns"] == "shop.carts"]
+        grades[bool(more)] = (found["grade"], found["user"])
+    assert grades[True] == ("unique", "bob@admin")
+    folder.chmod(0o755)
+    assert CliRunner().invoke(main, ["incidents", f"--evidence={folder}", shop.uri(user)]).exit_code == 2
+
+
+async def test_what_runs_now_is_shown_with_the_line_that_stops_it(shop: GuardedSet) -> None:
+    user = shop.create_user(["clusterMonitor"])
+    alice: MongoClient[Any] = MongoClient(shop.uri("alice"), appname="slow")
+    alice.shop.slow.insert_many([{"_id": n, "s": 1} for n in range(40)])
+    where = {"$where": "var t = Date.now(); while (Date.now() - t < 500); return true", "s": 1}
+    gateway = open_gateway(shop.uri(user))
+    with ThreadPoolExecutor(1) as pool:
+        deleting = pool.submit(alice.shop.slow.delete_many, where)
+        try:
+            found: tuple[Any, ...] = ()
+            async with asyncio.timeout(60):
+                while not found:
+                    found = running_of(await gateway.inspect("$currentOp", {"allUsers": True}, limit=1_000))
+        finally:
+            await gateway.close()
+        (one,) = found
+        assert (one.what, one.ns, one.client.user, one.client.application) == (
+            "deleteMany", "shop.slow", "alice@admin", "slow",
+        )  # fmt: skip
+        assert one.seconds > 1
+        assert "s: 1" in one.statement
+        number = int(re.fullmatch(r"db\.adminCommand\(\{killOp: 1, op: NumberInt\((\d+)\)\}\)", one.kill)[1])
+        shop.admin.admin.command("killOp", 1, op=number)
+        with pytest.raises(OperationFailure, match="interrupted"):
+            deleting.result()
+    alice.close()
+
+
+async def test_after_a_failover_the_member_that_was_primary_is_asked() -> None:
+    with ReplicaSet(3, options=["--slowms=0"]) as servers:
+        for name in ("before", "after"):
+            with servers.client(appname=name) as client:
+                client.shop[name].insert_many([{"_id": n} for n in range(60)])
+                client.shop[name].delete_many({})
+            if name == "before":
+                servers.step_down()
+                servers.await_primary()
+        gateway = open_gateway(servers.uri)
+        try:
+            (*_, last) = [one async for one in attributed(scan(gateway), Authors(gateway, Observer(gateway)))]
+        finally:
+            await gateway.close()
+    found = {one.ns: one.evidence for one in last.incidents if one.kind == "deleteMany"}
+    assert {ns: told and (told.grade, told.who and told.who.application) for ns, told in found.items()} == {
+        "shop.before": (Certainty.UNIQUE, "before"), "shop.after": (Certainty.UNIQUE, "after"),
+    }  # fmt: skip

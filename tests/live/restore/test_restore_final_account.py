@@ -1,0 +1,237 @@
+"""What a return leaves alone, what it must never touch, and the account that says so: the emitted script, unchanged,
+against independent records."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import bson
+import pytest
+from bson import json_util
+from bson.raw_bson import RawBSONDocument
+from restore_scene import Scene, blocks, documents
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.client import open_gateway
+from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
+
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
+
+KEPT = {"changeStreamPreAndPostImages": {"enabled": True}}
+
+
+def made(scene: Scene, kind: str, ns: str, first: Ts, last: Ts) -> Incident:
+    """An incident with known bounds: what the scan makes of writes that stand close together is not what is tested."""
+    scene.settle()
+    return Incident(1, kind, f"{kind} on {ns}", ns, Harm.LOSS, first, last, None, None, 1, None)
+
+
+def done_since(scene: Scene, since: Ts, op: str, ns: str) -> Incident:
+    """The writes without a session since a moment, as one incident."""
+    mine = {"ns": ns, "op": op, "lsid": {"$exists": False}}
+    kind = {"d": "deleteMany", "u": "updateMany"}[op]
+    return made(scene, kind, ns, scene.first_entry(mine, since), scene.newest_of(mine))
+
+
+async def undo(scene: Scene, incident: Incident, work: str = "work") -> Plan:
+    gateway = open_gateway(scene.source.uri)
+    try:
+        plan = await plan_undo(gateway, UndoRequest(incident, scene.source.uri, str(scene.folder / work)))
+    finally:
+        await gateway.close()
+    assert plan.level is not Level.BLOCK, blocks(plan)
+    return plan
+
+
+def before_the_merge(scene: Scene, code: str) -> None:
+    """Run Python code, with ``client``, once before mongosh first writes."""
+    real, folder = shutil.which("mongosh", path=scene.path), scene.folder / "hook"
+    folder.mkdir()
+    (folder / "code.py").write_text(
+        f"import bson, pymongo\nfrom bson.raw_bson import RawBSONDocument\n"
+        f"client = pymongo.MongoClient({scene.source.uri!r})\n{code}\n"
+    )
+    (folder / "mongosh").write_text(
+        f"#!/bin/sh\n[ \"$1\" = --version ] || [ -e '{folder}/done' ] || "
+        f"{{ touch '{folder}/done'; '{sys.executable}' '{folder}/code.py' || exit 9; }}\nexec '{real}' \"$@\"\n"
+    )
+    (folder / "mongosh").chmod(0o755)
+    scene.path = f"{folder}:{scene.path}"
+
+
+def listed(scene: Scene, work: str = "work") -> dict[Any, str]:
+    """The ids in the outcome file, each with the reason."""
+    rows = [json.loads(line) for line in (scene.folder / work / "still-damaged.jsonl").read_text().splitlines()]
+    return {json_util.loads(json.dumps(row["_id"])): row["why"] for row in rows}
+
+
+def columns(scene: Scene, work: str = "work") -> list[int]:
+    """The numbers of the only row of the table, which must add up."""
+    row = (scene.folder / work / "outcome.txt").read_text().splitlines()[1]
+    touched, *parts = [int(cell) for cell in row.split()[1:]]
+    assert touched == sum(parts), row
+    return [touched, *parts]
+
+
+def twice(id_: int, *fields: tuple[str, Any]) -> RawBSONDocument:
+    """A document with fields in order, which may have one name."""
+    body = b"".join(bson.encode({name: value})[4:-1] for name, value in (("_id", id_), *fields))
+    return RawBSONDocument((len(body) + 5).to_bytes(4, "little") + body + b"\0")
+
+
+def raw_of(scene: Scene, ids: Sequence[int]) -> dict[int, bytes]:
+    rows = documents(scene.client, "shop", "orders", None)
+    return {bson.decode(raw)["_id"]: raw for raw in rows if bson.decode(raw)["_id"] in ids}
+
+
+async def test_no_update_meets_a_document_with_one_field_name_twice(scene: Scene) -> None:
+    shop, pad = scene.client["shop"], "x" * 300
+    shop.create_collection("orders", **KEPT)
+    shop.orders.insert_many([{"_id": n, "s": "ok", "n": {"q": n}, "pad": pad} for n in range(10)])
+    both = bson.encode({"q": 1})[4:-1]
+    nested = RawBSONDocument((5 + 2 * len(both)).to_bytes(4, "little") + 2 * both + b"\0")
+    shop.orders.insert_many([
+        twice(20, ("s", "a"), ("s", "b"), ("pad", pad)),
+        RawBSONDocument(bson.encode({"_id": 21, "s": "ok", "n": nested, "pad": pad})),
+        RawBSONDocument(bson.encode({"_id": 22, "s": "ok", "n": {"q": 1}, "other": nested, "pad": pad})),
+    ])  # fmt: skip
+    since = scene.now()
+    shop.orders.update_many({}, {"$set": {"s": "BAD", "n": {"q": "BAD"}}})
+    plan = await undo(scene, done_since(scene, since, "u", "shop.orders"))
+    damaged = raw_of(scene, [20, 21])
+    later = twice(5, ("s", "BAD"), ("s", "x"), ("n", {"q": "BAD"}), ("pad", pad))
+    code = f"client.shop.orders.replace_one({{'_id': 5}}, RawBSONDocument({bytes(later.raw)!r}))"
+    before_the_merge(scene, code)
+    done = scene.run(plan)
+    assert done.returncode == 3, done.stderr
+    assert raw_of(scene, [20, 21, 5]) == damaged | {5: bytes(later.raw)}, "as they were"
+    rest = {row["_id"]: (row["s"], row["n"]) for row in shop.orders.find({"_id": {"$nin": [5, 20, 21]}})}
+    assert rest == {n: ("ok", {"q": n}) for n in range(10) if n != 5} | {22: ("ok", {"q": 1})}
+    assert {id_: "one field name twice" in why for id_, why in listed(scene).items()} == {5: True, 20: True, 21: True}
+    assert columns(scene) == [13, 10, 0, 0, 3, 0]
+    assert bytes(twice(20, ("s", "BAD")).raw) != damaged[20]
+
+
+async def test_deleted_documents_with_one_field_name_twice_come_back_byte_for_byte(scene: Scene) -> None:
+    shop = scene.client["shop"]
+    shop.create_collection("orders", **KEPT)
+    shop.orders.insert_many([twice(1, ("s", "a"), ("s", "b")), {"_id": 2, "s": "c"}])
+    before, since = documents(scene.client, "shop", "orders", None), scene.now()
+    shop.orders.delete_many({})
+    scene.must_run(await undo(scene, done_since(scene, since, "d", "shop.orders")))
+    assert sorted(documents(scene.client, "shop", "orders", None)) == sorted(before)
+
+
+async def test_names_and_values_are_compared_exactly_whatever_the_collation(scene: Scene) -> None:
+    shop = scene.client["shop"]
+    shop.create_collection("orders", collation={"locale": "en", "strength": 2}, **KEPT)
+    shop.orders.insert_many([{"_id": f"k{n:02}", "name": f"n{n}", "Name": "x", "sub": {"t": "y"}} for n in range(50)])
+    since = scene.now()
+    shop.orders.update_many({}, {"$set": {"name": "X", "sub": {"t": "Y"}}})
+    plan = await undo(scene, done_since(scene, since, "u", "shop.orders"))
+    before_the_merge(scene, "client.shop.orders.update_one({'_id': 'k07'}, {'$set': {'name': 'x', 'sub': {'t': 'y'}}})")
+    scene.must_run(plan)
+    rows = {row["_id"]: row for row in shop.orders.find()}
+    assert {row["Name"] for row in rows.values()} == {"x"}, "undamaged"
+    wanted = {f"k{n:02}": (f"n{n}", {"t": "y"}) for n in range(50)} | {"k07": ("x", {"t": "y"})}
+    assert {id_: (row["name"], row["sub"]) for id_, row in rows.items()} == wanted
+
+
+async def test_an_index_that_takes_two_ids_for_one_keeps_out_what_it_holds(scene: Scene) -> None:
+    users = scene.client["shop"].create_collection("users", **KEPT)
+    users.create_index("mail", unique=True, collation={"locale": "en", "strength": 2})
+    users.insert_many([{"_id": name, "mail": f"{name}@x"} for name in "abc"])
+    since = scene.now()
+    users.delete_many({})
+    users.insert_one({"_id": "A", "mail": "A@X"})
+    plan = await undo(scene, done_since(scene, since, "d", "shop.users"))
+    done = scene.run(plan)
+    assert done.returncode == 3, done.stderr
+    assert sorted(users.distinct("_id")) == ["A", "b", "c"]
+    assert "live document A" in listed(scene)["a"]
+    assert columns(scene) == [3, 2, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "later"),
+    [("summed", {"$inc": {"balance": 5}}), ("copied", [{"$set": {"note": {"$concat": ["was ", "$state"]}}}])],
+)
+async def test_a_value_computed_from_the_accidents_is_listed(scene: Scene, name: str, later: Any) -> None:
+    accounts = scene.client["shop"].create_collection(name, **KEPT)
+    accounts.insert_many([{"_id": n, "balance": 100, "state": "good", "note": ""} for n in range(20)])
+    since = scene.now()
+    accounts.update_many({}, {"$mul": {"balance": 2}, "$set": {"state": "wrong"}})
+    incident = done_since(scene, since, "u", f"shop.{name}")
+    for n in range(5):
+        accounts.update_one({"_id": n}, later)
+    accounts.update_one({"_id": 5}, {"$set": {"state": "theirs"}})
+    accounts.delete_one({"_id": 6})
+    accounts.update_one({"_id": 7}, {"$set": {"state": "theirs", "balance": 100}})
+    done = scene.run(await undo(scene, incident))
+    assert done.returncode == 3, done.stderr
+    assert sorted(listed(scene)) == list(range(5))
+    assert columns(scene) == [20, 13, 0, 2, 5, 0]
+
+
+async def test_nothing_restored_is_not_done(scene: Scene) -> None:
+    shop = scene.client["shop"]
+    shop.create_collection("accounts", **KEPT)
+    shop.accounts.insert_many([{"_id": n, "balance": 100} for n in range(10)])
+    since = scene.now()
+    shop.accounts.delete_many({})
+    incident = done_since(scene, since, "d", "shop.accounts")
+    shop.accounts.insert_many([{"_id": n, "balance": 100} for n in range(10)])
+    done = scene.run(await undo(scene, incident))
+    assert done.returncode == 3, done.stderr
+    assert "Nothing was restored" in done.stderr
+    assert columns(scene) == [10, 0, 10, 0, 0, 0]
+
+
+@pytest.mark.parametrize("order", ["the delete first", "the update first"])
+async def test_an_update_under_a_delete_is_undone_in_either_order(scene: Scene, order: str) -> None:
+    name = order.replace(" ", "_")
+    orders = scene.client["shop"].create_collection(name, **KEPT)
+    orders.insert_many([{"_id": n, "s": "ok"} for n in range(20)])
+    since = scene.now()
+    orders.update_many({}, {"$set": {"s": "BAD"}})
+    update = done_since(scene, since, "u", f"shop.{name}")
+    orders.delete_many({"_id": {"$lt": 15}})
+    delete = done_since(scene, since, "d", f"shop.{name}")
+    if order == "the update first":
+        scene.must_run(await undo(scene, update, "first"))
+        assert columns(scene, "first") == [20, 5, 0, 15, 0, 0]
+        done = scene.run(await undo(scene, delete, "second"))
+        assert done.returncode == 3, "what it brought back still has what the update left"
+        assert sorted(listed(scene, "second")) == list(range(15))
+        assert all("undo that one again" in why for why in listed(scene, "second").values())
+    else:
+        scene.must_run(await undo(scene, delete, "first"))
+        assert orders.count_documents({"s": "BAD"}) == 20
+    scene.must_run(await undo(scene, update, "third"))
+    assert orders.count_documents({"s": "ok"}) == 20
+    assert columns(scene, "third")[0] == 20
+
+
+async def test_old_versions_from_another_dump_are_listed(scene: Scene) -> None:
+    orders = scene.client["shop"].orders
+    orders.insert_many([{"_id": n, "v": "old"} for n in range(50)])
+    old = scene.backup(name="old")
+    orders.update_many({}, {"$set": {"v": "new"}})
+    orders.insert_many([{"_id": n, "v": "new"} for n in range(50, 60)])
+    backup = scene.backup("--oplog")
+    since = scene.now()
+    scene.tool("mongorestore", f"--uri={scene.source.uri}", "--drop", "--nsInclude=shop.*", f"--dir={old}")
+    scene.settle()
+    incident = await scene.incident("drop", "shop.orders")
+    assert incident.last > since
+    plan = await scene.plan(backup, incident.limit, incident=incident)
+    done = scene.run(plan)
+    assert done.returncode == 3, done.stderr
+    assert sorted(listed(scene)) == list(range(50))
+    assert columns(scene) == [60, 10, 0, 0, 50, 0]
