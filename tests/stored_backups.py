@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.bson_file import documents, entry_ts
-from tallyglass.restore.saved.slice_names import span
+from tallyglass.restore.saved_oplog.slice_names import span
 
 _PACKED = Path(__file__).parent / "backups" / "backups.tar.xz"
 FIRST = "2026-11-23T06:11:05Z"

@@ -36,7 +36,7 @@ from tallyglass.oplog.snapshot import (
     OplogWindow,
     RowKind,
 )
-from tallyglass.restore.preimages.before_after import BeforeAfterText
+from tallyglass.restore.pre_images.before_after import BeforeAfterText
 from tallyglass_tui.oplog import opened_text
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog.incident_filter import IncidentFilter

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
         Return,
         Strategy,
     )
-    from tallyglass.restore.planner import RestoreRequest, plan_restore
-    from tallyglass.restore.runbook.folder import write_folder
-    from tallyglass.restore.runbook.runbook import script
+    from tallyglass.restore.plan.folder import write_folder
+    from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+    from tallyglass.restore.plan.self_extracting import script
 
 __all__ = [
     "Backup",
@@ -57,9 +57,9 @@ __getattr__ = lazy(
         "Reissue": "tallyglass.restore.model.plan",
         "Return": "tallyglass.restore.model.plan",
         "Strategy": "tallyglass.restore.model.plan",
-        "RestoreRequest": "tallyglass.restore.planner",
-        "plan_restore": "tallyglass.restore.planner",
-        "script": "tallyglass.restore.runbook.runbook",
-        "write_folder": "tallyglass.restore.runbook.folder",
+        "RestoreRequest": "tallyglass.restore.plan.from_backup",
+        "plan_restore": "tallyglass.restore.plan.from_backup",
+        "script": "tallyglass.restore.plan.self_extracting",
+        "write_folder": "tallyglass.restore.plan.folder",
     },
 )

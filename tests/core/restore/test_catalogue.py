@@ -12,7 +12,7 @@ from bson import Timestamp, encode
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.archive import MAGIC
-from tallyglass.restore.catalogue import Listed, holds_backups, list_backups, newest_before
+from tallyglass.restore.catalogue.backups import Listed, holds_backups, list_backups, newest_before
 from tallyglass.restore.model.plan import Backup
 
 

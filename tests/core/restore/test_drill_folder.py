@@ -14,7 +14,7 @@ import pytest
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.restore.drill import load
 from tallyglass.restore.drill.run_folder import MARK, PREFIX, DrillRunning, remove, sole_run, users_of
-from tallyglass.restore.schedule import DRILL, cron, save_oplog, systemd
+from tallyglass.restore.tools.schedule import DRILL, cron, save_oplog, systemd
 
 _STARTED = "import sys, time; print('started', flush=True); time.sleep(600)"
 

@@ -12,10 +12,10 @@ from bson import Binary, Int64, Timestamp, decode, encode
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.restore.impact.history import documents_by_id
 from tallyglass.restore.model import plan as model
-from tallyglass.restore.preimages.image_files import ImageFiles, as_copy, image_file
-from tallyglass.restore.preimages.select import ImageKey, read_stored
+from tallyglass.restore.undo.history import documents_by_id
+from tallyglass.restore.undo.sources.image_files import ImageFiles, as_copy, image_file
+from tallyglass.restore.undo.sources.images import ImageKey, read_stored
 
 ROWS = [encode({"_id": n, "v": n}) for n in range(3)]
 PLAN = model.Plan(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from bson import encode
 
-from tallyglass.restore.preimages.from_backup import DocumentStep, only_answer
-from tallyglass.restore.replay.earlier_writes import ExpectedDocument
+from tallyglass.restore.timeline.earlier_writes import ExpectedDocument
+from tallyglass.restore.undo.sources.backup import DocumentStep, only_answer
 
 
 def update(doubtful: bool = False, **sections: Any) -> DocumentStep:

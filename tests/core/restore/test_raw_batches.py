@@ -12,7 +12,7 @@ from bson import Timestamp
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.entries import read_all
-from tallyglass.restore.replay.earlier_writes import read_earlier
+from tallyglass.restore.timeline.earlier_writes import read_earlier
 
 BATCH = b"".join(
     bson.encode({"ts": Timestamp(100, n + 1), "op": "n", "ns": "", "o": {"msg": "periodic noop"}}) for n in range(2_000)

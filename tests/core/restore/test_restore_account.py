@@ -15,11 +15,11 @@ from test_restore_history import Server, entry
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import changes_of
-from tallyglass.restore.impact.accident import UpdateEffect
-from tallyglass.restore.impact.account import DocumentState as State
-from tallyglass.restore.impact.account import DocumentTrace
-from tallyglass.restore.impact.judgement import judge_documents
 from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.undo.accident import UpdateEffect
+from tallyglass.restore.undo.account import DocumentState as State
+from tallyglass.restore.undo.account import DocumentTrace
+from tallyglass.restore.undo.judgement import judge_documents
 
 Step = tuple[str, str, dict[str, Any]]
 COPY = {"_id": 1, "status": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, "street": "s"}, "tags": [1, 2]}

@@ -23,7 +23,7 @@ from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.backup.bson_file import BrokenFile, documents
 from tallyglass.restore.backup.crc64 import Checksum, TableChecksum, XzChecksum
 from tallyglass.restore.backup.read import read_backup
-from tallyglass.restore.runbook.prepare import prepare
+from tallyglass.restore.plan.prepare import prepare
 
 ROWS = [bson.encode({"_id": n, "text": "x" * 20}) for n in range(3)]
 

@@ -14,14 +14,15 @@ from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import Contents, StoredCollection
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.backup.read import read_backup
-from tallyglass.restore.checks.checks_live import live_data
-from tallyglass.restore.impact.loss import Changed, LossCount
+from tallyglass.restore.checks.live import live_data
 from tallyglass.restore.model.plan import Backup, Return, Strategy
-from tallyglass.restore.replay.base import BaseFacts, read_base
-from tallyglass.restore.replay.catalog import Catalog
-from tallyglass.restore.replay.coverage import Start
-from tallyglass.restore.replay.replay import Replay
-from tallyglass.restore.stages import Assessed, Covered, Findings, Inputs, Located, Replayed
+from tallyglass.restore.proof.base import BaseFacts, read_base
+from tallyglass.restore.proof.catalog import Catalog
+from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Inputs, Located, Replayed
+from tallyglass.restore.proof.loss import LossCount
+from tallyglass.restore.proof.replay import Replay
+from tallyglass.restore.timeline.coverage import Start
+from tallyglass.restore.undo.changed import Changed
 
 
 def test_an_update_of_a_user_is_no_lack_of_the_backup() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tallyglass.restore.checks import checks_window
+from tallyglass.restore.checks import window
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = ROOT / "core" / "tallyglass" / "restore"
@@ -15,9 +15,9 @@ def test_the_page_names_every_check() -> None:
     source = "".join(file.read_text() for file in SOURCES.rglob("*.py"))
     written = set(re.findall(r'(?:\b(?:ok|warn|block|Check|_blocked))\(\s*"([a-z-]+)"', source))
     assert len(written) > 50, "the pattern still finds them"
-    known = written | set(checks_window.BLOCKING) | {name for name, _ in checks_window.WORDS.values()}
-    shell = "".join(file.read_text() for file in (SOURCES / "runbook" / "shell").iterdir())
-    shell += (SOURCES / "runbook" / "runbook.py").read_text()
+    known = written | set(window.BLOCKING) | {name for name, _ in window.WORDS.values()}
+    shell = "".join(file.read_text() for file in (SOURCES / "plan" / "shell").iterdir())
+    shell += (SOURCES / "plan" / "self_extracting.py").read_text()
     stops = set(re.findall(r"\b(?:die|fail|stop) \"(\[[a-z-]+\])", shell)) | set(
         re.findall(r"STOPPED: (\[[a-z-]+\])", shell)
     )

@@ -13,16 +13,16 @@ from tallyglass.deployment.members import SetMember
 from tallyglass.moment import Ts
 from tallyglass.mongo.alone import Alone
 from tallyglass.restore.backup.backup import DIRECTORY, Contents, StoredCollection
-from tallyglass.restore.checks.checks import run_checks
-from tallyglass.restore.impact.loss import LossCount
+from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.model.plan import Backup, Level
-from tallyglass.restore.replay.base import BaseFacts
-from tallyglass.restore.replay.chains import Problem
-from tallyglass.restore.replay.coverage import NoStart, Start
-from tallyglass.restore.replay.oplog_query import MOST_LEFT_OUT
-from tallyglass.restore.replay.replay import Replay
+from tallyglass.restore.proof.base import BaseFacts
+from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Inputs, Located, Replayed
+from tallyglass.restore.proof.loss import LossCount
+from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT
+from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.spare.spare import Spare
-from tallyglass.restore.stages import Assessed, Covered, Findings, Inputs, Located, Replayed
+from tallyglass.restore.timeline.chains import Problem
+from tallyglass.restore.timeline.coverage import NoStart, Start
 from tallyglass.restore.tools.tool_uri import tool_uri
 from tallyglass.restore.tools.toolset import Tools
 

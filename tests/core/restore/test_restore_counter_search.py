@@ -16,9 +16,9 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Namespace
 from tallyglass.oplog.entry.batch import BatchWalker
 from tallyglass.restore.backup.backup import StoredCollection
-from tallyglass.restore.impact import reissue
-from tallyglass.restore.impact.loss import Changed
-from tallyglass.restore.impact.reissue import Found, Search, _Follower, find_reissues
+from tallyglass.restore.proof import reissue
+from tallyglass.restore.proof.reissue import Found, Search, _Follower, find_reissues
+from tallyglass.restore.undo.changed import Changed
 
 NS = "s.counters"
 START, LIMIT = Ts(100, 1), Ts(200, 1)

@@ -9,7 +9,7 @@ import pytest
 from bson.raw_bson import RawBSONDocument
 
 from tallyglass.oplog.entry.changes import Unfit, apply_update
-from tallyglass.restore.impact.counterfactual import Counterfactual, Verdict, repair
+from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
 
 
 def diff(**sections: Any) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from bson import Int64, Timestamp
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.oplog.read.entries import entries_about, read_all
-from tallyglass.restore.replay import coverage
-from tallyglass.restore.replay.coverage import NoStart, Start
-from tallyglass.restore.replay.oplog_query import oplog_query
+from tallyglass.restore.proof.oplog_query import oplog_query
+from tallyglass.restore.timeline import coverage
+from tallyglass.restore.timeline.coverage import NoStart, Start
 
 TESTS = {"$gte": lambda a, b: a >= b, "$gt": lambda a, b: a > b, "$lte": lambda a, b: a <= b, "$lt": lambda a, b: a < b}
 

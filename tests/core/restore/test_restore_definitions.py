@@ -10,10 +10,10 @@ from bson.datetime_ms import DatetimeMS
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.impact.definitions import Definitions, find_definitions
-from tallyglass.restore.impact.loss import Changed
 from tallyglass.restore.model.plan import Return, Strategy
-from tallyglass.restore.replay.catalog import Catalog
+from tallyglass.restore.proof.catalog import Catalog
+from tallyglass.restore.proof.definitions import Definitions, find_definitions
+from tallyglass.restore.undo.changed import Changed
 
 ID = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 BY_V = {"v": 2, "key": {"v": 1}, "name": "v", "expireAfterSeconds": 60}

@@ -12,9 +12,9 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import WHOLE, Changes, changes_of
-from tallyglass.restore.impact.accident import UpdateEffect, completed
-from tallyglass.restore.impact.effects import AttributedWrites, Side, WriteGroups
-from tallyglass.restore.impact.evidence import read_evidence
+from tallyglass.restore.undo.accident import UpdateEffect, completed
+from tallyglass.restore.undo.effects import AttributedWrites, Side, WriteGroups
+from tallyglass.restore.undo.evidence import read_evidence
 
 Row = tuple[int, int | str, dict[str, Any] | None]
 """When, in milliseconds; the ``_id``; and the ``o`` of an update, None for a delete."""

@@ -15,12 +15,12 @@ from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.model.indexes import canonical_index, canonical_options
-from tallyglass.restore.replay.base import BaseFacts, OplogEvidence, read_base
-from tallyglass.restore.replay.earlier_writes import EarlierWrites
-from tallyglass.restore.replay.identity import LiveCollections, stale
-from tallyglass.restore.replay.later_writes import LaterWrites
-from tallyglass.restore.replay.lifetimes import Lifetimes
-from tallyglass.restore.replay.replay import Replay
+from tallyglass.restore.proof.base import BaseFacts, OplogEvidence, read_base
+from tallyglass.restore.proof.later_writes import LaterWrites
+from tallyglass.restore.proof.replay import Replay
+from tallyglass.restore.timeline.earlier_writes import EarlierWrites
+from tallyglass.restore.timeline.identity import LiveCollections, stale
+from tallyglass.restore.timeline.lifetimes import Lifetimes
 
 LIMIT = Ts(100, 1)
 DROP = {"drop": "c"}

@@ -15,9 +15,9 @@ from test_restore_script import LIMIT, begin, plan, rehearse, spec, step, with_w
 from tallyglass.errors import InputError
 from tallyglass.restore.model.document import from_json
 from tallyglass.restore.model.plan import Check, ExpectedNamespace, Level, Loss, Plan, PlanFile, Return, Strategy
-from tallyglass.restore.runbook.commands import commands
-from tallyglass.restore.runbook.folder import folder_files, write_folder
-from tallyglass.restore.runbook.runbook import script
+from tallyglass.restore.plan.folder import folder_files, write_folder
+from tallyglass.restore.plan.self_extracting import script
+from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.tools.files import PLAN
 
 COUNT = 200

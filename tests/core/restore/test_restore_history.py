@@ -19,8 +19,8 @@ from bson.raw_bson import RawBSONDocument
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, Namespace
-from tallyglass.restore.impact.history import OWN, read_history
 from tallyglass.restore.model.plan import Accident, FieldChange
+from tallyglass.restore.undo.history import OWN, read_history
 
 _UUID = Binary.from_uuid(UUID(int=1))
 _POINT = Ts(100, 1)

@@ -13,8 +13,8 @@ from bson import Binary, Int64, Timestamp
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.impact.incident_scope import DEFINITIONS, REPLACED, why_not_undone, written
-from tallyglass.restore.impact.loss import LossCount
+from tallyglass.restore.proof.loss import LossCount
+from tallyglass.restore.undo.incident_scope import DEFINITIONS, REPLACED, why_not_undone, written
 
 TXN = {"lsid": {"id": 1}, "txnNumber": Int64(1)}
 

@@ -13,9 +13,9 @@ from bson.datetime_ms import DatetimeMS
 from test_restore_script import plan, step
 
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
-from tallyglass.restore.impact.null_id import own_write
-from tallyglass.restore.impact.outcome import account
 from tallyglass.restore.model.plan import ExpectedNamespace, Return, Strategy
+from tallyglass.restore.undo.null_id import own_write
+from tallyglass.restore.undo.outcome import account
 
 
 class Server:

@@ -16,11 +16,11 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.gather import RestoreRequest, Step, gather
 from tallyglass.restore.model.plan import Level, Slice
-from tallyglass.restore.planner import plan_restore
-from tallyglass.restore.quick_answer import quick_answer
-from tallyglass.restore.stages import Assessed, Findings
+from tallyglass.restore.plan.from_backup import plan_restore
+from tallyglass.restore.plan.precheck import quick_answer
+from tallyglass.restore.proof.findings import Assessed, Findings
+from tallyglass.restore.proof.prove import RestoreRequest, Step, gather
 
 UUID = Binary(bytes(range(16)), 4)
 GONE = Binary(bytes(16), 4)

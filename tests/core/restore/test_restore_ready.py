@@ -14,13 +14,13 @@ import pytest
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, DIRECTORY, Contents
-from tallyglass.restore.checks.checks import run_checks
+from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.model.plan import Backup, Level, Phase, Plan, RunMode, Slice
-from tallyglass.restore.runbook.commands import commands
-from tallyglass.restore.runbook.spec import RunbookSpec, Steps
+from tallyglass.restore.plan.steps.commands import commands
+from tallyglass.restore.plan.steps.spec import RunbookSpec, Steps
+from tallyglass.restore.proof.findings import Findings, Inputs, Located
 from tallyglass.restore.spare.ready import check_ready
 from tallyglass.restore.spare.spare import Spare
-from tallyglass.restore.stages import Findings, Inputs, Located
 from tallyglass.restore.tools.tool_uri import tool_uri
 
 BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(5, 1), None, "oplog")

@@ -13,11 +13,11 @@ from bson import Binary, Int64, Timestamp
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.restore.backup.backup import StoredCollection
-from tallyglass.restore.impact.loss import LossCount
-from tallyglass.restore.replay import id_states
-from tallyglass.restore.replay.base import read_base
-from tallyglass.restore.replay.capped import Removals
-from tallyglass.restore.replay.replay import Replay
+from tallyglass.restore.proof import id_states
+from tallyglass.restore.proof.base import read_base
+from tallyglass.restore.proof.capped import Removals
+from tallyglass.restore.proof.loss import LossCount
+from tallyglass.restore.proof.replay import Replay
 
 UUID = Binary(bytes(range(16)), 4)
 OTHER = Binary(bytes(16), 4)

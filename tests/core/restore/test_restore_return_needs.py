@@ -10,8 +10,8 @@ from test_restore_script import plan, step
 
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
-from tallyglass.restore.impact.return_needs import check_return, missing_privileges
 from tallyglass.restore.model.plan import Return, Strategy
+from tallyglass.restore.undo.return_needs import check_return, missing_privileges
 
 WANTED = (("s", "", ("insert",)), ("s", "c", ("find",)))
 

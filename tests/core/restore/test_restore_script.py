@@ -36,12 +36,12 @@ from tallyglass.restore.model.plan import (
     Slice,
     Strategy,
 )
-from tallyglass.restore.replay.oplog_query import oplog_query
-from tallyglass.restore.runbook.commands import commands
-from tallyglass.restore.runbook.folder import write_folder
-from tallyglass.restore.runbook.runbook import script
-from tallyglass.restore.runbook.spec import RunbookSpec, Steps, escape_pattern
-from tallyglass.restore.runbook.step_text import fold_line
+from tallyglass.restore.plan.folder import write_folder
+from tallyglass.restore.plan.self_extracting import script
+from tallyglass.restore.plan.step_text import fold_line
+from tallyglass.restore.plan.steps.commands import commands
+from tallyglass.restore.plan.steps.spec import RunbookSpec, Steps, escape_pattern
+from tallyglass.restore.proof.oplog_query import oplog_query
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import read_config
 from tallyglass.restore.tools.tool_uri import tool_uri

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from test_restore_script import begin, plan, rehearse, spec, step, with_work
 
-from tallyglass.restore import runbook
 from tallyglass.restore.model.plan import Command, ExpectedNamespace, Level, Phase, Return, Strategy
-from tallyglass.restore.runbook.commands import commands
+from tallyglass.restore.plan import folder
+from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.spare.verify import _read_log
 
 STAMP = "2026-11-20T18:15:44.000+0000"
-LIB = Path(runbook.__file__).parent / "shell" / "lib.sh"
+LIB = Path(folder.__file__).parent / "shell" / "lib.sh"
 FINE = f"\n{STAMP}\t2 document(s) restored successfully. 0 document(s) failed to restore."
 """A collection may have a name like that."""
 

@@ -10,9 +10,9 @@ import bson
 from bson import Timestamp
 
 from tallyglass.moment import Ts
-from tallyglass.restore.checks.checks import run_checks
-from tallyglass.restore.gather import RestoreRequest, gather
-from tallyglass.restore.replay.coverage import Start
+from tallyglass.restore.checks.all_checks import run_checks
+from tallyglass.restore.proof.prove import RestoreRequest, gather
+from tallyglass.restore.timeline.coverage import Start
 
 
 class Source:

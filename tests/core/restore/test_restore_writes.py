@@ -14,7 +14,7 @@ from tallyglass.oplog.entry.batch import BatchWalker
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.backup.backup import StoredCollection
-from tallyglass.restore.replay.replay import Replay
+from tallyglass.restore.proof.replay import Replay
 
 UI, NEXT = Binary(b"u" * 16, 4), Binary(b"v" * 16, 4)
 WALL = datetime(2026, 11, 20, tzinfo=UTC)

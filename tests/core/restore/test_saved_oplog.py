@@ -17,11 +17,11 @@ from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway
 from tallyglass.oplog.entry import walk
-from tallyglass.restore.saved import slice_file
-from tallyglass.restore.saved.cut import cut
-from tallyglass.restore.saved.joined import JoinedOplog, join, open_joined
-from tallyglass.restore.saved.save import save_slice
-from tallyglass.restore.saved.saved_oplog import read_saved
+from tallyglass.restore.saved_oplog import slice_file
+from tallyglass.restore.saved_oplog.cut import cut
+from tallyglass.restore.saved_oplog.joined import JoinedOplog, join, open_joined
+from tallyglass.restore.saved_oplog.save import save_slice
+from tallyglass.restore.saved_oplog.saved_oplog import read_saved
 
 A, B = bytes(15) + b"a", bytes(15) + b"b"
 

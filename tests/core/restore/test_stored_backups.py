@@ -20,9 +20,9 @@ from tallyglass.restore.backup.bson_file import BrokenFile, Stated, documents
 from tallyglass.restore.backup.compression import Compression, compression_of, read_plain
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.backup.unpack import unpack
-from tallyglass.restore.catalogue import list_backups
-from tallyglass.restore.saved.saved_oplog import read_saved
-from tallyglass.restore.window import Status, Stretch, find_window, judge
+from tallyglass.restore.catalogue.backups import list_backups
+from tallyglass.restore.catalogue.window import Status, Stretch, find_window, judge
+from tallyglass.restore.saved_oplog.saved_oplog import read_saved
 
 LZ4, ZSTD = "oplog_1795414623.21_1795414627.82.lz4", "oplog_1795414648.34_1795414663.5.zst"
 

@@ -25,14 +25,14 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.impact.evidence import KnownStatement
 from tallyglass.restore.model.indexes import canonical_index, canonical_options
 from tallyglass.restore.model.plan import Level, Plan
-from tallyglass.restore.planner import RestoreRequest, plan_restore
-from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
-from tallyglass.restore.replay.coverage import BACK_OFF_SECONDS
-from tallyglass.restore.runbook.prepare import prepare
-from tallyglass.restore.runbook.runbook import MODE, script
+from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+from tallyglass.restore.plan.from_images import UndoRequest, plan_undo
+from tallyglass.restore.plan.prepare import prepare
+from tallyglass.restore.plan.self_extracting import MODE, script
+from tallyglass.restore.timeline.coverage import BACK_OFF_SECONDS
+from tallyglass.restore.undo.evidence import KnownStatement
 
 RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 OWN = ("admin", "config", "local")

@@ -23,10 +23,10 @@ from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.plan import Accident
-from tallyglass.restore.preimages.before_after import BeforeAfterText, before_and_after
-from tallyglass.restore.preimages.kept import kept_line
-from tallyglass.restore.preimages.select import PRE_IMAGES, Image, read_images, select
-from tallyglass.restore.preimages.settings import how_to_enable, keeps_images, oldest_image, retention
+from tallyglass.restore.pre_images.before_after import BeforeAfterText, before_and_after
+from tallyglass.restore.pre_images.kept import kept_line
+from tallyglass.restore.pre_images.settings import how_to_enable, keeps_images, oldest_image, retention
+from tallyglass.restore.undo.sources.images import PRE_IMAGES, Image, read_images, select
 from tallyglass_tui.cli.main import main
 
 pytestmark = [pytest.mark.live, pytest.mark.since(6, 0)]

@@ -28,8 +28,8 @@ from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.backup.bson_file import documents
 from tallyglass.restore.model.plan import Level, Plan
-from tallyglass.restore.preimages.image_files import image_file
-from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
+from tallyglass.restore.plan.from_images import UndoRequest, plan_undo
+from tallyglass.restore.undo.sources.image_files import image_file
 from tallyglass_tui.cli.main import main
 
 pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]

@@ -11,8 +11,8 @@ import pytest
 from restore_scene import Scene
 
 from tallyglass.mongo.client import open_gateway
-from tallyglass.restore.saved.save import save_slice
-from tallyglass.restore.window import RecoverableWindow, Status, Stretch, families, find_window, judge
+from tallyglass.restore.catalogue.window import RecoverableWindow, Status, Stretch, families, find_window, judge
+from tallyglass.restore.saved_oplog.save import save_slice
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

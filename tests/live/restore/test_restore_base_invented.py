@@ -16,7 +16,7 @@ from test_restore_refusals import refused
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.bson_file import documents
 from tallyglass.restore.model.plan import Level
-from tallyglass.restore.replay import id_states
+from tallyglass.restore.proof import id_states
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

@@ -18,7 +18,7 @@ from tallyglass.errors import DeploymentError
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.plan import Level
-from tallyglass.restore.runbook.prepare import prepare
+from tallyglass.restore.plan.prepare import prepare
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

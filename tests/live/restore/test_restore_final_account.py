@@ -19,7 +19,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.model.plan import Level, Plan
-from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
+from tallyglass.restore.plan.from_images import UndoRequest, plan_undo
 
 pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
 

@@ -23,8 +23,8 @@ from tallyglass.demo.server import ReplicaSet, Standalone, free_port
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.plan import Level, Plan
-from tallyglass.restore.runbook.folder import write_folder
-from tallyglass.restore.runbook.step_text import fold_line
+from tallyglass.restore.plan.folder import write_folder
+from tallyglass.restore.plan.step_text import fold_line
 from tallyglass.restore.spare.working import works_for
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]

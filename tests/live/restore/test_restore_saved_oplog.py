@@ -15,9 +15,9 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
 from tallyglass.oplog.read.entries import stamp
 from tallyglass.restore.model.plan import Choice, Level, Plan
-from tallyglass.restore.planner import RestoreRequest, plan_restore
-from tallyglass.restore.saved.cut import cut
-from tallyglass.restore.saved.save import SavedSlice, save_slice
+from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+from tallyglass.restore.saved_oplog.cut import cut
+from tallyglass.restore.saved_oplog.save import SavedSlice, save_slice
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

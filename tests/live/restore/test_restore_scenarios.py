@@ -17,7 +17,7 @@ from restore_scene import Scene, State, ids, record, same
 
 from tallyglass.moment import Ts
 from tallyglass.restore.model.plan import Level, Plan, RunMode, Strategy
-from tallyglass.restore.runbook.folder import write_folder
+from tallyglass.restore.plan.folder import write_folder
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

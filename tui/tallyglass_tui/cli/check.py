@@ -15,7 +15,7 @@ from tallyglass_tui.cli.counters import config_option, guesses_option, history_o
 from tallyglass_tui.cli.error_boundary import UNKNOWN, usage_sentence
 from tallyglass_tui.cli.headless import print_text
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
-from tallyglass_tui.cli.restore_window import WindowOptions
+from tallyglass_tui.cli.restore.window import WindowOptions
 
 
 class MonitoringPlugin(click.Command):

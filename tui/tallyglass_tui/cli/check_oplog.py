@@ -9,7 +9,7 @@ from tallyglass.errors import InputError, TallyglassError
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import ask
 from tallyglass_tui.cli.options import ConnectionOptions
-from tallyglass_tui.cli.restore_window import WindowOptions, answer
+from tallyglass_tui.cli.restore.window import WindowOptions, answer
 
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import OplogWindow

@@ -16,11 +16,12 @@ from tallyglass.moment import iso
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.objectid import decode, range_filter
 from tallyglass.restore.model.group import merged_checks
-from tallyglass.restore.runbook.step_text import fold_line
+from tallyglass.restore.plan.step_text import fold_line
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
-from tallyglass_tui.cli import counters, incidents, oplog, restore_plan
+from tallyglass_tui.cli import counters, incidents, oplog
 from tallyglass_tui.cli.headless import ask, print_text
+from tallyglass_tui.cli.restore.plan import WORDS
 
 if TYPE_CHECKING:
     from tallyglass.demo.session import Demo
@@ -127,8 +128,8 @@ async def _oplog(gateway: Gateway) -> str:
 
 
 async def _restore(gateway: Gateway, demo: Demo, incident: Incident) -> str:
-    from tallyglass.restore.planner import RestoreRequest, plan_restore
-    from tallyglass.restore.runbook.folder import write_folder
+    from tallyglass.restore.plan.folder import write_folder
+    from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
 
     # It stays when the demo ends: it is there to be read.
     folder = Path(tempfile.mkdtemp(prefix="tallyglass-demo-")) / "plan"
@@ -148,7 +149,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield f"undoes: {clean(plan.incident, 100)}"
     for check in merged_checks(plan.checks):
         if check.level != "ok":
-            yield from _wrapped(f"{restore_plan.WORDS[check.level]}: {clean(check.title, 300)}")
+            yield from _wrapped(f"{WORDS[check.level]}: {clean(check.title, 300)}")
     for phase, steps in itertools.groupby(plan.commands, key=lambda step: step.phase):
         yield from _wrapped(f"{phase + ':':<9}" + "; ".join(clean(step.title) for step in steps))
     yield from (fold_line(step) for step in plan.commands if "--oplogReplay" in step.argv)

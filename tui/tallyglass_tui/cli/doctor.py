@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tallyglass.doctor import Diagnosis, JobFinding
     from tallyglass.evidence.kept import EvidenceKept
-    from tallyglass.restore.preimages.survey import Survey
+    from tallyglass.restore.pre_images.survey import Survey
 
 _WORDS = {"allowed": "yes", "partly": "partly", "denied": "no"}
 
@@ -55,7 +55,7 @@ _SHOWN = 12
 
 def _pre_images(given: ConnectionOptions, wants_json: bool, seconds: float) -> int:
     """Which collections keep pre-images, for how long, what that costs, and how to switch them on."""
-    from tallyglass.restore.preimages.survey import survey
+    from tallyglass.restore.pre_images.survey import survey
 
     found = ask(given, survey, seconds)
     if wants_json:
@@ -81,7 +81,7 @@ def _pre_image_facts(found: Survey) -> dict[str, Any]:
 
 
 def _pre_image_lines(found: Survey) -> list[str]:
-    from tallyglass.restore.preimages.settings import COST, ROLE, how_to_enable
+    from tallyglass.restore.pre_images.settings import COST, ROLE, how_to_enable
 
     rows = [
         ("keep pre-images", _names(found.keeping)),

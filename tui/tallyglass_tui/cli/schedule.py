@@ -13,7 +13,7 @@ from tallyglass.paths import absolute_path
 from tallyglass_tui.this_program import this_program
 
 if TYPE_CHECKING:
-    from tallyglass.restore.schedule import TimedCommand
+    from tallyglass.restore.tools.schedule import TimedCommand
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -41,7 +41,7 @@ def emit_option(function: Command) -> Command:
 
 def as_schedule(kind: str, job: TimedCommand, words: Sequence[str], path: str = "") -> str:
     """The text of one of the two kinds of schedule."""
-    from tallyglass.restore import schedule
+    from tallyglass.restore.tools import schedule
 
     emitters = {"systemd": schedule.systemd, "cron": schedule.cron}
     return emitters[kind](job, words, path).rstrip("\n")

@@ -30,6 +30,6 @@ class ImagesNote:
 
 async def _read(gateway: Gateway, ns: str) -> str:
     """Runs in the background thread, since the driver comes with it."""
-    from tallyglass.restore.preimages.kept import kept_line
+    from tallyglass.restore.pre_images.kept import kept_line
 
     return await kept_line(gateway, ns)

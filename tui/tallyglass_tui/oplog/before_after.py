@@ -11,7 +11,7 @@ from tallyglass.text import clean
 from tallyglass_tui.oplog.views import OplogViews
 
 if TYPE_CHECKING:
-    from tallyglass.restore.preimages.before_after import BeforeAfterText
+    from tallyglass.restore.pre_images.before_after import BeforeAfterText
 
 _GROUP = "oplog-before-after"
 
@@ -39,7 +39,7 @@ class BeforeAfter:
 async def read_images(gateway: Gateway, row: OplogRow) -> BeforeAfterText:
     """The images of one entry, read from its shard. Runs in the background thread."""
     from tallyglass.deployment.shards import shards_of
-    from tallyglass.restore.preimages.before_after import before_and_after
+    from tallyglass.restore.pre_images.before_after import before_and_after
 
     shards = await shards_of(gateway) if row.shard else None
     return await before_and_after(shards.gateways.get(row.shard, gateway) if shards else gateway, row.raw)

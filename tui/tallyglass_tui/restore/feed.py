@@ -20,7 +20,7 @@ from tallyglass_tui.restore.draft import Draft, First, Planned, Room
 
 if TYPE_CHECKING:
     from tallyglass.restore.drill.past_drills import LastDrill
-    from tallyglass.restore.gather import Progress, RestoreRequest
+    from tallyglass.restore.proof.prove import Progress, RestoreRequest
 
 _ROOM_SECONDS = 5.0
 
@@ -57,33 +57,33 @@ async def plan_once(
 
 
 async def _ways(gateway: Gateway, draft: Draft, incident: Incident, source_uri: str) -> tuple[Way, ...]:
-    from tallyglass.restore.preimages.ways import possible_ways
+    from tallyglass.restore.plan.ways import possible_ways
 
     return await possible_ways(gateway, incident, _request(draft, source_uri) if draft.backup else None)
 
 
 async def _from_images(gateway: Gateway, draft: Draft, incident: Incident, source_uri: str) -> Plan:
-    from tallyglass.restore.preimages.undo import UndoRequest, plan_undo
+    from tallyglass.restore.plan.from_images import UndoRequest, plan_undo
 
     backup = _request(draft, source_uri).backup if draft.backup else None
     return await plan_undo(gateway, UndoRequest(incident, source_uri, backup=backup))
 
 
 async def _first(gateway: Gateway, draft: Draft, source_uri: str) -> First:
-    from tallyglass.restore.quick_answer import quick_answer
+    from tallyglass.restore.plan.precheck import quick_answer
 
     found = await quick_answer(gateway, _request(draft, source_uri))
     return First(found.line, found.save)
 
 
 async def _from_backup(gateway: Gateway, draft: Draft, source_uri: str, progress: Progress | None) -> Plan:
-    from tallyglass.restore.planner import plan_restore
+    from tallyglass.restore.plan.from_backup import plan_restore
 
     return await plan_restore(gateway, _request(draft, source_uri), progress)
 
 
 def _request(draft: Draft, source_uri: str) -> RestoreRequest:
-    from tallyglass.restore.gather import RestoreRequest
+    from tallyglass.restore.proof.prove import RestoreRequest
 
     return RestoreRequest(
         absolute_path(draft.backup),

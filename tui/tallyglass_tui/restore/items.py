@@ -11,7 +11,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.model.plan import Check, Command, Effect, Level, Loss, Plan, Reissue, Return, Strategy
 from tallyglass.restore.model.way import Way
-from tallyglass.restore.runbook.step_text import duration
+from tallyglass.restore.plan.step_text import duration
 from tallyglass.restore.tools.files import fill
 from tallyglass.text import clean, clean_name, shell_quote
 from tallyglass_tui import format as fmt

@@ -11,7 +11,7 @@ from tallyglass.text import clean
 
 def write_new(plan: Plan, path: Path) -> str:
     """Write the folder of a plan, never over an existing one. Returns the message for the user."""
-    from tallyglass.restore.runbook.folder import write_folder
+    from tallyglass.restore.plan.folder import write_folder
 
     try:
         written = write_folder(plan, path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,6 +29,8 @@ SIDECAR_FORMAT = 1
 """The format version of the sidecar."""
 LEFT_OUT = frozenset({"admin", "config", "local"})
 """Databases that are not staged: the source's users must not land on the spare."""
+TEMPORARY = re.compile(r"tmp.{5}\.(rename|convertToCapped)|tmp\.agg_out\.|tmp\.mr\.")
+"""Names that the server gives to temporary collections."""
 
 _CUT_OFF = 238
 """Characters of a file name that mongodump cut off."""

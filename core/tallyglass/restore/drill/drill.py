@@ -26,18 +26,18 @@ from tallyglass.moment import Ts, iso, parse_ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.paths import absolute_path
 from tallyglass.restore.backup.read import read_backup
-from tallyglass.restore.catalogue import holds_backups, list_backups, newest_before
+from tallyglass.restore.catalogue.backups import holds_backups, list_backups, newest_before
 from tallyglass.restore.drill import load, past_drills
 from tallyglass.restore.drill.components import UnfitComponents, check_components, environment
 from tallyglass.restore.drill.report import PHASES, UNKNOWN, DrillFinding, Report, compare, sealed
 from tallyglass.restore.drill.run_folder import DrillRunning, sole_run, users_of
 from tallyglass.restore.drill.stopped import Failed, why_stopped
-from tallyglass.restore.gather import RestoreRequest
 from tallyglass.restore.model.plan import Level, Plan
-from tallyglass.restore.planner import plan_restore
-from tallyglass.restore.quick_answer import quick_answer
-from tallyglass.restore.replay import coverage
-from tallyglass.restore.runbook.runbook import MODE, script
+from tallyglass.restore.plan.from_backup import plan_restore
+from tallyglass.restore.plan.precheck import quick_answer
+from tallyglass.restore.plan.self_extracting import MODE, script
+from tallyglass.restore.proof.prove import RestoreRequest
+from tallyglass.restore.timeline import coverage
 from tallyglass.text import clean
 
 WEAK = frozenset(

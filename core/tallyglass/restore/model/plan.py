@@ -1,4 +1,4 @@
-"""All facts of one restore, frozen. Built by :mod:`tallyglass.restore.planner`, shown and written out by others."""
+"""All facts of one restore, frozen. Built by :mod:`tallyglass.restore.plan`, shown and written out by others."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Which backups there are, and from when to when every second can be restored from them and the oplog."""

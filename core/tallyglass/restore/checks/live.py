@@ -1,0 +1,103 @@
+"""Checks of what the restore means for the live data."""
+
+from __future__ import annotations
+
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.restore.checks.outcome import Checks, block, warn
+from tallyglass.restore.model.plan import Strategy
+from tallyglass.restore.proof.findings import Assessed, Findings
+from tallyglass.text import clean_name, first_names
+
+
+def live_data(found: Findings) -> Checks:
+    """What is lost, what comes back, and what must be corrected afterwards."""
+    covered, assessed = found.covered, found.assessed
+    if covered is not None and _same_group(covered.before_limit, covered.located.at_limit):
+        yield warn(
+            "inside-incident",
+            "The entry before the point looks like part of the same mistake.",
+            "Choose the first entry of it: a dropDatabase drops its collections before, a deleteMany is many deletes.",
+        )
+    if assessed is None:
+        return
+    if assessed.loss.fcv_changed is not None:
+        yield block(
+            "fcv-after",
+            f"Feature compatibility was changed at {assessed.loss.fcv_changed}, after the point.",
+            "The data at the point is of the version before; this plan compares with the one now.",
+        )
+    if assessed.loss.changed:
+        total = sum(item.inserts + item.updates + item.deletes for item in assessed.loss.changed.values())
+        yield warn(
+            "loss",
+            f"{total:,} operations after the point would be lost by a full rollback.",
+            "Only damaged namespaces come back, through staging collections. Stop the writers before the merge.",
+        )
+    for row in assessed.returns:
+        if row.note:
+            yield warn("return", f"{clean_name(row.ns)}: {row.note}")
+    yield from _numbers(assessed)
+    yield from _definitions(assessed)
+    yield from _counters(assessed)
+
+
+def _same_group(before: Entry | None, at_limit: Entry | None) -> bool:
+    """Whether the entry before the point belongs to the same statement as the one at it."""
+    if before is None or at_limit is None:
+        return False
+    if at_limit.command == "dropDatabase":
+        return before.command == "drop" and before.db == at_limit.db
+    same = (before.op, before.ns) == (at_limit.op, at_limit.ns) and at_limit.op in ("u", "d")
+    return same and not before.linked and not at_limit.linked and at_limit.ts.t - before.ts.t <= 1
+
+
+def _numbers(assessed: Assessed) -> Checks:
+    """Ids that were handed out after the point and will not be in the collection any more, whatever their source."""
+    largest = assessed.replayed.base.largest
+    for row in assessed.returns:
+        changed = assessed.loss.changed.get(row.ns)
+        if changed is None or changed.numbers is None or row.strategy is Strategy.MERGE:
+            continue
+        least, most = changed.numbers
+        at_point = largest.get(row.ns)
+        if at_point is not None and at_point >= most:
+            continue
+        was = "none was there" if at_point is None else f"the largest was {at_point}"
+        yield warn(
+            "ids",
+            f"{clean_name(row.ns)}: whole numbers from {least} to {most} became _ids after the point; "
+            + (f"at the point {was}." if row.ns in largest else "the largest at the point is not known."),
+            f"An id source that is not a counter listed here must continue above {most}.",
+        )
+
+
+def _definitions(assessed: Assessed) -> Checks:
+    definitions = assessed.definitions
+    if definitions.statements:
+        yield warn(
+            "definitions",
+            f"{len(definitions.statements)} indexes or validators differ from those at the point.",
+            "The commands that set them right are the last step of the return; it asks, and --yes does not run it.",
+        )
+    if definitions.unexplained:
+        yield warn(
+            "indexes-unexplained",
+            f"{first_names(definitions.unexplained)}: the live indexes differ from those of backup and oplog, "
+            "and no command after the point changed them.",
+            "They were built member by member, or the backup was read from a member without indexes: then what comes "
+            "back lacks them too.",
+        )
+    for text in definitions.by_hand[:10]:
+        yield warn("definitions-by-hand", f"{text}.")
+
+
+def _counters(assessed: Assessed) -> Checks:
+    counters = assessed.counters
+    if counters.fixes:
+        yield warn(
+            "reissue",
+            f"{len(counters.fixes)} counters would hand out ids again that were handed out after the point.",
+            "The commands move them forward with $max, on the spare and on the live set.",
+        )
+    for text in counters.unknown:
+        yield warn("reissue-unknown", f"Counters: {text}")

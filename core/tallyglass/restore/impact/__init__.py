@@ -1,1 +1,0 @@
-"""What a restore changes: loss, reissued ids, counters, what is brought back."""

@@ -1,0 +1,174 @@
+"""A plan as a folder: everything that its steps need, in files that a person can read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+from tallyglass.errors import InputError
+from tallyglass.moment import iso
+from tallyglass.paths import absolute_path
+from tallyglass.restore.model.document import from_json, to_json
+from tallyglass.restore.model.group import merged_checks
+from tallyglass.restore.model.plan import Level, Phase, Plan, RunMode, Strategy
+from tallyglass.restore.plan.readme import readme
+from tallyglass.restore.plan.step_text import step_text
+from tallyglass.restore.tools.files import PLAN, fold_json
+from tallyglass.text import clean, clean_name, shell_quote
+
+SCRIPT = "restore.sh"
+CHECKSUMS = "checksums"
+"""The SHA-256 of each file; the script checks them before it runs anything."""
+
+IN_BASH = '[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"'
+"""Restarts the script in bash if it was started with another shell."""
+
+_SHELL = files(__package__) / "shell"
+
+
+def folder_files(plan: Plan) -> dict[str, str]:
+    """The files of the folder by name. Raises InputError for a plan that blocks."""
+    if plan.level is Level.BLOCK or not plan.commands:
+        raise InputError("The plan is blocked: there are no commands to write.", "Its checks say why.")
+    found = {
+        "README.md": readme(plan),
+        PLAN: fold_json(to_json(_kept(plan), packed=True)) + "\n",
+        SCRIPT: "",
+        "lib.sh": (_SHELL / "lib.sh").read_text(encoding="ascii"),
+        "steps.txt": _steps(plan),
+        **{file.name: file.text for file in plan.files},
+    }
+    found[SCRIPT] = _script_head(plan, len(found)) + (_SHELL / "restore.sh").read_text(encoding="ascii")
+    found[CHECKSUMS] = "".join(f"{_digest(text)}  {name}\n" for name, text in sorted(found.items()))
+    return found
+
+
+def _kept(plan: Plan) -> Plan:
+    """The part of a plan that the steps read, without what is only for display or proof."""
+    merged = {clean_name(row.ns) for row in plan.returns if row.strategy is Strategy.MERGE}
+    return replace(
+        plan,
+        commands=(),
+        files=(),
+        checks=tuple(replace(check, title=clean(check.title, 100), advice="") for check in merged_checks(plan.checks)),
+        loss=tuple(row for row in plan.loss if row.commands),
+        reissue=tuple(replace(row, fix="") for row in plan.reissue if row.ns in merged),
+        backup=replace(plan.backup, namespaces=()),
+    )
+
+
+def mode_of(name: str) -> int:
+    """The mode of a file of the folder."""
+    return 0o700 if name.endswith(".sh") else 0o600
+
+
+def check_free(path: Path) -> None:
+    """Raise InputError if a new plan cannot be written to ``path``; called before planning, which may take hours."""
+    path = absolute_path(path)
+    shown = clean(str(path))
+    try:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise InputError(f"{shown} exists already.", "Name a new folder; it is made.")
+    except OSError as error:
+        raise InputError(f"The folder {shown} cannot be written: {error.strerror}.") from None
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"The folder {shown} cannot be written: its parent is missing or read-only.")
+
+
+def write_folder(plan: Plan, path: Path) -> Path:
+    """Write the folder, readable by its owner alone, and give its absolute path. It appears whole or not at all.
+
+    Raises InputError, and changes nothing, if the plan blocks, ``path`` holds something else, a file of this plan was
+    changed, or the folder cannot be written. Does nothing if the folder already holds this plan.
+    """
+    path = absolute_path(path)
+    wanted = folder_files(plan)
+    try:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            _must_be_the_same(path, wanted)
+            return path
+        draft = Path(tempfile.mkdtemp(prefix=".tallyglass-", dir=path.parent))
+        try:
+            for name, text in wanted.items():
+                with open(draft / name, "x", encoding="utf-8", opener=_private(name)) as file:
+                    file.write(text)
+            draft.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(draft)
+            raise
+    except OSError as error:
+        raise InputError(f"The folder {clean(str(path))} cannot be written: {error.strerror}.") from None
+    return path
+
+
+def _private(name: str) -> Callable[[str, int], int]:
+    return lambda path, flags: os.open(path, flags, mode_of(name))
+
+
+def _must_be_the_same(path: Path, wanted: dict[str, str]) -> None:
+    shown, advice = clean(str(path)), "Name a new folder."
+    plan = path / PLAN
+    if not plan.is_file() or not (path / CHECKSUMS).is_file():
+        raise InputError(f"{shown} exists and is not the folder of a plan.", advice)
+    try:
+        there = from_json(plan.read_text(encoding="utf-8"))
+    except (InputError, UnicodeDecodeError):
+        raise InputError(f"{shown} holds a plan of another version, or one that was changed.", advice) from None
+    if (path / CHECKSUMS).read_text(encoding="utf-8") != wanted[CHECKSUMS]:
+        made = f"to just before {there.limit}, made {iso(there.made)} by tallyglass {clean(there.made_by, 40)}"
+        raise InputError(f"{shown} holds another plan: {made}.", advice)
+    for name, text in wanted.items():
+        file = path / name
+        if not file.is_file() or _without_password(file.read_text(encoding="utf-8")) != text:
+            raise InputError(f"{name} in {shown} was changed since it was written.", advice)
+
+
+def _without_password(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("password: "))
+
+
+def _script_head(plan: Plan, files: int) -> str:
+    user = {"source": plan.source_user, "spare": plan.spare_user}
+    names = {step.argv[0] for step in plan.commands if step.argv}
+    programs = any("mongosh " in file.text for file in plan.files if file.name.endswith(".sh"))
+    starts = any(step.mode is RunMode.AGAIN and step.phase is Phase.RESTORE for step in plan.commands)
+    values = {
+        "VERSION": plan.made_by,
+        "NEEDED": plan.tools_needed,
+        "SERVER": plan.server_version,
+        "SOURCE_USER": user["source"] if "source" in plan.passwords else "",
+        "SPARE_USER": user["spare"] if "spare" in plan.passwords else "",
+        "STEPS": str(len(plan.commands)),
+        "FILES": str(files),
+        "USES_MONGOSH": str(int("mongosh" in names or programs)),
+        "USES_MONGOD": str(int(starts)),
+    }
+    return "\n".join(
+        [
+            "#!/usr/bin/env bash",
+            f"# Restores {clean(plan.set_name)} to just before {plan.limit} ({iso(plan.limit.time)}): see README.md.",
+            "# Asks before each step of steps.txt, checks after it, and stops at the first doubt.",
+            IN_BASH,
+            *(f"{name}={shell_quote(value) if value else ''}" for name, value in values.items()),
+            "",
+        ]
+    )
+
+
+def _steps(plan: Plan) -> str:
+    total = len(plan.commands)
+    return "\n".join(
+        line for number, step in enumerate(plan.commands, start=1) for line in (*step_text(number, total, step), "")
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,121 @@
+"""README.md of a plan's folder: what is restored, to which point, what is lost, how to run and stop it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from tallyglass.moment import iso
+from tallyglass.restore.model.group import merged_checks
+from tallyglass.restore.model.plan import Effect, Level, Phase, Plan
+from tallyglass.restore.plan.step_text import duration, fold_line
+from tallyglass.restore.tools.files import WIDTH
+from tallyglass.text import clean
+
+_MOST_LOSSES = 12
+_HEADINGS = {
+    Phase.SECURE: "Secure the oplog",
+    Phase.RESTORE: "Restore onto the spare",
+    Phase.VERIFY: "Verify the spare",
+    Phase.RETURN: "Return to the live set",
+    Phase.CLEAN: "Clean up",
+}
+
+
+def readme(plan: Plan) -> str:
+    """The whole text, as Markdown."""
+    return "\n".join([*_head(plan), *_undone(plan), *_doubts(plan), *_loss(plan), *_how(plan), *_steps(plan), ""])
+
+
+def _head(plan: Plan) -> Iterator[str]:
+    yield f"# Restore {clean(plan.set_name)} to just before {plan.limit} ({iso(plan.limit.time)})"
+    yield ""
+    rows = [
+        ("Undoes", plan.incident),
+        ("Last entry kept", plan.before),
+        ("First entry undone", plan.after),
+        ("Backup", f"{plan.backup.path} ({plan.backup.form})"),
+        ("Replay from", str(plan.start or "")),
+        ("Spare", plan.spare),
+        ("Planned", f"{iso(plan.made)} by tallyglass {plan.made_by}"),
+    ]
+    for label, text in rows:
+        if text:
+            yield from _item(f"{label}: {clean(text, 300)}")
+
+
+def _undone(plan: Plan) -> Iterator[str]:
+    if plan.undone:
+        yield from ("", "## What is undone", "")
+    for row in plan.undone[:_MOST_LOSSES]:
+        yield from _item(clean(row.line, 1_000))
+    if len(plan.undone) > _MOST_LOSSES:
+        yield from _item(f"{len(plan.undone) - _MOST_LOSSES} more: see undone in plan.json")
+
+
+def _doubts(plan: Plan) -> Iterator[str]:
+    doubts = [check for check in merged_checks(plan.checks) if check.level is not Level.OK]
+    if doubts:
+        yield from ("", "## Warnings", "")
+    for check in doubts:
+        yield from _item(f"{check.id}: {clean(check.title, 2_000)} {clean(check.advice, 600)}".rstrip())
+
+
+def _loss(plan: Plan) -> Iterator[str]:
+    yield from ("", "## Written after the point", "")
+    if not plan.loss:
+        yield "Nothing."
+    for row in plan.loss[:_MOST_LOSSES]:
+        yield from _item(f"{clean(row.ns)}: {row.inserts:,} inserts, {row.updates:,} updates, {row.deletes:,} deletes")
+    rest = plan.loss[_MOST_LOSSES:]
+    if rest:
+        inserts, updates, deletes = (sum(getattr(row, name) for row in rest) for name in _OPERATIONS)
+        yield from _item(f"{len(rest)} other namespaces: {inserts:,} inserts, {updates:,} updates, {deletes:,} deletes")
+    yield ""
+    yield from _wrapped(
+        "Only what was damaged is brought back; what others wrote after the point stays, unless a warning names it."
+    )
+
+
+_OPERATIONS = ("inserts", "updates", "deletes")
+
+
+def _how(plan: Plan) -> Iterator[str]:
+    total = sum(step.seconds or 0.0 for step in plan.commands)
+    yield from ("", "## How to run it, and how to stop", "")
+    yield from _item("`bash restore.sh` asks before each step, checks after it, and stops at the first doubt.")
+    yield from _item("`--until=secure` (restore, verify, return, clean) ends after a phase; `--yes` asks nothing.")
+    yield from _item(
+        "n, or Ctrl-C, stops it. Run it again to resume: steps that were done are passed over. "
+        "Live data change in the phase `return` alone."
+    )
+    yield from _item(
+        "Or paste the lines below one by one into bash or zsh, in this folder. Stop at the first failure. They need "
+        f"the Database Tools {clean(plan.tools_needed, 20)} or newer, all of one version: `restore.sh` checks."
+    )
+    yield from _item(f"The steps with an estimate take {duration(total)} together. restore.log keeps what was shown.")
+
+
+def _steps(plan: Plan) -> Iterator[str]:
+    phase = None
+    for number, step in enumerate(plan.commands, start=1):
+        if step.phase is not phase:
+            if phase is not None:
+                yield "```"
+            phase = step.phase
+            yield from ("", f"## {_HEADINGS[phase]}", "", "```sh")
+        effect = "" if step.effect is Effect.FILES else f" ({step.effect.value})"
+        yield from textwrap.wrap(f"# {number}. {clean(step.title)}{effect}", WIDTH, subsequent_indent="#    ")
+        yield fold_line(step)
+    if phase is not None:
+        yield "```"
+
+
+def _item(text: str) -> Iterable[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _wrapped(text: str) -> Iterable[str]:
+    return textwrap.wrap(text, WIDTH)

@@ -1,0 +1,222 @@
+"""The steps that rebuild the data on the spare: one run of mongorestore, and the steps before and after it.
+
+Follows one rule of mongorestore above all: data and oplog in a single run, since its indexes are built from a list
+that it keeps in memory during that run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT, PBM
+from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, RunMode
+from tallyglass.restore.plan.steps.spec import (
+    RunbookSpec,
+    Steps,
+    join,
+    mongosh_call,
+    restored,
+    run,
+    run_mongosh,
+    run_shell,
+    verification,
+)
+from tallyglass.restore.proof.speed import BYTES_A_SECOND, OPS_A_SECOND, OPS_A_SECOND_IN_SET
+from tallyglass.restore.spare import own_spare
+from tallyglass.restore.spare.spare import MARKS, VIEW_OPENER
+from tallyglass.restore.tools import mongosh
+from tallyglass.restore.tools.files import BASE, MANIFEST, MARK, OPLOG, PLAIN_ARCHIVE, SPARE, fold_command, lines
+from tallyglass.text import shell_join, shell_quote
+
+_GUARD = "guard.sh"
+_EMPTY, _OPEN_VIEWS = "empty-spare.js", "open-views.js"
+
+
+def restore_steps(spec: RunbookSpec) -> Steps:
+    """Onto the spare: stage or unpack the backup, replay, repair what renames leave."""
+    form = spec.contents.backup.form
+    parts = [_start_spare(spec)]
+    if spec.contents.backup.compressed:
+        parts.append(_decompress(spec))
+    if form == ARCHIVE:
+        parts.append(_unpack_archive(spec))
+    elif form != PBM and form != DATA_FILES:
+        parts.append(_stage(spec))
+    return join([*parts, _guard(spec), Steps((_replay(spec),)), _repair(spec)])
+
+
+def _start_spare(spec: RunbookSpec) -> Steps:
+    if not spec.own_spare:
+        return Steps()
+    step = run(
+        Phase.RESTORE, "Start an empty spare", Effect.WRITES_SPARE, ("bash", own_spare.PROGRAM, "start"),
+        why="None was named. It is new, so it is empty, and its TTL monitor is off, so nothing restored expires. "
+        "Only who can read the key in this folder can log in.",
+        undo=f"bash {own_spare.PROGRAM} stop",
+    )  # fmt: skip
+    program = PlanFile(own_spare.PROGRAM, own_spare.program(spec.own_spare))
+    return Steps((replace(step, mode=RunMode.AGAIN, seconds=3.0),), (program,))
+
+
+def _stage(spec: RunbookSpec) -> Steps:
+    backup = spec.contents.backup
+    parts = [f"rm -rf {BASE}", f"mkdir -p {BASE}"]
+    for db in spec.contents.databases:
+        source, target = shell_quote(str(backup.path / db)), shell_quote(f"{BASE}/{db}")
+        parts.append(f"cp -al {source} {BASE}/ 2>/dev/null || {{\n  rm -rf {target}\n  cp -a {source} {BASE}/\n}}")
+    for prelude in ("prelude.json", "prelude.json.gz"):
+        if (backup.path / prelude).is_file():
+            parts.append(f"cp -a {shell_quote(str(backup.path / prelude))} {BASE}/")
+    return run_shell(
+        Phase.RESTORE, "Stage the backup", Effect.FILES, PlanFile("stage.sh", lines(*parts)),
+        why="Links, so that it takes no room. Left out: the backup's own oplog, and admin and config with the users.",
+    )  # fmt: skip
+
+
+def _decompress(spec: RunbookSpec) -> Steps:
+    backup = spec.contents.backup
+    target = PLAIN_ARCHIVE if backup.form == ARCHIVE else BASE
+    unpack = fold_command(("tallyglass", "restore", "unpack", str(backup.path), f"--out={target}"))
+    return run_shell(
+        Phase.RESTORE, "Decompress the backup", Effect.FILES, PlanFile("unpack.sh", lines(f"rm -rf {target}", unpack)),
+        why="mongorestore reads gzip, and no other compression. Its checksums are verified once more.",
+    )  # fmt: skip
+
+
+def _unpack_archive(spec: RunbookSpec) -> Steps:
+    backup = spec.contents.backup
+    options = [f"--config={SPARE}", "--drop", "--stopOnError", "--bypassDocumentValidation"]
+    options.append(f"--archive={PLAIN_ARCHIVE if backup.compressed else backup.path}")
+    options += ["--gzip"] if backup.gzip else []
+    options += ["--oplogReplay"] if backup.has_oplog else ["--nsExclude=admin.*", "--nsExclude=config.*"]
+    unpack = run(
+        Phase.RESTORE, "Unpack the archive on the spare", Effect.WRITES_SPARE, ("mongorestore", *options),
+        why="mongorestore takes no other oplog together with an archive, so it becomes a directory first.",
+    )  # fmt: skip
+    databases = sorted({ns.partition(".")[0] for ns in backup.namespaces} - LEFT_OUT)
+    dumps = [fold_command(("mongodump", f"--config={SPARE}", f"--db={db}", f"--out={BASE}")) for db in databases]
+    dump = run_shell(
+        Phase.RESTORE, "Dump the spare as a directory", Effect.FILES,
+        PlanFile("dump-spare.sh", lines(f"rm -rf {BASE}", f"mkdir -p {BASE}", *dumps)),
+        why="It is restored again from there, together with the oplog, onto an empty spare.",
+    )  # fmt: skip
+    return join([_guard(spec), Steps((replace(unpack, seconds=backup.bytes / BYTES_A_SECOND),)), dump])
+
+
+def _guard(spec: RunbookSpec) -> Steps:
+    """Checks right before mongorestore: a plan may be run days later, and an earlier attempt may have been interrupted.
+
+    What such an attempt left is removed: a spare that the steps started is replaced; a named spare is emptied if it
+    carries the mark of this restore. The checksum of the dumped oplog must match.
+    """
+    files: list[PlanFile] = []
+    if spec.contents.backup.form == DATA_FILES:
+        ready = _only_once()
+    elif spec.own_spare:
+        ready = [shell_join(("bash", own_spare.PROGRAM, "renew"))]
+    else:
+        ready, files = _still_empty(spec)
+    if spec.open_views:
+        ready.append(shell_join(mongosh_call(_OPEN_VIEWS)))
+        files.append(PlanFile(_OPEN_VIEWS, mongosh.program(_opened_views(spec))))
+    files.append(PlanFile(_GUARD, lines(f"sha256sum --check --quiet {MANIFEST}", *ready)))
+    step = run(
+        Phase.RESTORE, "Guard: the spare is empty, the saved oplog unchanged", Effect.WRITES_SPARE, ("bash", _GUARD),
+        why="What an earlier attempt of this restore left on the spare is removed; anything else stops it here.",
+    )  # fmt: skip
+    return Steps((replace(step, mode=RunMode.GUARD, seconds=2.0),), tuple(files))
+
+
+def _only_once() -> list[str]:
+    """On a copy of data files, a second replay on top of a partial first one would give another result."""
+    return [
+        shell_join(verification("--empty")),
+        "if [ -e replay.begun ]; then",
+        "  echo 'The replay was stopped half-way before: put a fresh copy of the data files there,' \\",
+        "    'and plan again.' >&2",
+        "  exit 1",
+        "fi",
+        "touch replay.begun",
+    ]
+
+
+def _still_empty(spec: RunbookSpec) -> tuple[list[str], list[PlanFile]]:
+    """A named spare is empty, or carries the mark of this restore and is then emptied."""
+    folder = f"{MARK}/{MARKS.db}"
+    ready = [
+        "status=0",
+        f"{shell_join(verification('--empty'))} || status=$?",
+        "if [ $status = 1 ]; then",
+        "  # It holds what an earlier attempt of this restore left there.",
+        f"  {shell_join(mongosh_call(_EMPTY))}",
+        "else",
+        "  [ $status = 0 ]",
+        "  # The document {_id: MARK} proves later whose data it is.",
+        f"  mkdir -p {folder}",
+        f"  printf '\\037\\0\\0\\0\\002_id\\0\\021\\0\\0\\0%s\\0\\0' {spec.mark} >{folder}/{MARKS.collection}.bson",
+        f"  mongorestore --quiet --config={SPARE} --drop --dir={MARK}",
+        "fi",
+    ]
+    program = mongosh.program([mongosh.on_spare(spec.set_name), mongosh.empty_spare(spec.mark)])
+    return ready, [PlanFile(_EMPTY, program)]
+
+
+def _opened_views(spec: RunbookSpec) -> Iterator[str]:
+    """The oplog holds views but does not create ``system.views``: a temporary view of our own creates it."""
+    yield mongosh.on_spare(spec.set_name)
+    for db in spec.open_views:
+        yield mongosh.drop_if_there(db, {"drop": VIEW_OPENER})
+        yield mongosh.must(db, {"create": VIEW_OPENER, "viewOn": "none", "pipeline": []})
+
+
+def _replay(spec: RunbookSpec) -> Command:
+    classic = spec.contents.backup.form == DATA_FILES
+    argv = (
+        "mongorestore",
+        f"--config={SPARE}",
+        *([] if classic else ["--drop"]),
+        "--stopOnError",
+        "--bypassDocumentValidation",
+        "--oplogReplay",
+        *([] if classic else [f"--oplogFile={OPLOG}.gz" if spec.gzip else f"--oplogFile={OPLOG}"]),
+        f"--oplogLimit={spec.limit}",
+        *(["--gzip"] if spec.gzip else []),
+        f"--dir={'oplog' if classic else BASE}",
+    )
+    step = run(
+        Phase.RESTORE,
+        "Replay the oplog" if classic else "Restore and replay in one run",
+        Effect.WRITES_SPARE,
+        argv,
+        why=f"Everything before {spec.limit} and nothing from it on."
+        + ("" if classic else " One run: indexes come last, from one list."),
+        undo="The spare alone is changed: empty it, or start another.",
+    )
+    speed = OPS_A_SECOND_IN_SET if spec.spare_in_set else OPS_A_SECOND
+    seconds = spec.applied / speed + (0.0 if classic else spec.contents.backup.bytes / BYTES_A_SECOND)
+    return replace(step, proof=f"applied_all {spec.applied} && {restored()}", seconds=seconds)
+
+
+def _repair(spec: RunbookSpec) -> Steps:
+    statements = []
+    for item in spec.expected:
+        db, _, name = item.ns.partition(".")
+        surplus = spec.surplus.get(item.ns, [])
+        statements += [mongosh.drop_if_there(db, {"dropIndexes": name, "index": index}) for index in surplus]
+        if item.repair:
+            statements.append(mongosh.create_indexes(db, name, item.repair))
+    for ns in spec.phantoms:
+        db, _, name = ns.partition(".")
+        statements.append(mongosh.drop_if_there(db, {"drop": name}))
+    for ns in spec.leftovers:
+        statements.append(mongosh.drop_like(ns.partition(".")[0], r"^tmp.{5}\.rename$"))
+    for db in spec.open_views:
+        statements.append(mongosh.drop_if_there(db, {"drop": VIEW_OPENER}))
+    if not statements:
+        return Steps()
+    return run_mongosh(
+        Phase.RESTORE, "Repair what renames leave", Effect.WRITES_SPARE, "repair-spare.js",
+        [mongosh.on_spare(spec.set_name), *dict.fromkeys(statements)],
+        why="mongorestore does not move its list of indexes with a renamed collection.",
+    )  # fmt: skip

@@ -1,0 +1,448 @@
+"""The steps that return damaged data to the live set, through staging collections, and clean up.
+
+Namespaces that come back in the same way share their steps, however many there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bson import json_util
+
+from tallyglass.restore.model.indexes import is_id_index
+from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Return, RunMode, Strategy
+from tallyglass.restore.plan.steps.spec import (
+    Damage,
+    RunbookSpec,
+    Steps,
+    both_sides,
+    escape_pattern,
+    join,
+    mongosh_call,
+    restored,
+    run,
+    run_mongosh,
+    run_shell,
+)
+from tallyglass.restore.spare import own_spare
+from tallyglass.restore.tools import mongosh
+from tallyglass.restore.tools.files import (
+    BACK,
+    BASE,
+    HISTORY,
+    MARK,
+    PLAN,
+    REPAIRS,
+    SLICE_FOLDER,
+    SOURCE,
+    SPARE,
+    fold_command,
+    lines,
+)
+from tallyglass.text import clean, clean_name
+
+_MERGE, _LOAD, _AGAIN = "merge.js", "load-repairs.sh", "catch-up.sh"
+_MAJORITY = "--writeConcern=majority"
+_NAMED = 3
+"""The most namespaces that a title names; above that it gives their number."""
+
+_REVIEWED = 20
+"""The most rows of what is undone that the review shows."""
+
+_COUNTED = 5
+"""The most namespaces for which a step says how many documents it writes."""
+
+
+def return_steps(spec: RunbookSpec) -> Steps:
+    """Returns each damaged namespace from the spare to the live set; counters before and after."""
+    written = (Strategy.MERGE, Strategy.REPLACE)
+    merged = [(number, row) for number, row in enumerate(spec.returns, start=1) if row.strategy in written]
+    groups = list(_groups(spec))
+    parts = [_before(spec), *(_copy_back(spec, group) for group in groups)]
+    if merged:
+        parts.append(_load_repairs(spec, merged))
+    renamed = _renamed(groups)
+    if merged:
+        parts.append(_merge(spec, [row for _, row in merged], () if renamed else spec.live_fixes))
+    if renamed or not merged:
+        parts.append(_rename(spec, renamed))
+    if merged:
+        parts.append(_catch_up(spec, merged))
+    if spec.definitions:
+        parts.append(_definitions(spec))
+    return join([*parts, Steps((_account(spec),))])
+
+
+def _before(spec: RunbookSpec) -> Steps:
+    """What must hold before anything is returned: privileges on the live set, counters on the spare."""
+    check = run(
+        Phase.RETURN, "Check the privileges on the live set", Effect.READS_LIVE,
+        ("tallyglass", "restore", "check-return", PLAN, f"--source={SOURCE}"),
+        why="A missing privilege would stop the return half way.",
+    )  # fmt: skip
+    if not spec.fixes:
+        return Steps((check,))
+    counters = run_mongosh(
+        Phase.RETURN, "Raise counters on the spare", Effect.WRITES_SPARE, "raise-spare.js",
+        [mongosh.on_spare(spec.set_name), *spec.fixes],
+        why="What comes back must not hand out an id that was handed out after the point.",
+    )  # fmt: skip
+    return join([Steps((check,)), counters])
+
+
+def _account(spec: RunbookSpec) -> Command:
+    """The last step: what came back, and what did not."""
+    step = run(
+        Phase.RETURN, "Account for every document", Effect.READS_LIVE, both_sides("outcome", spec.copy, "--out=."),
+        why="What came back, what others changed since, and what is damaged or unclear, with a file of the ids.",
+    )  # fmt: skip
+    # Exit status 3 means that something is damaged or unclear: the script ends with it after its last step. A command
+    # that could not answer exits so too, and leaves no account.
+    return replace(step, mode=RunMode.AGAIN, exits=(0, 3), proof="[ -s outcome.txt ]")
+
+
+# --- repairs of collections that are live
+
+
+def _load_repairs(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
+    """Compute the repairs, load them into staging collections, and review them there."""
+    names = _named([row.ns for _, row in rows])
+    staging = [row.repairs for _, row in rows]
+    compute = run(
+        Phase.RETURN, f"Work out what was lost in {names}, or written there since", Effect.READS_LIVE, _compute(spec),
+        why="Each damaged document, as it would be without the accident; it includes what others wrote since.",
+    )  # fmt: skip
+    load = run(
+        Phase.RETURN, "Load the repairs into staging collections", Effect.WRITES_LIVE, _load(rows),
+        why="Nothing live is touched yet.", undo=f"Drop {_named(staging)} on the live set.",
+    )  # fmt: skip
+    review = run_mongosh(
+        Phase.RETURN, "Review the repairs", Effect.READS_LIVE, "review.js",
+        [mongosh.on_live(), *_announced(spec), *(_review(spec, row) for _, row in rows)],
+        why="Shows what is undone, counts, and ids of what a unique or TTL index keeps out. It only marks the repairs.",
+    )  # fmt: skip
+    (step,) = review.commands
+    shown = Steps((replace(step, mode=RunMode.PREVIEW),), review.files)
+    files = (PlanFile(_LOAD, lines(fold_command(_load_all(rows)))),) if len(rows) > _NAMED else ()
+    return join([Steps((compute, replace(load, proof=restored())), files), shown])
+
+
+def _compute(spec: RunbookSpec) -> tuple[str, ...]:
+    return both_sides("recover", spec.copy, f"--out={REPAIRS}")
+
+
+def _load(rows: Sequence[tuple[int, Return]]) -> tuple[str, ...]:
+    return ("bash", _LOAD) if len(rows) > _NAMED else _load_all(rows)
+
+
+def _load_all(rows: Sequence[tuple[int, Return]]) -> tuple[str, ...]:
+    """The folder holds one numbered file for each of them."""
+    names = [
+        word
+        for number, row in rows
+        for word in (f"--nsFrom=tallyglass.{number}", f"--nsTo={escape_pattern(row.repairs)}")
+    ]
+    return (
+        "mongorestore", f"--config={SOURCE}", _MAJORITY, "--stopOnError", "--bypassDocumentValidation", "--drop",
+        "--nsInclude=tallyglass.*", *names, f"--dir={REPAIRS}",
+    )  # fmt: skip
+
+
+def _review(spec: RunbookSpec, row: Return) -> str:
+    live = row.beside if row.strategy is Strategy.REPLACE else row.ns
+    return mongosh.review_repairs(live, row.repairs, _definitions_of(spec, row)[0])
+
+
+def _announced(spec: RunbookSpec) -> Iterator[str]:
+    for row in spec.undone[:_REVIEWED]:
+        yield from mongosh.say(f"undone: {clean(row.line, 1_000)}")
+    if len(spec.undone) > _REVIEWED:
+        yield from mongosh.say(f"undone: {len(spec.undone) - _REVIEWED} more rows; see plan.json")
+
+
+def _merges(spec: RunbookSpec, rows: Sequence[Return]) -> Iterator[str]:
+    for row in rows:
+        if row.strategy is Strategy.REPLACE:
+            yield mongosh.carry_over(row.ns, row.beside, row.away, spec.documents.get(row.ns), row.repairs)
+            continue
+        indexes, options = _definitions_of(spec, row)
+        if row.recreated:
+            yield mongosh.restore_definitions(row.ns, indexes, options)
+        yield mongosh.merge_repairs(row.ns, row.beside, indexes)
+
+
+def _merge(spec: RunbookSpec, rows: Sequence[Return], fixes: Sequence[str]) -> Steps:
+    names = _named([row.ns for row in rows])
+    why = "A field is set where it still has what the accident left; what others wrote since stays."
+    part = run_mongosh(
+        Phase.RETURN, f"Write the repairs into {names}" + ("; raise counters there" if fixes else ""),
+        Effect.WRITES_LIVE, _MERGE, [mongosh.on_live(), *_merges(spec, rows), *fixes],
+        why=f"{why} {_RAISED}" if fixes else why, undo="The oplog copy and the oplog hold every change that it makes.",
+    )  # fmt: skip
+    counts = [_merge_count(row, spec.damage.get(row.ns, Damage())) for row in rows]
+    (step,) = part.commands
+    return Steps((replace(step, counts=_first(counts)),), part.files)
+
+
+_RAISED = "$max never lowers a counter: no id is handed out twice."
+
+
+def _merge_count(row: Return, damage: Damage) -> str:
+    if row.strategy is Strategy.REPLACE:
+        return f"{clean_name(row.ns, 80)}: what others inserted since comes along"
+    hit = f"{damage.by_accident:,} operations undone" if damage.by_accident else "what is missing is inserted"
+    return f"{clean_name(row.ns, 80)}: {hit}; {damage.by_others:,} later writes of others left alone"
+
+
+def _catch_up(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
+    """Repeat the repair for what was written since it was computed."""
+    part = run_shell(
+        Phase.RETURN, "Repair what was written meanwhile", Effect.WRITES_LIVE, _again(spec, rows),
+        why="The same once more, from the oplog as it is by now. With nothing left to repair it writes nothing.",
+    )  # fmt: skip
+    (step,) = part.commands
+    return Steps((replace(step, mode=RunMode.AGAIN),), part.files)
+
+
+def _again(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> PlanFile:
+    """The program that computes the repairs once more and writes them."""
+    program = lines(
+        fold_command(_compute(spec)),
+        "# Nothing is left to repair where every file is empty.",
+        f'[ -n "$(find {REPAIRS} -type f -size +0)" ] || exit 0',
+        fold_command(_load(rows)),
+        fold_command(mongosh_call(_MERGE)),
+    )
+    return PlanFile(_AGAIN, program)
+
+
+_BY_COLL_MOD = ("validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages")
+
+
+def _definitions_of(spec: RunbookSpec, row: Return) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The indexes and options of a collection that was created again; nothing for any other."""
+    item = next((item for item in spec.expected if item.ns == row.ns), None)
+    if item is None or not row.recreated:
+        return [], {}
+    indexes = [json_util.loads(text) for text in item.indexes]
+    options = json_util.loads(item.options)
+    return (
+        [index for index in indexes if not is_id_index(index) and mongosh.has_literal(index)],
+        {name: options[name] for name in _BY_COLL_MOD if name in options and mongosh.has_literal(options[name])},
+    )
+
+
+# --- collections that come back as copies
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Collections that come back in one run: each to its name plus ``ending``, "" for its own name."""
+
+    number: int
+    rows: tuple[Return, ...]
+    ending: str
+    without_indexes: bool
+
+    @property
+    def folder(self) -> str:
+        return f"{BACK}/{self.number}"
+
+    @property
+    def strategy(self) -> Strategy:
+        return self.rows[0].strategy
+
+
+def _groups(spec: RunbookSpec) -> Iterator[_Group]:
+    found: dict[tuple[Any, ...], list[Return]] = {}
+    for row in spec.returns:
+        if row.strategy is Strategy.MERGE or not (row.strategy is Strategy.WHOLE or row.beside):
+            continue
+        bare = row.strategy is Strategy.BESIDE or bool(row.beside and _expiring(spec, row))
+        # A copy may have any name; all others have the collection's name and an ending. The * in the tools' patterns
+        # does not match a line break.
+        alone = row.ns if row.strategy is Strategy.COPY or "\n" in row.ns else ""
+        found.setdefault((row.strategy, row.beside.removeprefix(row.ns), bare, alone), []).append(row)
+    for number, ((_, ending, bare, _), rows) in enumerate(found.items(), start=1):
+        yield _Group(number, tuple(rows), ending, bare)
+
+
+def _copy_back(spec: RunbookSpec, group: _Group) -> Steps:
+    shown = _named([row.ns for row in group.rows])
+    dumps = _dumps(spec, group)
+    title, why = f"Dump {shown} from the spare", "Only what was damaged goes back."
+    if len(dumps) == 1:
+        dump = Steps((run(Phase.RETURN, title, Effect.FILES, dumps[0], why=why),))
+    else:
+        program = PlanFile(f"dump-{group.number}.sh", lines(*map(fold_command, dumps)))
+        dump = run_shell(Phase.RETURN, title, Effect.FILES, program, why=why)
+    targets = _named([row.beside or row.ns for row in group.rows])
+    back = run(
+        Phase.RETURN,
+        f"Load it into the live set as {targets}" if len(group.rows) == 1 else f"Load {shown} into the live set",
+        Effect.WRITES_LIVE,
+        _restore(group),
+        why="Nothing live is touched yet."
+        if group.rows[0].beside
+        else "There was no live collection of this name when the privileges were checked.",
+        undo=f"Drop {targets} on the live set.",
+    )
+    # Expect some documents if there were some: mongorestore also succeeds with an empty folder.
+    some = not spec.ids and any(spec.documents.get(row.ns) for row in group.rows)
+    return join([dump, Steps((replace(back, proof=restored(some)),))])
+
+
+def _dumps(spec: RunbookSpec, group: _Group) -> list[tuple[str, ...]]:
+    """One mongodump per database if most of it comes back in this way, otherwise one per collection."""
+    databases: dict[str, list[str]] = {}
+    for row in group.rows:
+        databases.setdefault(row.ns.partition(".")[0], []).append(row.ns)
+    head, out = ("mongodump", f"--config={SPARE}"), f"--out={group.folder}"
+    found: list[tuple[str, ...]] = []
+    for db, names in databases.items():
+        others = [item for item in spec.expected if item.ns.partition(".")[0] == db and item.ns not in names]
+        if len(names) > max(1, len(others)) and all(item.kind == "collection" for item in others):
+            left_out = (f"--excludeCollection={item.ns.partition('.')[2]}" for item in others)
+            found.append((*head, f"--db={db}", *left_out, out))
+            continue
+        for ns in names:
+            query = (f"--query={_ids_query(spec.ids)}",) if spec.ids else ()
+            found.append((*head, f"--db={db}", f"--collection={ns.partition('.')[2]}", *query, out))
+    return found
+
+
+def _restore(group: _Group) -> tuple[str, ...]:
+    options = [f"--config={SOURCE}", _MAJORITY, "--stopOnError", "--bypassDocumentValidation"]
+    if not group.rows[0].beside:
+        options += [f"--nsInclude={escape_pattern(row.ns)}" for row in group.rows]
+    elif len(group.rows) == 1:
+        (row,) = group.rows
+        options += [f"--nsInclude={escape_pattern(row.ns)}", "--drop"]
+        options += [f"--nsFrom={escape_pattern(row.ns)}", f"--nsTo={escape_pattern(row.beside)}"]
+    else:
+        # The folder holds these collections and no others.
+        options.append("--drop")
+        for db in dict.fromkeys(escape_pattern(row.ns.partition(".")[0]) for row in group.rows):
+            options += [f"--nsFrom={db}.*", f"--nsTo={db}.*{escape_pattern(group.ending)}"]
+    options += ["--noIndexRestore"] if group.without_indexes else []
+    return ("mongorestore", *options, f"--dir={group.folder}")
+
+
+def _expiring(spec: RunbookSpec, row: Return) -> list[dict[str, Any]]:
+    """The indexes of a collection that comes back whole and has a TTL index, which could delete its documents again."""
+    item = next((item for item in spec.expected if item.ns == row.ns), None)
+    if item is None or row.strategy is not Strategy.WHOLE:
+        return []
+    indexes = [index for index in map(json_util.loads, item.indexes) if not is_id_index(index)]
+    expires = any("expireAfterSeconds" in index for index in indexes)
+    return indexes if expires and all(mongosh.has_literal(index) for index in indexes) else []
+
+
+def _ids_query(ids: Sequence[str]) -> str:
+    """The query for some documents of a collection, in the syntax of the tools."""
+    return json.dumps({"_id": {"$in": [json.loads(one) for one in ids]}}, ensure_ascii=True)
+
+
+# --- copies that are renamed
+
+
+def _renamed(groups: Sequence[_Group]) -> list[Return]:
+    """The staging collections that are renamed in the end."""
+    strategies = (Strategy.WHOLE, Strategy.REPLACE)
+    return [row for group in groups if group.strategy in strategies for row in group.rows if row.beside]
+
+
+def _rename(spec: RunbookSpec, rows: Sequence[Return]) -> Steps:
+    """Rename the staging collections, and raise counters on the live set. Around a replacement, what others write is
+    carried over in the same step: nobody is asked in between."""
+    whole = [row for row in rows if row.strategy is Strategy.WHOLE]
+    replaced = [row for row in rows if row.strategy is Strategy.REPLACE]
+    statements = [mongosh.build_indexes(row.beside, expiring) for row in whole if (expiring := _expiring(spec, row))]
+    endings: dict[str, dict[str, int | None]] = {}
+    for row in whole:
+        endings.setdefault(row.beside.removeprefix(row.ns), {})[row.ns] = spec.documents.get(row.ns)
+    statements += [mongosh.take_names(ending, counts) for ending, counts in endings.items()]
+    for row in replaced:
+        count, paths = spec.documents.get(row.ns), spec.paths.get(row.ns, ())
+        seen = f"{HISTORY}/{spec.returns.index(row) + 1}.seen"
+        statements.append(mongosh.replace_by(row.ns, row.beside, row.away, count, paths, seen))
+    statements += spec.live_fixes
+    if not statements:
+        return Steps()
+    titles, reasons, undo = [], [], []
+    if whole:
+        names = _named([row.ns for row in whole])
+        titles.append(f"rename the staging collection{'s' * (len(whole) > 1)} to {names}")
+        reasons.append("Each collection is live whole, with its indexes, or not at all.")
+        undo.append(f"Drop {names}.")
+    if replaced:
+        names, kept = _named([row.ns for row in replaced]), _named([row.away for row in replaced])
+        titles.append(f"replace {names} by the staging collection{'s' * (len(replaced) > 1)}")
+        reasons.append("A copy of the live collection is kept; the name changes hands in one step.")
+        undo.append(f"Rename {names} away, and {kept} back.")
+    if spec.live_fixes:
+        titles.append("raise counters on the live set")
+        reasons.append(_RAISED)
+    title = "; ".join(titles)
+    part = run_mongosh(
+        Phase.RETURN, title[0].upper() + title[1:], Effect.WRITES_LIVE, "write-live.js",
+        [mongosh.on_live(), *statements], why=" ".join(reasons), undo=" ".join(undo),
+    )  # fmt: skip
+    (step,) = part.commands
+    if replaced:
+        program = lines(f"bash {_AGAIN}", fold_command(step.argv), f"bash {_AGAIN}")
+        around = run_shell(
+            step.phase, step.title, step.effect, PlanFile("replace.sh", program), why=step.why, undo=step.undo
+        )
+        (step,), part = around.commands, join([part, around])
+    counts = [_copy_count(row, spec.documents.get(row.ns)) for row in rows]
+    return Steps((replace(step, counts=_first(counts)),), part.files)
+
+
+def _copy_count(row: Return, count: int | None) -> str:
+    return f"{clean_name(row.ns, 80)}: {'all its' if count is None else f'{count:,}'} documents come back"
+
+
+def _first(counts: Sequence[str]) -> tuple[str, ...]:
+    more = (f"and {len(counts) - _COUNTED} more collections",) if len(counts) > _COUNTED else ()
+    return (*counts[:_COUNTED], *more)
+
+
+def _definitions(spec: RunbookSpec) -> Steps:
+    part = run_mongosh(
+        Phase.RETURN, "Restore indexes and validators", Effect.WRITES_LIVE, "definitions.js",
+        [mongosh.on_live(), *spec.definitions],
+        why="They differ from the point. Building an index takes time; leave it out if the change was intended.",
+    )  # fmt: skip
+    (step,) = part.commands
+    return Steps((replace(step, mode=RunMode.BY_HAND),), part.files)
+
+
+def _named(names: Sequence[str]) -> str:
+    """Some names, or their number."""
+    if len(names) > _NAMED:
+        return f"{len(names)} collections"
+    return ", ".join(clean_name(ns, 80) for ns in names)
+
+
+# --- afterwards
+
+
+def clean_steps(spec: RunbookSpec) -> Steps:
+    """Remove what the other steps left."""
+    parts = []
+    if spec.own_spare:
+        stop = run(
+            Phase.CLEAN, "Stop the spare", Effect.WRITES_SPARE, ("bash", own_spare.PROGRAM, "stop"),
+            why="Its data stay in spare-data: remove them when nobody needs them any more.",
+        )  # fmt: skip
+        parts.append(Steps((stop,)))
+    remove = run(
+        Phase.CLEAN, "Remove what is no longer needed", Effect.FILES,
+        ("rm", "-rf", BASE, BACK, MARK, REPAIRS, HISTORY, SLICE_FOLDER),
+        why="The oplog copy, its checksum, the logs and the plan stay. The backup was never touched.",
+    )  # fmt: skip
+    return join([*parts, Steps((remove,))])

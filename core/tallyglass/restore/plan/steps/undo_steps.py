@@ -1,0 +1,38 @@
+"""The steps of an undo from pre-images: save the images, then the same return as from a spare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tallyglass.restore.model.plan import Effect, Phase, Plan, PlanFile
+from tallyglass.restore.plan.steps.return_steps import return_steps
+from tallyglass.restore.plan.steps.spec import RunbookSpec, Steps, join, run
+from tallyglass.restore.proof.speed import BYTES_A_SECOND
+from tallyglass.restore.tools import mongosh
+from tallyglass.restore.tools.files import HISTORY, PLAN, REPAIRS, SOURCE, config_text
+from tallyglass.restore.undo.sources.image_files import FOLDER
+
+
+def undo_steps(spec: RunbookSpec, plan: Plan) -> Steps:
+    """All steps, by phase, and all files that they need."""
+    steps = join([_save(plan), return_steps(spec), _clean()])
+    programs = [file.text for file in steps.files if file.name.endswith(".js")]
+    files = [PlanFile(SOURCE, config_text(spec.source.text)), PlanFile(mongosh.HELPERS, mongosh.helpers(programs))]
+    return Steps(steps.commands, (*files, *steps.files))
+
+
+def _save(plan: Plan) -> Steps:
+    save = run(
+        Phase.SECURE, "Save the pre-images first", Effect.READS_LIVE,
+        ("tallyglass", "restore", "images", PLAN, f"--source={SOURCE}", f"--out={FOLDER}"),
+        why="The server deletes them when they expire. This step fails if one that was proven no longer exists.",
+    )  # fmt: skip
+    return Steps((replace(save, seconds=plan.backup.bytes / BYTES_A_SECOND),))
+
+
+def _clean() -> Steps:
+    remove = run(
+        Phase.CLEAN, "Remove what is no longer needed", Effect.FILES, ("rm", "-rf", REPAIRS, HISTORY),
+        why=f"The saved pre-images stay in {FOLDER}: the server's own expire.",
+    )  # fmt: skip
+    return Steps((remove,))

@@ -1,0 +1,77 @@
+"""The ways to undo an incident, best first, and why one is not possible. Takes seconds; only a plan proves it."""
+
+from __future__ import annotations
+
+from tallyglass.deployment.cluster import look_at
+from tallyglass.errors import InputError, PrivilegeError
+from tallyglass.mongo.gateway import CollectionInfo, Gateway
+from tallyglass.oplog.read.entries import edge, stamp
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
+from tallyglass.restore.plan.from_images import images_possible, live_collections
+from tallyglass.restore.plan.precheck import quick_answer
+from tallyglass.restore.pre_images.settings import ROLE, how_to_enable, keeps_images, retention
+from tallyglass.restore.proof.prove import RestoreRequest
+from tallyglass.restore.undo.incident_scope import why_not_undone, written
+from tallyglass.restore.undo.sources.images import ImageKey, images_between
+from tallyglass.text import clean_name
+
+
+async def possible_ways(gateway: Gateway, incident: Incident, request: RestoreRequest | None) -> tuple[Way, ...]:
+    """The ways, best first. ``request`` names the backup; None if there is none. Raises the errors of the
+    gateway."""
+    found = [await _from_images(gateway, incident), await _from_backup(gateway, incident, request)]
+    order = (True, None, False)
+    return tuple(sorted(found, key=lambda way: order.index(way.possible)))
+
+
+async def _from_images(gateway: Gateway, incident: Incident) -> Way:
+    for check in images_possible(await look_at(gateway), incident):
+        if check.level is Level.BLOCK:
+            return Way(FROM_IMAGES, False, check.title, check.advice)
+    if incident.kind == "transaction":
+        return Way(FROM_IMAGES, None, "The plan reads which collections the transaction wrote.")
+    live = await live_collections(gateway, incident)
+    info = next((one for name, one in live.items() if clean_name(name) == incident.ns), None)
+    if info is None:
+        return Way(FROM_IMAGES, False, f"{incident.ns} is not there any more; a drop leaves no images.")
+    return await _first_image(gateway, incident, info)
+
+
+async def _first_image(gateway: Gateway, incident: Incident, info: CollectionInfo) -> Way:
+    """Check whether the server holds the image of the incident's first operation."""
+    bounds = {"$gte": stamp(incident.first), "$lte": stamp(incident.last)}
+    entry = await edge(gateway, 1, {"ts": bounds, "ns": str(info.ns), "op": written(incident) or "d"})
+    if entry is None:
+        return Way(FROM_IMAGES, None, "The oplog has no single entry of it: the plan reads its transactions.")
+    try:
+        key = ImageKey(entry.ui, entry.ts, 0)
+        held = [one async for one, _ in images_between(gateway, key, key)]
+    except PrivilegeError:
+        slowly = "This user may not read config.system.preimages: a change stream is read, more slowly."
+        return Way(FROM_IMAGES, keeps_images(info) or None, slowly, f"In mongosh: {ROLE}")
+    if held:
+        long = (await retention(gateway)).words
+        return Way(FROM_IMAGES, True, f"Its first pre-image is held (kept {long}): seconds, no backup, no spare.")
+    if keeps_images(info) is False:
+        advice = f"For the next time: {how_to_enable(info.ns.db, info.ns.collection)}"
+        return Way(FROM_IMAGES, False, f"{incident.ns} keeps none.", advice)
+    return Way(FROM_IMAGES, False, "Its first pre-image is not held: expired, or not kept then.")
+
+
+async def _from_backup(gateway: Gateway, incident: Incident, request: RestoreRequest | None) -> Way:
+    why = why_not_undone(incident)
+    if why:
+        return Way(FROM_BACKUP, False, why)
+    if request is None:
+        return Way(FROM_BACKUP, None, "No backup is named.")
+    try:
+        found = await quick_answer(gateway, request)
+    except InputError as error:
+        return Way(FROM_BACKUP, False, error.title, error.advice)
+    if found.blocking:
+        return Way(FROM_BACKUP, False, found.blocking[0].title, found.blocking[0].advice)
+    if found.start is None:
+        return Way(FROM_BACKUP, False, "The oplog does not reach from the backup to the point.")
+    return Way(FROM_BACKUP, True, f"Restores the whole backup on a spare and replays the oplog from {found.start}.")

@@ -1,0 +1,1 @@
+"""Which collections keep pre-images, how far back, and what one document was before and after an entry."""

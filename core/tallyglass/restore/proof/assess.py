@@ -1,0 +1,87 @@
+"""What a restore means for the live data: what came after the point, which counters it touches, what is brought
+back."""
+
+from __future__ import annotations
+
+import functools
+
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.backup.backup import ARCHIVE
+from tallyglass.restore.model.plan import Return, Strategy
+from tallyglass.restore.proof.definitions import find_definitions
+from tallyglass.restore.proof.findings import Assessed, Covered, Replayed
+from tallyglass.restore.proof.loss import LossCount
+from tallyglass.restore.proof.reissue import Found as CounterFacts
+from tallyglass.restore.proof.reissue import find_reissues
+from tallyglass.restore.proof.returns import plan_returns
+from tallyglass.restore.timeline import coverage
+from tallyglass.restore.undo.infer import find_accident, removals_since
+
+
+async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = None) -> Assessed:
+    """Compare what came after the point with what is live. ``copy`` is the spare that runs on data files."""
+    covered = replayed.covered
+    inputs = covered.inputs
+    loss = replayed.loss
+    names = {item.ns for item in replayed.expected} | ({inputs.choice.target} if inputs.choice else set())
+    live, unknown, others = await live_names(gateway, {name.partition(".")[0] for name in names})
+    stamp = inputs.limit.time.strftime("%Y%m%dT%H%M%S")
+    if inputs.choice is not None:
+        row = Return(inputs.choice.ns, Strategy.COPY, inputs.choice.target)
+        taken = inputs.choice.target in live
+        return Assessed(replayed, loss, loss.last or covered.start.newest, returns=(row,), target_taken=taken)
+    seen = loss.last or covered.start.newest
+    found = await find_accident(
+        gateway, inputs.incident, inputs.limit, seen, covered.located.at_limit, names, inputs.evidence
+    )
+    accident = found.accident
+    updated = accident.ns if accident.updates else ""
+    returns = plan_returns(replayed.expected, loss.changed, live, inputs.incident, stamp, unknown, updated, others)
+    catalog = covered.replay.catalog
+    return Assessed(
+        replayed,
+        loss,
+        seen=seen,
+        counters=await _find_counters(gateway, covered, loss, copy),
+        accident=accident,
+        undone=(*found.undone, *(removals_since(loss.changed, accident) if inputs.incident is None else ())),
+        doubts=found.doubts,
+        groups=found.groups,
+        returns=returns,
+        definitions=await find_definitions(gateway, catalog, loss.changed, live - others, inputs.incident, returns),
+        overwritten=await coverage.overwritten(gateway, covered.start),
+    )
+
+
+async def live_names(gateway: Gateway, databases: set[str]) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The names that exist now in these databases, the databases that may not be listed, and the names that are not of
+    plain collections."""
+    names: set[str] = set()
+    others: set[str] = set()
+    unknown: set[str] = set()
+    for db in sorted(databases):
+        try:
+            found = await gateway.list_collections(db)
+        except (PrivilegeError, ReadError):
+            unknown.add(db)
+            continue
+        names |= {str(item.ns) for item in found}
+        others |= {str(item.ns) for item in found if item.kind != "collection"}
+    return frozenset(names), frozenset(unknown), frozenset(others)
+
+
+async def _find_counters(gateway: Gateway, covered: Covered, loss: LossCount, copy: Gateway | None) -> CounterFacts:
+    inputs, at_point = covered.inputs, covered.replay.catalog.collections
+    look = functools.partial(
+        find_reissues,
+        gateway,
+        {ns: item.base for ns, item in at_point.items() if item.base is not None},
+        loss.changed,
+        covered.start.ts,
+        inputs.limit,
+        names={item.uuid: ns for ns, item in at_point.items() if item.uuid},
+    )
+    if copy is not None:
+        return await look(copy=copy)
+    return await look(archive=inputs.contents.backup.path if inputs.contents.backup.form == ARCHIVE else None)

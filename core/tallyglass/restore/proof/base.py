@@ -1,0 +1,325 @@
+"""Read the backup's documents once: check that every file is complete, count the documents, find missing ones."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from tallyglass.moment import ZERO, Ts
+from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.restore.backup.archive import documents as archive_documents
+from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
+from tallyglass.restore.backup.bson_file import BrokenFile, documents, id_key
+from tallyglass.restore.model.indexes import index_names
+from tallyglass.restore.proof.catalog import Catalog, Collection
+from tallyglass.restore.proof.id_states import AT_ONCE, EXISTED, EXISTS, UPDATE_ONLY
+from tallyglass.restore.proof.later_writes import CollectionWrites, LaterWrites
+from tallyglass.restore.proof.stated_counts import CountMismatch, StatedCount
+from tallyglass.restore.timeline.earlier_writes import EarlierWrites
+from tallyglass.restore.timeline.lifetimes import VIEWS, Lifetimes
+from tallyglass.text import clean_name
+
+_NONE: Mapping[bytes, int] = {}
+_DOUBLE, _INT32, _INT64 = b"\x01", b"\x10", b"\x12"
+
+MOST_BYTES = 64 * 2**30
+"""The most bytes of backup files that are read; a check reports what was not read."""
+
+
+@dataclass(slots=True)
+class BaseFacts:
+    """``documents`` per stored namespace at the point; None if not computed. ``largest`` is the largest integer ``_id``
+    at that time; it has no entry if unknown. ``missing`` counts documents that the oplog updates and that are neither
+    in the backup nor inserted, by namespace. ``dead_updates`` are the updates among them that a later delete makes
+    pointless, as timestamps; ``fatal`` those that cannot be left out."""
+
+    documents: dict[str, int | None] = field(default_factory=dict)
+    largest: dict[str, int | None] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    missing: dict[str, int] = field(default_factory=dict)
+    dead_updates: list[Ts] = field(default_factory=list)
+    fatal: int = 0
+    unread_bytes: int = 0
+    count_mismatches: list[CountMismatch] = field(default_factory=list)
+    """Counts recorded in the oplog that differ from what backup and oplog give."""
+    unlike_earlier: dict[str, int] = field(default_factory=dict)
+    """Documents that differ from what the entries before the start left, by namespace."""
+    indexes_unlike_earlier: dict[str, list[str]] = field(default_factory=dict)
+    """Indexes that the backup lacks or has against the last command about them before the start, by namespace."""
+    unlike_later: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Missing documents and surplus documents, as the entries after the point show, by namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class OplogEvidence:
+    """Evidence about the data from the oplog before and after the window."""
+
+    earlier: EarlierWrites
+    later: LaterWrites
+
+
+def read_base(
+    stored: Mapping[str, StoredCollection],
+    catalog: Catalog,
+    archive: Path | None = None,
+    most_bytes: int = MOST_BYTES,
+    evidence: OplogEvidence | None = None,
+) -> BaseFacts:
+    """Walk every file of the backup that the replay builds on, or the ``archive``, and compare it with the evidence.
+
+    Slow: run it in a thread.
+    """
+    facts = BaseFacts()
+    catalog.ids.end()
+    evidence = evidence or OplogEvidence(EarlierWrites(()), LaterWrites(Lifetimes(), ZERO))
+    evidence.later.ids.end()
+    by_base = {id(item.base): ("", item) for item in catalog.removed if item.base is not None}
+    by_base |= {id(item.base): (ns, item) for ns, item in catalog.collections.items() if item.base is not None}
+    counts = []
+    for source in stored.values():
+        ns, item = by_base.get(id(source), ("", None))
+        counts.append(_Count(source, ns, item, evidence))
+    if archive is not None:
+        _read_archive(archive, counts, facts, most_bytes)
+    else:
+        _read_files(counts, facts, most_bytes)
+    _count_created(catalog, evidence.later, facts)
+    _compare_indexes(stored, catalog, evidence.earlier, facts)
+    return facts
+
+
+def _compare_indexes(
+    stored: Mapping[str, StoredCollection], catalog: Catalog, earlier: EarlierWrites, facts: BaseFacts
+) -> None:
+    """Where the window changes indexes too, the backup may have read them before or after that."""
+    for source in stored.values():
+        uuid = source.uuid_bytes
+        if uuid in catalog.reindexed:
+            continue
+        held = index_names(source.indexes)
+        unlike = [name for name, there in earlier.indexes.get(uuid, {}).items() if there != (name in held)]
+        if unlike and source.ns.partition(".")[0] not in LEFT_OUT:
+            facts.indexes_unlike_earlier[source.ns] = sorted(unlike)
+
+
+def _count_created(catalog: Catalog, later: LaterWrites, facts: BaseFacts) -> None:
+    """The collections that are not in the backup: the replay creates them and everything in them."""
+    for ns, made in catalog.collections.items():
+        if made.base is not None:
+            continue
+        facts.documents[ns] = documents = None if made.touched is None else made.touched.existing()
+        _find_missing(ns, made, facts)
+        facts.largest[ns] = _largest(made, None)
+        if documents is not None:
+            _compare_later(ns, made, later.of(made.uuid, ns), _Untouched(), documents, facts)
+    for made in catalog.removed:
+        if made.base is None and made.touched is not None:
+            _compare_count(made.stated, made.touched.existing(), facts)
+
+
+@dataclass(slots=True)
+class _Untouched:
+    """Documents of the backup that the entries after the point write and the window does not: how many, and how many of
+    them those entries show to have existed."""
+
+    documents: int = 0
+    existed: int = 0
+
+
+class _Count:
+    """One collection of the backup while its documents are read, and what the replay does to it.
+
+    ``ns`` is its stored namespace at the point; empty if it no longer exists.
+    """
+
+    def __init__(self, source: StoredCollection, ns: str, item: Collection | None, evidence: OplogEvidence) -> None:
+        self.source, self.ns, self.item = source, ns, item
+        uuid = item.uuid if item is not None else b""
+        self._touched = item.touched if item is not None else None
+        self._earlier = evidence.earlier.by_uuid.get(uuid, {}) if item is not None and item.touched is not None else {}
+        self._later = evidence.later.of(uuid, ns) if ns else None
+        self._waiting: dict[bytes, bool] = {}
+        """Documents whose state is not looked up yet: whether each is unlike what the entries before the start left."""
+        self._total = 0
+        self._present = 0
+        self._untouched = _Untouched()
+        self._earlier_seen: set[bytes] = set()
+        self._unlike = 0
+        self._largest: int | None = None
+
+    def add(self, raw: bytes) -> None:
+        """Take one document. Raises Malformed."""
+        self._total += 1
+        key = id_key(raw)
+        if key in self._waiting:
+            self._look_up()  # a file with the same id twice
+        expected = self._earlier.get(key)
+        self._waiting[key] = expected is not None and not expected.allows(raw)
+        if len(self._waiting) == AT_ONCE:
+            self._look_up()
+
+    def _look_up(self) -> None:
+        """Compare the waiting documents with what the entries say about them."""
+        keys = list(self._waiting)
+        states = self._touched.of(keys) if self._touched is not None else _NONE
+        later_states = self._later.ids.of(keys) if self._later is not None else _NONE
+        for key, unlike in self._waiting.items():
+            state = states.get(key)
+            if state is not None:
+                self._present += 1
+                if state & UPDATE_ONLY and self._touched is not None:
+                    self._touched.see(key)
+                continue
+            if (number := whole_number(key)) is not None and (self._largest is None or number > self._largest):
+                self._largest = number
+            later = later_states.get(key)
+            if later is not None:
+                self._untouched.documents += 1
+                self._untouched.existed += bool(later & EXISTED)
+            if key in self._earlier:
+                self._earlier_seen.add(key)
+                self._unlike += unlike
+        self._waiting.clear()
+
+    def finish(self, facts: BaseFacts) -> None:
+        """All its documents were read."""
+        self._look_up()
+        item = self.item
+        if item is None:
+            return
+        if item.touched is None:
+            if self.ns:
+                facts.documents[self.ns] = None
+            return
+        documents = self._total - self._present + item.touched.existing()
+        self._compare_earlier(facts)
+        if not self.ns:
+            _compare_count(item.stated, documents, facts)
+            return
+        _find_missing(self.ns, item, facts)
+        facts.documents[self.ns] = documents
+        facts.largest[self.ns] = _largest(item, self._largest)
+        _compare_later(self.ns, item, self._later, self._untouched, documents, facts)
+
+    def skip(self, facts: BaseFacts) -> None:
+        """Leave its documents unread."""
+        if self.ns:
+            facts.documents[self.ns] = None
+
+    def _compare_earlier(self, facts: BaseFacts) -> None:
+        missing = sum(
+            not expected.absent
+            for key, expected in self._earlier.items()
+            if key not in self._earlier_seen and (self._touched is None or self._touched.get(key) is None)
+        )
+        if self._unlike or missing:
+            facts.unlike_earlier[self.source.ns] = self._unlike + missing
+
+
+def _compare_later(
+    ns: str, item: Collection, later: CollectionWrites | None, untouched: _Untouched, documents: int, facts: BaseFacts
+) -> None:
+    """Compare the state at the point with the evidence of the entries after it."""
+    if later is None or not later.complete or ns.partition(".")[0] in LEFT_OUT:
+        return
+    there, existed_and_there, existed, now = untouched.documents, untouched.existed, 0, 0
+    items = later.ids.items()
+    while some := list(islice(items, AT_ONCE)):
+        at_point = item.touched.of([key for key, _ in some]) if item.touched is not None else _NONE
+        for key, state in some:
+            now += state & EXISTS
+            existed += bool(state & EXISTED)
+            if at_point.get(key, 0) & EXISTS:
+                there += 1
+                existed_and_there += bool(state & EXISTED)
+    missing, surplus = existed - existed_and_there, there - existed_and_there
+    if missing or surplus:
+        facts.unlike_later[ns] = (missing, surplus)
+    _compare_count(later.dropped, documents - there + now, facts)
+
+
+def _compare_count(stated: StatedCount | None, computed: int, facts: BaseFacts) -> None:
+    # Views are restored from their definitions; the documents in system.views are not counted, nor those of databases
+    # whose writes are not replayed: what PBM removes in admin has a count.
+    if (
+        stated is not None
+        and stated.ns.partition(".")[0] not in LEFT_OUT
+        and stated.documents != computed
+        and not stated.ns.endswith(VIEWS)
+    ):
+        facts.count_mismatches.append(CountMismatch(stated, computed))
+
+
+def _read_files(counts: Sequence[_Count], facts: BaseFacts, left: int) -> None:
+    for count in counts:
+        data = count.source.data
+        if data is None and count.source.stated is not None and count.source.kind != "view":
+            count.finish(facts)  # it is recorded as empty
+            continue
+        size = data.stat().st_size if data is not None else 0
+        if data is None or size > left:
+            facts.unread_bytes += size
+            count.skip(facts)
+            continue
+        left -= size
+        try:
+            for raw in documents(data, count.source.stated):
+                count.add(raw)
+        except (BrokenFile, Malformed) as error:
+            facts.problems.append(f"{clean_name(count.source.ns)}: {error}")
+        else:
+            count.finish(facts)
+
+
+def _read_archive(path: Path, counts: Sequence[_Count], facts: BaseFacts, left: int) -> None:
+    size = path.stat().st_size
+    if size > left:
+        facts.unread_bytes += size
+        for count in counts:
+            count.skip(facts)
+        return
+    by_name = {name: count for count in counts for name in (count.source.ns, count.source.stored_as)}
+    try:
+        for ns, raw in archive_documents(path):
+            if ns in by_name:
+                by_name[ns].add(raw)
+    except (BrokenFile, Malformed) as error:
+        facts.problems.append(str(error))
+        return
+    for count in counts:
+        count.finish(facts)
+
+
+def whole_number(key: bytes) -> int | None:
+    """An integer ``_id`` as comparable bytes."""
+    if key[:1] in (_INT32, _INT64):
+        return int.from_bytes(key[1:], "little", signed=True)
+    if key[:1] == _DOUBLE:
+        (number,) = struct.unpack("<d", key[1:])
+        return int(number) if float(number).is_integer() else None
+    return None
+
+
+def _largest(item: Collection, untouched: int | None) -> int | None:
+    """The largest integer ``_id`` at the point, None if there is none."""
+    largest = untouched
+    for key in item.touched.existing_of((_DOUBLE, _INT32, _INT64)) if item.touched is not None else ():
+        if (number := whole_number(key)) is not None and (largest is None or number > largest):
+            largest = number
+    return largest
+
+
+def _find_missing(ns: str, item: Collection, facts: BaseFacts) -> None:
+    """Updates of documents that do not exist: harmless if a delete follows, otherwise the backup lacks the document."""
+    if ns.partition(".")[0] in LEFT_OUT:
+        return  # the replay leaves them out: an update of a user does not mean that the backup lacks a document
+    for exists, places in item.touched.update_only() if item.touched is not None else ():
+        if exists:
+            facts.missing[ns] = facts.missing.get(ns, 0) + 1
+        elif 0 in places:
+            facts.fatal += 1
+        else:
+            facts.dead_updates += map(Ts.of_number, places)

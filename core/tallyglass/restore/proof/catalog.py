@@ -1,0 +1,142 @@
+"""The collections of the spare as a replay changes them, and mongorestore's own list of indexes.
+
+The two differ on purpose. mongorestore builds indexes at the very end, from a list that it keeps by name; a rename
+moves the collection but not its entry in that list, so the indexes are built under the old name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
+from tallyglass.restore.model.indexes import is_id_index
+from tallyglass.restore.proof.id_states import IdStates, IdStore
+from tallyglass.restore.proof.stated_counts import StatedCount
+
+Index = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Collection:
+    """One collection under the name it is stored by. ``base`` is what the backup holds of it; None when it was
+    created by the replay. ``touched`` are the documents that the replay writes; None when they are not counted."""
+
+    kind: str
+    uuid: bytes
+    options: dict[str, Any]
+    indexes: dict[str, Index]
+    base: StoredCollection | None = None
+    touched: IdStates | None = None
+    built: frozenset[str] = frozenset()
+    """Names of indexes that already exist: on a spare that runs on a copy of the data files."""
+    stated: StatedCount | None = None
+    """The document count in the entry that dropped it."""
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether the server removes its oldest documents to make room."""
+        return bool(self.options.get("capped"))
+
+
+class Catalog:
+    """All collections by stored name, and mongorestore's index list by name."""
+
+    def __init__(self, stored: Mapping[str, StoredCollection], *, running: bool = False) -> None:
+        """``running`` means that the collections and their indexes are already on the spare."""
+        self.ids = IdStore()
+        self.collections: dict[str, Collection] = {}
+        self.listed: dict[str, dict[str, Index]] = {}
+        self.views: dict[str, dict[str, Any]] = {}
+        self.leftovers: list[str] = []
+        self.reindexed: set[bytes] = set()
+        """The UUIDs of the collections whose indexes were built or dropped during the replay."""
+        self.removed: list[Collection] = []
+        """Collections that were dropped or replaced during the replay."""
+        for item in stored.values():
+            if item.ns.partition(".")[0] in LEFT_OUT:
+                continue
+            if item.kind in ("view", "timeseries"):
+                self.views[item.ns] = item.options
+                self._open_views(item.ns.partition(".")[0])
+            if item.kind != "view":
+                indexes = {str(spec.get("name")): dict(spec) for spec in item.indexes}
+                self.collections[item.stored_as] = Collection(
+                    item.kind,
+                    item.uuid_bytes,
+                    dict(item.options),
+                    indexes,
+                    item,
+                    self.ids.new(),
+                    built=frozenset(indexes) if running else frozenset(),
+                )
+                if running:
+                    continue
+                self.listed[item.ns if item.kind == "timeseries" else item.stored_as] = {
+                    name: dict(spec) for name, spec in indexes.items() if not is_id_index(spec)
+                }
+
+    def _open_views(self, db: str) -> None:
+        self.collections.setdefault(f"{db}.system.views", Collection("views", b"", {}, {}, touched=self.ids.new()))
+
+    def create(self, ns: str, uuid: bytes, options: dict[str, Any], id_index: Index | None) -> None:
+        """``create``: if the name already exists, the server accepts it and changes nothing."""
+        if ns in self.collections:
+            return
+        kind = "timeseries" if "timeseries" in options else "collection"
+        indexes = {"_id_": dict(id_index)} if id_index else {}
+        self.collections[ns] = Collection(kind, uuid, options, indexes, touched=self.ids.new())
+
+    def drop(self, ns: str) -> None:
+        """``drop``: also from the index list. A missing collection is accepted."""
+        self._remove(ns)
+        self.listed.pop(ns, None)
+
+    def drop_database(self, db: str) -> None:
+        """``dropDatabase``: all collections of the database."""
+        for name in [name for name in self.collections if name.startswith(f"{db}.")]:
+            self._remove(name)
+        for name in [name for name in self.listed if name.startswith(f"{db}.")]:
+            del self.listed[name]
+        for name in [name for name in self.views if name.startswith(f"{db}.")]:
+            del self.views[name]
+
+    def rename(self, source: str, target: str) -> bool:
+        """``renameCollection``, replacing any target. False if the source does not exist.
+
+        The server does not know the UUID of the target that is to be dropped, since mongorestore takes UUIDs out: it
+        renames that collection away and leaves it.
+        """
+        moving = self.collections.pop(source, None)
+        if moving is None:
+            return False
+        if target in self.collections:
+            self._remove(target)
+            self.leftovers.append(f"{target.partition('.')[0]}.tmp?????.rename")
+        self.collections[target] = moving
+        return True
+
+    def _remove(self, ns: str) -> None:
+        removed = self.collections.pop(ns, None)
+        if removed is not None:
+            self.removed.append(removed)
+
+    def missing_indexes(self, ns: str) -> list[Index]:
+        """The indexes that the collection must have and that mongorestore does not build for it."""
+        listed, item = self.listed.get(ns, {}), self.collections[ns]
+        return [
+            spec
+            for name, spec in item.indexes.items()
+            if not is_id_index(spec) and name not in item.built and listed.get(name, {}).get("key") != spec.get("key")
+        ]
+
+    def surplus_indexes(self, ns: str) -> list[str]:
+        """The names of indexes that mongorestore builds on it and that it must not have."""
+        wanted = self.collections[ns].indexes
+        return [name for name in self.listed.get(ns, {}) if name not in wanted]
+
+    def phantoms(self) -> list[str]:
+        """Collections that mongorestore creates by building indexes under a name that no longer exists."""
+        known = set(self.collections) | set(self.views)
+        return sorted(ns for ns, indexes in self.listed.items() if indexes and ns not in known)

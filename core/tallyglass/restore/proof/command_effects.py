@@ -1,0 +1,190 @@
+"""What each command of the oplog does to the collections, views and indexes that a replay has made so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.restore.model.plan import BUCKETS
+from tallyglass.restore.proof.catalog import Catalog
+from tallyglass.restore.proof.removed import RemovedCollections
+from tallyglass.restore.proof.stated_counts import StatedCount
+from tallyglass.restore.timeline.chains import Problem
+from tallyglass.text import clean, clean_name
+
+KNOWN_COMMANDS = frozenset(
+    {
+        "renameCollection", "dropDatabase", "applyOps", "dbCheck", "create", "convertToCapped", "emptycapped", "drop",
+        "createIndexes", "deleteIndex", "deleteIndexes", "dropIndex", "dropIndexes", "collMod", "startIndexBuild",
+        "abortIndexBuild", "commitIndexBuild",
+    }
+)  # fmt: skip
+
+
+class Commands:
+    """Feed commands with :meth:`apply`: they change ``catalog`` and ``removed``, add to ``kinds`` what a check reports,
+    and call ``problem`` with its kind, text and entry."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        removed: RemovedCollections,
+        kinds: set[str],
+        problem: Callable[[str, str, Entry], None],
+        *,
+        running: bool,
+    ) -> None:
+        self.catalog = catalog
+        self.running = running
+        self.kinds = kinds
+        self.problem = problem
+        self.overlaps: list[tuple[Problem, bytes]] = []
+        """Renames while the backup was taken, with the collection's UUID: decided at the end of the window."""
+        self._removed = removed
+
+    def apply(self, entry: Entry) -> None:
+        """Apply one command; the operations of an applyOps arrive one by one."""
+        name = entry.command
+        if name not in KNOWN_COMMANDS:
+            self.problem("unknown-command", f"{clean(name)} at {entry.ts}", entry)
+            return
+        target = entry.o.get(name)
+        ns = f"{entry.db}.{target}" if isinstance(target, str) else entry.ns
+        self._removed.note(entry)
+        self._note_count(ns, entry)
+        if name == "create":
+            self._create(ns, entry)
+        elif name == "drop":
+            self.catalog.drop(ns)
+        elif name == "dropDatabase":
+            self.catalog.drop_database(entry.db)
+        elif name == "renameCollection":
+            self._rename(str(target), entry)
+        elif name in ("createIndexes", "commitIndexBuild"):
+            self._add_indexes(ns, entry)
+        elif name in ("dropIndex", "dropIndexes", "deleteIndex", "deleteIndexes"):
+            self._drop_indexes(ns, entry)
+        elif name == "collMod":
+            self._coll_mod(ns, entry)
+        elif name == "emptycapped" and ns in self.catalog.collections:
+            self.catalog.collections[ns].touched = None
+        elif name == "convertToCapped":
+            self.problem("unknown-command", f"convertToCapped at {entry.ts}, in the form of servers before 4.4", entry)
+
+    def _note_count(self, ns: str, entry: Entry) -> None:
+        """Keep the number of removed documents that a drop, or a rename over another collection, records."""
+        if entry.command not in ("drop", "renameCollection") or entry.records is None:
+            return
+        renames = entry.command == "renameCollection"
+        uuid, shown = (entry.replaced, str(entry.o.get("to", ""))) if renames else (entry.ui, ns)
+        found = self.catalog.collections.get(shown)
+        if found is not None and uuid and found.uuid == uuid:
+            found.stated = StatedCount(shown, entry.records, entry.ts)
+
+    def _create(self, ns: str, entry: Entry) -> None:
+        options = {key: value for key, value in entry.o.items() if key not in ("create", "idIndex", "autoIndexId")}
+        if "viewOn" in options:
+            self.kinds.add("views")
+            self.catalog.views[ns] = options
+            return
+        if "timeseries" in options:
+            self.kinds.add("timeseries")
+            if not ns.partition(".")[2].startswith(BUCKETS):
+                self.problem("viewless-timeseries", f"{clean_name(ns)} is created at {entry.ts}", entry)
+        if options.get("recordIdsReplicated"):
+            self.kinds.add("recordIds")
+        if "validator" in options:
+            self.kinds.add("validators")
+        id_index = entry.o.get("idIndex")
+        self.catalog.create(ns, entry.ui, options, dict(id_index) if isinstance(id_index, Mapping) else None)
+
+    def _rename(self, source: str, entry: Entry) -> None:
+        target = str(entry.o.get("to", ""))
+        temporary = source.partition(".")[2].startswith("tmp")
+        self.kinds.add("out" if temporary else "rename")
+        moving = self.catalog.collections.get(source)
+        another = moving is not None and moving.uuid and entry.ui and moving.uuid != entry.ui
+        if self.catalog.rename(source, target) and not another:
+            return
+        there = self.catalog.collections.get(target)
+        if another or there is None or not entry.ui or there.uuid != entry.ui:
+            text = f"{clean_name(source)} became {clean_name(target)} at {entry.ts}, while the backup was taken"
+            self.overlaps.append((Problem("rename-overlap", text, entry.ts), entry.ui))
+
+    def _add_indexes(self, ns: str, entry: Entry) -> None:
+        self.catalog.reindexed.add(entry.ui)
+        specs = entry.o.get("indexes") if entry.command == "commitIndexBuild" else [_inline(entry.o)]
+        for spec in specs if isinstance(specs, list) else ():
+            name = str(spec.get("name"))
+            if not isinstance(spec.get("key"), Mapping):
+                self.problem("unknown-command", f"{entry.command} of an unknown form at {entry.ts}", entry)
+                return
+            self.catalog.listed.setdefault(ns, {})[name] = dict(spec)
+            if ns in self.catalog.collections:
+                self.catalog.collections[ns].indexes[name] = dict(spec)
+
+    def _drop_indexes(self, ns: str, entry: Entry) -> None:
+        self.kinds.add("dropIndexes")
+        self.catalog.reindexed.add(entry.ui)
+        if self.running:
+            self.problem("classic-indexes", f"indexes of {clean_name(ns)} are dropped at {entry.ts}", entry)
+        found = self.catalog.collections.get(ns)
+        for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
+            for name in _named(indexes, entry.o.get("index")):
+                if name != "_id_":
+                    del indexes[name]
+
+    def _coll_mod(self, ns: str, entry: Entry) -> None:
+        self.kinds.add("collMod")
+        found = self.catalog.collections.get(ns)
+        change = entry.o.get("index")
+        if isinstance(change, Mapping):
+            wanted = change.get("name", change.get("keyPattern"))
+            listed = _named(self.catalog.listed.get(ns, {}), wanted)
+            if not listed:
+                self.problem(
+                    "collmod-lost-index",
+                    f"collMod of {clean_name(ns)} at {entry.ts} names an index it will not find",
+                    entry,
+                )
+            for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
+                for name in _named(indexes, wanted):
+                    indexes[name] |= _index_changes(change)
+        if found is not None:
+            changed = {key: value for key, value in entry.o.items() if key not in ("collMod", "index")}
+            found.options |= _as_options(changed)
+            if "validator" in changed:
+                self.kinds.add("validators")
+
+
+def _as_options(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of ``collMod`` as the options that the collection has afterwards."""
+    options = dict(changed)
+    if options.get("expireAfterSeconds") == "off":
+        options["expireAfterSeconds"] = None
+    if "cappedSize" in options:
+        # The server rounds a size up to whole blocks of 256 bytes.
+        options["size"] = -(-int(options.pop("cappedSize")) // 256) * 256
+    if "cappedMax" in options:
+        options["max"] = max(int(options.pop("cappedMax")), 0)
+    return options
+
+
+def _inline(o: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in o.items() if key != "createIndexes"}
+
+
+def _named(indexes: Mapping[str, Mapping[str, Any]], wanted: object) -> list[str]:
+    """The names of the indexes that a command means: one by name, by key pattern, or all."""
+    if wanted == "*":
+        return list(indexes)
+    if isinstance(wanted, str):
+        return [wanted] if wanted in indexes else []
+    if isinstance(wanted, Mapping):
+        return [name for name, spec in indexes.items() if list(spec.get("key", {}).items()) == list(wanted.items())]
+    return []
+
+
+def _index_changes(change: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in change.items() if key not in ("name", "keyPattern")}

@@ -1,0 +1,40 @@
+"""What the spare must hold once the replay is done: collections, views, documents, indexes, options."""
+
+from __future__ import annotations
+
+from bson import json_util
+
+from tallyglass.restore.backup.backup import LEFT_OUT
+from tallyglass.restore.model.indexes import buildable, canonical_index, canonical_options, is_own_index
+from tallyglass.restore.model.plan import BUCKETS, ExpectedNamespace
+from tallyglass.restore.proof.base import BaseFacts
+from tallyglass.restore.proof.catalog import Catalog
+
+
+def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
+    """One row per collection, view and time-series collection, by name."""
+    rows: dict[str, ExpectedNamespace] = {}
+    for ns, item in catalog.collections.items():
+        db, _, name = ns.partition(".")
+        if db in LEFT_OUT or name in ("system.views", "system.profile"):
+            continue
+        is_buckets = name.startswith(BUCKETS)
+        shown = f"{db}.{name.removeprefix(BUCKETS)}" if is_buckets else ns
+        rows[shown] = ExpectedNamespace(
+            ns=shown,
+            kind="timeseries" if is_buckets else "collection",
+            documents=base.documents.get(ns),
+            indexes=()
+            if is_buckets
+            else tuple(sorted(canonical_index(spec) for spec in item.indexes.values() if is_own_index(spec))),
+            options="{}" if is_buckets else canonical_options(item.options),
+            repair=() if is_buckets else tuple(_exact(spec) for spec in catalog.missing_indexes(ns)),
+        )
+    for ns, options in catalog.views.items():
+        if ns not in rows and ns.partition(".")[0] not in LEFT_OUT:
+            rows[ns] = ExpectedNamespace(ns, "view", None, options=canonical_options(options))
+    return tuple(rows[ns] for ns in sorted(rows))
+
+
+def _exact(spec: dict[str, object]) -> str:
+    return json_util.dumps(buildable(spec), json_options=json_util.CANONICAL_JSON_OPTIONS)

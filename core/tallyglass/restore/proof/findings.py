@@ -1,0 +1,228 @@
+"""What is known of one restore, stage by stage: each stage holds what was proven there, and the stage before it.
+
+:class:`Inputs` (what was named) -> :class:`Located` (the oplog was found and its ends read) -> :class:`Covered` (the
+window was read whole) -> :class:`Replayed` (the backup was read too: what the spare will hold) -> :class:`Assessed`
+(what the restore means for the live data). :class:`Findings` holds the last stage that was reached; a check reads the
+stage that it needs and yields nothing before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tallyglass.deployment.cluster import Deployment
+from tallyglass.moment import ZERO, Ts
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.backup.backup import Contents
+from tallyglass.restore.model.plan import Accident, Choice, ExpectedNamespace, Return, Slice, Undone
+from tallyglass.restore.proof.base import BaseFacts
+from tallyglass.restore.proof.definitions import Definitions
+from tallyglass.restore.proof.later_writes import LaterWrites
+from tallyglass.restore.proof.loss import LossCount
+from tallyglass.restore.proof.reissue import Found as CounterFacts
+from tallyglass.restore.proof.replay import Replay
+from tallyglass.restore.saved_oplog.joined import Join
+from tallyglass.restore.saved_oplog.saved_oplog import Hole, SavedOplog
+from tallyglass.restore.spare.spare import Spare
+from tallyglass.restore.timeline.chains import is_left_out
+from tallyglass.restore.timeline.coverage import NoStart, Start
+from tallyglass.restore.timeline.lifetimes import Lifetimes
+from tallyglass.restore.tools.tool_uri import ToolUri
+from tallyglass.restore.tools.toolset import Tools
+from tallyglass.restore.undo.evidence import KnownStatement
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUris:
+    """The URIs that the emitted commands use. ``own_spare`` is the port where they start a spare of their own, else
+    0."""
+
+    source: ToolUri
+    spare: ToolUri
+    own_spare: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The saved oplog that was named or belongs to the backup, at ``paths``, and whether the live one continues it."""
+
+    paths: tuple[Path, ...]
+    oplog: SavedOplog
+    join: Join
+
+    def holds(self, limit: Ts) -> bool:
+        """Whether the window up to ``limit`` needs nothing of the live oplog."""
+        return limit <= self.oplog.last
+
+    @property
+    def hole(self) -> Hole | None:
+        """What is missing after the saved entries; None where the live oplog continues them."""
+        return self.join.hole
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The point, the source, the backup and the spare, before the oplog is looked at.
+
+    ``evidence`` is what a person knows of the incident. ``choice`` is set where one namespace is wanted under another
+    name. ``spare`` describes a named spare. ``uri_trouble`` says why a URI cannot be used; ``free_bytes`` are those of
+    the work directory, None if not known.
+    """
+
+    limit: Ts
+    deployment: Deployment
+    contents: Contents
+    incident: Incident | None = None
+    tools: Tools | None = None
+    source_uri: ToolUri | None = None
+    spare_uri: ToolUri | None = None
+    own_spare: int = 0
+    spare: Spare | None = None
+    uri_trouble: str = ""
+    free_bytes: int | None = None
+    choice: Choice | None = None
+    evidence: KnownStatement | None = None
+    saved: Saved | None = None
+
+    @property
+    def uris(self) -> ToolUris | None:
+        """Both URIs; None while one is missing."""
+        if self.source_uri is None or self.spare_uri is None:
+            return None
+        return ToolUris(self.source_uri, self.spare_uri, self.own_spare)
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The oplog was found. ``start`` is where the replay begins or why it cannot; None if the backup does not say when
+    it was begun. ``at_limit`` is the first entry at or after the point."""
+
+    inputs: Inputs
+    fcv: str | None
+    majority: Ts | None
+    start: Start | NoStart | None = None
+    at_limit: Entry | None = None
+    foreign: str = ""
+    """Why the backup is not of this oplog; empty if nothing contradicts it."""
+
+    @property
+    def limit_is_left_out(self) -> bool:
+        """Whether the query of the oplog dump leaves out the very entry at the limit."""
+        return self.at_limit is not None and is_left_out(self.at_limit.ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Every entry from ``start`` to the point was read. ``start`` may lie further back than located: at the beginning
+    of a transaction. ``lost_beginning`` is an entry of a transaction that the oplog does not hold any more."""
+
+    located: Located
+    start: Start
+    replay: Replay
+    before_limit: Entry | None = None
+    lost_beginning: Ts | None = None
+    stale: tuple[str, ...] = ()
+    """Collections of the backup that did not exist any more when the replay begins."""
+    unlisted: frozenset[str] = frozenset()
+    """Databases whose collections could not be compared with the live ones."""
+    open_at_limit: tuple[list[Entry], ...] = ()
+    hours_left: float | None = None
+
+    @property
+    def inputs(self) -> Inputs:
+        """What the plan is made from: the first stage."""
+        return self.located.inputs
+
+    @property
+    def moved_for_transaction(self) -> bool:
+        """Whether the start lies further back than located."""
+        return self.start != self.located.start
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The backup was read to its end and compared with what the oplog says of it: what the spare will hold, and what
+    the replay file must hold. ``loss`` and ``later`` are what came after the point."""
+
+    covered: Covered
+    base: BaseFacts
+    expected: tuple[ExpectedNamespace, ...] = ()
+    slice: Slice | None = None
+    loss: LossCount = field(default_factory=LossCount)
+    later: LaterWrites = field(default_factory=lambda: LaterWrites(Lifetimes(), ZERO))
+
+
+@dataclass(frozen=True, slots=True)
+class Assessed:
+    """What the restore means for the live data. ``seen`` is the last entry that was read. ``overwritten`` says why the
+    oplog no longer holds the start, empty where it does. ``target_taken``
+    means that the name for a chosen namespace is taken. ``undone`` is what the return undoes; ``doubts`` say why that
+    may be more than one statement, and ``groups`` what was found."""
+
+    replayed: Replayed
+    loss: LossCount
+    seen: Ts
+    accident: Accident | None = None
+    undone: tuple[Undone, ...] = ()
+    doubts: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    counters: CounterFacts = field(default_factory=CounterFacts)
+    returns: tuple[Return, ...] = ()
+    definitions: Definitions = field(default_factory=Definitions)
+    overwritten: str = ""
+    target_taken: bool = False
+
+    @property
+    def covered(self) -> Covered:
+        """The stage of the window."""
+        return self.replayed.covered
+
+    @property
+    def inputs(self) -> Inputs:
+        """What the plan is made from: the first stage."""
+        return self.covered.inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """How far the proof came. ``unreadable`` says why the oplog may not be read; empty where it may."""
+
+    inputs: Inputs
+    reached: Located | Covered | Replayed | Assessed | None = None
+    unreadable: str = ""
+
+    @property
+    def assessed(self) -> Assessed | None:
+        """The last stage, if it was reached."""
+        return self.reached if isinstance(self.reached, Assessed) else None
+
+    @property
+    def replayed(self) -> Replayed | None:
+        """The stage of the backup's documents, if it was reached."""
+        reached = self.reached
+        return reached.replayed if isinstance(reached, Assessed) else reached if isinstance(reached, Replayed) else None
+
+    @property
+    def covered(self) -> Covered | None:
+        """The stage of the window, if it was reached."""
+        replayed = self.replayed
+        return replayed.covered if replayed else self.reached if isinstance(self.reached, Covered) else None
+
+    @property
+    def located(self) -> Located | None:
+        """The stage of the oplog's ends, if it was reached."""
+        covered = self.covered
+        return covered.located if covered else self.reached if isinstance(self.reached, Located) else None
+
+
+def is_broken(inputs: Inputs) -> bool:
+    """Whether the saved oplog cannot be used for what is asked: an entry that is needed is missing, or it is not one
+    oplog with the live one."""
+    saved = inputs.saved
+    if saved is None:
+        return False
+    if saved.oplog.differs or saved.join.differs:
+        return True
+    return saved.hole is not None and (inputs.choice is None or saved.hole.after < inputs.limit)

@@ -1,0 +1,105 @@
+"""Evidence about the state at the point, from the entries after it.
+
+A document whose first later entry is an update or a delete existed at the point; one whose first later entry is an
+insert did not. A drop records how many documents there were. Both let backup and replay be checked against the server's
+own record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.entry.entry import Entry, Txn
+from tallyglass.oplog.entry.operations import Transactions
+from tallyglass.restore.proof.id_states import IdStates, IdStore
+from tallyglass.restore.proof.stated_counts import StatedCount
+from tallyglass.restore.timeline.lifetimes import VIEWS, Lifetimes
+
+
+@dataclass(slots=True)
+class CollectionWrites:
+    """The later writes to one collection, by id. ``dropped`` is the count that its drop records."""
+
+    ns: str
+    ids: IdStates
+    dropped: StatedCount | None = None
+    is_dropped: bool = False
+    complete: bool = True
+    """Whether the ids account for every change: not after ``emptycapped``."""
+
+
+class LaterWrites:
+    """Feed the entries from the limit on, oldest first."""
+
+    def __init__(self, lifetimes: Lifetimes, limit: Ts) -> None:
+        self._limit = limit
+        self.by_uuid: dict[bytes, CollectionWrites] = {}
+        self.lifetimes = lifetimes
+        self.ids = IdStore()
+        self._transactions = Transactions()
+
+    def begin(self, txn: Txn, parts: list[Entry]) -> None:
+        """Take a transaction that began before the limit and was still open there."""
+        self._transactions.begin(txn, parts)
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry."""
+        if entry.op == "n":
+            return
+        for operation, whole in self._transactions.feed(entry):
+            self.lifetimes.feed(operation, whole.ts)
+            self._take(operation)
+
+    def of(self, uuid: bytes, ns: str) -> CollectionWrites | None:
+        """The writes to a collection that existed at the point. A backup does not give the UUID of a time-series
+        collection: the one that has had its name since the replay began is taken."""
+        if uuid:
+            return None if self.is_newer(uuid) else self.by_uuid.get(uuid)
+        if ns.endswith(VIEWS):
+            return None
+        return next(
+            (
+                found
+                for one, found in self.by_uuid.items()
+                if found.ns == ns and one not in self.lifetimes.created and one not in self.lifetimes.renamed
+            ),
+            None,
+        )
+
+    def is_newer(self, uuid: bytes) -> bool:
+        """Whether a collection was created after the point."""
+        created = self.lifetimes.created.get(uuid)
+        return created is not None and created >= self._limit
+
+    def _take(self, entry: Entry) -> None:
+        if entry.op == "c":
+            self._command(entry)
+        elif entry.op in ("i", "u", "d") and entry.ui:
+            self.write(entry.op, entry.ns, entry.ui, entry.id_key)
+
+    def write(self, op: str, ns: str, ui: bytes, key: bytes) -> None:
+        """Take an insert, update or delete of one document of the collection ``ui``."""
+        found = self._writes(ui, ns)
+        if found.complete:
+            found.ids.touch(key, op)
+
+    def _writes(self, uuid: bytes, ns: str) -> CollectionWrites:
+        found = self.by_uuid.get(uuid)
+        if found is None:
+            found = self.by_uuid[uuid] = CollectionWrites(ns, self.ids.new())
+        return found
+
+    def _command(self, entry: Entry) -> None:
+        records = entry.records
+        if entry.command == "drop" and entry.ui:
+            ns = f"{entry.db}.{entry.o.get('drop')}"
+            found = self._writes(entry.ui, ns)
+            found.is_dropped = True
+            found.dropped = None if records is None else StatedCount(ns, records, entry.ts)
+        elif entry.command == "renameCollection" and entry.replaced and records is not None:
+            ns = str(entry.o.get("to"))
+            found = self._writes(entry.replaced, ns)
+            found.dropped = StatedCount(ns, records, entry.ts)
+        elif entry.command in ("emptycapped", "truncateRange") and entry.ui:
+            self._writes(entry.ui, entry.ns).complete = False

@@ -1,0 +1,364 @@
+"""Counters that would hand out an id twice after the restore, and the fix.
+
+A counter's value at the point is its value in the backup, carried forward through the oplog up to the limit. What
+was issued since is the greatest value that the oplog shows after the point, or the live value. After the return the
+live counter must not be below any of the three: a counter that was dropped or set back, and that the application
+started again at 1, would hand out every id a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bson import Binary, ObjectId
+
+from tallyglass.counters.history.oplog_samples import value_after
+from tallyglass.counters.numbers import as_number, numeric_type
+from tallyglass.counters.recognise.identity import id_text, label_of
+from tallyglass.counters.recognise.shapes import dig
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Document, Gateway, Namespace
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.entry.operations import Transactions
+from tallyglass.oplog.read import entries as oplog
+from tallyglass.oplog.read.entries import walk_oplog
+from tallyglass.restore.backup.archive import small_collections
+from tallyglass.restore.backup.backup import StoredCollection
+from tallyglass.restore.backup.bson_file import BrokenFile, decode, documents, id_key
+from tallyglass.restore.model.plan import Reissue
+from tallyglass.restore.proof.counter_fix import Fix
+from tallyglass.restore.tools import mongosh
+from tallyglass.restore.undo.changed import Changed
+from tallyglass.restore.undo.counter_paths import may_be_counter, sure
+from tallyglass.text import clean_name
+
+MOST_DOCUMENTS = 5_000
+"""A collection with more documents holds no counters: its backup file is not read for them."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """One number: ``restored`` is its value at the point, ``issued`` the greatest one since, ``now`` the live one.
+
+    Each is None where there is none. ``label`` names the counter in its collection: documents of libraries that keep
+    the name in a field, under an ObjectId, are the same counter where it is the same.
+    """
+
+    ns: str
+    id: Any
+    path: str
+    restored: Any = None
+    issued: Any = None
+    now: Any = None
+    live: bool = False
+    label: str = ""
+
+    @property
+    def least(self) -> Any:
+        """What the counter must not be below afterwards; None where nothing is known of it."""
+        return greater(self.restored, self.issued)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the copy on the spare or the live counter is below that. A counter that is missing in one of them is
+        not, unless it is missing in both: the return brings it back with its value."""
+        held = [value for value in (self.restored, self.now) if value is not None]
+        return not held or any(as_number(value) < as_number(self.least) for value in held)
+
+    @property
+    def was_lowered(self) -> bool:
+        """Whether the live counter is below that."""
+        return self.now is not None and as_number(self.now) < as_number(self.least)
+
+
+@dataclass(slots=True)
+class Found:
+    """What the search yields; ``unknown`` names what could not be determined. ``paths`` are the numbers of counters,
+    by the stored namespace."""
+
+    fixes: tuple[Fix, ...] = ()
+    unknown: tuple[str, ...] = ()
+    paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[Reissue, ...]:
+        """Those that are known to hand out ids again, as they are shown."""
+        return tuple(fix.row for fix in self.fixes if fix.needed)
+
+
+@dataclass(slots=True)
+class Search:
+    """All numbers of the counter collections that changed after the point, by namespace, id and path."""
+
+    limit: Ts
+    names: Mapping[bytes, str] = field(default_factory=dict)
+    """The names that collections have at the point, by UUID: a rename before or after it does not lose a counter."""
+    seen: dict[tuple[str, bytes, str], Seen] = field(default_factory=dict)
+    paths: dict[str, set[str]] = field(default_factory=dict)
+
+    def note(self, ns: str, key: bytes, document: Document) -> list[Seen]:
+        """The numbers in a whole document, if it is a counter of a known library."""
+        found = []
+        for match in sure(ns, document):
+            self.paths.setdefault(ns, set()).add(match.path)
+            where = (ns, key, match.path)
+            label = label_of(match.shape, match.path, document)
+            found.append(self.seen.setdefault(where, Seen(ns, document.get("_id"), match.path, label=label)))
+        return found
+
+    def apply(self, operation: Entry, whole: Entry) -> None:
+        """Carry the values over one operation that takes effect with ``whole``."""
+        before = whole.ts < self.limit
+        if before and self.names and operation.ui and operation.ui not in self.names:
+            return  # of a collection that does not exist at the point any more
+        ns = self.names.get(operation.ui, operation.ns)
+        if operation.op == "c":
+            if before and operation.command in ("drop", "dropDatabase"):
+                self._forget(operation)
+            return
+        key = operation.id_key
+        if operation.op == "i":
+            self.note(ns, key, operation.o)
+        for path in self.paths.get(ns, ()):
+            one = self.seen.get((ns, key, path))
+            if one is None:
+                continue
+            if operation.op == "d":
+                one.restored = None if before else one.restored
+                continue
+            value = value_after(operation, path)
+            if numeric_type(value) is None:
+                continue
+            if before:
+                one.restored = value
+            else:
+                one.issued = greater(one.issued, value)
+
+    def _forget(self, command: Entry) -> None:
+        target = command.o.get(command.command)
+        for one in self.seen.values():
+            db, _, name = one.ns.partition(".")
+            if db == command.db and (command.command == "dropDatabase" or name == target):
+                one.restored = None
+
+
+def greater(one: Any, other: Any) -> Any:
+    """The greater of two numbers of any BSON type; None is less than any."""
+    if one is None or (other is not None and as_number(other) > as_number(one)):
+        return other
+    return one
+
+
+async def find_reissues(
+    gateway: Gateway,
+    bases: Mapping[str, StoredCollection],
+    changed: Mapping[str, Changed],
+    start: Ts,
+    limit: Ts,
+    *,
+    names: Mapping[bytes, str] | None = None,
+    archive: Path | None = None,
+    copy: Gateway | None = None,
+) -> Found:
+    """Look at every collection that changed after the point and holds counters.
+
+    ``bases`` are the collections of the backup by the names that they have at the point, ``names`` these names by UUID.
+    The backup is in files, or in one ``archive``, or is the ``copy`` of data files that runs already.
+    """
+    search = Search(limit, names or {})
+    unknown: list[str] = []
+    namespaces = []
+    candidates = [ns for ns in sorted(changed) if _may_hold_counters(ns)]
+    packed: dict[str, list[bytes]] = {}
+    if archive is not None:
+        stored = [base.ns for ns in candidates if (base := bases.get(ns)) is not None]
+        packed = await asyncio.to_thread(small_collections, archive, stored, MOST_DOCUMENTS)
+    for ns in candidates:
+        base = bases.get(ns)
+        if base is None:
+            by_key = False
+        elif archive is not None:
+            by_key = _note_all(search, ns, packed.get(base.ns, []))
+        elif copy is not None:
+            by_key = await _from_copy(search, copy, ns, base.ns, unknown)
+        else:
+            by_key = await asyncio.to_thread(_from_files, search, ns, base)
+        try:
+            now = await _from_server(gateway, ns)
+        except (PrivilegeError, ReadError) as error:
+            now = {}
+            if by_key:
+                unknown.append(f"{clean_name(ns)} cannot be read now: {error.title}")
+        now = {key: raw for key, raw in now.items() if may_be_counter(ns, raw)}
+        # Of a collection that was created after the start, the oplog has every document.
+        if by_key or base is None or any(sure(ns, decode(raw)) for raw in now.values()) or changed[ns].inserts:
+            namespaces.append(ns)
+        for key, raw in now.items():
+            document = decode(raw)
+            for one in search.note(ns, key, document):
+                one.live, one.now = True, dig(document, one.path)
+                one.issued = greater(one.issued, one.now)
+    if namespaces:
+        await _through_oplog(gateway, search, namespaces, start)
+    unknown += _raise_namesakes(search.seen.values())
+    fixes = [
+        Fix(one.ns, row, one.restored is not None, one.live, one.is_behind, one.was_lowered)
+        for one in search.seen.values()
+        if (row := _row(one, unknown)) is not None
+    ]
+    fixes.sort(key=lambda fix: (fix.row.ns, fix.row.id, fix.row.field))
+    paths = {ns: tuple(sorted(found)) for ns, found in search.paths.items()}
+    unknown += [
+        f"{clean_name(ns)} has a number under a name that no update can reach" for ns in paths if _odd(paths[ns])
+    ]
+    return Found(tuple(fixes), tuple(unknown), {ns: _even(found) for ns, found in paths.items()})
+
+
+def _even(paths: Iterable[str]) -> tuple[str, ...]:
+    """Those that mean the same in a pipeline: no step is empty or begins with a dollar."""
+    return tuple(path for path in paths if all(step and not step.startswith("$") for step in path.split(".")))
+
+
+def _odd(paths: Sequence[str]) -> bool:
+    return len(_even(paths)) < len(paths)
+
+
+def _may_hold_counters(ns: str) -> bool:
+    db, _, name = ns.partition(".")
+    return bool(name) and not name.startswith(("system.", "$")) and db not in ("admin", "config")
+
+
+def _from_files(search: Search, ns: str, stored: StoredCollection) -> bool:
+    """Take the values in the backup; whether it has counters."""
+    if stored.data is None:
+        return False
+    held: list[bytes] = []
+    try:
+        for raw in documents(stored.data):
+            if len(held) == MOST_DOCUMENTS:
+                return False
+            held.append(raw)
+    except BrokenFile:
+        return False
+    return _note_all(search, ns, held)
+
+
+async def _from_copy(search: Search, copy: Gateway, ns: str, stored: str, unknown: list[str]) -> bool:
+    try:
+        return _note_all(search, ns, list((await _from_server(copy, stored)).values()))
+    except (PrivilegeError, ReadError) as error:
+        unknown.append(f"{clean_name(ns)} cannot be read on the spare: {error.title}")
+        return False
+
+
+def _note_all(search: Search, ns: str, held: list[bytes]) -> bool:
+    """Take the values in whole documents of the backup; whether there are counters among them."""
+    found = False
+    try:
+        for raw in held:
+            if not may_be_counter(ns, raw):
+                continue
+            document = decode(raw)
+            for one in search.note(ns, id_key(raw), document):
+                one.restored = dig(document, one.path)
+                found = True
+    except walk.Malformed:
+        return found
+    return found
+
+
+async def _from_server(gateway: Gateway, ns: str) -> dict[bytes, bytes]:
+    """The documents there are now, by id; nothing for a collection that is too large to hold counters."""
+    held: dict[bytes, bytes] = {}
+    async for batch in gateway.find_raw(Namespace.parse(ns), {}, limit=MOST_DOCUMENTS + 1):
+        for at, after in walk.split(batch):
+            raw = batch[at:after]
+            held[id_key(raw)] = raw
+    return held if len(held) <= MOST_DOCUMENTS else {}
+
+
+async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str], start: Ts) -> None:
+    commands = sorted({f"{ns.partition('.')[0]}.$cmd" for ns in namespaces})
+    query: dict[str, object] = {"ts": {"$gte": oplog.stamp(start)}}
+    by_name = {"ns": {"$in": [*namespaces, *commands, "admin.$cmd"]}}
+    uuids = [Binary(uuid, 4) for uuid, ns in search.names.items() if ns in namespaces]
+    query |= {"$or": [by_name, {"ui": {"$in": uuids}}]} if uuids else by_name
+    await walk_oplog(gateway, query, _Follower(search, frozenset(namespaces)))
+
+
+class _Follower:
+    """Takes the entries of the window, and hands those that may be about a counter to the search."""
+
+    def __init__(self, search: Search, wanted: frozenset[str]) -> None:
+        self._search, self._wanted = search, wanted
+        self._transactions = Transactions()
+
+    def write(
+        self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
+    ) -> bool:
+        """Whether it is of no concern: the entry is fed otherwise."""
+        search = self._search
+        ns = search.names.get(ui, ns)
+        if ns not in self._wanted:
+            return True
+        if op == "i" and may_be_counter(ns, batch, o, walk.document_end(batch, o)):
+            return False
+        return not any((ns, key, path) in search.seen for path in search.paths.get(ns, ()))
+
+    def feed(self, entry: Entry) -> None:
+        search = self._search
+        for operation, whole in self._transactions.feed(entry):
+            if operation.op == "c" or search.names.get(operation.ui, operation.ns) in self._wanted:
+                search.apply(operation, whole)
+
+
+def _raise_namesakes(seen: Iterable[Seen]) -> list[str]:
+    """Give documents that are one counter under several ObjectIds the greatest value of them all."""
+    groups: dict[tuple[str, str, str], list[Seen]] = {}
+    for one in seen:
+        if one.label and isinstance(one.id, ObjectId):
+            groups.setdefault((one.ns, one.path, one.label), []).append(one)
+    words = []
+    for (ns, _, label), same in groups.items():
+        if len(same) < 2:
+            continue
+        most = functools.reduce(greater, (one.least for one in same))
+        for one in same:
+            one.issued = most
+        if any(one.restored is not None and not one.live for one in same) and any(one.live for one in same):
+            words.append(
+                f"{clean_name(ns)} has another document for {clean_name(label)} now; if both are there "
+                "after the return, remove the older one"
+            )
+    return words
+
+
+def _row(one: Seen, unknown: list[str]) -> Reissue | None:
+    least = one.least
+    made = one.restored is None and not one.live
+    if least is None or (one.live and not one.is_behind):
+        return None
+    shown = f"{clean_name(one.ns)} {id_text(one.id)}"
+    if not mongosh.has_literal(one.id):
+        unknown.append(f"{shown} must be raised to {least} manually: mongosh has no literal for its id")
+        return None
+    query = {"_id": one.id, "$or": [{one.path: {"$type": "number"}}, {one.path: None}]}
+    change = {"$max": {one.path: least}}
+    if made and isinstance(one.id, ObjectId):
+        unknown.append(f"{shown} was made and removed after the point: if it comes again, start it above {least}")
+        return None
+    return Reissue(
+        ns=clean_name(one.ns),
+        id=id_text(one.id),
+        field=clean_name(one.path),
+        restored=None if one.restored is None else as_number(one.restored),
+        live=as_number(least),
+        fix=mongosh.update_one(one.ns, query, change, upsert=made),
+    )

@@ -1,0 +1,126 @@
+"""How each damaged namespace comes back to the live set: whole, merged, or in place of the present one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.backup.backup import TEMPORARY
+from tallyglass.restore.model.plan import ExpectedNamespace, Return, Strategy, stored_as
+from tallyglass.restore.undo.changed import Changed
+from tallyglass.restore.undo.earlier_returns import STAGING
+from tallyglass.restore.undo.incident_scope import (
+    ANY_SESSION,
+    DEFINITIONS,
+    REPLACED,
+    session_of,
+    why_not_undone,
+    written,
+)
+from tallyglass.text import clean_name
+
+LONGEST_NAMESPACE = 255
+"""Bytes that the server allows in database and collection name together."""
+
+_UNLISTED = "Whether it exists is unknown: its database cannot be listed. Restore it manually."
+_ANOTHER_KIND = "A view or a time-series collection has this name now: compare and merge manually."
+
+
+def plan_returns(
+    expected: Sequence[ExpectedNamespace],
+    changed: Mapping[str, Changed],
+    live: frozenset[str],
+    incident: Incident | None,
+    stamp: str,
+    unknown: frozenset[str] = frozenset(),
+    updated: str = "",
+    others: frozenset[str] = frozenset(),
+) -> tuple[Return, ...]:
+    """One row for every namespace of ``expected`` that was damaged. ``live`` holds the names there are now, ``unknown``
+    the databases whose names cannot be listed: there nothing is brought back without a person. ``updated`` is the
+    namespace whose updates are to be undone where no incident was named; ``others`` are the live names of views and
+    time-series collections."""
+    if incident is not None and (incident.kind in DEFINITIONS or why_not_undone(incident)):
+        return ()
+    rows = []
+    for item in expected:
+        if TEMPORARY.match(item.ns.partition(".")[2]):
+            continue
+        found = changed.get(stored_as(item.ns, item.kind))
+        if item.ns.partition(".")[0] in unknown:
+            if found is not None and _was_taken(item, found, incident):
+                rows.append(Return(item.ns, Strategy.BESIDE, "", note=_UNLISTED))
+        elif item.ns not in live and _was_taken(item, found, incident):
+            rows.append(_whole(item, free_name(f"{item.ns}{STAGING}{stamp}", live)))
+        elif item.ns in live and found is not None and _damaged(item, found, incident, updated):
+            staging, away = (free_name(f"{item.ns}{word}{stamp}", live) for word in (STAGING, "_before_restore_"))
+            if item.kind == "collection" and item.ns in others:
+                rows.append(Return(item.ns, Strategy.BESIDE, staging, note=_ANOTHER_KIND))
+                continue
+            rows.append(_merged(item, found, incident, staging, away))
+    return tuple(rows)
+
+
+def free_name(wanted: str, live: frozenset[str]) -> str:
+    """An unused name for a staging collection: what is loaded there replaces a collection of that name."""
+    name, number = wanted, 2
+    while name in live:
+        name, number = f"{wanted}_{number}", number + 1
+    return name
+
+
+def _was_taken(item: ExpectedNamespace, found: Changed | None, incident: Incident | None) -> bool:
+    """Whether the incident removed it; what others dropped on purpose stays dropped."""
+    if incident is None or _names(item.ns, incident):
+        return True
+    if found is None:
+        return False
+    return bool(found.by_incident) or (incident.kind in REPLACED and bool(found.commands))
+
+
+def _damaged(item: ExpectedNamespace, found: Changed, incident: Incident | None, updated: str) -> bool:
+    if incident is None:
+        return bool(found.deletes or found.dropped or found.commands) or item.ns == updated
+    replaced = incident.kind in REPLACED and bool(found.commands)
+    return replaced or bool(found.by_incident) or _names(item.ns, incident)
+
+
+def _names(ns: str, incident: Incident) -> bool:
+    """Whether the incident is about this namespace. The incident's name is escaped for display."""
+    if incident.kind == "dropDatabase":
+        return clean_name(ns.partition(".")[0]) == incident.ns
+    return incident.ns == clean_name(ns)
+
+
+def _whole(item: ExpectedNamespace, staging: str) -> Return:
+    """By way of a staging collection, so that it appears whole; what cannot be renamed is loaded under its own name."""
+    if "$" in item.ns:
+        return Return(item.ns, Strategy.BESIDE, "", note="mongorestore accepts no $ in a name; restore it manually.")
+    renamed = item.kind == "collection" and len(staging.encode()) <= LONGEST_NAMESPACE
+    return Return(item.ns, Strategy.WHOLE, staging if renamed else "")
+
+
+def _merged(item: ExpectedNamespace, found: Changed, incident: Incident | None, staging: str, away: str) -> Return:
+    if item.kind != "collection":
+        return Return(item.ns, Strategy.BESIDE, "", note=f"A {item.kind} of this name exists; compare it manually.")
+    replaced = incident is not None and incident.kind in REPLACED
+    if len((away if replaced else staging).encode()) > LONGEST_NAMESPACE or "$" in item.ns:
+        return Return(item.ns, Strategy.BESIDE, "", note="Its name cannot take a suffix; restore it manually.")
+    if replaced:
+        note = "A copy of the live collection is kept; what others inserted there since comes along."
+        return Return(item.ns, Strategy.REPLACE, staging, note=note, away=away)
+    kept = found.others
+    if incident is None:
+        note = "Documents deleted since then come back; live documents stay unchanged."
+        return Return(item.ns, Strategy.MERGE, staging, kept, note, recreated=found.dropped)
+    op = written(incident)
+    if not op and incident.kind != "transaction":
+        note = "Live documents stay unchanged; missing documents come back."
+        return Return(item.ns, Strategy.MERGE, staging, kept, note, recreated=True)
+    if found.replaced and op != "d":
+        note = "It was dropped, emptied or replaced after the point: compare and merge manually."
+        return Return(item.ns, Strategy.BESIDE, staging, note=note)
+    note = "Documents that the transaction inserted stay." if incident.kind == "transaction" else ""
+    if op == "d" and session_of(incident) == ANY_SESSION:
+        note = "Many clients deleted: what others deleted in that time comes back too."
+    return Return(item.ns, Strategy.MERGE, staging, kept, note)

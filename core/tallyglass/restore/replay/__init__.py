@@ -1,1 +1,0 @@
-"""The effect of the replay on the backup, entry by entry."""

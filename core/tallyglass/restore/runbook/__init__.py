@@ -1,1 +1,0 @@
-"""The emitted commands and the script."""

@@ -1,0 +1,183 @@
+"""One file of saved oplog entries, plain or gzip: where it begins and ends, and its entries from any position."""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import IO
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.oplog.entry import walk
+from tallyglass.restore.backup.bson_file import entry_ts
+from tallyglass.restore.backup.compression import (
+    BAD_GZIP,
+    LARGEST,
+    Compression,
+    CorruptFile,
+    compression_of,
+    open_plain,
+)
+from tallyglass.restore.saved_oplog.slice_names import span
+from tallyglass.text import clean
+
+_BLOCK = 2**22
+_CHUNK = 2**20
+_IN_MEMORY = 2**24
+
+_int_at = struct.Struct("<i").unpack_from
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some whole entries of a file: where they begin and end in its plain bytes, and the ``ts`` of the first."""
+
+    start: int
+    end: int
+    first: Ts
+
+
+@dataclass(frozen=True, slots=True)
+class SliceFile:
+    """The whole entries of a file. ``first_entry`` and ``last_entry`` are raw. ``problem`` says why the file is
+    incomplete, or is not what its name says; empty if it is complete. ``after`` is the entry that comes right before
+    it by its name; None if the name does not say so."""
+
+    path: Path
+    blocks: tuple[Block, ...]
+    first_entry: bytes
+    last_entry: bytes
+    problem: str = ""
+    after: Ts | None = None
+
+    @property
+    def first(self) -> Ts:
+        """The ``ts`` of the first entry."""
+        return self.blocks[0].first
+
+    @property
+    def last(self) -> Ts:
+        """The ``ts`` of the last whole entry."""
+        return entry_ts(self.last_entry)
+
+    def forward(self, low: Ts, high: Ts) -> Iterator[tuple[bytes, bool]]:
+        """The blocks that hold the entries from ``low`` to ``high``, and whether all of their entries lie there."""
+        chosen = self._blocks(low, high)
+        with closing(open_plain(self.path)) as file:
+            for block, inside in chosen:
+                file.seek(block.start)
+                yield file.read(block.end - block.start), inside
+
+    def backward(self, low: Ts, high: Ts) -> Iterator[tuple[bytes, bool]]:
+        """Yield the blocks, the last one first."""
+        chosen = self._blocks(low, high)
+        if not chosen:
+            return
+        with closing(self._seekable(chosen[-1][0].end)) as file:
+            for block, inside in reversed(chosen):
+                file.seek(block.start)
+                yield file.read(block.end - block.start), inside
+
+    def entry(self, ts: Ts) -> bytes:
+        """The raw entry with this ``ts``; empty if there is none."""
+        for known in (self.first_entry, self.last_entry):
+            if entry_ts(known) == ts:
+                return known
+        for block, _ in self.forward(ts, ts):
+            for start, end in walk.split(block):
+                if entry_ts(block[start:end]) == ts:
+                    return block[start:end]
+        return b""
+
+    def _blocks(self, low: Ts, high: Ts) -> list[tuple[Block, bool]]:
+        begin = max(bisect_right(self.blocks, low, key=lambda block: block.first) - 1, 0)
+        after = [block.first for block in self.blocks[begin + 1 :]]
+        ends = [*after, None]
+        found = []
+        for block, next_first in zip(self.blocks[begin:], ends, strict=True):
+            if block.first > high:
+                break
+            # The next block need not be read: its first entry is later than all entries of this one.
+            inside = block.first >= low and (next_first <= high if next_first is not None else self.last <= high)
+            found.append((block, inside))
+        return found
+
+    def _seekable(self, end: int) -> IO[bytes]:
+        """The plain bytes up to ``end``: a compressed file cannot be read backward."""
+        if compression_of(self.path) is Compression.NONE:
+            return self.path.open("rb")
+        plain: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 the caller closes it
+        with closing(open_plain(self.path)) as file:
+            while plain.tell() < end:
+                plain.write(file.read(min(_CHUNK, end - plain.tell())))
+        return plain
+
+
+def read_slice(path: Path) -> SliceFile | None:
+    """Visit all entries of a file once; None if it is empty. A file that is broken before the end of its first entry
+    has no blocks.
+
+    Raises InputError for a file that cannot be read or holds no oplog entries.
+    """
+    blocks: list[Block] = []
+    first = last = b""
+    problem = ""
+    try:
+        with closing(open_plain(path)) as file:
+            for at, block, stop in _whole_blocks(file):
+                entry = block[: _int_at(block, 0)[0]]
+                first = first or entry
+                last = block[stop:]
+                blocks.append(Block(at, at + len(block), entry_ts(entry)))
+    except _Torn as error:
+        problem = str(error)
+    except (*BAD_GZIP, CorruptFile) as error:
+        problem = f"it cannot be decompressed further ({clean(str(error), 60)})"
+    except walk.Malformed:
+        raise InputError(f"{clean(str(path))} holds no oplog.", "Name a mongodump of local.oplog.rs.") from None
+    except OSError as error:
+        raise InputError(f"{clean(str(path))} cannot be read: {error.strerror or error}.") from None
+    if any(one.first >= other.first for one, other in pairwise(blocks)):
+        raise InputError(f"The entries in {clean(str(path))} are not in order.", "Take another copy of it.")
+    named = span(path)
+    if not blocks:
+        problem = problem or ("it holds no entry" if named is not None else "")
+        return SliceFile(path, (), b"", b"", problem) if problem else None
+    if named is None:
+        return SliceFile(path, tuple(blocks), first, last, problem)
+    problem = problem or named.contradicts(blocks[0].first, entry_ts(last))
+    return SliceFile(path, tuple(blocks), first, last, problem, named.start if named.after and not problem else None)
+
+
+class _Torn(Exception):
+    """The file ends within an entry."""
+
+
+def _whole_blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes, int]]:
+    """Where each block begins, its whole entries, and where in it the last one begins. Raises _Torn at the end of what
+    is whole."""
+    at, rest = 0, b""
+    while chunk := file.read(_BLOCK):
+        rest += chunk
+        start = stop = 0
+        limit = len(rest)
+        while stop + 4 <= limit:
+            size = _int_at(rest, stop)[0]
+            if not 5 <= size <= LARGEST:
+                break
+            if stop + size > limit:
+                break
+            start, stop = stop, stop + size
+        if stop:
+            yield at, rest[:stop], start
+            at, rest = at + stop, rest[stop:]
+        if len(rest) >= 4 and not 5 <= _int_at(rest, 0)[0] <= LARGEST:
+            raise _Torn(f"a length at byte {at} cannot be right")
+    if rest:
+        raise _Torn("it ends within an entry")

@@ -1,0 +1,95 @@
+"""Whether the backup is from this set, since its last initiation, and from one moment: by collection UUIDs and oplog
+entries.
+
+Each collection of the backup must be live, or the oplog must contain its drop after the replay begins; otherwise the
+file is from an older dump or another set. The backup's own oplog must be part of the set's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry.entry import Entry, read_entry
+from tallyglass.oplog.read.entries import edge, stamp
+from tallyglass.restore.backup.backup import LEFT_OUT, Anchor, StoredCollection
+from tallyglass.restore.timeline.lifetimes import Lifetimes
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCollections:
+    """What is live in the databases of the backup: collections by UUID, views by name. ``unknown`` are databases whose
+    collections or UUIDs may not be listed."""
+
+    uuids: Mapping[bytes, str]
+    views: frozenset[str]
+    unknown: frozenset[str]
+
+
+async def list_live(gateway: Gateway, stored: Mapping[str, StoredCollection]) -> LiveCollections:
+    """List the databases of the backup. Call it before the end of the oplog is read, so that a collection that is
+    dropped meanwhile is either listed or its drop is seen."""
+    uuids: dict[bytes, str] = {}
+    views: set[str] = set()
+    unknown: set[str] = set()
+    for db in sorted({ns.partition(".")[0] for ns in stored} - LEFT_OUT):
+        try:
+            found = await gateway.list_collections(db)
+        except (PrivilegeError, ReadError):
+            unknown.add(db)
+            continue
+        views |= {str(info.ns) for info in found if info.kind != "collection"}
+        uuids |= {info.uuid: str(info.ns) for info in found if info.uuid}
+        if any(info.kind == "collection" and not info.uuid for info in found):
+            unknown.add(db)
+    return LiveCollections(uuids, frozenset(views), frozenset(unknown))
+
+
+def stale(stored: Mapping[str, StoredCollection], live: LiveCollections, lifetimes: Lifetimes) -> tuple[str, ...]:
+    """The collections and views of the backup that were dropped or renamed before the replay begins."""
+    held = Counter(item.uuid_bytes for item in stored.values() if item.uuid_bytes)
+    return tuple(
+        ns
+        for ns, item in sorted(stored.items())
+        if ns.partition(".")[0] not in LEFT_OUT | live.unknown
+        and (held[item.uuid_bytes] > 1 or not _is_explained(ns, item, live, lifetimes))
+    )
+
+
+def _is_explained(ns: str, item: StoredCollection, live: LiveCollections, lifetimes: Lifetimes) -> bool:
+    """A name that was never the collection's is that of a folder or a file which somebody renamed."""
+    if item.kind == "collection" and item.uuid_bytes:
+        uuid = item.uuid_bytes
+        if uuid in lifetimes.renamed:
+            return uuid in lifetimes.dropped or uuid in live.uuids
+        return ns in (live.uuids.get(uuid), lifetimes.dropped_as.get(uuid))
+    removed = lifetimes.views_removed
+    is_view = ns in live.views or ns in removed
+    if item.kind == "collection":
+        return not is_view  # else the documents that the view showed
+    return is_view or f"{ns.partition('.')[0]}." in removed
+
+
+async def foreign_anchor(gateway: Gateway, anchors: tuple[Anchor, ...], oldest: Ts) -> str:
+    """Why the backup does not belong to this oplog: one of its positions that the oplog should hold and does not. Empty
+    if all are found."""
+    for anchor in anchors:
+        if anchor.ts < oldest:
+            continue
+        found = await edge(gateway, 1, {"ts": stamp(anchor.ts)})
+        if found is None:
+            return f"the oplog has no entry {anchor.ts}, which the backup names"
+        if anchor.term is not None and found.term != anchor.term:
+            return f"the entry {anchor.ts} is of term {found.term}, in the backup of term {anchor.term}"
+        if anchor.entry and not is_same_entry(found, read_entry(anchor.entry)):
+            return f"the entry {anchor.ts} is another one than in the backup"
+    return ""
+
+
+def is_same_entry(one: Entry, other: Entry) -> bool:
+    """Whether two entries with the same timestamp are the same entry."""
+    return (one.term, one.op, one.ns, one.ui, one.o_raw) == (other.term, other.op, other.ns, other.ui, other.o_raw)

@@ -1,0 +1,1 @@
+"""What an incident did, document by document, and what undoes it: the accident, its history, the account afterwards."""

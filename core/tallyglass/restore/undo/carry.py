@@ -1,0 +1,34 @@
+"""What one run writes to a collection that comes back: its repairs, or what others wrote to one that is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.model.plan import Plan, Strategy
+from tallyglass.restore.undo.counterfactual import repair
+from tallyglass.restore.undo.null_id import needs_own_write, own_write
+from tallyglass.restore.undo.recovery import Repairs, history_file, repairs
+from tallyglass.restore.undo.since import carried_over, seen_file
+
+
+async def to_write(
+    source: Gateway, spare: Gateway, plan: Plan, number: int, counts: Repairs, work: Path
+) -> AsyncIterator[bytes]:
+    """The documents to load for the return with this number, from 1; ``counts`` is counted up. Raises the errors of the
+    gateways, and ReadError where the oplog no longer reaches back to the point."""
+    row = plan.returns[number - 1]
+    if row.strategy is Strategy.MERGE:
+        async for document in repairs(source, spare, plan, row, counts, history_file(work, number)):
+            yield document
+        return
+    async for target, found, wanted in carried_over(source, spare, row, plan.limit, seen_file(work, number)):
+        key = found.written.key
+        if needs_own_write(key):
+            counts.null_id = own_write(target, found.actual, wanted) or ""
+            counts.by_hand += not counts.null_id
+        elif (made := repair((key[0], key[1:]), found.actual, wanted)) is None:
+            counts.by_hand += 1
+        else:
+            yield made

@@ -1,0 +1,48 @@
+"""What earlier returns wrote into a collection, by the oplog alone: each loads its repairs into a staging collection
+before it writes them, so the oplog holds them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.changes import Fields, Value, parse
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.read.entries import operations
+
+STAGING = "_pitr_"
+"""What follows the name of a collection in that of its staging collection, before the time of the point."""
+
+
+def staging_of(entry: Entry, ns: str) -> str:
+    """The staging collection of ``ns`` that a command makes; empty for any other command."""
+    db, _, name = ns.partition(".")
+    made = entry.o.get("create") if entry.command == "create" and entry.db == db else None
+    return f"{db}.{made}" if isinstance(made, str) and made.startswith(name + STAGING) else ""
+
+
+async def staged_repairs(
+    source: Gateway, staging: Iterable[tuple[str, Ts]], until: Ts | None = None
+) -> AsyncIterator[Fields]:
+    """The repairs that were loaded into staging collections up to ``until``, as the fields of
+    :func:`~tallyglass.restore.undo.counterfactual.repair`; each collection comes with when it was first made.
+
+    Raises the errors of the gateway, and Malformed.
+    """
+    for name, made in staging:
+        async for operation, whole in operations(source, name, made):
+            if until is not None and whole.ts > until:
+                break
+            if operation.op == "i" and operation.ns == name and operation.o_raw:
+                yield parse(operation.o_raw)
+
+
+def changed_from(repair: Fields) -> Iterator[tuple[bytes, Value]]:
+    """The fields that a repair sets back, each with the value that the accident had left."""
+    for _, item in parse(repair[b"f"][1]).values() if b"f" in repair else ():
+        fields = parse(item)
+        name, left = fields[b"k"][1][4:-1], fields.get(b"l")
+        if left is not None and left[0] != walk.NULL:
+            yield name, left

@@ -1,0 +1,116 @@
+"""What a person knows of an accident: the statement as it was run, and how many documents it reported."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import bson
+from bson import json_util
+from bson.errors import BSONError
+
+from tallyglass.errors import InputError
+from tallyglass.oplog.entry.changes import Path, Value, build, parse
+from tallyglass.restore.undo.accident import UpdateEffect
+from tallyglass.text import clean
+
+_FORMS = 'Such as updateMany({status: "new"}, {$set: {status: "old"}}), with $set, $unset and other operators.'
+_STATEMENT = re.compile(r"\s*(?:[\w.$\[\]\"'-]+\.)?updateMany\s*\((.*)\)\s*;?\s*\Z", re.DOTALL)
+_TOKEN = re.compile(
+    r"""(?P<text>"(?:\\.|[^"\\])*")|'(?P<quoted>(?:\\.|[^'\\])*)'|(?P<name>[A-Za-z_$][\w$]*)(?=\s*:)""", re.DOTALL
+)
+"""A string in either quotes, or a name without any."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStatement:
+    """``constants`` are the values that the statement sets by path, None for a field that it removes; ``computed`` are
+    the paths that it changes in another way. Both are empty where its text is not known. ``count`` is how many
+    documents it reported as modified or deleted, None where that is not known."""
+
+    constants: Mapping[Path, Value | None]
+    computed: frozenset[Path] = frozenset()
+    count: int | None = None
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the text of the statement is known."""
+        return bool(self.constants or self.computed)
+
+    def effect(self, written: Mapping[Path, Iterable[Value | None]]) -> UpdateEffect:
+        """The effect of the statement, with the values as they were ``written``: a text does not tell 1 from 1.0."""
+        found = {
+            path: next((one for one in written.get(path, ()) if _is_equal(one, value)), value)
+            for path, value in self.constants.items()
+        }
+        return UpdateEffect(found, self.computed)
+
+
+def read_evidence(statement: str, count: int | None) -> KnownStatement | None:
+    """The evidence as typed; None for none. ``statement`` is an ``updateMany`` as mongosh takes it, its documents as
+    Extended JSON; names may stand without quotes. Raises InputError for anything else."""
+    if not statement:
+        return None if count is None else KnownStatement({}, count=count)
+    found = _STATEMENT.match(statement)
+    if found is None:
+        raise InputError(
+            f"--statement '{clean(statement, 80)}' is no updateMany. A delete is known by --count.", _FORMS
+        )
+    try:
+        arguments = json.loads(f"[{_as_json(found[1])}]")
+        constants, computed = _effect_of(arguments[1])
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, BSONError):
+        raise InputError(f"--statement '{clean(statement, 80)}' cannot be read.", _FORMS) from None
+    return KnownStatement(constants, computed, count)
+
+
+def _as_json(text: str) -> str:
+    return _TOKEN.sub(_quoted, text)
+
+
+def _quoted(found: re.Match[str]) -> str:
+    if found["text"] is not None:
+        return found["text"]
+    return json.dumps(found["name"] or re.sub(r"\\(.)", r"\1", found["quoted"] or ""))
+
+
+def _effect_of(update: Mapping[str, Mapping[str, Any]]) -> tuple[dict[Path, Value | None], frozenset[Path]]:
+    constants: dict[Path, Value | None] = {}
+    computed = set[Path]()
+    for operator, fields in update.items():
+        if not operator.startswith("$"):
+            raise ValueError(operator)
+        for name, value in fields.items():
+            path = tuple(name.encode().split(b"."))
+            if operator == "$set":
+                constants[path] = _value(json_util.loads(json.dumps(value)))
+            elif operator == "$unset":
+                constants[path] = None
+            else:
+                computed |= {path, *([tuple(value.encode().split(b"."))] if operator == "$rename" else [])}
+    return constants, frozenset(computed)
+
+
+def _value(value: Any) -> Value:
+    return next(iter(parse(bson.encode({"v": value})).values()))
+
+
+def _is_equal(one: Value | None, other: Value | None) -> bool:
+    if one is None or other is None or one == other:
+        return one == other
+    decoded = [bson.decode(build({b"v": value}))["v"] for value in (one, other)]
+    numbers = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in decoded]
+    return all(numbers) and decoded[0] == decoded[1]
+
+
+def compare_counts(found: int, evidence: KnownStatement) -> Iterator[str]:
+    """Why entries are not proven to be those of the statement: those that it explains hold all of its own, so they
+    are proven if they are as many as it reported."""
+    if evidence.count is None or found == evidence.count:
+        return
+    what = "entries do what was run" if evidence.has_text else "entries of this kind were written"
+    more = "which of them are its own is not known" if found > evidence.count else "the rest is not there"
+    yield f"{found:,} {what} from a minute before to a minute after, and {evidence.count:,} were reported: {more}."

@@ -1,0 +1,340 @@
+"""The operations on one collection from the point on, in a file, and which of them are the accident's."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import marshal
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from bson.raw_bson import RawBSONDocument
+
+from tallyglass.errors import ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.changes import Changes, Fields, Unfit, apply_update, build, changes_of
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.read.entries import edge, operations, stamp
+from tallyglass.restore.backup.bson_file import id_key
+from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.undo.accident import (
+    REMOVING,
+    Attribution,
+    UpdateEffect,
+    completed,
+    update_of,
+)
+from tallyglass.restore.undo.earlier_returns import staged_repairs, staging_of
+from tallyglass.restore.undo.history_file import HistoryFile
+
+OTHERS, OWN, UNCERTAIN = 0, 1, 2
+"""To whom an operation belongs: to others, to the accident, or unclear."""
+
+AT_ONCE = 1_000
+"""Documents that are asked for in one query."""
+
+_CHUNK = 10_000
+"""Rows that are attributed in one go."""
+
+_STORED_AT_ONCE = 1_000
+_LAST = "SELECT coalesce(max(n), 0) FROM (SELECT max(n) AS n FROM operation UNION SELECT max(n) FROM removal)"
+_STORE = "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class HistoryStep(NamedTuple):
+    """One operation on a document; ``o`` is empty for a delete."""
+
+    number: int
+    owner: int
+    op: str
+    o: bytes
+
+
+class AttributedUpdate(NamedTuple):
+    """One update, whose it is, and what it changes."""
+
+    owner: int
+    key: bytes
+    ts: Ts
+    changes: Changes
+
+
+@dataclass(slots=True)
+class History:
+    """The operations on one collection from the point on, in a file that :meth:`close` removes or keeps."""
+
+    ns: str
+    accident: Accident
+    file: HistoryFile
+    ambiguous: bool = False
+    """Whether others write the fields that the accident computed, in a way that looks the same."""
+    removals: list[HistoryStep] = field(default_factory=list)
+    """The commands that removed all documents."""
+    returned: set[tuple[bytes, bytes]] = field(default_factory=set)
+    """Documents that were updated by the accident, then deleted, and that an earlier return brought back: the ``_id``,
+    and a digest of the document."""
+
+    def close(self) -> None:
+        """Remove the file, or put it where the next reader finds it."""
+        self.file.close()
+
+    @property
+    def rows(self) -> sqlite3.Connection:
+        """The connection to the tables."""
+        return self.file.rows
+
+    def of(self, key: bytes) -> list[HistoryStep]:
+        """The operations on one document, and the removals, in order."""
+        found = self.rows.execute("SELECT n, own, op, o FROM operation WHERE id = ?", (key,))
+        return sorted((*(HistoryStep(*row) for row in found), *self.removals))
+
+    def hit(self) -> Iterator[tuple[bytes, list[HistoryStep]]]:
+        """The ids of the documents that the accident's operations are about, or may be, each with what :meth:`of`
+        gives."""
+        query = (
+            "SELECT id, n, own, op, o FROM operation WHERE id IN (SELECT id FROM operation WHERE own) ORDER BY id, n"
+        )
+        for key, rows in groupby(self.rows.execute(query), key=itemgetter(0)):
+            steps = [HistoryStep(*row[1:]) for row in rows]
+            yield key, sorted((*steps, *self.removals)) if self.removals else steps
+
+    def staging(self) -> Iterator[tuple[str, Ts]]:
+        """The staging collections of returns since the point, each with when it was first made."""
+        for name, t, i, _ in self.rows.execute("SELECT name, t, i, min(rowid) FROM staging GROUP BY name"):
+            yield name, Ts(t, i)
+
+    def touched(self) -> Iterator[bytes]:
+        """The ids of all documents that were written."""
+        for (key,) in self.rows.execute("SELECT DISTINCT id FROM operation"):
+            yield key
+
+    def updates(self, after: int = 0, most: int = -1) -> Iterator[tuple[int, bytes, Ts, int, Changes]]:
+        """The updates that the sender of the accident may have made, from the one after number ``after`` on: number,
+        id, ``ts``, milliseconds of the server's clock, and what each changes. Raises Malformed."""
+        query = (
+            "SELECT n, id, t, i, millis, o, changes FROM operation LEFT JOIN refined USING (n) "
+            "WHERE sender AND op = 'u' AND n > ? ORDER BY n LIMIT ?"
+        )
+        for n, key, t, i, millis, o, changes in self.rows.execute(query, (after, most)):
+            yield n, key, Ts(t, i), millis, changes_of(o) if changes is None else marshal.loads(changes)
+
+    def inserted_beside(self) -> Iterator[bytes]:
+        """The ids of documents that the sender of the accident's updates may have inserted between them."""
+        first, last = self.rows.execute("SELECT min(n), max(n) FROM operation WHERE own = ?", (OWN,)).fetchone()
+        query = (
+            "SELECT DISTINCT id FROM operation WHERE sender AND op = 'i' AND NOT own AND n BETWEEN ? AND ?"
+            " AND id NOT IN (SELECT id FROM operation WHERE own)"
+        )
+        for (key,) in self.rows.execute(query, (first, last)):
+            yield key
+
+    def attributed(self) -> Iterator[AttributedUpdate]:
+        """The updates of :meth:`updates`, each with whose it is. Raises Malformed."""
+        owners = dict(self.rows.execute("SELECT n, own FROM operation WHERE sender AND op = 'u'"))
+        for n, key, ts, _, changes in self.updates():
+            yield AttributedUpdate(owners[n], key, ts, changes)
+
+
+async def read_history(
+    source: Gateway, spare: Gateway, accident: Accident, ns: str, limit: Ts, kept: Path | None = None
+) -> History:
+    """Read the oplog from ``limit`` on; the documents as they were then come from the spare.
+
+    The file ``kept`` stays for the next call, which reads only the entries after those that it holds. Raises ReadError
+    where the oplog no longer reaches back to there, InputError if that file cannot be written, and the errors of the
+    gateways.
+    """
+    history = History(ns, accident, HistoryFile(repr((accident, ns, limit)), kept))
+    attribution = Attribution(accident)
+    try:
+        if not await _continues(source, history.file):
+            oldest = await edge(source, 1)
+            if oldest is None or oldest.ts > limit:
+                raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
+        await _fill(source, history, attribution, limit)
+        effect = attribution.effect
+        if effect is not None and accident.ns == ns:
+            await _complete(spare, history, attribution, effect)
+            _attribute_updates(history, attribution, effect)
+        await _note_returned(source, history)
+    except BaseException:
+        history.close()
+        raise
+    return history
+
+
+async def _continues(source: Gateway, file: HistoryFile) -> bool:
+    """Whether the oplog still holds the last entry of the file, and so all that the file holds; empties it if not."""
+    if file.read_to is None:
+        return False
+    ts, digest = file.read_to
+    found = await edge(source, 1, {"ts": stamp(ts)})
+    if found is not None and _digest(found) == digest:
+        return True
+    file.begin_again()
+    return False
+
+
+def _digest(entry: Entry) -> bytes:
+    return hashlib.sha256(entry.raw).digest()
+
+
+async def _fill(source: Gateway, history: History, attribution: Attribution, limit: Ts) -> None:
+    """Store every operation. The updates of the accident's sender are attributed when all of them are known."""
+    rows, held = history.rows, history.file.read_to
+    by_effect = attribution.effect is not None and history.accident.ns == history.ns
+    rows.execute("BEGIN")
+    (number,) = rows.execute(_LAST).fetchone()
+    chunk, last = list[tuple[object, ...]](), None
+    async for entry, whole in operations(source, history.ns, held[0] if held else limit):
+        if held is not None and whole.ts <= held[0]:
+            continue
+        number, last = number + 1, whole
+        own = OWN if attribution.owns(entry, whole) else OTHERS
+        if entry.op == "c":
+            if _removes(entry, history.ns):
+                rows.execute("INSERT INTO removal VALUES (?, ?)", (number, own))
+            elif name := staging_of(entry, history.ns):
+                rows.execute("INSERT INTO staging VALUES (?, ?, ?)", (name, *whole.ts))
+            continue
+        o = b"" if entry.op == "d" else update_of(entry)
+        sender = by_effect and entry.op in ("u", "i") and attribution.may_own_update(whole)
+        place = whole.ts.t, whole.ts.i, whole.wall_millis or 0
+        chunk.append((number, entry.id_key, own, entry.op, o, *place, sender))
+        if len(chunk) == _STORED_AT_ONCE:
+            rows.executemany(_STORE, chunk)
+            chunk.clear()
+    rows.executemany(_STORE, chunk)
+    rows.execute("COMMIT")
+    rows.execute("CREATE INDEX IF NOT EXISTS by_id ON operation (id, n)")
+    removals = rows.execute("SELECT n, own FROM removal ORDER BY n")
+    history.removals = [HistoryStep(n, own, "d", b"") for n, own in removals]
+    history.file.now_whole(held if last is None else (last.ts, _digest(last)))
+
+
+_INSERTED_AGAIN = (
+    "SELECT DISTINCT id FROM operation WHERE op = 'i' AND NOT own AND id IN (SELECT id FROM operation WHERE own)"
+)
+
+
+async def _note_returned(source: Gateway, history: History) -> None:
+    """Find the inserts by which earlier returns brought back documents that the accident had updated."""
+    again = {key for (key,) in history.rows.execute(_INSERTED_AGAIN)}
+    if not again:
+        return
+    async for repair in staged_repairs(source, history.staging()):
+        kind, identity = repair[b"_id"]
+        key = bytes((kind,)) + identity
+        if key in again and b"f" not in repair:
+            history.returned.add((key, fingerprint(repair[b"r"][1])))
+
+
+def fingerprint(document: bytes) -> bytes:
+    """A short stand-in for a document."""
+    return hashlib.blake2b(document, digest_size=16).digest()
+
+
+def _removes(entry: Entry, ns: str) -> bool:
+    """Whether a command removes the documents from the name of the collection."""
+    db, _, name = ns.partition(".")
+    target = entry.o.get(entry.command)
+    if entry.command == "renameCollection":
+        return target == ns
+    return entry.command in REMOVING and entry.db == db and (entry.command == "dropDatabase" or target == name)
+
+
+async def _complete(spare: Gateway, history: History, attribution: Attribution, effect: UpdateEffect) -> None:
+    """Work out what the updates that may be the accident's would have set on any document, where their entries show
+    only a part of it, or the whole document.
+
+    The document before each is its copy on the spare, carried forward.
+    """
+    history.rows.execute("DELETE FROM refined")
+    keys: dict[bytes, None] = {}
+    for _, key, ts, _, changes in history.updates():
+        if attribution.spans_updates(ts) and _is_partial(changes, effect):
+            keys[key] = None
+        if len(keys) == AT_ONCE:
+            await _complete_some(spare, history, list(keys), effect)
+            keys = {}
+    await _complete_some(spare, history, list(keys), effect)
+
+
+def _is_partial(changes: Changes, effect: UpdateEffect) -> bool:
+    """Whether the document before decides if an update has this effect."""
+    if effect.agrees(changes):
+        return not effect.fits(changes)
+    return any(len(path) < len(one) and one[: len(path)] == path for path in changes for one in effect.paths)
+
+
+async def _complete_some(spare: Gateway, history: History, keys: list[bytes], effect: UpdateEffect) -> None:
+    copies = await documents_by_id(spare, history.ns, keys)
+    for key in keys:
+        document = copies.get(key)
+        for step in history.of(key):
+            if step.op == "u" and document is not None:
+                changes = changes_of(step.o)
+                if _is_partial(changes, effect):
+                    # Where a field name is there twice, the entry counts as it is logged.
+                    with contextlib.suppress(Unfit):
+                        found = marshal.dumps(completed(changes, document, effect))
+                        history.rows.execute("INSERT OR REPLACE INTO refined VALUES (?, ?)", (step.number, found))
+            document = _after(document, step)
+
+
+def _after(document: bytes | None, step: HistoryStep) -> bytes | None:
+    """The document after an operation; None where it is not known, or not there."""
+    if step.op != "u":
+        return step.o or None
+    try:
+        return None if document is None else apply_update(document, step.o)
+    except Unfit:
+        return None
+
+
+def _attribute_updates(history: History, attribution: Attribution, effect: UpdateEffect) -> None:
+    """Decide for each update whose it is. Raises ReadError where they are not as many as the plan found."""
+    last = own = 0
+    while True:
+        owned: list[tuple[int, int]] = []
+        begin = last
+        for number, _, ts, _, changes in history.updates(last, _CHUNK):
+            last = number
+            fits, inside = effect.fits(changes), attribution.spans_updates(ts)
+            history.ambiguous |= fits and not inside and bool(effect.computed)
+            if fits and inside:
+                owned.append((OWN, number))
+            elif effect.may_fit(changes) and inside:
+                owned.append((UNCERTAIN, number))
+        own += sum(owner == OWN for owner, _ in owned)
+        history.rows.executemany("UPDATE operation SET own = ? WHERE n = ?", owned)
+        if last == begin:
+            break
+    if history.accident.kind == "updates" and own != history.accident.entries:
+        raise ReadError(
+            f"The plan found {history.accident.entries:,} updates of one statement; compared with the documents before "
+            f"them, {own:,} are: there may be several statements.",
+            "Nothing was written. Plan with --before and the first entry of one of them.",
+        )
+
+
+async def documents_by_id(gateway: Gateway, ns: str, keys: list[bytes]) -> dict[bytes, bytes]:
+    """The documents with these ids, which are compared exactly, whatever their type."""
+    if not keys:
+        return {}
+    items: Fields = {str(at).encode(): (key[0], key[1:]) for at, key in enumerate(keys)}
+    inner = build({b"$in": (walk.ARRAY, build(items))})
+    query = RawBSONDocument(build({b"_id": (walk.DOCUMENT, inner)}))
+    found: dict[bytes, bytes] = {}
+    async for batch in gateway.find_raw(Namespace.parse(ns), query):
+        for at, end in walk.split(batch):
+            raw = batch[at:end]
+            found[id_key(raw)] = raw
+    return found

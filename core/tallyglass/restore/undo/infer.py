@@ -1,0 +1,254 @@
+"""From an incident, or the entry at the point, to what has to be undone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry.changes import changes_of
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.entry.operations import operations_of
+from tallyglass.oplog.read.entries import operations, read_effects, stamp
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.model.plan import Accident, Undone
+from tallyglass.restore.undo.accident import Attribution, update_of
+from tallyglass.restore.undo.changed import Changed
+from tallyglass.restore.undo.effects import AttributedWrites, Side, Tally, WriteGroups
+from tallyglass.restore.undo.evidence import KnownStatement
+from tallyglass.restore.undo.incident_scope import ANY_SESSION, is_sent_by, session_of, written
+from tallyglass.text import clean_name
+
+_GAP_SECONDS = 60
+"""Updates of one shape that are further apart are not one accident."""
+_AROUND_SECONDS = 60
+"""How far on either side of an incident is looked for writes of the same kind."""
+_LOOK_BACK_SECONDS = 3_600
+"""How far before the point is looked for updates of the same shape: those are what the application does anyway."""
+_NEXT_MILLIS = 200
+"""A driver sends the next command of a bulk write as soon as the one before is answered."""
+_VERBS = {"i": "inserted", "u": "updated", "d": "deleted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What is undone, in words too. ``doubts`` are sentences that say why the entries may be several statements or
+    others'; ``groups`` are what was found, each in words."""
+
+    accident: Accident
+    undone: tuple[Undone, ...] = ()
+    doubts: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+async def find_accident(
+    gateway: Gateway,
+    incident: Incident | None,
+    limit: Ts,
+    seen: Ts,
+    at_limit: Entry | None,
+    names: Iterable[str],
+    evidence: KnownStatement | None = None,
+) -> Inferred:
+    """What is undone. ``names`` are the stored namespaces, since an incident holds a name that is cleaned for display.
+
+    Without an incident, all deletes and removals from the point up to ``seen`` are; and the updates that begin at the
+    point, where they are many of one shape that the application did not write before. ``evidence`` is what a person
+    knows of an incident. Raises the errors of the gateway.
+    """
+    if incident is None:
+        return await _with_updates(gateway, Accident("everything", "", limit, seen), at_limit)
+    if incident.kind == "transaction":
+        commit = incident.point or incident.last
+        return await _transaction(gateway, Accident("transaction", "", commit, commit))
+    op = written(incident)
+    ns = next((name for name in names if clean_name(name) == incident.ns), "")
+    if incident.kind == "ttl":
+        op = "d"
+    if not op:
+        row = Undone(incident.ns, clean_name(incident.kind), incident.documents, incident.first, incident.last)
+        return Inferred(Accident("removal", "", incident.first, incident.last), (row,))
+    kind = "updates" if op == "u" else "deletes"
+    accident = Accident(kind, ns, incident.first, incident.last, session_of(incident), updates=op == "u")
+    return await _writes_of(gateway, incident, accident, op, evidence) if ns else Inferred(accident)
+
+
+@dataclass(slots=True)
+class _Around:
+    """The entries of an incident's sender in and around its span: those of its kind in ``writes``, with the transaction
+    ``numbers``, and where the other kinds stand."""
+
+    accident: Accident
+    op: str
+    writes: WriteGroups = field(default_factory=WriteGroups)
+    numbers: Counter[int] = field(default_factory=Counter)
+    span: Tally = field(default_factory=Tally)
+    others: list[tuple[str, Side, int, int]] = field(default_factory=list)
+    everywhere: bool = False
+    """Whether the row does not bound the entries: a pause of a statement cuts rows."""
+
+    def feed(self, entry: Entry, whole: Entry) -> None:
+        one, ts, millis = self.accident, whole.ts, whole.wall_millis or whole.ts.t * 1_000
+        assert one.last is not None
+        side = Side.BEFORE if ts < one.first else Side.AFTER if ts > one.last else Side.INSIDE
+        if entry.op != self.op:
+            if len(self.others) < _MOST_OTHERS:
+                self.others.append((entry.op, side, whole.txn_number or 0, millis))
+            return
+        changes = changes_of(update_of(entry)) if entry.op == "u" else {}
+        self.writes.feed(changes, entry.id_key, ts, millis, Side.INSIDE if self.everywhere else side)
+        if side is Side.INSIDE:
+            self.span.add(ts, millis)
+            self.numbers[whole.txn_number or 0] += 1
+
+    def mixed(self) -> str:
+        """Which other kinds of writes are part of the same bulk write, as a sentence; empty if there are none."""
+        found: Counter[str] = Counter()
+        sides: dict[str, set[Side]] = {}
+        for op, side, _, _ in self.others:
+            sides.setdefault(op, set()).add(side)
+        near = range(min(self.numbers, default=0) - 1, max(self.numbers, default=0) + 2)
+        for op, side, number, millis in self.others:
+            if not self.accident.session:
+                found[op] += side is Side.INSIDE and len(sides[op]) < len(Side)
+            elif number in near:
+                apart = max(self.span.begin - millis, millis - self.span.end)
+                found[op] += apart <= _NEXT_MILLIS
+        kinds = ", ".join(f"{count:,} {_VERBS[op]}" for op, count in sorted(found.items()) if count)
+        return f"A bulk write of several kinds: the same client also wrote here at once ({kinds})." if kinds else ""
+
+
+_MOST_OTHERS = 100_000
+
+
+async def _writes_of(
+    gateway: Gateway, incident: Incident, accident: Accident, op: str, evidence: KnownStatement | None
+) -> Inferred:
+    """The deletes or updates of an incident, compared with what its row and a person say."""
+    around = _Around(accident, op, everywhere=evidence is not None)
+    begin = Ts(max(incident.first.t - _AROUND_SECONDS, 1), 0)
+    async for entry, whole in operations(gateway, accident.ns, begin, Ts(incident.last.t + _AROUND_SECONDS, 0)):
+        if entry.op in _VERBS and is_sent_by(whole, accident.session):
+            around.feed(entry, whole)
+    if evidence is not None:
+        return _explained(around, incident.limit, evidence)
+    one_command = accident.session not in ("", ANY_SESSION) and len(around.numbers) == 1
+    found = around.writes.one_statement(timed=not accident.session and incident.kind != "ttl")
+    doubts = [around.mixed(), *_miscounted(incident, around.writes.entries, op)]
+    if one_command:
+        accident = replace(accident, command=next(iter(around.numbers)))
+    else:
+        doubts += found.doubts
+        if found.effect is not None:
+            accident = replace(accident, effect=found.effect.stored())
+    count = around.writes.entries if one_command else found.tally.entries
+    row = Undone(clean_name(accident.ns), _in_words(found, one_command), count, incident.first, incident.last)
+    doubts = [one for one in doubts if one]
+    accident = replace(accident, entries=count)
+    return Inferred(accident, (row,) if count else (), tuple(doubts), found.groups if doubts else ())
+
+
+def _explained(around: _Around, limit: Ts, evidence: KnownStatement) -> Inferred:
+    """What a person says, compared with all writes in and around the incident."""
+    accident, found = around.accident, around.writes.explained_by(evidence)
+    doubts = list(found.doubts)
+    if around.op == "d" and evidence.has_text:
+        doubts.append("The statement is an update, and the incident is a delete.")
+    tally = found.tally
+    if tally.entries and tally.first < limit:
+        doubts.append(f"It begins at {tally.first}, before the incident: plan for the incident before this one.")
+    accident = replace(accident, first=tally.first, last=tally.last, entries=tally.entries)
+    if found.effect is not None:
+        accident = replace(accident, effect=found.effect.stored())
+    row = Undone(clean_name(accident.ns), found.what, tally.entries, tally.first, tally.last)
+    return Inferred(accident, (row,) if tally.entries else (), tuple(doubts), found.groups if doubts else ())
+
+
+def _in_words(found: AttributedWrites, one_command: bool) -> str:
+    return f"{found.what} (one command)" if one_command else found.what
+
+
+def _miscounted(incident: Incident, entries: int, op: str) -> Iterator[str]:
+    if not incident.documents_exact:
+        if op == "d":
+            yield "Others delete here too, and a delete does not say whose it is."
+    elif incident.documents is not None and incident.documents != entries:
+        yield f"The incident lists {incident.documents:,} documents, and the oplog has {entries:,} in its span."
+
+
+async def _transaction(gateway: Gateway, accident: Accident) -> Inferred:
+    """What a transaction wrote, by namespace."""
+    found = Counter[tuple[str, str]]()
+    async for _, parts in read_effects(gateway, {"ts": stamp(accident.first)}):
+        written_at_once = (one for part in parts for one in operations_of(part) if one.txn is None)
+        found.update((one.ns, one.op) for one in written_at_once if one.op in _VERBS)
+    at = accident.first
+    rows = [
+        Undone(clean_name(ns), f"{_VERBS[op]} in one transaction", count, at, at)
+        for (ns, op), count in found.items()
+        if op != "i"
+    ]
+    rows += [
+        Undone(clean_name(ns), "inserted in the transaction: these stay", count, at, at)
+        for (ns, op), count in found.items()
+        if op == "i"
+    ]
+    return Inferred(replace(accident, entries=found.total()), tuple(rows))
+
+
+def removals_since(changed: Mapping[str, Changed], accident: Accident) -> tuple[Undone, ...]:
+    """What is undone where no incident was named: every delete and every removal from the point on."""
+    rows = []
+    for ns, item in changed.items():
+        what = "deleted from the point on" if item.deletes else "dropped, emptied or renamed from the point on"
+        if item.deletes or item.replaced or item.dropped:
+            rows.append(
+                Undone(clean_name(ns), what, item.deletes or None, accident.first, accident.last or accident.first)
+            )
+    return tuple(rows)
+
+
+async def _with_updates(gateway: Gateway, accident: Accident, at_limit: Entry | None) -> Inferred:
+    """The updates that begin at the point, if a person may have made them."""
+    if at_limit is None or at_limit.op != "u":
+        return Inferred(accident)
+    first, session = at_limit, at_limit.session_text if at_limit.retryable else ""
+    mine = replace(accident, ns=first.ns, session=session, updates=True)
+    writes, command, last = WriteGroups(), Tally(), first.ts
+    async for entry, whole in operations(gateway, first.ns, first.ts):
+        if whole.ts.t - last.t > _GAP_SECONDS:
+            break
+        if entry.op == "u" and is_sent_by(whole, session):
+            millis = whole.wall_millis or whole.ts.t * 1_000
+            writes.feed(changes_of(update_of(entry)), entry.id_key, whole.ts, millis)
+            last = whole.ts
+            if session and whole.txn_number == first.txn_number:
+                command.add(whole.ts, millis)
+    found = writes.beginning_with(changes_of(update_of(first)))
+    if command.entries > 1:
+        mine = replace(mine, command=first.txn_number)
+        found = replace(found, tally=command, doubts=(), groups=())
+    elif found.effect is not None:
+        mine = replace(mine, effect=found.effect.stored())
+    mine = replace(mine, updates_last=found.tally.last, entries=found.tally.entries)
+    if found.tally.entries < 2 or (command.entries < 2 and await _is_routine(gateway, mine, first)):
+        return Inferred(accident)
+    what = _in_words(found, command.entries > 1)
+    row = Undone(clean_name(first.ns), what, found.tally.entries, first.ts, found.tally.last)
+    return Inferred(mine, (row,), found.doubts, found.groups)
+
+
+async def _is_routine(gateway: Gateway, accident: Accident, first: Entry) -> bool:
+    """Whether the same was written before the point."""
+    attribution = Attribution(accident)
+    effect = attribution.effect
+    begin = Ts(max(first.ts.t - _LOOK_BACK_SECONDS, 1), 0)
+    async for entry, whole in operations(gateway, first.ns, begin):
+        if whole.ts >= first.ts:
+            return False
+        same = entry.op == "u" and attribution.same_sender(whole)
+        if same and effect is not None and effect.agrees(changes_of(update_of(entry))):
+            return True
+    return False

@@ -1,0 +1,238 @@
+"""Every document that the accident touched, judged from the oplog and the live data as they are by now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry.changes import Path as FieldPath
+from tallyglass.oplog.entry.changes import Unfit, Value, get
+from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.undo.account import DocumentState, DocumentTrace
+from tallyglass.restore.undo.earlier_returns import changed_from, staged_repairs
+from tallyglass.restore.undo.history import (
+    AT_ONCE,
+    OTHERS,
+    OWN,
+    UNCERTAIN,
+    History,
+    HistoryStep,
+    documents_by_id,
+    fingerprint,
+    read_history,
+)
+from tallyglass.restore.undo.recovery import touched_documents
+from tallyglass.text import clean
+
+_BESIDE_SECONDS = 60
+"""How far before and after the accident other updates are compared with it: a statement that waits for a lock or a disk
+pauses for less."""
+
+_COMMON = 0.1
+"""The share of the accident's updates that must leave the same value for it to be one that the statement sets. Where a
+document had it before, the entry lacks it."""
+
+_LEAST = 2
+"""Updates that must leave it, however few the accident has."""
+
+_NAMED_PATHS = 3
+
+_ANY = b"any"
+"""In place of a digest: the live document is compared by the caller."""
+
+Atom = tuple[FieldPath, Value | None]
+
+
+_DOUBTS = (DocumentState.UNCLEAR, DocumentState.TWICE)
+"""What is listed whatever is live."""
+
+_Batch = dict[bytes, tuple[bytes | None, list[HistoryStep]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One document: its ``_id`` as a type byte and the value's bytes, what it is, and where the accident's values are.
+    ``restored``: it was damaged when the return began, and came back since. ``theirs``: others deleted it or wrote over
+    what the accident left."""
+
+    key: bytes
+    state: DocumentState
+    document: bytes | None
+    restored: bool = False
+    theirs: bool = False
+    where: str = ""
+
+
+async def judge_documents(
+    source: Gateway,
+    spare: Gateway,
+    accident: Accident,
+    ns: str,
+    limit: Ts,
+    began: Ts | None,
+    kept: Path | None,
+) -> AsyncIterator[Judgement]:
+    """Judge each document that the accident touched, or may have touched. ``began`` is the newest entry of the oplog
+    when the return began; the other parameters are those of :func:`read_history`. Raises what that raises.
+
+    What is live must be what the oplog says. A document that is written between the two reads is compared once more:
+    the live one must be a state through which it went.
+    """
+    pending: dict[bytes, bytes] = {}
+    with closing(await read_history(source, spare, accident, ns, limit, kept)) as history:
+        last, earlier = _number_at(history, began), await _undone_before(source, history, began)
+        async for batch in _batches(spare, history):
+            live = await documents_by_id(source, ns, list(batch))
+            for key, (copy, steps) in batch.items():
+                found = _judge(history, key, copy, steps, last)
+                if found is not None and found.document != live.get(key) and found.state not in _DOUBTS:
+                    pending[key] = _digest(live.get(key))
+                elif found is not None:
+                    came_bad = found.state is DocumentState.RIGHT and found.restored and found.document is not None
+                    bad = came_bad and any(_holds(found.document or b"", atom) for atom in earlier)
+                    yield replace(found, state=DocumentState.EARLIER) if bad else found
+        async for found in _holding_the_same(source, history):
+            yield found
+        async for found in _inserted_beside(source, history):
+            yield found
+    if pending:
+        with closing(await read_history(source, spare, accident, ns, limit, kept)) as history:
+            keys = list(pending)
+            for first in range(0, len(keys), AT_ONCE):
+                some = keys[first : first + AT_ONCE]
+                copies = await documents_by_id(spare, ns, some)
+                for key in some:
+                    found = _judge(history, key, copies.get(key), history.of(key), last, pending[key])
+                    if found is not None:
+                        yield found
+
+
+async def _batches(spare: Gateway, history: History) -> AsyncIterator[_Batch]:
+    batch: _Batch = {}
+    async for key, copy, steps in touched_documents(spare, history):
+        batch[key] = copy, steps
+        if len(batch) == AT_ONCE:
+            yield batch
+            batch = {}
+    if batch:
+        yield batch
+
+
+async def _undone_before(source: Gateway, history: History, began: Ts | None) -> set[Atom]:
+    """The values that earlier returns since the point set back in documents of the collection, and not by chance."""
+    counts, repairs = Counter[Atom](), 0
+    async for repair in staged_repairs(source, history.staging(), began):
+        changed = changed_from(repair)
+        counts.update(((name,), value) for name, value in changed)
+        repairs += b"f" in repair
+    return {atom for atom, count in counts.items() if count >= max(_LEAST, _COMMON * repairs)}
+
+
+def _number_at(history: History, began: Ts | None) -> int | None:
+    """The number of the last operation before the return began; None where that is not known."""
+    if began is None:
+        return None
+    query = "SELECT coalesce(max(n), 0) FROM operation WHERE (t, i) <= (?, ?)"
+    number: int = history.rows.execute(query, tuple(began)).fetchone()[0]
+    return number
+
+
+def _digest(document: bytes | None) -> bytes:
+    return b"" if document is None else fingerprint(document)
+
+
+def _judge(
+    history: History, key: bytes, copy: bytes | None, steps: list[HistoryStep], last: int | None, seen: bytes = _ANY
+) -> Judgement | None:
+    """What one document is; None where the accident changed nothing in it. ``last`` is the number of the last operation
+    before the return began; ``seen`` the digest of the live document, which must be one of its states."""
+    if copy is None and history.accident.kind == "everything":
+        return None  # it was not there at the point
+    trace, right = DocumentTrace(copy), False
+    passed = seen in (_ANY, _digest(copy))
+    before = [step for step in steps if last is not None and step.number <= last]
+    for at, step in enumerate(steps):
+        if at == len(before) and last is not None:
+            right, trace.brought_back = trace.state is DocumentState.RIGHT, False
+        if step.owner == UNCERTAIN:
+            trace.hit = True
+            trace.doubt(trace.document, step.o)
+        if step.owner == OWN:
+            trace.accident(step.op, step.o)
+        else:
+            trace.others(step.op, step.o)
+        passed = passed or _digest(trace.document) == seen
+    trace.unclear |= history.ambiguous and bool(trace.left)
+    if not trace.hit:
+        return None
+    state = trace.state if passed or trace.unclear else DocumentState.DIFFERS
+    after = last is None or len(steps) > len(before)
+    restored = after and trace.brought_back and not right and trace.document is not None
+    return Judgement(key, state, trace.document, restored, trace.theirs, _where(trace))
+
+
+def _where(trace: DocumentTrace) -> str:
+    if trace.removed is not None or not trace.changed:
+        return ""
+    names = [".".join(name.decode("utf-8", "replace") for name in path) for path in trace.changed]
+    more = f" and {len(names) - _NAMED_PATHS} more" if len(names) > _NAMED_PATHS else ""
+    return f" Fields: {clean(', '.join(names[:_NAMED_PATHS]), 200)}{more}."
+
+
+async def _holding_the_same(source: Gateway, history: History) -> AsyncIterator[Judgement]:
+    """Documents that were attributed to others, though an update set in them what the accident's updates set, within a
+    minute of those, and that still hold it: it may have been the same statement."""
+    found: dict[bytes, list[Atom]] = {}
+    for key, atom in _beside(history, _common_atoms(history)):
+        found.setdefault(key, []).append(atom)
+    hit = {key for key, _ in history.hit()} if found else set()
+    keys = [key for key in found if key not in hit]
+    for first in range(0, len(keys), AT_ONCE):
+        live = await documents_by_id(source, history.ns, keys[first : first + AT_ONCE])
+        for key, document in live.items():
+            if any(_holds(document, atom) for atom in found.get(key, ())):
+                yield Judgement(key, DocumentState.SAME, document)
+
+
+async def _inserted_beside(source: Gateway, history: History) -> AsyncIterator[Judgement]:
+    """Live documents that were inserted between the accident's updates, by what may be the same statement."""
+    keys = list(history.inserted_beside())
+    for first in range(0, len(keys), AT_ONCE):
+        some = keys[first : first + AT_ONCE]
+        live = await documents_by_id(source, history.ns, some)
+        for key in some:
+            if key in live:
+                yield Judgement(key, DocumentState.BESIDE, live[key])
+
+
+def _common_atoms(history: History) -> set[Atom]:
+    """The values that the accident's updates set at a path, and not by chance."""
+    counts, own = Counter[Atom](), 0
+    for update in history.attributed():
+        if update.owner == OWN:
+            own += 1
+            counts.update((path, value) for path, value in update.changes.items() if path and value and value[0])
+    return {atom for atom, count in counts.items() if count >= max(_LEAST, _COMMON * own)}
+
+
+def _beside(history: History, atoms: set[Atom]) -> Iterator[tuple[bytes, Atom]]:
+    accident = history.accident
+    last = accident.updates_last or accident.last
+    for update in history.attributed() if atoms else ():
+        early = update.ts.t < accident.first.t - _BESIDE_SECONDS
+        late = last is not None and update.ts.t > last.t + _BESIDE_SECONDS
+        if update.owner == OTHERS and not early and not late:
+            yield from ((update.key, (path, value)) for path, value in update.changes.items() if (path, value) in atoms)
+
+
+def _holds(document: bytes, atom: Atom) -> bool:
+    path, value = atom
+    try:
+        return get(document, path) == value
+    except Unfit:
+        return True

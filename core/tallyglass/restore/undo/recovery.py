@@ -1,0 +1,143 @@
+"""The repairs that make one live collection as it would be without the accident.
+
+Every document that the accident touched is carried forward from its copy on the spare through the oplog, once with and
+once without the accident's operations. Where the two differ, the difference is the repair; what others wrote is in
+both. Nothing is written here: the repairs go into a file that mongorestore loads under another name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from tallyglass.errors import ReadError
+from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.oplog.entry.batch import unpacked
+from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.restore.backup.bson_file import id_key
+from tallyglass.restore.model.plan import Plan, Return
+from tallyglass.restore.tools.files import HISTORY
+from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
+from tallyglass.restore.undo.history import (
+    AT_ONCE,
+    OWN,
+    UNCERTAIN,
+    History,
+    HistoryStep,
+    documents_by_id,
+    fingerprint,
+    read_history,
+)
+from tallyglass.restore.undo.null_id import needs_own_write, own_write
+
+
+def history_file(work: Path, number: int) -> Path:
+    """Where the steps of a return keep what they read of the oplog; ``number`` is the place in the plan's return, from
+    1."""
+    return work / HISTORY / f"{number}.sqlite"
+
+
+@dataclass(slots=True)
+class Repairs:
+    """How many documents of one collection the accident touched, by verdict; ``by_hand`` those that are too large or
+    cannot be written exactly, ``written`` all others that are written. ``null_id`` is what mongosh reads for the one
+    whose ``_id`` is null; empty where there is none."""
+
+    ns: str
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    by_hand: int = 0
+    written: int = 0
+    null_id: str = ""
+
+
+async def repairs(
+    source: Gateway, spare: Gateway, plan: Plan, row: Return, counts: Repairs, kept: Path | None = None
+) -> AsyncIterator[bytes]:
+    """The documents to load into one staging collection; ``counts`` is counted up. ``kept`` is as in
+    :func:`read_history`. Raises the errors of the gateways, and ReadError where the oplog no longer reaches back to the
+    point."""
+    if plan.accident is None:
+        raise ReadError("The plan does not say what is to be undone.", "Plan again.")
+    with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit, kept)) as history:
+        async for found in compare_documents(spare, history):
+            counts.verdicts[found.verdict] += 1
+            if found.verdict is not Verdict.DAMAGED or found.wanted is None:
+                continue
+            if needs_own_write(found.key):
+                counts.null_id = own_write(row.ns, found.actual, found.wanted) or ""
+                counts.by_hand += not counts.null_id
+                continue
+            document = repair((found.key[0], found.key[1:]), found.actual, found.wanted)
+            if document is None:
+                counts.by_hand += 1
+            else:
+                yield document
+
+
+@dataclass(slots=True)
+class DocumentVerdict:
+    """One document that the accident touched: its ``_id`` as a type byte and the value's bytes, and what to do."""
+
+    key: bytes
+    verdict: Verdict
+    actual: bytes | None
+    wanted: bytes | None
+
+
+async def compare_documents(spare: Gateway, history: History) -> AsyncIterator[DocumentVerdict]:
+    """Every document that the accident touched. Raises the errors of the gateway."""
+    removed = any(step.owner == OWN for step in history.removals)
+    async for key, copy, steps in touched_documents(spare, history):
+        found = _compare(history, key, copy, steps)
+        if not (removed and copy is None and found.verdict is Verdict.LEFT):
+            yield found
+
+
+async def touched_documents(
+    spare: Gateway, history: History
+) -> AsyncIterator[tuple[bytes, bytes | None, list[HistoryStep]]]:
+    """The documents that an operation of the accident is about, or may be: the ``_id`` of each as a type byte and the
+    value's bytes, its copy at the point, and the operations on it.
+
+    After a removal these are all documents of the copy, and all that were written since. Raises the errors of the
+    gateway.
+    """
+    if any(step.owner == OWN for step in history.removals):
+        rest = set(history.touched())
+        async for raw in unpacked(spare.find_raw(Namespace.parse(history.ns), {}, time_ms=3_600_000)):
+            key = id_key(raw)
+            rest.discard(key)
+            yield key, raw, history.of(key)
+        for key in rest:
+            yield key, None, history.of(key)
+        return
+    hit = history.hit()
+    while some := dict(islice(hit, AT_ONCE)):
+        held = await documents_by_id(spare, history.ns, list(some))
+        for key, steps in some.items():
+            yield key, held.get(key), steps
+
+
+def _compare(history: History, key: bytes, copy: bytes | None, steps: list[HistoryStep]) -> DocumentVerdict:
+    document = Counterfactual(copy, copy)
+    updates = 0
+    try:
+        for step in steps:
+            document.unclear |= step.owner == UNCERTAIN
+            if step.owner == OWN:
+                document.accident(step.op, step.o)
+                updates += step.op == "u"
+            elif step.op == "i" and history.returned and (key, fingerprint(step.o)) in history.returned:
+                document.returned(step.o)
+            else:
+                document.others(step.op, step.o)
+    except Malformed:
+        document.unclear = True
+    document.unclear |= history.ambiguous and updates > 0
+    if copy is None and history.accident.kind == "everything":
+        return DocumentVerdict(key, Verdict.LEFT, document.actual, None)  # it was not there at the point
+    return DocumentVerdict(key, document.verdict, document.actual, document.wanted)

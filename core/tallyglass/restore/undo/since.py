@@ -1,0 +1,284 @@
+"""What others wrote to a collection between the accident that replaced it and its return, and what of it comes along.
+
+Between the two, the collection held what the accident left. Documents that others inserted there are theirs and come
+along; what they changed in the accident's own documents has no counterpart in the copy, and is listed. It is carried
+over twice: into the copy before the names change, and into the collection afterwards, for the writes in between.
+Counters are left out here: mongosh raises them as the names change.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from enum import IntEnum
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tallyglass.counters.numbers import as_number, numeric_type
+from tallyglass.moment import ZERO, Ts, parse_ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.changes import Changes, Unfit, apply_update, build, changes_of, get
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.read.entries import operations
+from tallyglass.oplog.read.past import safe_end
+from tallyglass.restore.backup.bson_file import decode
+from tallyglass.restore.model.plan import Return
+from tallyglass.restore.tools.files import HISTORY
+from tallyglass.restore.undo.counter_paths import counter_paths
+from tallyglass.restore.undo.counterfactual import Counterfactual
+from tallyglass.restore.undo.history import AT_ONCE, documents_by_id
+from tallyglass.text import clean_name
+from tallyglass.whole_file import write_whole
+
+
+class OthersDid(IntEnum):
+    """What others did to a document before the names changed."""
+
+    THEIRS = 0
+    """They inserted it, and it was there in the end."""
+    GONE = 1
+    """They inserted it and deleted it."""
+    CHANGED = 2
+    """They changed or deleted what the accident had left."""
+
+
+class LoggedWrite(NamedTuple):
+    """One operation on a document; ``o`` is empty for a delete."""
+
+    op: str
+    o: bytes
+
+
+class Written(NamedTuple):
+    """One document that others wrote: its ``_id`` as a type byte and the value's bytes, the document as they inserted
+    it, as they left it, and as it was carried over before the names changed (None where there was none), the last
+    operation before that, and all operations since."""
+
+    key: bytes
+    fate: OthersDid
+    inserted: bytes | None
+    document: bytes | None
+    carried: bytes | None
+    last: LoggedWrite
+    later: list[LoggedWrite]
+
+
+class Compared(NamedTuple):
+    """What others wrote, beside the document of the copy and the one that is there now; None where there is none."""
+
+    written: Written
+    copy: bytes | None
+    actual: bytes | None
+
+
+class Ledger:
+    """The documents that others wrote, in a temporary file. What was written up to ``seen`` was carried over before the
+    names changed."""
+
+    def __init__(self, ns: str, seen: Ts) -> None:
+        self._ns, self._seen = ns, seen
+        self._rows = sqlite3.connect("", isolation_level=None)
+        self._rows.execute(
+            "CREATE TABLE written (id BLOB PRIMARY KEY, fate INTEGER, inserted BLOB, document BLOB, carried BLOB,"
+            " op TEXT, o BLOB)"
+        )
+        self._rows.execute("CREATE TABLE later (n INTEGER PRIMARY KEY, id BLOB, op TEXT, o BLOB)")
+        self._rows.execute("CREATE INDEX by_id ON later (id)")
+        self._rows.execute("BEGIN")
+
+    def close(self) -> None:
+        """Remove the temporary file."""
+        self._rows.close()
+
+    def before(self, operation: LoggedWrite, key: bytes, ts: Ts) -> None:
+        """Store an operation before the names changed. Raises Malformed for broken BSON."""
+        query = "SELECT fate, inserted, document, carried FROM written WHERE id = ?"
+        held, inserted, document, carried = self._rows.execute(query, (key,)).fetchone() or (None, None, None, None)
+        fate = OthersDid.CHANGED
+        if operation.op == "i":
+            fate, inserted, document = OthersDid.THEIRS, operation.o, operation.o
+        elif held == OthersDid.THEIRS and operation.op == "d":
+            fate, document = OthersDid.GONE, None
+        elif held == OthersDid.THEIRS and document is not None:
+            try:
+                fate, document = OthersDid.THEIRS, apply_update(document, operation.o)
+            except Unfit:
+                document = None
+        carried = document if ts <= self._seen else carried
+        row = (key, fate, inserted, document, carried, *operation)
+        self._rows.execute("INSERT OR REPLACE INTO written VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    def staged(self, operation: LoggedWrite, key: bytes) -> None:
+        """Store an operation on the copy before the names changed, by which something was carried over."""
+        (carried,) = self._rows.execute("SELECT carried FROM written WHERE id = ?", (key,)).fetchone() or (b"",)
+        if operation.op == "i":
+            carried = operation.o
+        elif carried:
+            carried = apply_update(carried, operation.o)
+        self._rows.execute("UPDATE written SET carried = ? WHERE id = ?", (carried, key))
+
+    def after(self, operation: LoggedWrite, key: bytes) -> None:
+        """Store an operation after the names changed."""
+        self._rows.execute("INSERT INTO later (id, op, o) VALUES (?, ?, ?)", (key, *operation))
+
+    def __iter__(self) -> Iterator[Written]:
+        for key, fate, inserted, document, carried, op, o in self._rows.execute("SELECT * FROM written ORDER BY id"):
+            rows = self._rows.execute("SELECT op, o FROM later WHERE id = ? ORDER BY n", (key,))
+            later = [LoggedWrite(*one) for one in rows]
+            if inserted and later[:1] == [LoggedWrite("i", inserted)] and not counter_paths(self._ns, inserted):
+                carried, later = inserted, later[1:]  # joined by the step that changed the names
+            yield Written(key, OthersDid(fate), inserted, document, carried, LoggedWrite(op, o), later)
+
+
+async def carried_over(
+    source: Gateway, spare: Gateway, row: Return, since: Ts, seen: Path
+) -> AsyncIterator[tuple[str, Compared, bytes]]:
+    """What others wrote and is to be written: the namespace to write it to, what is there, and the document as it is to
+    be. The file ``seen`` stores up to where it was carried over before the names changed. Raises the errors of the
+    gateways."""
+    target, returned = await _target(source, row)
+    if not returned:
+        seen.parent.mkdir(mode=0o700, exist_ok=True)
+        write_whole(seen, str((await safe_end(source)).ts))
+    ledger = await _read_ledger(source, row, since, returned, _stored(seen))
+    async for found in _compared(source, spare, row, target, ledger):
+        document = _wanted(row.ns, found)
+        if document is not None:
+            yield target, found, document
+
+
+async def left_behind(
+    source: Gateway, spare: Gateway, row: Return, since: Ts, seen: Path | None
+) -> AsyncIterator[tuple[bytes, str]]:
+    """The ``_id`` of each document that others wrote and that is not, or not surely, as they left it, and why. Raises
+    the errors of the gateways."""
+    target, returned = await _target(source, row)
+    ledger = await _read_ledger(source, row, since, returned, _stored(seen))
+    async for found in _compared(source, spare, row, target, ledger):
+        if why := _why_left(row, found):
+            yield found.written.key, why
+
+
+def seen_file(work: Path, number: int) -> Path:
+    """Where the steps of a return store up to where others' writes were carried over; ``number`` is the place in the
+    plan's return, from 1."""
+    return work / HISTORY / f"{number}.seen"
+
+
+def _stored(seen: Path | None) -> Ts:
+    return parse_ts(seen.read_text()) if seen and seen.exists() else ZERO
+
+
+async def _target(source: Gateway, row: Return) -> tuple[str, bytes]:
+    """Where what others wrote is to go: the staging collection before the names change, with an empty UUID; afterwards
+    the collection itself, with its UUID."""
+    live = {str(info.ns): info.uuid for info in await source.list_collections(row.ns.partition(".")[0])}
+    early = row.beside in live and not {row.ns, row.away} <= live.keys()
+    return (row.beside, b"") if early else (row.ns, live.get(row.ns, b""))
+
+
+async def _read_ledger(source: Gateway, row: Return, since: Ts, returned: bytes, seen: Ts) -> Ledger:
+    """What others wrote to the collection from ``since`` on. ``returned`` is the UUID of the one that came back, as
+    ``_target`` gives it. Raises the errors of the gateway."""
+    ledger = Ledger(row.ns, seen)
+    async for entry, whole in _writes(source, row.ns, since):
+        operation = LoggedWrite(entry.op, b"" if entry.op == "d" else entry.o_raw)
+        if returned and entry.ui == returned:
+            ledger.after(operation, entry.id_key)
+        else:
+            ledger.before(operation, entry.id_key, whole.ts)
+    if returned and seen > ZERO:
+        async for entry, _ in _writes(source, row.beside, seen):
+            if entry.ui == returned and entry.op != "d":
+                ledger.staged(LoggedWrite(entry.op, entry.o_raw), entry.id_key)
+    return ledger
+
+
+async def _writes(source: Gateway, ns: str, since: Ts) -> AsyncIterator[tuple[Entry, Entry]]:
+    """The writes to one collection, each with the entry at which it takes effect."""
+    async for entry, whole in operations(source, ns, since):
+        if entry.op in ("i", "u", "d"):
+            yield entry, whole
+
+
+async def _compared(
+    source: Gateway, spare: Gateway, row: Return, target: str, ledger: Ledger
+) -> AsyncIterator[Compared]:
+    """What others wrote, document by document. Raises the errors of the gateways."""
+    with closing(ledger):
+        rows = iter(ledger)
+        while some := list(islice(rows, AT_ONCE)):
+            keys = [one.key for one in some]
+            copies = await documents_by_id(spare, row.ns, keys)
+            held = await documents_by_id(source, target, keys)
+            for one in some:
+                yield Compared(one, copies.get(one.key), held.get(one.key))
+
+
+def _wanted(ns: str, found: Compared) -> bytes | None:
+    """The document as it is to be, where it is not so; None where nothing is to be written."""
+    one = found.written
+    if one.document is None or found.copy is not None or counter_paths(ns, one.document):
+        return None
+    if not one.later:
+        return None if found.actual == one.document else one.document
+    worlds = _both_worlds(one)
+    right = not (worlds.unclear or worlds.overwritten) and worlds.actual == found.actual
+    return worlds.wanted if right and worlds.wanted != found.actual else None
+
+
+def _both_worlds(one: Written) -> Counterfactual:
+    """The document as it was carried over and as others had left it, each with what they wrote since."""
+    worlds = Counterfactual(one.carried, one.document)
+    for operation in one.later:
+        worlds.others(*operation)
+    return worlds
+
+
+def _why_left(row: Return, found: Compared) -> str:
+    """Why what others wrote is not in the collection that came back; empty where it is, or where it need not be."""
+    one, kept = found.written, clean_name(row.away)
+    paths = counter_paths(row.ns, found.copy or one.document or found.actual or b"")
+    if paths:
+        return next((why for path in paths if (why := _twice(path, one))), "")
+    if found.copy is not None:
+        if one.fate is OthersDid.THEIRS and one.document == found.copy:
+            return ""
+        return f"Others wrote it after the accident had replaced it: compare it with {kept} and the oplog."
+    if one.fate is OthersDid.CHANGED:
+        return "" if one.document is None and not one.carried else _MEANWHILE
+    if one.fate is OthersDid.GONE:
+        return "" if one.later or found.actual is None else "Others deleted it meanwhile: delete it again."
+    worlds = _both_worlds(one)
+    if worlds.unclear or worlds.overwritten:
+        return _MEANWHILE
+    return "" if worlds.wanted == found.actual else "It could not be written: run the script again."
+
+
+_MEANWHILE = "Others wrote it before and after the collection came back: compare it with the oplog."
+
+
+def _twice(path: str, one: Written) -> str:
+    """Whether a counter went on at or below a number that it had handed out before the names changed, in words."""
+    last, first = _number(path, one.last), _number(path, one.later[0]) if one.later else None
+    if numeric_type(last) is None or numeric_type(first) is None:
+        return ""
+    begin, end = as_number(first), as_number(last)
+    again = begin < end or (begin == end and one.later[0].op == "u")  # an insert of the last number came with the copy
+    return f"The numbers from {begin} to {end} may have been handed out twice." if again else ""
+
+
+def _number(path: str, write: LoggedWrite) -> Any:
+    """The value that a write leaves at a path; None where it leaves none there."""
+    names = tuple(path.encode().split(b"."))
+    changes: Changes = {(): (walk.DOCUMENT, write.o)} if write.op == "i" else {}
+    if write.op == "u":
+        changes = changes_of(write.o)
+    for length in range(len(names) + 1):
+        if value := changes.get(names[:length]):
+            found = get(value[1], names[length:]) if length < len(names) and value[0] == walk.DOCUMENT else value
+            return decode(build({b"v": found}))["v"] if found else None
+    return None

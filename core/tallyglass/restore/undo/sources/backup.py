@@ -1,0 +1,213 @@
+"""Documents whose pre-image is not held, from a backup: carried forward to the point through the oplog.
+
+This needs no spare. A document is used only if its state is unambiguous: mongodump may have read it before or after
+each update that ran during the backup, and both cases must give the same document at the point.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tallyglass.deployment.cluster import look_at
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import CollectionInfo, Gateway
+from tallyglass.oplog.entry.changes import Unfit, apply_update, is_replacement
+from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.oplog.read.entries import operations
+from tallyglass.restore.backup import archive
+from tallyglass.restore.backup.backup import ARCHIVE, Contents, StoredCollection
+from tallyglass.restore.backup.bson_file import decode, documents, id_key
+from tallyglass.restore.backup.read import read_backup
+from tallyglass.restore.catalogue.backups import holds_backups, list_backups, newest_before, why_not
+from tallyglass.restore.timeline.coverage import BACK_OFF_SECONDS, NoStart, choose_start
+from tallyglass.restore.timeline.earlier_writes import EarlierWrites, ExpectedDocument, read_earlier
+from tallyglass.restore.undo.accident import REMOVING, update_of
+from tallyglass.text import clean, clean_name
+
+_MOST_DOUBTS = 100
+"""The most updates of one document during the backup that are tried."""
+
+_AGAIN = frozenset({*REMOVING, "truncateRange"})
+"""Commands after which the backup no longer has all documents of the collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsableBackup:
+    """A backup that the oplog continues from ``start``."""
+
+    contents: Contents
+    start: Ts
+
+
+class DocumentStep(NamedTuple):
+    """An operation on one document. ``doubtful`` means that the backup may already hold the result; ``o`` is empty for
+    a delete."""
+
+    doubtful: bool
+    op: str
+    o: bytes
+
+    @property
+    def whole(self) -> bool:
+        """Whether the result does not depend on the document before."""
+        return self.op != "u" or is_replacement(self.o)
+
+
+async def usable_backup(gateway: Gateway, path: Path, limit: Ts, start: Ts | None = None) -> UsableBackup:
+    """The backup at ``path``, or the newest of a folder that ended before ``limit``. ``start`` is an oplog position
+    known to lie before it. Raises InputError, which says why the backup cannot be used, and the errors of the
+    gateway."""
+    if holds_backups(path):
+        path = newest_before([one async for one in list_backups(path, gateway)], limit)
+    contents = await asyncio.to_thread(read_backup, path, start)
+    backup = contents.backup
+    why = await why_not(gateway, contents, await look_at(gateway))
+    end = backup.end or backup.start
+    if not why and (end is None or end >= limit):
+        why = f"It ended at {end}, which is not before {limit}."
+    begin = await choose_start(gateway, backup.start or limit, 0 if backup.source == "sidecar" else BACK_OFF_SECONDS)
+    if why or isinstance(begin, NoStart):
+        raise InputError(f"{clean(str(path), 200)}: {why or 'the oplog does not reach back to it.'}")
+    return UsableBackup(contents, begin.ts)
+
+
+async def carry_forward(
+    gateway: Gateway, backup: UsableBackup, info: CollectionInfo, ids: Iterator[bytes], limit: Ts
+) -> AsyncIterator[tuple[bytes, bytes | None]]:
+    """Each of the documents as it was just before ``limit``; None if that cannot be proven.
+
+    Raises InputError if the backup holds another collection of that name or a broken file, and the errors of the
+    gateway.
+    """
+    stored = backup.contents.collections.get(str(info.ns))
+    if stored is None or not info.uuid or stored.uuid_bytes != info.uuid:
+        raise InputError(f"The backup does not hold {clean_name(str(info.ns))}, or another collection of that name.")
+    if (info.options or {}).get("capped"):
+        raise InputError(f"{clean_name(str(info.ns))} is capped: the oplog does not name all that it removed.")
+    earlier = await read_earlier(gateway, backup.start, {info.uuid})
+    with tempfile.TemporaryDirectory(prefix="tallyglass-") as folder:
+        rows = sqlite3.connect(Path(folder) / "documents.sqlite", isolation_level=None, check_same_thread=False)
+        try:
+            _create(rows, ids)
+            await _read_steps(gateway, backup, info, limit, rows)
+            await asyncio.to_thread(_read_bases, backup.contents, stored, rows)
+            for key in rows.execute("SELECT id FROM wanted ORDER BY id"):
+                yield key[0], _resolve(rows, key[0], earlier, info.uuid)
+        finally:
+            rows.close()
+
+
+def _create(rows: sqlite3.Connection, ids: Iterator[bytes]) -> None:
+    for statement in (
+        "PRAGMA journal_mode = OFF",
+        "PRAGMA synchronous = OFF",
+        "CREATE TABLE wanted (id BLOB PRIMARY KEY) WITHOUT ROWID",
+        "CREATE TABLE base (id BLOB, document BLOB)",
+        "CREATE TABLE step (n INTEGER PRIMARY KEY, id BLOB, doubtful INTEGER, op TEXT, o BLOB)",
+        "BEGIN",
+    ):
+        rows.execute(statement)
+    rows.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((id_,) for id_ in ids))
+    rows.execute("COMMIT")
+
+
+def _is_wanted(rows: sqlite3.Connection, key: bytes) -> bool:
+    return rows.execute("SELECT 1 FROM wanted WHERE id = ?", (key,)).fetchone() is not None
+
+
+async def _read_steps(
+    gateway: Gateway, backup: UsableBackup, info: CollectionInfo, limit: Ts, rows: sqlite3.Connection
+) -> None:
+    end = backup.contents.backup.end
+    rows.execute("BEGIN")
+    async for operation, whole in operations(gateway, str(info.ns), backup.start, limit):
+        if operation.op == "c":
+            if operation.ui == info.uuid and operation.command in _AGAIN:
+                raise InputError(f"{operation.command} at {whole.ts} came between the backup and the point.")
+        elif _is_wanted(rows, operation.id_key):
+            o = b"" if operation.op == "d" else update_of(operation)
+            doubtful = end is None or whole.ts <= end
+            rows.execute(
+                "INSERT INTO step (id, doubtful, op, o) VALUES (?, ?, ?, ?)",
+                (operation.id_key, doubtful, operation.op, o),
+            )
+    rows.execute("COMMIT")
+    rows.execute("CREATE INDEX step_of ON step (id, n)")
+
+
+def _read_bases(contents: Contents, stored: StoredCollection, rows: sqlite3.Connection) -> None:
+    found: Iterator[bytes]
+    if contents.backup.form == ARCHIVE:
+        found = (raw for ns, raw in archive.documents(contents.backup.path) if ns == stored.stored_as)
+    else:
+        if stored.data is None:
+            raise InputError(f"The backup has no documents of {clean_name(stored.ns)}.")
+        found = documents(stored.data)
+    rows.execute("BEGIN")
+    try:
+        for raw in found:
+            key = id_key(raw)
+            if _is_wanted(rows, key):
+                rows.execute("INSERT INTO base VALUES (?, ?)", (key, raw))
+    except Malformed as error:
+        raise InputError(f"The backup has a document of {clean_name(stored.ns)} that is no BSON: {error}.") from None
+    rows.execute("COMMIT")
+    rows.execute("CREATE INDEX base_of ON base (id)")
+
+
+def _resolve(rows: sqlite3.Connection, key: bytes, earlier: EarlierWrites, uuid: bytes) -> bytes | None:
+    bases = [raw for (raw,) in rows.execute("SELECT document FROM base WHERE id = ?", (key,))]
+    found = rows.execute("SELECT doubtful, op, o FROM step WHERE id = ? ORDER BY n", (key,))
+    steps = [DocumentStep(bool(doubtful), op, o) for doubtful, op, o in found]
+    expected = earlier.by_uuid.get(uuid, {}).get(key)
+    try:
+        return only_answer(bases, steps, expected)
+    except Malformed:
+        return None
+
+
+def only_answer(
+    bases: Sequence[bytes], steps: Sequence[DocumentStep], expected: ExpectedDocument | None = None
+) -> bytes | None:
+    """The document after all steps; None if it does not exist or the result is ambiguous.
+
+    ``bases`` are the documents of the backup with this id: two if it was written again during the backup. ``expected``
+    is the state that the entries before the steps left. Raises Malformed for broken BSON.
+    """
+    last = max((number for number, step in enumerate(steps) if step.whole), default=None)
+    if last is not None:
+        begin = steps[last]
+        return None if begin.op == "d" else _applied(begin.o, steps[last + 1 :])
+    doubts = sum(step.doubtful for step in steps)
+    if doubts > _MOST_DOUBTS or (expected is not None and not doubts and not all(map(expected.allows, bases))):
+        return None
+    answers = {
+        _applied(base, steps[held:])
+        for base in bases
+        for held in range(doubts + 1)
+        if held == 0 or _may_hold(base, steps[held - 1])
+    } - {None}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _may_hold(base: bytes, step: DocumentStep) -> bool:
+    """Whether a document may be the result of this update."""
+    diff = decode(step.o).get("diff")
+    return not isinstance(diff, Mapping) or ExpectedDocument(update=step.o).allows(base)
+
+
+def _applied(document: bytes, steps: Sequence[DocumentStep]) -> bytes | None:
+    """The document after updates; None if one of them does not fit: then this is not the document that was updated."""
+    try:
+        for step in steps:
+            document = apply_update(document, step.o)
+    except Unfit:
+        return None
+    return document

@@ -1,0 +1,99 @@
+"""``tallyglass restore backups``: the backups of a folder, and which of them the oplog can continue."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tallyglass.moment import iso
+from tallyglass.paths import absolute_path
+from tallyglass.text import clean
+from tallyglass_tui.cli.headless import as_json, ask, print_text, table
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, is_named
+
+if TYPE_CHECKING:
+    from tallyglass.moment import Ts
+    from tallyglass.mongo.gateway import Gateway
+    from tallyglass.restore.catalogue.backups import Listed
+
+
+@click.command(short_help="List the backups of a folder, and how far each reaches.")
+@click.argument("folders", metavar="DIR...", type=click.Path(path_type=Path), nargs=-1, required=True)
+@connection_options()
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+def backups(given: ConnectionOptions, folders: tuple[Path, ...], wants_json: bool) -> int:
+    """List the backups in each DIR: kind, span, and whether the oplog of URI continues each up to now.
+
+    Without a server only what the backups say of themselves is known. Exit 0 where one can be continued, or none was
+    compared; 1 where none can.
+    """
+    if given.uri and Path(given.uri).is_dir():
+        folders, given = (*folders, Path(given.uri)), replace(given, uri="")  # the last DIR was parsed as URI
+    listed = _list(given, folders)
+    if wants_json:
+        print_text(as_json([_as_dict(one) for one in listed], indent=2))
+    else:
+        head = ("backup", "kind", "MiB", "begun", "ended", "provable", "")
+        print_text(table([head, *(_row(one) for one in listed)], right=frozenset({2})))
+    return 1 if all(one.provable is False for one in listed) else 0
+
+
+@click.command(hidden=True)
+@click.argument("path", metavar="BACKUP", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), metavar="PATH", required=True)
+def unpack(path: Path, out: Path) -> None:
+    """Write BACKUP as one that mongorestore can read."""
+    from tallyglass.restore.backup.unpack import unpack as write
+
+    write(absolute_path(path), absolute_path(out))
+
+
+def _list(given: ConnectionOptions, folders: tuple[Path, ...]) -> list[Listed]:
+    from tallyglass.restore.catalogue.backups import list_backups
+
+    async def work(gateway: Gateway | None) -> list[Listed]:
+        return [one for folder in folders async for one in list_backups(folder, gateway)]
+
+    return ask(given, work) if is_named(given) else asyncio.run(work(None))
+
+
+def _row(one: Listed) -> tuple[str, ...]:
+    backup = one.backup
+    provable = {True: "yes", False: "no", None: "not compared"}[one.provable]
+    if backup is None:
+        return clean(one.path.name, 60), "", "", "", "", provable, clean(one.why, 200)
+    size = f"{backup.bytes / 2**20:.1f}"
+    return (
+        clean(one.path.name, 60), backup.form, size, _time(backup.start), _time(backup.end), provable,
+        clean(one.why, 200),
+    )  # fmt: skip
+
+
+def _time(ts: Ts | None) -> str:
+    return iso(ts.time) if ts else "unknown"
+
+
+def _as_dict(one: Listed) -> dict[str, Any]:
+    backup = one.backup
+    found: dict[str, Any] = {
+        "path": clean(str(one.path), 300),
+        "provable": one.provable,
+        "why": clean(one.why),
+        "form": None, "start": None, "end": None, "source": None, "bytes": None, "server_version": None,
+        "namespaces": None,
+    }  # fmt: skip
+    if backup is not None:
+        found |= {
+            "form": backup.form,
+            "start": str(backup.start) if backup.start else None,
+            "end": str(backup.end) if backup.end else None,
+            "source": backup.source,
+            "bytes": backup.bytes,
+            "server_version": backup.server_version,
+            "namespaces": len(backup.namespaces),
+        }
+    return found

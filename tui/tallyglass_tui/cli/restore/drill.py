@@ -1,0 +1,197 @@
+"""``tallyglass restore drill``: rehearse a restore on a server of its own. The only command that runs what it emits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tallyglass.errors import EmbeddedServerError, InputError
+from tallyglass.paths import absolute_path
+from tallyglass.text import clean
+from tallyglass.whole_file import check_writable, write_whole
+from tallyglass_tui.cli.check import MonitoringPlugin
+from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message
+from tallyglass_tui.cli.headless import print_text, printable_json
+from tallyglass_tui.cli.metrics import as_text, load_client
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
+from tallyglass_tui.cli.schedule import as_schedule, duration, emit_option, own_words
+from tallyglass_tui.this_program import this_program
+
+if TYPE_CHECKING:
+    from tallyglass.connection.target import Target
+    from tallyglass.mongo.gateway import Gateway
+    from tallyglass.restore.drill.drill import DrillRequest
+    from tallyglass.restore.drill.report import Report
+
+
+class DrillPlugin(MonitoringPlugin):
+    """Reports errors as the result line of the drill."""
+
+    service = "DRILL"
+
+
+def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    from tallyglass.restore.drill.load import parse_rate
+
+    try:
+        rate = parse_rate(value)
+    except InputError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from None
+    if not Path("/proc/self/io").exists():
+        raise click.BadParameter("A rate limit works on Linux only.", ctx, parameter)
+    return rate
+
+
+@click.command(cls=DrillPlugin, short_help="Rehearse a restore on a server of its own, and measure it.")
+@connection_options()
+@click.option(
+    "--backup", type=click.Path(path_type=Path), metavar="PATH", help="Restore this backup, or the newest of a folder."
+)
+@click.option("--to", metavar="T", help="Restore to this time, such as now-1h; default: the newest that can be proven.")
+@click.option(
+    "--backup-start", metavar="T:I", help="An oplog position from before the backup began, if the backup records none."
+)
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the report: .json or Markdown.")
+@click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write metrics for Prometheus.")
+@click.option("--json", "wants_json", is_flag=True, help="Print the report as one JSON document.")
+@click.option(
+    "--deadline", callback=duration, default="4h", show_default=True, help="Stop after this time, with exit status 2."
+)
+@click.option("--limit-rate", "rate", callback=_rate, metavar="RATE", help="Bytes a second at most, such as 20M.")
+@click.option(
+    "--nice",
+    type=click.IntRange(0, 19),
+    default=10,
+    show_default=True,
+    help="Run the processes it starts with this priority.",
+)
+@click.option(
+    "--work-dir", type=click.Path(path_type=Path), metavar="PATH", help="Put the data of the spare into PATH."
+)
+@emit_option
+def drill(
+    given: ConnectionOptions, backup: Path | None, to: str | None, backup_start: str | None, report: Path | None,
+    metrics: Path | None, wants_json: bool, deadline: float, rate: float | None, nice: int, work_dir: Path | None,
+    emit: str | None,
+) -> int:  # fmt: skip
+    """Restore a backup and the oplog onto a server of its own, verify it, and throw it away.
+
+    This is the only command of Tallyglass that runs what it emits: the script of restore plan, as it stands, up to
+    its phase "verify". It starts a mongod on loopback for that and removes it. The source is only read, and no
+    other server is touched.
+
+    One line, as check prints it. Exit 0 proved, 1 proved with warnings, 2 the backup cannot be restored, or not in
+    time, 3 unknown: the drill could not be run.
+    """
+    if emit is not None:
+        print_text(_schedule(emit))
+        return 0
+    report, metrics = (path and absolute_path(path) for path in (report, metrics))
+    for path in (report, metrics):
+        if path is not None:
+            check_writable(path)
+    if metrics is not None:
+        load_client()
+    os.nice(max(0, nice - os.nice(0)))
+    point, begun, place = time_of("--to", to), time_of("--backup-start", backup_start), _backup(given, backup)
+    target = target_of(given)
+    started = time.monotonic()
+    from tallyglass.restore.drill.drill import DrillRequest
+    from tallyglass.restore.drill.past_drills import state_folder
+
+    request = DrillRequest(
+        backup=place,
+        source_uri=target.uri,
+        work_root=absolute_path(work_dir) if work_dir else state_folder(),
+        mongod=_mongod(),
+        tallyglass=this_program(),
+        password=dict(target.secrets).get("password"),
+        to=point,
+        backup_start=begun,
+        rate=rate,
+        deadline=deadline,
+        started=started,
+    )
+    made = _run(target, request)
+    _hand_over(made, report, metrics)
+    print_text(printable_json(_as_json(made)) if wants_json else clean(made.line, 2_000))
+    return made.code
+
+
+def _backup(given: ConnectionOptions, named: Path | None) -> Path:
+    profile = None if named else profile_of(given)
+    path = named or (profile.backup if profile else None)
+    if path is None:
+        raise InputError("No backup is named.", "Give --backup PATH: a backup, or a folder of backups.")
+    return absolute_path(path)
+
+
+def _mongod() -> Path | None:
+    from tallyglass.demo.find_mongod import find_mongod
+
+    try:
+        return find_mongod()
+    except EmbeddedServerError:
+        return None
+
+
+def _run(target: Target, request: DrillRequest) -> Report:
+    """The drill; SIGTERM ends it cleanly, as Ctrl-C does."""
+    from tallyglass.restore.drill.drill import drill as rehearse
+    from tallyglass_tui.cli.headless import ask
+
+    async def work(gateway: Gateway) -> Report:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await rehearse(gateway, request, lambda phase: print_message(f"drill: {phase}"))
+
+    try:
+        return ask(target, work)
+    except asyncio.CancelledError:
+        raise InterruptedDrill from None
+
+
+class InterruptedDrill(click.exceptions.Exit):
+    """The drill was ended by SIGTERM; what it had made is removed."""
+
+    def __init__(self) -> None:
+        print_text("DRILL UNKNOWN - [stopped] The drill was stopped before its end, and its files were removed.")
+        super().__init__(UNKNOWN)
+
+
+def _hand_over(made: Report, report: Path | None, metrics: Path | None) -> None:
+    from tallyglass.restore.drill.metrics import families
+    from tallyglass.restore.drill.past_drills import last
+    from tallyglass.restore.drill.report import markdown
+
+    if report is not None:
+        write_whole(report, _as_json(made) if report.suffix == ".json" else markdown(made))
+    if metrics is not None:
+        found = families(made, last(made.deployment, proved=True))
+        write_whole(metrics, as_text(found), 0o644)
+
+
+def _as_json(made: Report) -> str:
+    from tallyglass.restore.drill.report import to_json
+
+    return to_json(made)
+
+
+def _schedule(emit: str) -> str:
+    from tallyglass.restore.drill.components import search_path
+    from tallyglass.restore.tools.schedule import DRILL
+
+    return as_schedule(emit, DRILL, own_words(sys.argv[1:], _PATHS), search_path(_mongod()))
+
+
+_PATHS = ("--backup", "--report", "--metrics", "--work-dir", "--password-file")

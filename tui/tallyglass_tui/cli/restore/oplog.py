@@ -1,0 +1,84 @@
+"""``tallyglass restore save-oplog`` and ``cut-oplog``: keep the oplog in slices, and replay from them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from tallyglass.paths import absolute_path
+from tallyglass.text import clean
+from tallyglass_tui.cli.error_boundary import print_message
+from tallyglass_tui.cli.headless import as_json, ask, print_text
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
+from tallyglass_tui.cli.schedule import as_schedule, duration, emit_option, own_words
+
+HOLE = 2
+EVERY = 600.0
+"""Seconds between two slices, where nothing else is asked for."""
+
+
+@click.command("save-oplog", short_help="Save the oplog in slices that join.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@connection_options()
+@click.option(
+    "--keep",
+    callback=duration,
+    default="7d",
+    show_default=True,
+    help="Delete slices that end before this age; the first slice starts there.",
+)
+@click.option(
+    "--every", callback=duration, metavar="10m", help="Print a schedule that runs this so often; save nothing."
+)
+@emit_option
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+def save_oplog(
+    given: ConnectionOptions, folder: Path, keep: float, every: float | None, emit: str | None, wants_json: bool
+) -> int:  # fmt: skip
+    """Save what the oplog holds since the last slice in DIR, up to the newest entry that a majority has.
+
+    A slice begins with the entry that the last one ends with, so that restore plan --oplog DIR can prove that none is
+    missing. Run it from a timer, more often than the server overwrites its oplog.
+
+    Exit 0 saved, or nothing new was there; 2 saved, but the server had overwritten what came after the last slice.
+    """
+    if emit is not None or every is not None:
+        from tallyglass.restore.tools import schedule
+
+        words = own_words(sys.argv[1:], ("--password-file",), folder)
+        print_text(as_schedule(emit or "systemd", schedule.save_oplog(every or EVERY), words))
+        return 0
+    from tallyglass.restore.saved_oplog.save import save_slice
+
+    place = absolute_path(folder)
+    saved = ask(target_of(given), lambda gateway: save_slice(gateway, place, keep))
+    trouble = f"entries are missing {saved.hole}" if saved.hole else saved.differs
+    if trouble:
+        print_message(f"the new slice does not continue the last one: {trouble}. Save more often.")
+    if wants_json:
+        found = {
+            "path": str(saved.path) if saved.path else None, "last": str(saved.last), "entries": saved.entries,
+            "bytes": saved.bytes, "joins": not trouble, "why": trouble, "removed": [str(one) for one in saved.removed],
+        }  # fmt: skip
+        print_text(as_json(found))
+    elif saved.path is None:
+        print_text(f"nothing new since {saved.last}")
+    else:
+        print_text(
+            f"{clean(str(saved.path), 300)}: {saved.entries:,} entries up to {saved.last}, {saved.bytes:,} bytes"
+        )
+    return HOLE if trouble else 0
+
+
+@click.command("cut-oplog", hidden=True)
+@click.argument("query", metavar="QUERY", type=click.Path(path_type=Path))
+@click.option("--oplog", "paths", type=click.Path(path_type=Path), metavar="PATH", required=True, multiple=True)
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", required=True)
+def cut_oplog(query: Path, paths: tuple[Path, ...], out: Path) -> None:
+    """Write what QUERY of a plan finds in saved slices into one file."""
+    from tallyglass.restore.saved_oplog.cut import cut
+
+    count = cut(query, [absolute_path(path) for path in paths], out)
+    print_text(f"{count:,} entries")

@@ -1,0 +1,179 @@
+"""``tallyglass restore window``: from when to when every second can be restored, as a monitoring system asks it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tallyglass.moment import iso
+from tallyglass.text import clean
+from tallyglass.whole_file import write_whole
+from tallyglass_tui.cli.headless import as_json, ask, print_text, table
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, is_named
+from tallyglass_tui.format import duration
+
+if TYPE_CHECKING:
+    from tallyglass.mongo.gateway import Gateway
+    from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
+    from tallyglass.restore.drill.past_drills import LastDrill
+
+_WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_HEAD_ROOM_HOURS = 24.0
+"""Default of --head-room: a night in which somebody can save the oplog."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowOptions:
+    """Where backups and slices lie, and below how many hours of window and of head-room a warning is due."""
+
+    backups: tuple[Path, ...]
+    slices: tuple[Path, ...] = ()
+    least: float = 0.0
+    head_room: float = _HEAD_ROOM_HOURS
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAnswer:
+    """The window with the last drill, its state as an exit code, a sentence, and perfdata."""
+
+    window: RecoverableWindow
+    drill: LastDrill | None
+    status: int
+    words: str
+    perfdata: str
+
+
+@click.command(short_help="From when to when every second can be restored.")
+@connection_options()
+@click.option(
+    "--backups",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    multiple=True,
+    required=True,
+    help="A folder of backups, of any kinds; may be repeated.",
+)
+@click.option(
+    "--oplog",
+    "slices",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    multiple=True,
+    help="A saved oplog, or a folder of slices. Those of PBM and wal-g beside their backups are found.",
+)
+@click.option("--at-least", "least", type=float, default=0.0, metavar="HOURS", help="Warn of a shorter window.")
+@click.option(
+    "--head-room",
+    type=float,
+    default=_HEAD_ROOM_HOURS,
+    metavar="HOURS",
+    show_default=True,
+    help="Warn if the live oplog continues the newest slice for less.",
+)
+@click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write the window as metrics, too.")
+@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")  # fmt: skip
+def window(
+    given: ConnectionOptions,
+    backups: tuple[Path, ...],
+    slices: tuple[Path, ...],
+    least: float,
+    head_room: float,
+    metrics: Path | None,
+    wants_json: bool,
+) -> int:
+    """Prove every backup against the slices and the oplog of URI, and give the recoverable window.
+
+    Reads every slice and every backup. Without a server, what is newer than the slices is not known. Exit 0 OK, 1 a
+    hole, a damaged slice, a short window or head-room, 2 nothing newest can be restored or the newest backup cannot be
+    proven, 3 unknown.
+    """
+    found = answer(given, WindowOptions(backups, slices, least, head_room))
+    if metrics is not None:
+        from tallyglass.restore.catalogue.window import families
+        from tallyglass_tui.cli.metrics import as_text
+
+        write_whole(metrics, as_text(families(found.window, found.status)), 0o644)
+    if wants_json:
+        print_text(as_json(_as_dict(found), indent=2))
+    else:
+        print_text(f"WINDOW {_WORDS[found.status]} - {found.words} | {found.perfdata}")
+        print_text(table([("from", "to", ""), *_time_line(found.window)]))
+    return found.status
+
+
+def answer(given: ConnectionOptions, options: WindowOptions) -> WindowAnswer:
+    """Find and judge the window. Raises InputError, and the errors of the gateway."""
+    from tallyglass.restore.catalogue.window import find_window, judge
+    from tallyglass.restore.drill.past_drills import last_of
+
+    async def work(gateway: Gateway | None) -> tuple[RecoverableWindow, LastDrill | None]:
+        found = await find_window(options.backups, options.slices, gateway)
+        return found, await last_of(gateway) if gateway is not None else None
+
+    found, drill = ask(given, work) if is_named(given) else asyncio.run(work(None))
+    status, reasons = judge(found, least_hours=options.least, head_room_hours=options.head_room)
+    words = "; ".join([*(clean(one, 300).replace("|", "/") for one in reasons[:5]), _span(found), *_last(drill)])
+    values = {"window": f"{found.seconds}s", "holes": str(len(found.holes))}
+    if found.hours_left is not None:
+        values["head_room"] = f"{found.hours_left * 3600:.0f}s"
+    return WindowAnswer(found, drill, int(status), words, " ".join(f"{name}={value}" for name, value in values.items()))
+
+
+def _span(found: RecoverableWindow) -> str:
+    if not found.restorable:
+        return f"{len(found.bases)} backups"
+    newest = found.restorable[-1]
+    return (
+        f"every second from {iso(newest.first.time)} to {iso(newest.last.time)} can be restored "
+        f"({duration(found.seconds)})"
+    )
+
+
+def _last(drill: LastDrill | None) -> list[str]:
+    if drill is None:
+        return []
+    if drill.made is None:
+        return ["no drill yet"]
+    took = f", took {duration(drill.rto_seconds)}" if drill.rto_seconds is not None else ""
+    return [f"last drill {duration((datetime.now(UTC) - drill.made).total_seconds())} ago{took}"]
+
+
+def _time_line(found: RecoverableWindow) -> list[tuple[str, str, str]]:
+    """Every base, stretch of oplog and hole, and what can be restored, in the order of time."""
+    rows: list[tuple[Stretch | None, str]] = [(one, "oplog") for one in found.oplog]
+    rows += [(one, "restorable") for one in found.restorable] + [(one, "HOLE") for one in found.holes]
+    lines = [(iso(one.first.time), iso(one.last.time), what) for one, what in rows if one is not None]
+    for base in found.bases:
+        start, end = (base.backup.start, base.end) if base.backup else (None, None)
+        name = f"base {clean(base.path.name, 60)}" + (f": {clean(base.why, 200)}" if base.why else "")
+        lines.append((iso(start.time) if start else "unknown", iso(end.time) if end else "unknown", name))
+    return sorted(lines)
+
+
+def _as_dict(found: WindowAnswer) -> dict[str, Any]:
+    window, drill = found.window, found.drill
+    return {
+        "status": found.status,
+        "reason": found.words,
+        "restorable": [_ends(one) for one in window.restorable],
+        "holes": [_ends(one) for one in window.holes],
+        "oplog": [_ends(one) for one in window.oplog],
+        "bases": [
+            {"path": clean(str(one.path), 300), "end": str(one.end) if one.end else None, "provable": one.provable,
+             "why": clean(one.why)}
+            for one in window.bases
+        ],
+        "seconds": window.seconds,
+        "head_room_hours": window.hours_left,
+        "last_drill": iso(drill.made) if drill and drill.made else None,
+        "rto_seconds": drill.rto_seconds if drill else None,
+    }  # fmt: skip
+
+
+def _ends(one: Stretch) -> dict[str, str]:
+    return {"first": str(one.first), "last": str(one.last)}
