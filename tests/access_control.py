@@ -25,7 +25,7 @@ LEAKS = ("kAnArY", quote_plus(PASSWORD))
 
 
 class GuardedSet:
-    """One member with access control, and an administrator."""
+    """A replica set with access control, and an administrator."""
 
     def __init__(self, servers: ReplicaSet) -> None:
         self.servers = servers
@@ -86,13 +86,13 @@ def _command(name: str, arguments: list[Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def start_guarded(*options: str) -> Iterator[GuardedSet]:
-    """Start a one-member replica set with access control. ``options`` are passed to mongod."""
+def start_guarded(*options: str, members: int = 1) -> Iterator[GuardedSet]:
+    """Start a replica set with access control. ``options`` are passed to each mongod."""
     with tempfile.TemporaryDirectory() as folder:
         key = Path(folder) / "key"
         key.touch(0o600)
         key.write_text("c2VjcmV0Zm9ydGhlbWVtYmVycw" + os.urandom(20).hex())
-        with ReplicaSet(1, options=[f"--keyFile={key}", *options]) as servers:
+        with ReplicaSet(members, options=[f"--keyFile={key}", *options]) as servers:
             guarded = GuardedSet(servers)
             try:
                 yield guarded

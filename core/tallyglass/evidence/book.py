@@ -5,8 +5,9 @@ A source adds facts, the join asks for those that could explain an incident. Not
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Hashable, Iterable, Iterator
+from bisect import bisect_left, insort
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -75,6 +76,40 @@ class Coverage:
         return self.first <= at <= self.last
 
 
+def _end(statement: Statement) -> int:
+    return statement.ended
+
+
+class Timelines(Generic[Key]):
+    """Statements by some key, each key's in the order in which they ended."""
+
+    def __init__(self) -> None:
+        self._of: dict[Key, list[Statement]] = {}
+        self._longest: dict[Key, int] = {}
+
+    def add(self, key: Key, statement: Statement) -> None:
+        """Add a statement, most often the newest."""
+        insort(self._of.setdefault(key, []), statement, key=_end)
+        self._longest[key] = max(self._longest.get(key, 0), statement.ended - statement.began)
+
+    def discard(self, key: Key, statement: Statement) -> None:
+        """Remove this very statement."""
+        all_of = self._of[key]
+        at = bisect_left(all_of, statement.ended, key=_end)
+        while all_of[at] is not statement:
+            at += 1
+        del all_of[at]
+        if not all_of:
+            del self._of[key], self._longest[key]
+
+    def between(self, key: Key, first: int, last: int) -> list[Statement]:
+        """Those that ran at some time between two moments, in milliseconds, in the order in which they ended."""
+        all_of = self._of.get(key, [])
+        start = bisect_left(all_of, first, key=_end)
+        end = bisect_left(all_of, last + self._longest.get(key, 0) + 1, lo=start, key=_end)
+        return [one for one in all_of[start:end] if one.began <= last]
+
+
 @dataclass(slots=True)
 class Book:
     """All evidence of one replica set. ``refused`` says of each source that may not be read why; safe to show."""
@@ -90,8 +125,10 @@ class Book:
     _clients: Recent[tuple[str, str], Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
     _open: Recent[tuple[str, str], Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
     _commands: Recent[tuple[bytes, int], list[SessionCommand]] = field(default_factory=lambda: Recent(SESSION_LIMIT))
-    _statements: dict[str, deque[Statement]] = field(default_factory=lambda: defaultdict(deque))
-    _order: deque[str] = field(default_factory=deque)
+    _order: deque[Statement] = field(default_factory=deque)
+    _by_ns: Timelines[tuple[str, str]] = field(default_factory=Timelines)
+    _by_session: Timelines[bytes] = field(default_factory=Timelines)
+    _by_client: Timelines[tuple[str, str]] = field(default_factory=Timelines)
     _definitions: deque[Definition] = field(default_factory=lambda: deque(maxlen=SESSION_LIMIT))
 
     def client(self, member: str, connection: str) -> Client:
@@ -119,14 +156,17 @@ class Book:
 
     def add_statement(self, statement: Statement) -> None:
         """Add a delete or update."""
-        self._statements[statement.ns].append(statement)
-        self._order.append(statement.ns)
+        self._order.append(statement)
+        self._by_ns.add((statement.ns, statement.op), statement)
+        self._by_session.add(statement.session, statement)
+        self._by_client.add(_connection(statement.client), statement)
         self.version += 1
         if len(self._order) > STATEMENT_LIMIT:
             oldest = self._order.popleft()
-            self.forgotten = self._statements[oldest].popleft().ended
-            if not self._statements[oldest]:
-                del self._statements[oldest]
+            self.forgotten = max(self.forgotten, oldest.ended)
+            self._by_ns.discard((oldest.ns, oldest.op), oldest)
+            self._by_session.discard(oldest.session, oldest)
+            self._by_client.discard(_connection(oldest.client), oldest)
 
     def add_command(self, command: SessionCommand) -> None:
         """Add a command that names its session."""
@@ -144,32 +184,17 @@ class Book:
         self._definitions.append(definition)
         self.version += 1
 
-    def statements(self, ns: str, op: str, first: int, last: int) -> Iterator[Statement]:
+    def statements(self, ns: str, op: str, first: int, last: int) -> list[Statement]:
         """The deletes or updates of a namespace that ran at some time between two moments, in milliseconds."""
-        for one in self._statements.get(ns, ()):
-            if one.op == op and one.began <= last and first <= one.ended:
-                yield one
+        return self._by_ns.between((ns, op), first, last)
 
     def statements_of(self, session: bytes, ns: str, first: int, last: int) -> list[Statement]:
         """The deletes and updates of one session on a namespace between two moments."""
-        return [
-            one
-            for one in self._statements.get(ns, ())
-            if one.session == session and one.began <= last and first <= one.ended
-        ]
+        return [one for one in self._by_session.between(session, first, last) if one.ns == ns]
 
     def beside(self, client: Client, first: int, last: int) -> list[Statement]:
         """Everything that one connection wrote between two moments, oldest first."""
-        found = [
-            one
-            for statements in self._statements.values()
-            for one in statements
-            if one.client.connection == client.connection
-            and one.client.address == client.address
-            and one.began <= last
-            and first <= one.ended
-        ]
-        return sorted(found, key=lambda one: one.ended)
+        return self._by_client.between(_connection(client), first, last)
 
     def commands(self, session: bytes, txn: int) -> list[SessionCommand]:
         """The commands with this session and transaction number: several if a write was tried again."""
@@ -184,3 +209,7 @@ class Book:
         return self.forgotten < first and any(
             one.first <= first and last <= one.last for intervals in self.coverage.values() for one in intervals
         )
+
+
+def _connection(client: Client) -> tuple[str, str]:
+    return client.connection, client.address

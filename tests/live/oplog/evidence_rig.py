@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import re
+import subprocess
+import sys
 import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -35,6 +39,25 @@ from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident
 USERS = 10
 FORGED = {3: "mongosh 2.3", 4: "mongosh 2.3", 5: "mongosh 2.3", 6: "app-u7", 8: "x" * 100, 9: "\x1b[2J\u202enightly"}
 """Application names that several users share, that claim to be another's, or that attack a terminal."""
+
+RECONNECTS = 0.05
+"""The share of acts over connections of their own."""
+
+Clients = tuple[MongoClient[Any], MongoClient[Any]]
+"""One with and one without retryable writes."""
+
+_FORKING = """
+import os, sys
+from pymongo import MongoClient
+client = MongoClient(os.environ["URI"], appname="forked")
+client.rig.c0.find_one()
+child = os.fork()
+client.rig.c0.delete_many({"act": int(sys.argv[1 if child else 2])})
+if child:
+    os.waitpid(child, 0)
+else:
+    os._exit(0)
+"""
 
 _ID = re.compile(r"a(\d+)-")
 _SLOW = re.compile(r'"durationMillis":(\d+)')
@@ -65,46 +88,90 @@ class Rig:
             guarded.admin.admin.command(
                 "createUser", f"u{n}", pwd=PASSWORD, roles=["readWriteAnyDatabase", "dbAdminAnyDatabase"]
             )
-        self._clients: dict[int, list[MongoClient[Any]]] = {}
+        self._clients: dict[int, Clients] = {}
         self.connect()
 
     def connect(self) -> None:
         """New clients for all users, one with and one without retryable writes."""
         for n in range(USERS):
-            uri, name = self._guarded.uri(f"u{n}"), FORGED.get(n, f"app-u{n}")
-            self._clients[n] = [MongoClient(uri, appname=name, retryWrites=retry) for retry in (True, False)]
+            self._clients[n] = self._new_clients(n)
+
+    def _new_clients(self, n: int) -> Clients:
+        uri, name = self._guarded.uri(f"u{n}"), FORGED.get(n, f"app-u{n}")
+        return MongoClient(uri, appname=name), MongoClient(uri, appname=name, retryWrites=False)
 
     def close(self) -> None:
         """Close all clients."""
         for client in itertools.chain.from_iterable(self._clients.values()):
             client.close()
 
-    def run(self, rounds: int) -> None:
-        """Every user does ``rounds`` acts, all at the same time; a part of them in pairs at the same moment."""
-        barriers = [threading.Barrier(2) for _ in range(USERS // 2)]
-        with ThreadPoolExecutor(USERS) as pool:
-            for done in [
-                pool.submit(self._user, n, rounds, barriers[n // 2], self._random.random()) for n in range(USERS)
-            ]:
+    def run_alone(self) -> list[Act]:
+        """Every user does each kind of act once, one after the other, each on a collection of its own."""
+        done = []
+        for n, name in itertools.product(range(USERS), sorted(ACTS)):
+            number = next(self._numbers)
+            self._act(n, self._clients[n], name, number, f"alone{number}", 20)
+            done.append(Act(number, name, f"rig.alone{number}", _op(name), (f"u{n}",)))
+        self.acts += done
+        return done
+
+    def run(self, rounds: int, during: Callable[[], None] | None = None) -> None:
+        """Two threads of every user do ``rounds`` acts each, all at the same time; a part of them in pairs at the same
+        moment. ``during`` is called while they do."""
+        barriers = [threading.Barrier(2) for _ in range(USERS)]
+        with ThreadPoolExecutor(2 * USERS) as pool:
+            running = [
+                pool.submit(self._user, n, rounds, barriers[n // 2], self._random.random()) for n in range(2 * USERS)
+            ]
+            if during:
+                during()
+            for done in running:
                 done.result()
 
-    def _user(self, n: int, rounds: int, pair: threading.Barrier, seed: float) -> None:
-        own, both = random.Random(seed), random.Random(f"{n // 2} {rounds}")
-        for at in range(rounds):
+    def run_forked(self) -> None:
+        """A program of each user that forks: both processes delete over the client that they share."""
+        for n in range(USERS):
+            numbers = [next(self._numbers) for _ in range(2)]
+            retrying, _ = self._clients[n]
+            for number in numbers:
+                retrying.rig.c0.insert_many(_documents(number, 20, 0))
+                self.acts.append(Act(number, "forked", "rig.c0", "d", (f"u{n}",)))
+            program = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-c", _FORKING, *map(str, numbers)],
+                env=os.environ | {"URI": self._guarded.uri(f"u{n}")},
+            )
+            assert program.wait(60) == 0
+
+    def _user(self, thread: int, rounds: int, pair: threading.Barrier, seed: float) -> None:
+        n = thread % USERS
+        own, both = random.Random(seed), random.Random(f"{thread // 2} {rounds}")
+        for _ in range(rounds):
             together = both.random() < 0.25
             name = both.choice(sorted(PAIRS)) if together else own.choice(sorted(ACTS))
             size, collection = both.randint(1, 30), f"c{both.randrange(4)}"
             with self._lock:
                 number = next(self._numbers)
-            ns = f"rig.{collection}"
-            retrying, plain = self._clients[n]
-            documents = [{"_id": f"a{number}-{k}", "act": number, "k": k, "v": at} for k in range(size)]
-            plain.rig[collection].insert_many(documents)
-            if together:
-                pair.wait(60)
-            op = {**ACTS, **PAIRS}[name](retrying if name in IN_SESSION else plain, collection, number, size)
+            clients = self._new_clients(n) if own.random() < RECONNECTS else self._clients[n]
+            self._act(n, clients, name, number, collection, size, pair if together else None)
+            kind = f"{name}, at once" if together else name
             with self._lock:
-                self.acts.append(Act(number, f"{name}, at once" if together else name, ns, op, (f"u{n}",)))
+                self.acts.append(Act(number, kind, f"rig.{collection}", _op(name), (f"u{n}",)))
+            if clients is not self._clients[n]:
+                for one in clients:
+                    one.close()
+
+    def _act(
+        self, n: int, clients: Clients, name: str, number: int, collection: str, size: int,
+        pair: threading.Barrier | None = None,
+    ) -> None:  # fmt: skip
+        retrying, plain = clients
+        # What fails while there is no primary leaves the entries that it leaves: the truth is in them alone.
+        with suppress(PyMongoError):
+            retrying.rig[collection].insert_many(_documents(number, size, n))
+        if pair:
+            pair.wait(120)
+        with suppress(PyMongoError):
+            {**ACTS, **PAIRS}[name](retrying if name in IN_SESSION else plain, collection, number, size)
 
     def entries(self) -> list[bytes]:
         """The whole oplog."""
@@ -112,70 +179,66 @@ class Rig:
         return [row for batch in cursor for row in _split(batch)]
 
 
-def _delete_many(client: MongoClient[Any], c: str, act: int, size: int) -> str:
+def _documents(act: int, size: int, value: int) -> list[dict[str, Any]]:
+    return [{"_id": f"a{act}-{k}", "act": act, "k": k, "v": value} for k in range(size)]
+
+
+def _op(name: str) -> str:
+    return "u" if name in UPDATES else "d"
+
+
+def _delete_many(client: MongoClient[Any], c: str, act: int, size: int) -> None:
     client.rig[c].delete_many({"act": act})
-    return "d"
 
 
-def _update_many(client: MongoClient[Any], c: str, act: int, size: int) -> str:
+def _update_many(client: MongoClient[Any], c: str, act: int, size: int) -> None:
     client.rig[c].update_many({"act": act}, {"$set": {"state": act % 3}})
-    return "u"
 
 
-def _pipeline(client: MongoClient[Any], c: str, act: int, size: int) -> str:
+def _pipeline(client: MongoClient[Any], c: str, act: int, size: int) -> None:
     client.rig[c].update_many({"act": act}, [{"$set": {"v": {"$add": ["$v", 1]}}}])
-    return "u"
 
 
-def _single(client: MongoClient[Any], c: str, act: int, size: int) -> str:
+def _single(client: MongoClient[Any], c: str, act: int, size: int) -> None:
     for k in range(min(size, 5)):
         client.rig[c].delete_one({"act": act, "k": k})
-    return "d"
 
 
-def _by_id(client: MongoClient[Any], c: str, act: int, size: int) -> str:
+def _by_id(client: MongoClient[Any], c: str, act: int, size: int) -> None:
     client.rig[c].delete_many({"_id": {"$in": [f"a{act}-{k}" for k in range(size)]}})
-    return "d"
 
 
-def _bulk(client: MongoClient[Any], c: str, act: int, size: int) -> str:
+def _bulk(client: MongoClient[Any], c: str, act: int, size: int) -> None:
     client.rig[c].bulk_write([DeleteMany({"act": act, "k": {"$lt": size // 2}}), DeleteMany({"act": act})])
-    return "d"
 
 
-def _bulk_of_one(client: MongoClient[Any], c: str, act: int, size: int) -> str:
+def _bulk_of_one(client: MongoClient[Any], c: str, act: int, size: int) -> None:
     client.rig[c].bulk_write([DeleteOne({"act": act, "k": k}) for k in range(size)], ordered=False)
-    return "d"
 
 
-def _modify(client: MongoClient[Any], c: str, act: int, size: int) -> str:
+def _modify(client: MongoClient[Any], c: str, act: int, size: int) -> None:
     client.rig[c].find_one_and_delete({"act": act})
-    return "d"
 
 
-def _transaction(client: MongoClient[Any], c: str, act: int, size: int) -> str:
+def _transaction(client: MongoClient[Any], c: str, act: int, size: int) -> None:
     with client.start_session() as session:
         session.with_transaction(lambda one: client.rig[c].delete_many({"act": act}, session=one))
-    return "d"
 
 
-def _stopped(client: MongoClient[Any], c: str, act: int, size: int) -> str:
-    try:
-        # A document takes 3 ms here: the statement is stopped among them.
-        query = {"act": act, "$where": "var t = Date.now(); while (Date.now() - t < 3); return true"}
-        client.rig.command("delete", c, deletes=[{"q": query, "limit": 0}], maxTimeMS=max(size, 10))
-    except PyMongoError:
-        pass
-    return "d"
+def _stopped(client: MongoClient[Any], c: str, act: int, size: int) -> None:
+    # A document takes 3 ms here: the statement is stopped among them, which raises.
+    query = {"act": act, "$where": "var t = Date.now(); while (Date.now() - t < 3); return true"}
+    client.rig.command("delete", c, deletes=[{"q": query, "limit": 0}], maxTimeMS=max(size, 10))
 
 
-Doing = Callable[[MongoClient[Any], str, int, int], str]
+Doing = Callable[[MongoClient[Any], str, int, int], None]
 PAIRS: dict[str, Doing] = {
     "deleteMany": _delete_many,
     "updateMany": _update_many,
     "pipeline": _pipeline,
     "deleteOne": _single,
 }
+UPDATES = {"updateMany", "pipeline"}
 IN_SESSION = {"bulk of one", "session deleteOne", "session modify", "transaction"}
 ACTS: dict[str, Doing] = PAIRS | {
     "by _id": _by_id, "bulk": _bulk, "bulk of one": _bulk_of_one, "session deleteOne": _single, "modify": _modify,
@@ -195,12 +258,16 @@ class Truth:
     """The oplog that was written, with the act of each entry."""
 
     def __init__(self, entries: Iterable[bytes], acts: Iterable[Act]) -> None:
-        self.heads = [read_entry(raw) for raw in entries]
+        heads = [read_entry(raw) for raw in entries]
+        self._answers: dict[tuple[str, str], list[Entry]] = {}
         self.owners = {act.number: act.users[0] for act in acts}
         self._at: dict[tuple[int, str], list[Entry]] = {}
         self._writes: dict[tuple[str, str, bool], list[tuple[Ts, str]]] = {}
-        for head in self.heads:
-            for inner in operations_of(head):
+        for head in heads:
+            inners = tuple(operations_of(head))
+            for key in {(inner.ns, op) for inner in inners for op in (("d", "u") if head.op == "c" else (inner.op,))}:
+                self._answers.setdefault(key, []).append(head)
+            for inner in inners:
                 id = inner.document_id if inner.op in ("d", "u") else None
                 found = _ID.match(id) if isinstance(id, str) else None
                 if found and int(found[1]) in self.owners:
@@ -226,19 +293,21 @@ class Truth:
         return Counter(user for _, user in rows[start:end])
 
     async def find_raw(self, _: Any, query: dict[str, Any], **__: Any) -> AsyncIterator[bytes]:
-        """The entries of a range of ``ts``, in place of a server."""
-        first, last = query["ts"]["$gte"], query["ts"]["$lt"]
+        """The entries of a range of ``ts``, a namespace and a kind, in place of a server."""
+        first, last, plain = query["ts"]["$gte"], query["ts"]["$lt"], query["$or"][0]
         bounds = Ts(first.time, first.inc), Ts(last.time, last.inc)
-        start, end = (bisect_left(self.heads, one, key=lambda head: head.ts) for one in bounds)
-        yield b"".join(head.raw for head in self.heads[start:end])
+        heads = self._answers.get((plain["ns"], plain["op"]), [])
+        start, end = (bisect_left(heads, one, key=lambda head: head.ts) for one in bounds)
+        yield b"".join(head.raw for head in heads[start:end])
 
-    async def judge(self, lines: Iterable[str], acts: Iterable[Act]) -> Counter[tuple[str, str]]:
-        """How many acts of each kind got which grade; ``wrong`` where a name or a number contradicts the entries,
-        ``unnamed`` where the connection is known and its login is not."""
+    async def judge(self, logs: Iterable[Iterable[str]], acts: Iterable[Act]) -> Counter[tuple[str, str]]:
+        """How many acts of each kind got which grade by the logs of all members; ``wrong`` where a name or a number
+        contradicts the entries, ``unnamed`` where the connection is known and its login is not."""
         book = Book()
-        reader = LogReader(book, "rig")
-        reader.feed(lines)
-        reader.flush()
+        for n, lines in enumerate(logs):
+            reader = LogReader(book, f"member {n}")
+            reader.feed(lines)
+            reader.flush()
         found: Counter[tuple[str, str]] = Counter()
         for act in acts:
             incident = self.incident(act)
