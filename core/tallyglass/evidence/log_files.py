@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tallyglass.errors import InputError, TallyglassError
+from tallyglass.evidence.audit import AuditReader, is_audit_line
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.log_lines import LogReader, parse_line
 from tallyglass.mongo.gateway import Gateway
@@ -29,7 +30,7 @@ def files_of(path: Path) -> list[Path]:
     (``mongod.log.1.gz``, ``mongod.log.2026-11-23T04-53-15``), or all logs of a folder. Raises InputError."""
     try:
         if path.is_dir():
-            found = [one for one in path.iterdir() if ".log" in one.name]
+            found = [one for one in path.iterdir() if ".log" in one.name or "audit" in one.name.lower()]
         else:
             found = [one for one in path.parent.iterdir() if one == path or one.name.startswith(f"{path.name}.")]
         found = [one for one in found if one.is_file()]
@@ -42,14 +43,28 @@ def files_of(path: Path) -> list[Path]:
 
 def read_files(
     book: Book, paths: Sequence[Path], wanted: Callable[[str, int, int], bool] | None = None, *, most: int = 0
-) -> str:
-    """Read log files of one member, the oldest first, ``most`` bytes of the end of each unless that is 0.
+) -> tuple[str, ...]:
+    """Read log files and audit logs, ``most`` bytes of the end of each unless that is 0. Those of one server, which
+    differ only in what follows ``.log`` in their names, are read as one, the oldest first.
 
-    Returns the last line, by which a later source can go on. Raises InputError for a file that cannot be read.
+    Returns the last line of each server, by which a later source can go on. Raises InputError for a file that cannot be
+    read.
     """
-    ordered = sorted(paths, key=_first_time)
-    reader, last = LogReader(book, "files", wanted), ""
-    for path in ordered:
+    servers: dict[tuple[Path, str], list[tuple[int, str, Path]]] = {}
+    for path in paths:
+        at, audits = _first_time(path)
+        if audits:
+            AuditReader(book).feed(_lines(path, most))
+        else:
+            servers.setdefault((path.parent, path.name.partition(".log")[0]), []).append((at, path.name, path))
+    return tuple(_read_server(book, str(name), files, wanted, most) for name, files in servers.items())
+
+
+def _read_server(
+    book: Book, name: str, files: list[tuple[int, str, Path]], wanted: Callable[[str, int, int], bool] | None, most: int
+) -> str:
+    reader, last = LogReader(book, f"files {name}", wanted), ""
+    for _, _, path in sorted(files):
         for text in _lines(path, most):
             reader.feed((text,))
             last = text
@@ -84,13 +99,15 @@ def _ends_with_any(path: Path, lines: set[str]) -> bool:
         return False
 
 
-def _first_time(path: Path) -> tuple[int, str]:
-    """When a file begins, in milliseconds; those without a readable line first."""
+def _first_time(path: Path) -> tuple[int, bool]:
+    """When a file begins, in milliseconds, 0 without a readable line, and whether it is an audit log."""
     for _, text in zip(range(100), _lines(path), strict=False):
         line = parse_line(text)
         if line is not None:
-            return line.at, path.name
-    return 0, path.name
+            return line.at, False
+        if is_audit_line(text):
+            return 0, True
+    return 0, False
 
 
 def _lines(path: Path, most: int = 0) -> Iterator[str]:

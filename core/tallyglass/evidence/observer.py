@@ -9,14 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import RunningOperation, SessionCommand, Source, client_of
 from tallyglass.evidence.log_lines import LogReader, lines_of
+from tallyglass.evidence.profile import OPERATIONS, PROFILE, read_profile
 from tallyglass.evidence.running import running_of
 from tallyglass.evidence.store import EvidenceFolder
-from tallyglass.mongo.gateway import Document, Gateway
+from tallyglass.mongo.gateway import Document, Gateway, Namespace, closing
 from tallyglass.text import clean_name
 
 ROWS_LIMIT = 20_000
@@ -26,7 +28,21 @@ LINES_A_POLL = 300
 """New log lines for which the pause between two polls is chosen: the server keeps 1,024, and they come in bursts."""
 
 LEAST_PAUSE, MOST_PAUSE = 2.0, 30.0
-"""Seconds between two polls of all members."""
+"""Seconds between two polls of all members; with more than two members at least a second for each."""
+
+PROFILE_PAUSE = 5.0
+"""Seconds between two reads of the profile of one database, for each database that has one."""
+
+SEARCH_PAUSE = 300.0
+"""Seconds between two searches for databases with a profile, each at most :data:`DATABASES_LIMIT` commands."""
+
+DATABASES_LIMIT = 60
+"""The most databases in which a profile is looked for."""
+
+_OVERLAP = timedelta(seconds=5)
+"""Statements reach the profile somewhat out of order: so much of it is read again."""
+
+_SERVERS_OWN = {"local", "config"}
 
 STATE_PAUSE = 30.0
 """Seconds between two readings of connections and sessions."""
@@ -43,6 +59,7 @@ RUNNING_PAUSE = 5.0
 _NEEDS = {
     Source.LOG: "The log is not read: that needs getLog on the cluster (clusterMonitor).",
     Source.OPERATIONS: "Connections are not read: that needs inprog on the cluster (clusterMonitor).",
+    Source.PROFILE: "The profile is not read: that needs find on system.profile (clusterMonitor).",
     Source.SESSIONS: "Sessions are not read: that needs listSessions on the cluster (clusterMonitor).",
 }
 
@@ -57,6 +74,14 @@ class _Ring:
 
 
 @dataclass(slots=True)
+class _Profile:
+    """Where the reading of one database's profile stands: the newest time, and the documents that may come again."""
+
+    last: datetime | None = None
+    seen: dict[str, datetime] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Observer:
     """Reads the evidence of one deployment into a book.
 
@@ -66,8 +91,8 @@ class Observer:
     gateway: Gateway
     book: Book = field(default_factory=Book)
     router: Gateway | None = None
-    last_lines: dict[str, str] = field(default_factory=dict)
-    """The last line that was read of each member from files, so that each is read once; under "" of any."""
+    last_lines: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The last lines that were read of each member from files, so that each is read once; under "" of any."""
     folder: EvidenceFolder | None = None
     """Where lines of the log are kept, if ``keeps`` says so; else only what was kept there is known."""
     keeps: bool = False
@@ -75,6 +100,9 @@ class Observer:
     pause: float = LEAST_PAUSE
     """Seconds until the log should be read again."""
     _rings: dict[str, _Ring] = field(default_factory=dict)
+    _profiles: dict[str, _Profile] = field(default_factory=dict)
+    _profiles_at: float = 0.0
+    _searched_at: float = 0.0
     _state_at: float = 0.0
     _running_at: float = 0.0
 
@@ -93,7 +121,13 @@ class Observer:
         lines = [await self._try(Source.LOG, self._log(one)) for one in self.gateway.members() or ("",)]
         if self.router is not None:
             lines.append(await self._try(Source.LOG, self._log(ROUTER)))
-        self.pause = min(max(self.pause * LINES_A_POLL / max(*lines, 1), LEAST_PAUSE), MOST_PAUSE)
+        await self._try(Source.PROFILE, self._read_profiles())
+        self.pause = min(max(self.pause * LINES_A_POLL / max(*lines, 1), self.least_pause), MOST_PAUSE)
+
+    @property
+    def least_pause(self) -> float:
+        """Seconds that must pass between two polls, so that they are one command a second at most."""
+        return max(LEAST_PAUSE, len(self.gateway.members()) + (self.router is not None))
 
     async def read_running(self) -> tuple[RunningOperation, ...]:
         """The deletes, updates, drops and index builds that run now, as of a few seconds ago at most."""
@@ -130,7 +164,7 @@ class Observer:
         lines, written = [str(one) for one in answer.get("log", ())], int(answer.get("totalLinesWritten", 0))
         ring = self._rings.get(name)
         if ring is None:
-            ring = self._rings[name] = _Ring(LogReader(self.book, name), last=self._last_of(name))
+            ring = self._rings[name] = _Ring(LogReader(self.book, name), last=self._last_of(name, lines))
         new = _after(lines, ring.last)
         if len(new) == len(lines) and ring.written:
             # The last line that was read is no longer there: the server counts how many are lost.
@@ -143,15 +177,51 @@ class Observer:
         ring.written, ring.last = written, lines[-1] if lines else ring.last
         return len(new)
 
+    async def _read_profiles(self) -> int:
+        """Read what is new in each profile, and now and then look where there is one."""
+        now, count = time.monotonic(), 0
+        if not self._searched_at or now - self._searched_at >= SEARCH_PAUSE:
+            self._searched_at = now
+            names = [name for name in await self.gateway.list_databases() if name not in _SERVERS_OWN]
+            wanted = dict.fromkeys([*self._profiles, *names[:DATABASES_LIMIT]])
+        elif now - self._profiles_at >= PROFILE_PAUSE * len(self._profiles):
+            wanted = dict.fromkeys(self._profiles)
+        else:
+            return 0
+        self._profiles_at = now
+        for name in wanted:
+            count += await self._profile(name)
+        return count
+
+    async def _profile(self, db: str) -> int:
+        known = self._profiles.get(db) or _Profile()
+        query: dict[str, object] = {"op": {"$in": list(OPERATIONS)}}
+        if known.last is not None:
+            query["ts"] = {"$gte": known.last - _OVERLAP}
+        new = []
+        async with closing(self.gateway.find(Namespace(db, PROFILE), query, limit=ROWS_LIMIT)) as rows:
+            async for row in rows:
+                at, key = row.get("ts"), repr(row)
+                if isinstance(at, datetime) and key not in known.seen:
+                    known.seen[key] = at
+                    known.last = max(known.last or at, at)
+                    new.append(row)
+        if known.last is not None:
+            self._profiles[db] = known
+            since = known.last - _OVERLAP
+            known.seen = {key: at for key, at in known.seen.items() if at >= since}
+        return read_profile(self.book, new)
+
     def _member_of(self, row: Document) -> str:
         """The member of a row of ``$currentOp``, which names its host perhaps otherwise than clients do."""
         port = str(row.get("host", "")).rpartition(":")[2]
         return next((one for one in self.gateway.members() if one.endswith(f":{port}")), ROUTER)
 
-    def _last_of(self, name: str) -> str:
-        """The last line of a member that was read from files."""
+    def _last_of(self, name: str, lines: list[str]) -> str:
+        """The last of these lines that was read from files."""
         stored = self.folder.name_of(name) if self.folder is not None else ""
-        return self.last_lines.get(stored, self.last_lines.get("", ""))
+        known = self.last_lines.get(stored, self.last_lines.get("", ()))
+        return next((one for one in known if one in lines), "")
 
     async def _operations(self, gateway: Gateway) -> int:
         rows = await gateway.inspect("$currentOp", {"allUsers": True, "idleConnections": True}, limit=ROWS_LIMIT)

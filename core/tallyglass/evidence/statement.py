@@ -59,7 +59,7 @@ def write_of(
         floor,
         text=_text(op, body, query, update, whole) if query is not None else "",
         plan=clean(str(attr.get("planSummary", "")), 120),
-        ids=_ids(query) if whole and "collation" not in body else None,
+        ids=ids_of(query) if whole and "collation" not in body else None,
         fields=_fields(update) if whole else None,
         source=source,
     )
@@ -114,7 +114,7 @@ def _text(op: str, body: dict[str, Any], query: object, update: object, whole: b
     return clean(f"{name}({', '.join(words)})" + ("" if whole else " (cut by the server)"), STATEMENT_CELLS)
 
 
-def _ids(query: object) -> frozenset[object] | None:
+def ids_of(query: object) -> frozenset[object] | None:
     """The ``_id`` that a filter names: by equality, ``$eq`` or ``$in``."""
     wanted = query.get("_id") if isinstance(query, dict) else None
     if isinstance(wanted, dict) and "$oid" not in wanted:

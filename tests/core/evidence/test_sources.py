@@ -10,6 +10,7 @@ import pytest
 from bson import Binary
 
 from core.evidence.test_log_lines import MILLIS, command, login, metadata, remove, statements
+from core.evidence.test_profile import profiled
 from tallyglass.errors import InputError, PrivilegeError, ReadError
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import Source, user_of
@@ -30,6 +31,7 @@ class Server:
         self.lines, self.kept, self.asked = list(lines), kept, list[str]()
         self.rows: dict[str, list[Any]] = {"$currentOp": [], "$listLocalSessions": []}
         self.refused: dict[str, Exception] = {}
+        self.profile: dict[str, list[Any]] = {}
         self.path = ""
 
     def members(self) -> tuple[str, ...]:
@@ -42,6 +44,17 @@ class Server:
         if name == "getCmdLineOpts":
             return {"parsed": {"systemLog": {"path": self.path}}}
         return {"log": self.lines[-self.kept :], "totalLinesWritten": len(self.lines)}
+
+    async def list_databases(self) -> list[str]:
+        self.asked.append("listDatabases")
+        return ["shop", "local", "bank"]
+
+    async def find(self, ns: Any, query: Any, **_: Any) -> Any:
+        self.asked.append(str(ns))
+        since = query.get("ts", {}).get("$gte")
+        for row in self.profile.get(str(ns), ()):
+            if since is None or row["ts"] >= since:
+                yield row
 
     async def inspect(self, stage: str, *_: Any, **__: Any) -> Any:
         self.asked.append(stage)
@@ -161,13 +174,41 @@ def test_rotated_and_compressed_files_in_order_of_their_lines(tmp_path: Path) ->
     (tmp_path / "mongod.log.1.gz").write_bytes(gzip.compress("\n".join([metadata(), login(), remove(10, 2)]).encode()))
     (tmp_path / "other.txt").write_text(remove(999, 99))
     book = Book()
-    last = read_files(book, files_of(log))
+    (last,) = read_files(book, files_of(log))
     assert (sizes(book), book.tally.cut, last[:20]) == ([2, 3, 4, 5], 1, remove(900, 6)[:20])
     assert {one.client.user for one in statements(book)} == {"alice@admin"}
     assert len(files_of(tmp_path)) == 3
     chosen = Book()
     read_files(chosen, files_of(log), lambda _, began, ended: began <= MILLIS + 500 <= ended)
     assert 3 in sizes(chosen)
+
+
+def test_logs_of_two_servers_do_not_share_connections(tmp_path: Path) -> None:
+    (tmp_path / "mongod.log").write_text("\n".join([metadata(), login()]))
+    # Before 5.0 a line may have no address.
+    (tmp_path / "mongos.log").write_text(remove(20, 2).replace('"remote":', '"was":'))
+    book = Book()
+    assert len(read_files(book, files_of(tmp_path))) == 2
+    assert [one.client.user for one in statements(book)] == [""]
+
+
+async def test_profiles_are_read_where_there_is_one_and_each_document_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(remove(10, 1))
+    server.profile["shop.system.profile"] = [profiled(at) for at in (0, 1)]
+    one = observing(server)
+    await one.read()
+    server.profile["shop.system.profile"] += [profiled(2)]
+    await one.read()
+    assert server.asked.count("shop.system.profile") == 1, "not sooner than every few seconds"
+    monkeypatch.setattr("tallyglass.evidence.observer.PROFILE_PAUSE", 0)
+    await one.read()
+    await one.read()
+    assert [one.ended for one in one.book.statements("shop.orders", "d", 0, MILLIS * 2)] == [
+        MILLIS,
+        MILLIS + 1,
+        MILLIS + 2,
+    ]
+    assert [server.asked.count(name) for name in ("bank.system.profile", "local.system.profile")] == [1, 0]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

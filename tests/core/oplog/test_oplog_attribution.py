@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import bson
@@ -12,7 +13,7 @@ import pytest
 from bson import Binary, Timestamp
 
 from tallyglass.evidence.book import Book, Coverage
-from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, SessionCommand, Statement, user_of
+from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, SessionCommand, Source, Statement, user_of
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, assign
 from tallyglass.oplog.incidents.attribution import attribute, concerning
@@ -266,3 +267,39 @@ def test_assignment_never_contradicts_the_truth() -> None:
                 certain[f"{'right' if right else 'wrong'}, {'whole' if len(logged) == 6 else 'lines missing'}"] += 1
     assert certain["right, whole"] > 500
     assert certain["wrong, whole"] == 0
+
+
+async def test_a_statement_in_log_and_profile_counts_once_and_the_profile_fills_gaps() -> None:
+    oplog = Oplog().many(range(10, 40))
+    logged, profiled = ran(ANN, 9, 41, 30), ran(replace(ANN, connection=""), 9, 41, 30, source=Source.PROFILE)
+    for facts, source in (((logged, profiled), "log"), ((profiled,), "profile")):
+        found = await judge(oplog, book_of(*facts))
+        assert (*told(found), found.source) == (Certainty.UNIQUE, [("ann", 30)], source)
+    # The log has a part only, and a part of the truth names nobody.
+    found = await judge(oplog, book_of(ran(BOB, 9, 41, 20), profiled))
+    assert (*told(found), found.source) == (Certainty.UNIQUE, [("ann", 30)], "profile")
+
+
+async def test_an_audit_log_without_counts_makes_an_account_possible() -> None:
+    audited = ran(ANN, 9, 60_000, None, source=Source.AUDIT, in_session=None)
+    found = await judge(Oplog().many(range(10, 40)), book_of(audited))
+    assert (*told(found), found.source, found.who) == (Certainty.AMBIGUOUS, [("ann", 30)], "audit", None)
+
+
+@pytest.mark.parametrize("session", [b"", b"s" * 16])
+async def test_behind_a_router_the_routers_own_log_names_the_client(session: bytes) -> None:
+    """A shard knows the router's account alone, and the session that the client began."""
+    shard = Client(INTERNAL_USER, "shell", "10.0.0.9:1", "", "conn7")
+    book = book_of(ran(shard, 9, 41, 30, session=session), SessionCommand(b"s" * 16, None, ANN, MILLIS, MILLIS + 60))
+    found = await judge(Oplog().many(range(10, 40)), book)
+    assert found.grade is Certainty.UNIQUE
+    assert found.who is not None
+    assert (found.who.user, found.who.clients) == (("ann@admin", (ANN.address,)) if session else ("", (shard.address,)))
+
+
+async def test_a_drop_that_only_the_profile_has_is_unique() -> None:
+    oplog = Oplog().write(10, op="c", ns="shop.$cmd")
+    dropped = Definition("drop", NS, ANN, MILLIS + 11)
+    assert told(await judge(oplog, book_of(dropped), kind="drop", op=""))[0] is Certainty.UNIQUE
+    other = Definition("drop", NS, BOB, MILLIS + 11, commit=Ts(T, 1))
+    assert told(await judge(oplog, book_of(dropped, other), kind="drop", op="")) == (Certainty.EXACT, [("bob", None)])

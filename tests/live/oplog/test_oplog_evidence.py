@@ -22,6 +22,7 @@ from pymongo.errors import OperationFailure
 
 from access_control import PASSWORD, GuardedSet, start_guarded
 from tallyglass.demo.server import ReplicaSet
+from tallyglass.evidence.book import Book
 from tallyglass.evidence.observer import Observer
 from tallyglass.evidence.running import running_of
 from tallyglass.mongo.client import open_gateway
@@ -119,6 +120,43 @@ def test_the_command_line_names_who_did_it(
     assert (dropped["user"], dropped["application"]) == ("bob@admin", "mongosh \\u{1b}[2J")
     if not roles:
         assert "getLog" in told[False][0]["reason"]
+
+
+def test_the_profile_names_what_the_log_does_not(shop: GuardedSet) -> None:
+    user = shop.create_user(["clusterMonitor", {"role": "read", "db": "local"}])
+    alice: MongoClient[Any] = MongoClient(shop.uri("alice"), appname="nightly-cleanup")
+    alice.profiled.carts.insert_many([{"_id": n, "s": n % 3} for n in range(90)])
+    shop.admin.admin.command("profile", 0, slowms=60_000)
+    shop.admin.profiled.command("profile", 2, slowms=60_000)
+    try:
+        alice.profiled.carts.delete_many({"s": 0})
+        with alice.start_session() as session:
+            session.with_transaction(lambda one: alice.profiled.carts.delete_many({"s": 1}, session=one))
+        alice.profiled.carts.find_one_and_delete({"s": 2})
+    finally:
+        shop.admin.profiled.command("profile", 0)
+        shop.admin.admin.command("profile", 0, slowms=0)
+        alice.close()
+    in_session = {
+        (one.documents, one.in_session)
+        for one in asyncio.run(profile_of(shop, user)).statements("profiled.carts", "d", 0, 2**50)
+    }
+    assert in_session == {(30, False), (30, None), (1, True)}, "a lock tells a statement from one of a transaction"
+    result = CliRunner().invoke(main, ["incidents", "--json", shop.uri(user)])
+    (told,) = [row["evidence"] for row in json.loads(result.stdout) if row["title"] == "deleteMany on profiled.carts"]
+    assert (told["grade"], told["source"], told["user"], told["application"], told["statement"]) == (
+        "unique", "profile", "alice@admin", "nightly-cleanup", "deleteMany({s: 0})",
+    )  # fmt: skip
+
+
+async def profile_of(shop: GuardedSet, user: str) -> Book:
+    gateway = open_gateway(shop.uri(user))
+    try:
+        observer = Observer(gateway)
+        await observer.read()
+        return observer.book
+    finally:
+        await gateway.close()
 
 
 def test_watch_names_new_incidents_and_keeps_the_evidence(shop: GuardedSet, tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     "logs",
     multiple=True,
     metavar="PATH",
-    help="A log file of mongod, or its folder: who did it. Rotated and compressed ones beside it are read too.",
+    help="A log file of mongod or mongos, an audit log, or a folder of them: who did it. Rotated and compressed ones "
+    "beside it are read too.",
 )
 @click.option("--evidence", "folder", metavar="DIR", help="The folder that tallyglass watch --evidence keeps.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from bson import Timestamp
 
 from tallyglass.evidence.book import Book
-from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, Statement
+from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, Source, Statement
 from tallyglass.evidence.statement import id_key
 from tallyglass.moment import ZERO, Ts, from_seconds
 from tallyglass.mongo.gateway import OPLOG, Gateway, closing
@@ -47,6 +47,8 @@ _MARGIN_SECONDS = 2
 _CLIENTS = 5
 _READ_MS = 60_000
 
+_SOURCES = (Source.LOG, Source.PROFILE, Source.AUDIT)
+_KNOWN = (Certainty.EXACT, Certainty.UNIQUE)
 _NAMES = {
     "drop": {"drop"}, "dropDatabase": {"drop", "dropDatabase"}, "out": {"drop", "rename"},
     "rename": {"drop", "rename"}, "convertToCapped": {"drop", "rename"}, "collMod": {"collMod"},
@@ -92,16 +94,28 @@ async def attribute(gateway: Gateway, incident: Incident, book: Book) -> Authors
     Raises the errors of the gateway.
     """
     if incident.op and not incident.session:
-        window = _Window.around(incident, book)
-        if not window.statements and not incident.sessions:
-            return Authorship(Certainty.NONE, reason=_why_none(incident, book))
-        join = EntryJoin(incident, window.statements, book)
-        async for raw in _entries(gateway, incident, window):
-            join.feed(raw)
-        return join.evidence()
+        return await _of_writes(gateway, incident, book)
     if incident.session:
         return _of_session(incident, book)
     return _of_definition(incident, book)
+
+
+async def _of_writes(gateway: Gateway, incident: Incident, book: Book) -> Authorship:
+    """Each source is compared alone, since a statement may be in several: the best grade, the log first."""
+    found = Authorship(Certainty.NONE, reason=_why_none(incident, book))
+    for source in _SOURCES:
+        window = _Window.around(incident, book, source)
+        if not window.statements and not (incident.sessions and source is Source.LOG):
+            continue
+        join = EntryJoin(incident, window.statements, book, source)
+        async for raw in _entries(gateway, incident, window):
+            join.feed(raw)
+        told = join.evidence()
+        if found.grade is Certainty.NONE or told.grade in _KNOWN:
+            found = told
+        if found.grade in _KNOWN:
+            break
+    return found
 
 
 def bearing(incident: Incident, book: Book) -> Hashable:
@@ -109,7 +123,8 @@ def bearing(incident: Incident, book: Book) -> Hashable:
     first, last = _walls(incident)
     if incident.op and not incident.session:
         users = len(book.users) if incident.sessions else 0
-        return (len(_Window.around(incident, book).statements), users, book.covers(first, last))
+        counts = tuple(len(_Window.around(incident, book, source).statements) for source in _SOURCES)
+        return (counts, users, book.covers(first, last))
     return book.version
 
 
@@ -126,17 +141,25 @@ class _Window:
     statements: list[Statement]
 
     @classmethod
-    def around(cls, incident: Incident, book: Book) -> _Window:
-        ns, op = incident.ns, incident.op
+    def around(cls, incident: Incident, book: Book, source: Source) -> _Window:
         first, last = _walls(incident)
-        for _ in range(_EXPANSIONS):
-            near = [one for one in book.statements(ns, op, first, last + SLACK_MILLIS) if _may_be_plain(one)]
-            wider = (min([first, *(one.began for one in near)]), max([last, *(one.ended for one in near)]))
+        found: list[Statement] = []
+        for _ in range(_EXPANSIONS + 1):
+            near = book.statements(incident.ns, incident.op, first, last + SLACK_MILLIS)
+            found = [one for one in near if one.source is source and _may_be_plain(one)]
+            wider = (min([first, *(one.began for one in found)]), max([last, *(one.ended for one in found)]))
             if wider == (first, last):
                 break
             first, last = wider
-        found = [one for one in book.statements(ns, op, first, last + SLACK_MILLIS) if _may_be_plain(one)]
-        return cls(first - SLACK_MILLIS, last, found)
+        return cls(first - SLACK_MILLIS, last, [_behind_router(one, book) for one in found])
+
+
+def _behind_router(one: Statement, book: Book) -> Statement:
+    """A statement that a router sent, with the client that the router's own log names for its session."""
+    if one.client.user != INTERNAL_USER or not one.session:
+        return one
+    client = book.sessions.get(one.session)
+    return replace(one, client=client) if client is not None and client.user != INTERNAL_USER else one
 
 
 def _may_be_plain(one: Statement) -> bool:
@@ -190,8 +213,9 @@ def _who(client: Client) -> Hashable:
 class EntryJoin:
     """Feed it the entries of an incident's window, then read the evidence."""
 
-    def __init__(self, incident: Incident, statements: Sequence[Statement], book: Book) -> None:
+    def __init__(self, incident: Incident, statements: Sequence[Statement], book: Book, source: Source) -> None:
         self._incident = incident
+        self._source = source
         self._book = book
         self._statements = sorted(statements, key=lambda one: one.began)
         self._groups: Counter[AlikeEntries] = Counter()
@@ -319,7 +343,7 @@ class EntryJoin:
             candidates.append(
                 _candidate(self._book, self._incident, one.client, list(one.clients), statements, one.documents)
             )
-        return Authorship(grade, tuple(candidates), "log", reason)
+        return Authorship(grade, tuple(candidates), str(self._source), reason)
 
 
 def _is_in_time(one: Statement, wall: int) -> bool:
@@ -413,7 +437,7 @@ def _names(one: Definition, incident: Incident) -> bool:
         return one.ns == incident.ns.partition(".")[2]
     if one.name == "users":
         return True
-    return (one.name == "dropDatabase" or one.commit == ZERO) and one.name != "drop" and one.ns == incident.ns
+    return (one.name == "dropDatabase" or one.commit == ZERO) and one.ns == incident.ns
 
 
 # What is shown

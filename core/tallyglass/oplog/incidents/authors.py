@@ -74,7 +74,7 @@ class Authors:
     def _is_due(self, acting: Sequence[Incident]) -> bool:
         passed = time.monotonic() - self._read_at
         unknown = any(self._tries.get(_key(one), 0) < TRIES and not self._is_known(one) for one in acting)
-        return not self._read_at or passed >= (LEAST_PAUSE if unknown else self._observer.pause)
+        return not self._read_at or passed >= (self._observer.least_pause if unknown else self._observer.pause)
 
     def _is_known(self, incident: Incident) -> bool:
         found = self._found.get(_key(incident))

@@ -1,0 +1,83 @@
+"""Documents of ``system.profile`` as facts: statements with their filter, count, account and application.
+
+A delete or update in the profile names neither its connection nor its session. One that may change many documents has
+no transaction number, and a transaction's lacks a lock that all others acquire (measured on 6.0.5): only such a
+statement is known to have entries without a session. Of all others that is unknown, and they name nobody alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from tallyglass.evidence.book import Book
+from tallyglass.evidence.facts import NAME_CELLS, Client, Definition, SessionCommand, Source
+from tallyglass.evidence.statement import shell_text, write_of
+from tallyglass.moment import ZERO, Ts
+from tallyglass.mongo.gateway import Document
+from tallyglass.text import clean, clean_name
+
+PROFILE = "system.profile"
+"""The collection of a database in which the profiler keeps statements."""
+
+OPERATIONS = ("remove", "update", "command")
+"""The kinds of document that are read."""
+
+_OUTSIDE_TRANSACTIONS = "ParallelBatchWriterMode"
+_DEFINITIONS = {
+    "drop": "drop", "dropDatabase": "dropDatabase", "dropIndexes": "dropIndexes", "createIndexes": "createIndexes",
+    "collMod": "collMod",
+}  # fmt: skip
+
+
+def read_profile(book: Book, rows: Iterable[Document]) -> int:
+    """Add what documents of ``system.profile`` say to a book; how many of them said something."""
+    return sum(_read(book, row) for row in rows)
+
+
+def _read(book: Book, row: Document) -> bool:
+    at, millis, body = row.get("ts"), row.get("millis"), row.get("command")
+    if not isinstance(at, datetime) or not isinstance(millis, int) or not isinstance(body, Mapping):
+        return False
+    ended = round(at.timestamp() * 1000)
+    client = Client(*(clean_name(str(row.get(name, "")), NAME_CELLS) for name in ("user", "appName", "client")))
+    if row.get("op") in ("remove", "update") or "findAndModify" in body:
+        return _add_write(book, dict(row), body, client, ended - millis, ended)
+    name = next((one for one in _DEFINITIONS if one in body), "")
+    if name and "errCode" not in row:
+        db = str(body.get("$db", row.get("ns", ""))).partition(".")[0]
+        ns = {"dropDatabase": db, "collMod": str(body[name])}.get(name, f"{db}.{body[name]}")
+        text = clean(f"{name}: {shell_text(body[name])}", 200)
+        book.add_definition(Definition(_DEFINITIONS[name], clean_name(ns, 255), client, ended, text=text))
+    return bool(name)
+
+
+def _add_write(book: Book, row: dict[str, Any], body: Document, client: Client, began: int, ended: int) -> bool:
+    if "$truncated" in body:
+        row["truncated"] = True
+    write = write_of(row, client, began, ended, 0, book.tally, Source.PROFILE)
+    lsid = body.get("lsid")
+    session = bytes(lsid["id"]) if isinstance(lsid, Mapping) and isinstance(lsid.get("id"), bytes) else b""
+    txn = body.get("txnNumber")
+    txn = txn if isinstance(txn, int) else None
+    if session:
+        book.add_command(SessionCommand(session, txn, client, began, ended))
+    if write is not None:
+        in_session = txn is not None if session else _in_session(row, body)
+        book.add_statement(replace(write, session=session, txn=txn, in_session=in_session, after=_cluster_time(body)))
+    return write is not None or bool(session)
+
+
+def _in_session(row: Document, body: Document) -> bool | None:
+    changes_many = body.get("limit") == 0 if row.get("op") == "remove" else body.get("multi") is True
+    locks = row.get("locks")
+    return False if changes_many and isinstance(locks, Mapping) and _OUTSIDE_TRANSACTIONS in locks else None
+
+
+def _cluster_time(body: Document) -> Ts:
+    held = body.get("$clusterTime")
+    found = held.get("clusterTime") if isinstance(held, Mapping) else None
+    time, inc = getattr(found, "time", None), getattr(found, "inc", None)
+    return Ts(time, inc) if isinstance(time, int) and isinstance(inc, int) else ZERO
