@@ -28,7 +28,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.indexes import canonical_index, canonical_options
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
-from tallyglass.restore.plan.from_images import UndoRequest, plan_undo
+from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.plan.prepare import prepare
 from tallyglass.restore.plan.self_extracting import MODE, script
 from tallyglass.restore.timeline.coverage import BACK_OFF_SECONDS
@@ -184,7 +184,8 @@ class Scene:
         gateway = open_gateway(self.source.uri)
         try:
             work = str(self.folder / "work")
-            return await plan_undo(gateway, UndoRequest(incident, self.source.uri, work, backup, evidence=evidence))
+            request = RestoreRequest(backup, self.source.uri, incident=incident, work_dir=work, evidence=evidence)
+            return await plan_undo(gateway, request)
         finally:
             await gateway.close()
 

@@ -28,7 +28,8 @@ from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.backup.bson_file import documents
 from tallyglass.restore.model.plan import Level, Plan
-from tallyglass.restore.plan.from_images import UndoRequest, plan_undo
+from tallyglass.restore.plan.from_images import plan_undo
+from tallyglass.restore.proof.prove import RestoreRequest
 from tallyglass.restore.undo.sources.image_files import image_file
 from tallyglass_tui.cli.main import main
 
@@ -136,7 +137,9 @@ async def test_a_transaction_over_several_collections(kept: Scene) -> None:
         async for progress in scan(gateway):
             found = {(one.first, one.number): one for one in progress.incidents if one.kind == "transaction"}
         incident = found[max(found)]
-        plan = await plan_undo(gateway, UndoRequest(incident, kept.source.uri, str(kept.folder / "work")))
+        plan = await plan_undo(
+            gateway, RestoreRequest(None, kept.source.uri, incident=incident, work_dir=str(kept.folder / "work"))
+        )
     finally:
         await gateway.close()
     assert plan.level is not Level.BLOCK, blocks(plan)

@@ -19,7 +19,8 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.model.plan import Level, Plan
-from tallyglass.restore.plan.from_images import UndoRequest, plan_undo
+from tallyglass.restore.plan.from_images import plan_undo
+from tallyglass.restore.proof.prove import RestoreRequest
 
 pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
 
@@ -42,7 +43,9 @@ def done_since(scene: Scene, since: Ts, op: str, ns: str) -> Incident:
 async def undo(scene: Scene, incident: Incident, work: str = "work") -> Plan:
     gateway = open_gateway(scene.source.uri)
     try:
-        plan = await plan_undo(gateway, UndoRequest(incident, scene.source.uri, str(scene.folder / work)))
+        plan = await plan_undo(
+            gateway, RestoreRequest(None, scene.source.uri, incident=incident, work_dir=str(scene.folder / work))
+        )
     finally:
         await gateway.close()
     assert plan.level is not Level.BLOCK, blocks(plan)

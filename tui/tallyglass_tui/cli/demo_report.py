@@ -21,7 +21,7 @@ from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.cli import counters, incidents, oplog
 from tallyglass_tui.cli.headless import ask, print_text
-from tallyglass_tui.cli.restore.plan import WORDS
+from tallyglass_tui.cli.restore.plan_text import WORDS
 
 if TYPE_CHECKING:
     from tallyglass.demo.session import Demo

@@ -175,6 +175,17 @@ async def why_not_continued(oplog: Gateway, contents: Contents) -> str:
     return f"It is not from this oplog: {foreign}." if foreign else ""
 
 
+async def newest_backup(gateway: Gateway, path: Path, limit: Ts, oplog: Path | None = None) -> Path:
+    """The newest backup of a folder of them that reaches ``limit``; ``path`` itself where it is one backup. ``oplog``
+    is a saved oplog that is read before the live one. Raises InputError where none fits, and the errors of the
+    gateway."""
+    if not await asyncio.to_thread(holds_backups, path):
+        return path
+    if oplog is not None:
+        gateway, _ = await join(gateway, await asyncio.to_thread(read_saved, [oplog]))
+    return newest_before([one async for one in list_backups(path, gateway)], limit)
+
+
 def newest_before(listed: Sequence[Listed], limit: Ts) -> Path:
     """The newest provable backup that was finished before ``limit``. Raises InputError with what speaks against each
     where there is none."""

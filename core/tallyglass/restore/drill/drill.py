@@ -26,7 +26,7 @@ from tallyglass.moment import Ts, iso, parse_ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.paths import absolute_path
 from tallyglass.restore.backup.read import read_backup
-from tallyglass.restore.catalogue.backups import holds_backups, list_backups, newest_before
+from tallyglass.restore.catalogue.backups import newest_backup
 from tallyglass.restore.drill import load, past_drills
 from tallyglass.restore.drill.components import UnfitComponents, check_components, environment
 from tallyglass.restore.drill.report import PHASES, UNKNOWN, DrillFinding, Report, compare, sealed
@@ -222,11 +222,8 @@ async def _plan(run: _Drill, folder: Path) -> Plan:
 
 async def _chosen(gateway: Gateway, backup: Path, limit: Ts) -> Path:
     """The backup, or of a folder of backups the newest that ended before the point. Raises Failed."""
-    if not holds_backups(backup):
-        return backup
-    listed = [one async for one in list_backups(backup, gateway)]
     try:
-        return newest_before(listed, limit)
+        return await newest_backup(gateway, backup, limit)
     except InputError as error:
         raise Failed("no-backup", error.title, error.advice) from None
 

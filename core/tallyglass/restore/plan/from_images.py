@@ -38,13 +38,13 @@ from tallyglass.restore.plan.from_backup import default_work_dir
 from tallyglass.restore.plan.steps.spec import Damage, RunbookSpec
 from tallyglass.restore.plan.steps.undo_steps import undo_steps
 from tallyglass.restore.pre_images.settings import ROLE, SINCE, Retention, how_to_enable, keeps_images, retention
+from tallyglass.restore.proof.prove import RestoreRequest
 from tallyglass.restore.proof.returns import LONGEST_NAMESPACE, free_name
 from tallyglass.restore.timeline import coverage
 from tallyglass.restore.tools import toolset
 from tallyglass.restore.tools.tool_uri import ToolUri, tool_uri
 from tallyglass.restore.tools.toolset import needed_for, version_pair
 from tallyglass.restore.undo.earlier_returns import STAGING
-from tallyglass.restore.undo.evidence import KnownStatement
 from tallyglass.restore.undo.incident_scope import written
 from tallyglass.restore.undo.infer import find_accident
 from tallyglass.restore.undo.outcome import id_json
@@ -60,21 +60,6 @@ WITH_BACKUP = "pre-images, the missing ones from this backup"
 
 _SHOWN = 5
 _SOON_HOURS = 24
-
-
-@dataclass(frozen=True, slots=True)
-class UndoRequest:
-    """Which incident to undo. ``source_uri`` is the operator's own URI; ``work_dir`` is where the commands keep their
-    files, a new folder in the home directory if empty. ``backup``, or a folder of backups, is where documents without
-    an image come from; ``backup_start`` an oplog position known to lie before it. ``evidence`` is what a person knows
-    of the incident."""
-
-    incident: Incident
-    source_uri: str
-    work_dir: str = ""
-    backup: Path | None = None
-    backup_start: Ts | None = None
-    evidence: KnownStatement | None = None
 
 
 @dataclass(slots=True)
@@ -97,12 +82,13 @@ class _Proof:
     loss: Loss | None = None
 
 
-async def plan_undo(gateway: Gateway, request: UndoRequest) -> Plan:
+async def plan_undo(gateway: Gateway, request: RestoreRequest) -> Plan:
     """Prove that every damaged document can be read as it was, then emit the commands; a blocked plan has none.
 
-    Reads the oplog from the point on and every image, so it may take minutes. Raises the errors of the gateway.
+    Documents without an image come from the backup of the request, if it names one. Reads the oplog from the point on
+    and every image, so it may take minutes. Raises the errors of the gateway, and InputError without an incident.
     """
-    incident = request.incident
+    incident = _incident(request)
     deployment = await look_at(gateway)
     plan = Plan(
         point=incident.limit, start=None, limit=incident.limit,
@@ -130,6 +116,12 @@ async def plan_undo(gateway: Gateway, request: UndoRequest) -> Plan:
     except PrivilegeError as error:
         advice = f"In mongosh: {ROLE}"
         return replace(plan, checks=(*checks, block("images-privilege", error.title, advice)))
+
+
+def _incident(request: RestoreRequest) -> Incident:
+    if request.incident is None:
+        raise InputError("Pre-images undo an incident, and none is named.", "Name an incident.")
+    return request.incident
 
 
 def images_possible(deployment: Deployment, incident: Incident) -> Iterator[Check]:
@@ -171,8 +163,8 @@ def _tools(server_version: str) -> Iterator[Check]:
         yield block("tool-version", f"The tools here are too old: {have}.", f"Install {word} or newer.")
 
 
-async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: ToolUri, request: UndoRequest) -> Plan:
-    incident = request.incident
+async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: ToolUri, request: RestoreRequest) -> Plan:
+    incident = _incident(request)
     oldest, majority = await edge(gateway, 1), await coverage.majority(gateway)
     if oldest is None or oldest.ts > plan.limit:
         first = oldest.ts if oldest else "unknown"
@@ -288,7 +280,7 @@ async def _read(gateway: Gateway, selection: ImageSelection, info: CollectionInf
 class _LazyBackup:
     """The backup of a request, opened only if an image is missing."""
 
-    def __init__(self, gateway: Gateway, request: UndoRequest, limit: Ts) -> None:
+    def __init__(self, gateway: Gateway, request: RestoreRequest, limit: Ts) -> None:
         self._gateway, self._request, self._limit = gateway, request, limit
         self.found: UsableBackup | None = None
 

@@ -1,12 +1,15 @@
-"""The ways to undo an incident, best first, and why one is not possible. Takes seconds; only a plan proves it."""
+"""The ways to undo an incident, best first, why one is not possible, and which one a plan takes."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.oplog.read.entries import edge, stamp
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.catalogue.backups import newest_backup
 from tallyglass.restore.model.plan import Level
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.restore.plan.from_images import images_possible, live_collections
@@ -18,9 +21,27 @@ from tallyglass.restore.undo.sources.images import ImageKey, images_between
 from tallyglass.text import clean_name
 
 
-async def possible_ways(gateway: Gateway, incident: Incident, request: RestoreRequest | None) -> tuple[Way, ...]:
-    """The ways, best first. ``request`` names the backup; None if there is none. Raises the errors of the
-    gateway."""
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The ``way`` that a plan takes; ``ways`` are all that there are, best first, empty where one was asked for.
+    ``needs_backup``: only a backup makes a plan likely, and none is named."""
+
+    way: str
+    ways: tuple[Way, ...] = ()
+    needs_backup: bool = False
+
+
+def decide(request: RestoreRequest, ways: tuple[Way, ...]) -> Decision:
+    """The way that was asked for, else the best possible one; without a backup only pre-images can be planned."""
+    if request.way or request.only_from_backup:
+        return Decision(request.way or FROM_BACKUP, ways)
+    if request.backup is None:
+        return Decision(FROM_IMAGES, ways, needs_backup=not ways[0].possible)
+    return Decision(ways[0].name if ways[0].possible else FROM_BACKUP, ways)
+
+
+async def possible_ways(gateway: Gateway, incident: Incident, request: RestoreRequest) -> tuple[Way, ...]:
+    """The ways, best first. Takes seconds; only a plan proves one. Raises the errors of the gateway."""
     found = [await _from_images(gateway, incident), await _from_backup(gateway, incident, request)]
     order = (True, None, False)
     return tuple(sorted(found, key=lambda way: order.index(way.possible)))
@@ -60,14 +81,15 @@ async def _first_image(gateway: Gateway, incident: Incident, info: CollectionInf
     return Way(FROM_IMAGES, False, "Its first pre-image is not held: expired, or not kept then.")
 
 
-async def _from_backup(gateway: Gateway, incident: Incident, request: RestoreRequest | None) -> Way:
+async def _from_backup(gateway: Gateway, incident: Incident, request: RestoreRequest) -> Way:
     why = why_not_undone(incident)
     if why:
         return Way(FROM_BACKUP, False, why)
-    if request is None:
+    if request.backup is None:
         return Way(FROM_BACKUP, None, "No backup is named.")
     try:
-        found = await quick_answer(gateway, request)
+        backup = await newest_backup(gateway, request.backup, request.limit, request.oplog)
+        found = await quick_answer(gateway, replace(request, backup=backup))
     except InputError as error:
         return Way(FROM_BACKUP, False, error.title, error.advice)
     if found.blocking:

@@ -51,16 +51,17 @@ NO_UPSERT_SINCE = (8, 1)
 class RestoreRequest:
     """What is wanted: back to just before ``before``, or before ``incident``; one of the two is given.
 
-    ``backup`` is a mongodump directory, an archive or data files. ``source_uri`` is the operator's own URI; it may hold
-    a password, which is not passed on. ``spare`` is host:port, ``spare_uri`` its whole URI where it needs more than
-    that. ``backup_start`` is an oplog position known to lie before the backup began. ``work_dir`` is where the
-    commands keep their files, a new folder in the home directory if empty. ``own_spare_port`` is where they start a
-    spare of their own if none is named. ``choice`` asks for one namespace under another name, and for nothing else.
-    ``oplog`` is a saved oplog, a file or a folder of slices, that is read before the live one. ``evidence`` is what a
-    person knows of the incident.
+    ``backup`` is a mongodump directory, an archive or data files, or a folder of backups; None to undo an incident from
+    pre-images alone. ``way`` is the way that was asked for, empty for the best possible one. ``source_uri`` is the
+    operator's own URI; it may hold a password, which is not passed on. ``spare`` is host:port, ``spare_uri`` its whole
+    URI where it needs more than that. ``backup_start`` is an oplog position known to lie before the backup began.
+    ``work_dir`` is where the commands keep their files, a new folder in the home directory if empty.
+    ``own_spare_port`` is where they start a spare of their own if none is named. ``choice`` asks for one namespace
+    under another name, and for nothing else. ``oplog`` is a saved oplog, a file or a folder of slices, that is read
+    before the live one. ``evidence`` is what a person knows of the incident.
     """
 
-    backup: Path
+    backup: Path | None
     source_uri: str
     before: Ts | None = None
     incident: Incident | None = None
@@ -72,6 +73,7 @@ class RestoreRequest:
     choice: Choice | None = None
     oplog: Path | None = None
     evidence: KnownStatement | None = None
+    way: str = ""
 
     @property
     def limit(self) -> Ts:
@@ -81,6 +83,11 @@ class RestoreRequest:
         if self.incident is not None:
             return self.incident.limit
         raise InputError("A restore needs a point.", "Name the moment to return to, or an incident.")
+
+    @property
+    def only_from_backup(self) -> bool:
+        """Whether it asks for what only a restore from a backup gives."""
+        return bool(self.incident is None or self.choice or self.spare or self.spare_uri or self.oplog)
 
     @property
     def full_spare_uri(self) -> str:
@@ -153,6 +160,8 @@ async def _with_saved(gateway: Gateway, inputs: Inputs, paths: tuple[Path, ...])
 
 async def _inputs(gateway: Gateway, request: RestoreRequest) -> Inputs:
     limit = request.limit
+    if request.backup is None:
+        raise InputError("No backup is named.", "Name a mongodump directory, an archive, or data files.")
     deployment = await look_at(gateway)
     contents = await asyncio.to_thread(read_backup, request.backup, request.backup_start)
     inputs = Inputs(

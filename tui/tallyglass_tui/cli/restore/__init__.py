@@ -6,24 +6,24 @@ import importlib
 
 import click
 
-_MODULES = {
-    "backups": "backups",
-    "check-return": "account",
-    "cut-oplog": "oplog",
-    "drill": "drill",
-    "images": "images",
-    "outcome": "account",
-    "plan": "plan",
-    "plan-for-screen": "for_screen",
-    "prepare": "prepare",
-    "recover": "account",
-    "save-oplog": "oplog",
-    "unpack": "backups",
-    "verify": "verify",
-    "window": "window",
-    "working": "verify",
-}
-"""The module of each subcommand, which has a function of that name."""
+_COMMANDS = (
+    "backups",
+    "check-return",
+    "cut-oplog",
+    "drill",
+    "images",
+    "outcome",
+    "plan",
+    "plan-for-screen",
+    "prepare",
+    "recover",
+    "save-oplog",
+    "unpack",
+    "verify",
+    "window",
+    "working",
+)
+"""Each has a module with a function of its name, underscores for hyphens."""
 
 
 class Restore(click.Group):
@@ -31,14 +31,14 @@ class Restore(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The subcommands, in the order of the help."""
-        return list(_MODULES)
+        return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the subcommand with that name."""
-        if cmd_name not in _MODULES:
+        if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"tallyglass_tui.cli.restore.{_MODULES[cmd_name]}")
-        command = getattr(module, cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"{__name__}.{name}"), name)
         assert isinstance(command, click.Command)
         return command
 

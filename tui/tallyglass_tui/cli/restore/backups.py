@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallyglass.moment import iso
-from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, is_named
@@ -40,16 +39,6 @@ def backups(given: ConnectionOptions, folders: tuple[Path, ...], wants_json: boo
         head = ("backup", "kind", "MiB", "begun", "ended", "provable", "")
         print_text(table([head, *(_row(one) for one in listed)], right=frozenset({2})))
     return 1 if all(one.provable is False for one in listed) else 0
-
-
-@click.command(hidden=True)
-@click.argument("path", metavar="BACKUP", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), metavar="PATH", required=True)
-def unpack(path: Path, out: Path) -> None:
-    """Write BACKUP as one that mongorestore can read."""
-    from tallyglass.restore.backup.unpack import unpack as write
-
-    write(absolute_path(path), absolute_path(out))
 
 
 def _list(given: ConnectionOptions, folders: tuple[Path, ...]) -> list[Listed]:

@@ -13,8 +13,8 @@ from tallyglass.text import clean_name
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask, print_text
 from tallyglass_tui.cli.options import ConnectionOptions
-from tallyglass_tui.cli.restore.account import private_file
-from tallyglass_tui.cli.restore.verify import PATIENT, read_plan, server
+from tallyglass_tui.cli.restore.plan_file import PATIENT, read_plan, server
+from tallyglass_tui.cli.restore.sides import private_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

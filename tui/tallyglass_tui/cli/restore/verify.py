@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from tallyglass.errors import InputError
-from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import as_json, ask, print_text
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
-from tallyglass_tui.cli.restore.plan import CODES, WORDS, in_words, tell_doubts
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options
+from tallyglass_tui.cli.restore.plan_file import PATIENT, read_plan, server
+from tallyglass_tui.cli.restore.plan_text import CODES, WORDS, in_words, tell_doubts
 
 if TYPE_CHECKING:
-    from tallyglass.connection.target import Target
-    from tallyglass.restore.model.plan import Plan
-
-_PLAN_BYTES = 200_000_000
-_ANSWER_SECONDS = 30.0
-"""A server that works may be slow to answer."""
-# Counting a large collection is one command without an answer for minutes; heartbeats notice a dead server.
-PATIENT: dict[str, Any] = {"socketTimeoutMS": 3_700_000}
+    pass
 
 
 @click.command(short_help="Compare what was restored with the plan.")
@@ -64,48 +55,3 @@ def verify(
         if found.repair:
             print_text("\nIn mongosh on the spare:\n" + "\n".join(found.repair))
     return CODES[found.level]
-
-
-@click.command(hidden=True)
-@click.argument("named", metavar="SERVER")
-@click.option("--app", required=True, help="The name that the program gives to the server.")
-@connection_options(uri=False, profile=False)
-def working(given: ConnectionOptions, named: str, app: str) -> int:
-    """Say whether SERVER runs an operation of a program: exit 0 if it does, 1 if not."""
-    from tallyglass.restore.spare.working import works_for
-
-    return 0 if ask(server(named, given), lambda gateway: works_for(gateway, app), _ANSWER_SECONDS) else 1
-
-
-def server(named: str, given: ConnectionOptions) -> Target:
-    """The server of a URI, of HOST:PORT, or of a configuration file of the database tools (``*.yml``), whose password
-    is taken where it has one. ``given`` has a password file and a driver. Raises InputError."""
-    if not named.endswith(".yml"):
-        uri = named if "://" in named else f"mongodb://{named}/?directConnection=true"
-        return target_of(replace(given, uri=uri))
-    from tallyglass.connection.secret import Secret
-    from tallyglass.connection.target import Target
-    from tallyglass.restore.tools.files import read_config
-
-    try:
-        uri, password = read_config(Path(named).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{clean(named)} cannot be read: {error.strerror}.", "Run it in the plan's folder.") from None
-    except ValueError:
-        raise InputError(f"{clean(named)} is not a configuration file of the database tools.") from None
-    if password and not given.password_file:
-        return Target.parse(uri).with_password(Secret(password))
-    return target_of(replace(given, uri=uri))
-
-
-def read_plan(path: Path) -> Plan:
-    """The plan in a file. Raises InputError."""
-    from tallyglass.restore.model.document import from_json
-
-    try:
-        with absolute_path(path).open(encoding="utf-8") as file:
-            return from_json(file.read(_PLAN_BYTES))
-    except UnicodeDecodeError:
-        raise InputError(f"{clean(str(path))} is not a plan.") from None
-    except OSError as error:
-        raise InputError(f"The plan {clean(str(path))} cannot be read: {error.strerror}.") from None

@@ -25,7 +25,7 @@ from tallyglass.restore.backup import archive
 from tallyglass.restore.backup.backup import ARCHIVE, Contents, StoredCollection
 from tallyglass.restore.backup.bson_file import decode, documents, id_key
 from tallyglass.restore.backup.read import read_backup
-from tallyglass.restore.catalogue.backups import holds_backups, list_backups, newest_before, why_not
+from tallyglass.restore.catalogue.backups import newest_backup, why_not
 from tallyglass.restore.timeline.coverage import BACK_OFF_SECONDS, NoStart, choose_start
 from tallyglass.restore.timeline.earlier_writes import EarlierWrites, ExpectedDocument, read_earlier
 from tallyglass.restore.undo.accident import REMOVING, update_of
@@ -64,8 +64,7 @@ async def usable_backup(gateway: Gateway, path: Path, limit: Ts, start: Ts | Non
     """The backup at ``path``, or the newest of a folder that ended before ``limit``. ``start`` is an oplog position
     known to lie before it. Raises InputError, which says why the backup cannot be used, and the errors of the
     gateway."""
-    if holds_backups(path):
-        path = newest_before([one async for one in list_backups(path, gateway)], limit)
+    path = await newest_backup(gateway, path, limit)
     contents = await asyncio.to_thread(read_backup, path, start)
     backup = contents.backup
     why = await why_not(gateway, contents, await look_at(gateway))

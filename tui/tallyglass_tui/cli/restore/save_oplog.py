@@ -1,4 +1,4 @@
-"""``tallyglass restore save-oplog`` and ``cut-oplog``: keep the oplog in slices, and replay from them."""
+"""``tallyglass restore save-oplog``: keep the oplog in slices that join."""
 
 from __future__ import annotations
 
@@ -70,15 +70,3 @@ def save_oplog(
             f"{clean(str(saved.path), 300)}: {saved.entries:,} entries up to {saved.last}, {saved.bytes:,} bytes"
         )
     return HOLE if trouble else 0
-
-
-@click.command("cut-oplog", hidden=True)
-@click.argument("query", metavar="QUERY", type=click.Path(path_type=Path))
-@click.option("--oplog", "paths", type=click.Path(path_type=Path), metavar="PATH", required=True, multiple=True)
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", required=True)
-def cut_oplog(query: Path, paths: tuple[Path, ...], out: Path) -> None:
-    """Write what QUERY of a plan finds in saved slices into one file."""
-    from tallyglass.restore.saved_oplog.cut import cut
-
-    count = cut(query, [absolute_path(path) for path in paths], out)
-    print_text(f"{count:,} entries")

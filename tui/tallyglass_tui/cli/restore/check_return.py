@@ -1,0 +1,24 @@
+"""``tallyglass restore check-return``: run by the script before the return begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tallyglass_tui.cli.headless import ask, print_text
+from tallyglass_tui.cli.options import ConnectionOptions
+from tallyglass_tui.cli.restore.plan_file import read_plan, server
+
+
+@click.command("check-return", hidden=True)
+@click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
+@click.option("--source", metavar="URI", required=True, help="The live set: a URI, or a .yml file with one.")
+@click.option("--source-password-file", metavar="FILE", default="", help="The live set's password.")
+def check_return(plan_file: Path, source: str, source_password_file: str) -> None:
+    """Check the privileges that the return needs on the live set, before it begins. Nothing is written."""
+    plan = read_plan(plan_file)
+    from tallyglass.restore.undo.return_needs import check_return as check
+
+    ask(server(source, ConnectionOptions(password_file=source_password_file)), lambda gateway: check(gateway, plan))
+    print_text("This user has all privileges that the return needs.")

@@ -1,0 +1,90 @@
+"""``tallyglass restore outcome``: run by the script after it wrote to the live set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tallyglass.text import clean
+from tallyglass_tui.cli.headless import print_text, table
+from tallyglass_tui.cli.restore.plan_file import read_plan
+from tallyglass_tui.cli.restore.sides import BEGAN, Sides, ask_both, private_file, with_sides
+
+if TYPE_CHECKING:
+    from tallyglass.moment import Ts
+    from tallyglass.mongo.gateway import Gateway
+    from tallyglass.restore.undo.outcome import NamespaceOutcome
+
+SHOWN = 5
+"""Ids that are shown of each namespace; the file has all."""
+
+DAMAGED = 3
+"""The exit code of an account with something damaged or unclear."""
+
+
+@click.command()
+@with_sides
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="The work directory.")
+def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
+    """Print per namespace what came back, what others changed since, and what is damaged or unclear.
+
+    Exit 0 every document that the accident touched is as it should be, 3 one is not, or nothing was restored.
+    """
+    plan = read_plan(plan_file)
+    from tallyglass.restore.undo.outcome import account, is_complete
+
+    # Until the account is done, nothing is proven: a run that fails leaves no older account behind.
+    incomplete, told = out / "incomplete", out / "outcome.txt"
+    with private_file(incomplete):
+        told.unlink(missing_ok=True)
+
+    async def work(live: Gateway, copy: Gateway) -> list[NamespaceOutcome]:
+        return [row async for row in account(live, copy, plan, _began(out), out)]
+
+    rows = ask_both(plan, sides, work)
+    ids = out / "still-damaged.jsonl"
+    with private_file(ids) as file:
+        file.writelines(one.line().encode() + b"\n" for row in rows for one in row.damaged)
+    text = "\n".join(_report(rows, ids))
+    with private_file(told) as file:
+        file.write(text.encode("ascii", "backslashreplace") + b"\n")
+    print_text(text)
+    if not is_complete(rows):
+        return DAMAGED
+    incomplete.unlink()
+    return 0
+
+
+_COLUMNS = ("namespace", "touched", "restored", "already right", "left, right", "left, unclear", "still damaged")
+_LEGEND = (
+    "left, right: others deleted or changed it since, and it is as it would be without the accident.",
+    "left, unclear: it was left alone, and holds the accident's value, one that may be computed from it, or a doubt.",
+)
+
+
+def _report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
+    cells = [
+        (row.ns, *map(str, (row.touched, row.restored, row.already, row.left, row.unclear, row.still_damaged)))
+        for row in rows
+    ]
+    lines = (
+        [table([_COLUMNS, *cells], right=frozenset(range(1, 7))), *_LEGEND] if rows else ["Nothing was brought back."]
+    )
+    damaged = [one for row in rows for one in row.damaged]
+    for row in rows:
+        lines += [f"  {row.ns} {one.id}: {one.why}" for one in row.damaged[:SHOWN]]
+    if damaged:
+        lines.append(f"Still damaged or unclear: {len(damaged)}. All of them are in {clean(str(ids), 300)}.")
+    elif rows and not any(row.restored or row.empty for row in rows):
+        lines.append("Nothing was restored.")
+    return lines
+
+
+def _began(out: Path) -> Ts | None:
+    """The newest entry of the oplog when the return began; None where no repairs were computed."""
+    from tallyglass.moment import parse_ts
+
+    path = out / BEGAN
+    return parse_ts(path.read_text()) if path.exists() else None

@@ -1,0 +1,121 @@
+"""A plan, its checks and its progress as text for a person."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tallyglass.moment import iso
+from tallyglass.text import clean
+from tallyglass_tui.cli.error_boundary import print_aside, print_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tallyglass.restore.model.plan import Check, Plan
+    from tallyglass.restore.plan.precheck import QuickAnswer
+    from tallyglass.restore.proof.prove import Progress, Step
+
+CODES = {"ok": 0, "warn": 1, "block": 2}
+WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
+
+
+def tell_first(found: QuickAnswer) -> None:
+    """What is known before the proof, on stderr: saving the oplog cannot wait for it."""
+    print_message(found.line)
+    if found.save:
+        print_message("Save the oplog now with this line, since the proof may take long:")
+        print_aside(found.save)
+
+
+def show_progress() -> Progress:
+    """How far the proof is: one line that is overwritten on a terminal; elsewhere a line every 30 s."""
+    terminal = sys.stderr.isatty()
+    every = _SHOWN_SECONDS if terminal else _LOGGED_SECONDS
+    begun = shown = time.monotonic()
+
+    def show(step: Step) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown < every:
+            return
+        shown = now
+        left = (now - begun) * (1 - step.share) / step.share if step.share else 0.0
+        line = f"{step.entries:,} entries, at {iso(step.at.time)}, about {left:,.0f} s left"
+        if not terminal:
+            print_message(line)
+            return
+        sys.stderr.write(f"\r{line:<70}\r")
+        sys.stderr.flush()
+
+    return show
+
+
+_SHOWN_SECONDS = 0.5
+_LOGGED_SECONDS = 30.0
+
+
+def tell_doubts(checks: Iterable[Check]) -> None:
+    """Prints the checks that warn or block to stderr; equal ones of many namespaces as one."""
+    from tallyglass.restore.model.group import merged_checks
+
+    for check in merged_checks(checks):
+        if check.level != "ok":
+            print_message(f"{WORDS[check.level]}: {in_words(check)}")
+
+
+def in_words(check: Check) -> str:
+    """A check's title and advice, safe to show."""
+    return f"{clean(check.title, 2_000)} {clean(check.advice)}".rstrip()
+
+
+_MOST_LOSSES = 20
+
+
+def as_lines(made: Plan) -> Iterator[str]:
+    """The plan for a person: lines to paste in its folder, everything else as comments of a shell."""
+    from tallyglass.restore.model.group import merged_checks
+
+    how = f"replaying from {made.start}" if made.start else "from pre-images"
+    yield f"# Restore to just before {made.limit} ({iso(made.limit.time)}), {how}."
+    if made.before:
+        yield f"# Last entry kept:    {clean(made.before, 160)}"
+    if made.after:
+        yield f"# First entry undone: {clean(made.after, 160)}"
+    for row in made.undone[:_MOST_LOSSES]:
+        yield f"# undone: {clean(row.line, 1_000)}"
+    if len(made.undone) > _MOST_LOSSES:
+        yield f"# undone: {len(made.undone) - _MOST_LOSSES} more rows; --json lists them all"
+    yield "#"
+    for check in merged_checks(made.checks):
+        yield f"# {WORDS[check.level]:<8} {in_words(check)}"
+    for loss in made.loss[:_MOST_LOSSES]:
+        yield (
+            f"# after the point on {clean(loss.ns)}: {loss.inserts} inserts, {loss.updates} updates, "
+            f"{loss.deletes} deletes"
+        )
+    if len(made.loss) > _MOST_LOSSES:
+        yield f"# after the point: {len(made.loss) - _MOST_LOSSES} more namespaces; --json lists them all"
+    for reissue in made.reissue:
+        yield (
+            f"# {clean(reissue.ns)} {clean(reissue.id)} would hand out ids again: "
+            f"{reissue.restored} restored, {reissue.live} live"
+        )
+    yield from _steps(made)
+
+
+def _steps(made: Plan) -> Iterator[str]:
+    from tallyglass.restore.plan.step_text import fold_line
+
+    if made.commands:
+        yield "#"
+        yield "# The lines below run in the plan's folder. Write it with --out DIR; restore.sh there runs them all."
+    phase = ""
+    for number, step in enumerate(made.commands, start=1):
+        if step.phase != phase:
+            phase = step.phase
+            yield from ("", f"# --- {phase} ---")
+        effect = "" if step.effect == "files only" else f" ({step.effect})"
+        yield f"# {number}. {clean(step.title)}{effect}"
+        yield fold_line(step)

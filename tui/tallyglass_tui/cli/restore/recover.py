@@ -1,0 +1,55 @@
+"""``tallyglass restore recover``: run by the script before it writes to the live set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tallyglass.text import clean
+from tallyglass_tui.cli.headless import as_json, print_text
+from tallyglass_tui.cli.restore.plan_file import read_plan
+from tallyglass_tui.cli.restore.sides import BEGAN, Sides, ask_both, private_file, with_sides
+
+if TYPE_CHECKING:
+    from tallyglass.mongo.gateway import Gateway
+
+
+@click.command(hidden=True)
+@with_sides
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Where the repairs go.")
+def recover(plan_file: Path, sides: Sides, out: Path) -> None:
+    """Compute the repairs of the live collections, as files for mongorestore. Nothing else is written."""
+    plan = read_plan(plan_file)
+    from tallyglass.oplog.read.entries import edge
+    from tallyglass.restore.tools.files import NULL_IDS
+    from tallyglass.restore.undo.carry import to_write
+    from tallyglass.restore.undo.recovery import Repairs
+
+    rows = [(number, row) for number, row in enumerate(plan.returns, start=1) if row.strategy in ("merge", "replace")]
+
+    async def work(live: Gateway, copy: Gateway) -> list[tuple[int, Repairs]]:
+        first, newest = out.parent / BEGAN, await edge(live, -1)
+        if newest is not None and not first.exists():
+            with private_file(first) as file:
+                file.write(f"{newest.ts}\n".encode())
+        found = []
+        for number, row in rows:
+            held = Repairs(row.ns)
+            with private_file(out / "tallyglass" / f"{number}.bson") as file:
+                async for document in to_write(live, copy, plan, number, held, out.parent):
+                    file.write(document)
+                    held.written += 1
+            held.written += bool(held.null_id)
+            found.append((number, held))
+        with private_file(out / NULL_IDS) as file:
+            file.writelines(held.null_id.encode() + b"\n" for _, held in found if held.null_id)
+        return found
+
+    found = ask_both(plan, sides, work)
+    for _, held in found:
+        kinds = {verdict.value: count for verdict, count in sorted(held.verdicts.items())}
+        print_text(
+            as_json({"ns": clean(held.ns), "written": held.written, "by_hand": held.by_hand, "documents": kinds})
+        )
