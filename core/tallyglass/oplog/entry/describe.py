@@ -19,7 +19,13 @@ INNER_LIMIT = 5_000
 """Operations of one applyOps that are examined; more are only counted."""
 
 _DESTRUCTIVE = frozenset({"drop", "dropDatabase", "dropIndexes", "deleteIndex", "deleteIndexes", "emptycapped",
-                          "convertToCapped", "dropGlobalIndex", "dropDatabaseMetadata"})  # fmt: skip
+                          "convertToCapped", "dropGlobalIndex", "dropDatabaseMetadata", "truncateRange"})  # fmt: skip
+
+_COUNTED = {"truncateRange": b"docsDeleted", "importCollection": b"numRecords"}
+"""Commands that say themselves how many documents they remove or bring."""
+
+_CONTAINERS = {"ci": "container insert", "cu": "container update", "cd": "container delete"}
+"""Writes to tables of the storage engine (8.2), such as those of an index: no documents of users."""
 
 
 @dataclass(slots=True)
@@ -63,8 +69,8 @@ def describe(entry: Entry) -> Description:
             return Description(_noop(entry), clean_name(entry.ns, 255), documents=0)
         case "c":
             return _command(entry)
-    what = f"{clean_name(entry.op, 20) or 'no operation'} {_whole(entry)}".rstrip()
-    return Description(what, clean_name(entry.ns, 255))
+    word = _CONTAINERS.get(entry.op) or clean_name(entry.op, 20) or "no operation"
+    return Description(f"{word} {_whole(entry)}".rstrip(), clean_name(entry.ns, 255))
 
 
 def summarize_operations(entry: Entry) -> AppliedOperations:
@@ -144,8 +150,16 @@ def _first_fields(entry: Entry) -> str:
 
 
 def _noop(entry: Entry) -> str:
-    word = clean(entry.text_in(entry.o_at, b"msg"), 120)
+    word = clean(entry.text_in(entry.o_at, b"msg"), 120) or _noop_command(entry)
     return f"no-op: {word}" if word else f"no-op {_whole(entry)}"
+
+
+def _noop_command(entry: Entry) -> str:
+    """The sharding command of a no-op whose message is a document: ``moveChunk shop.orders``."""
+    first = next(entry.fields(entry.within(entry.o_at, b"msg")), None)
+    if first is None or first.type != walk.STRING:
+        return ""
+    return f"{clean_name(first.name.decode('utf-8', 'replace'), 60)} {clean_name(walk.text(entry.raw, first), 255)}"
 
 
 def _whole(entry: Entry) -> str:
@@ -159,8 +173,10 @@ def _command(entry: Entry) -> Description:
     if name == "applyOps":
         return _apply_ops(entry)
     destructive = name in _DESTRUCTIVE or (name == "renameCollection" and entry.drops_target)
-    words = _command_words(entry, clean_name(name, 60), entry.records or 0)
-    return Description(words, clean_name(entry.target, 255), entry.records or 0, destructive)
+    counted = _COUNTED.get(name)
+    documents = entry.records if counted is None else entry.number_in(entry.o_at, counted)
+    words = _command_words(entry, clean_name(name, 60), documents or 0)
+    return Description(words, clean_name(entry.target, 255), documents or 0, destructive)
 
 
 def _command_words(entry: Entry, name: str, documents: int) -> str:
@@ -168,6 +184,10 @@ def _command_words(entry: Entry, name: str, documents: int) -> str:
     match name:
         case "drop" | "dropDatabase" | "commitTransaction" | "abortTransaction":
             return name + count
+        case "dropIdent":
+            return f"dropIdent {clean_name(entry.text_in(entry.o_at, b'dropIdent'), 120)}".rstrip()
+        case "truncateRange" | "importCollection":
+            return f"{name} ({documents:,} documents)" + (", a dry run" if entry.flag(b"dryRun") else "")
         case "renameCollection":
             to = clean_name(entry.text_in(entry.o_at, b"to"), 255)
             return f"rename to {to}" + (f", dropping it{count}" if entry.drops_target else "")
@@ -192,12 +212,8 @@ def _create(entry: Entry) -> str:
 
 def index_names(entry: Entry) -> list[str]:
     """The names of the indexes that an index command builds, safe to show, at most 20."""
-    own = entry.text_in(entry.o_at, b"name")
-    names = [own] if own else []
-    for spec in entry.fields(entry.within(entry.o_at, b"indexes")):
-        if entry.within(spec, b"name"):
-            names.append(entry.text_in(spec, b"name"))
-    return [clean_name(name, 80) for name in names[:20]]
+    found = (entry.text_in(spec, b"name") for spec in entry.index_specs() if entry.within(spec, b"name"))
+    return [clean_name(name, 80) for name in islice(filter(None, found), 20)]
 
 
 def _rest(entry: Entry) -> str:
@@ -216,6 +232,8 @@ def _apply_ops(entry: Entry) -> Description:
         what = f"insert of {inner.count:,}"
     elif entry.in_transaction:
         what = _transaction(entry, inner)
+    elif entry.chained:
+        what = _batch_part(entry, inner)
     elif inner.ops["d"] and set(inner.ops) == {"d"}:
         what = f"delete of {inner.count:,}"
     else:
@@ -229,3 +247,12 @@ def _transaction(entry: Entry, inner: AppliedOperations) -> str:
     size = entry.number_in(entry.o_at, b"count") or inner.count
     prepared = "prepared " if entry.flag(b"prepare") else ""
     return f"{prepared}transaction of {size:,}"
+
+
+def _batch_part(entry: Entry, inner: AppliedOperations) -> str:
+    """One entry of a batched write that fills several; the last has the number of all."""
+    kind = "batched delete" if set(inner.ops) == {"d"} else "batched write"
+    if entry.flag(b"partialTxn"):
+        return f"part of a {kind}: {inner.count:,}"
+    size = entry.number_in(entry.o_at, b"count") or inner.count
+    return f"{kind} of {size:,}, the last {inner.count:,}"

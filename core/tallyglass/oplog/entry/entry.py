@@ -1,6 +1,6 @@
 """One entry of the oplog: the fields around its documents, where the documents lie, and what follows from them.
 
-Formats of MongoDB 4.4 to 8.x differ in the order of fields and in which there are; none is required, and one that is
+Formats of MongoDB 4.4 to 9.0 differ in the order of fields and in which there are; none is required, and one that is
 not known is stepped over.
 """
 
@@ -36,6 +36,9 @@ VECTORED_INSERT, LINKED_WRITES = 1, 2
 session that were applied together (later)."""
 
 TXN_COMMANDS = frozenset({"applyOps", "commitTransaction", "abortTransaction"})
+
+_WHOLE_NAMES = frozenset({b"renameCollection", b"truncateRange", b"importCollection"})
+"""Commands that name a collection together with its database."""
 
 
 class Txn(NamedTuple):
@@ -165,8 +168,10 @@ class Entry:
         if first is None:
             return self.ns
         word = walk.text(self.raw, first)
-        if first.name == b"renameCollection":
+        if first.name == b"renameCollection" or (first.name in _WHOLE_NAMES and word.startswith(f"{self.db}.")):
             return word
+        if first.name == b"dropIdent":
+            return self.db  # what it names is a table of the storage engine
         return f"{self.db}.{word}" if word else self.db
 
     @property
@@ -189,6 +194,16 @@ class Entry:
         """The UUID of the collection that a rename drops; empty where it drops none."""
         target = self.o.get("dropTarget") if self.command == "renameCollection" else None
         return bytes(target) if isinstance(target, bytes) else b""
+
+    def index_specs(self) -> Iterator[Element]:
+        """Where the definitions lie of the indexes that a command makes or changes: ``o`` itself, its ``index``, its
+        ``spec`` (8.2), each of its ``indexes``. Raises Malformed."""
+        if self.o_at is not None:
+            yield self.o_at
+        for name in (b"index", b"spec"):
+            if (found := self.within(self.o_at, name)) is not None:
+                yield found
+        yield from self.fields(self.within(self.o_at, b"indexes"))
 
     def inner(self, limit: int | None = None) -> Iterator[Entry]:
         """The operations inside an applyOps, at most ``limit`` of them, in order. Raises Malformed."""
@@ -222,6 +237,14 @@ class Entry:
         return not alone and self.command == "applyOps"
 
     @property
+    def chained(self) -> bool:
+        """Whether it is one of several applyOps of a batched write that has no session (7.1): all of them take effect
+        with the last, which has the ``count`` of all. Each names the one before it as ``previous``."""
+        if self.op != "c" or self.linked or self.multi or self.command != "applyOps":
+            return False
+        return self.previous is not None or self.flag(b"partialTxn")
+
+    @property
     def chain_name(self) -> str:
         """``session:number`` of the transaction or retryable write that it belongs to, as
         :attr:`OplogFilter.transaction` has it; empty for an entry without one. Raises Malformed."""
@@ -235,9 +258,9 @@ class Entry:
 
     @property
     def commits(self) -> bool:
-        """Whether this entry makes its transaction take effect."""
+        """Whether this entry makes its transaction, or its batched write, take effect."""
         if self.txn is None:
-            return False
+            return self.chained and not self.flag(b"partialTxn")
         if self.command == "applyOps":
             return not (self.flag(b"partialTxn") or self.flag(b"prepare"))
         return self.command == "commitTransaction"

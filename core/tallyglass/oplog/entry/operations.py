@@ -1,4 +1,4 @@
-"""From entries to operations: those inside an applyOps, and transactions that fill several entries."""
+"""From entries to operations: those inside an applyOps, and transactions and batched writes of several entries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import NESTING_LIMIT, Entry, Txn
 
 OPEN_LIMIT = 1_000
@@ -28,11 +29,20 @@ class Transactions:
     """Puts operations in the order in which they take effect: those of a transaction with the entry that commits it.
 
     Feed it entries in order. ``open`` holds the entries so far of each transaction that has neither committed nor
-    aborted.
+    aborted. A batched write of several entries (:attr:`Entry.chained`) counts as one; its key has no session.
     """
 
     def __init__(self) -> None:
         self.open: dict[Txn, list[Entry]] = {}
+        self._batches: dict[Ts, Txn] = {}
+        """The keys of open batched writes by their last entry."""
+
+    def key(self, entry: Entry) -> Txn | None:
+        """What ``entry`` is one of several entries of; None if it stands alone."""
+        if entry.txn is not None or not entry.chained:
+            return entry.txn
+        known = self._batches.get(entry.previous) if entry.previous is not None else None
+        return known or Txn(b"", entry.ts.number)
 
     def begin(self, txn: Txn, parts: list[Entry]) -> None:
         """Add the entries of a transaction that came before the first one fed."""
@@ -48,11 +58,16 @@ class Transactions:
 
     def complete(self, entry: Entry) -> list[Entry]:
         """The entries that take effect with this one: itself, or all entries of the transaction that it commits."""
-        txn = entry.txn
+        txn = self.key(entry)
         if txn is None:
             return [entry]
         parts = self.open.setdefault(txn, [])
         parts.append(entry)
+        if not txn.session:
+            if entry.previous is not None:
+                self._batches.pop(entry.previous, None)
+            if not entry.commits:
+                self._batches[entry.ts] = txn
         if entry.aborts:
             del self.open[txn]
         elif entry.commits:

@@ -110,7 +110,7 @@ def _coll_mod(entry: Entry) -> Act | None:
     if ns.startswith(INTERNAL) or (bare and _collection(ns).startswith("system.buckets.")):
         return None
     title, note = f"collMod on {clean_name(ns, 255)}", ""
-    for spec in (entry.o_at, entry.within(entry.o_at, b"index")):
+    for spec in entry.index_specs():
         seconds = entry.number_in(spec, b"expireAfterSeconds")
         if seconds is not None:
             title, note = f"{title}, documents expire after {seconds:,} s", _EXPIRY
@@ -138,8 +138,6 @@ def _converted(entry: Entry) -> Act:
 def _truncated(entry: Entry) -> Act | None:
     """A command of 8.3 and later that removes many documents of a collection at once, by record id."""
     ns = entry.target
-    word = entry.text_in(entry.o_at, b"truncateRange")
-    ns = word if word.startswith(f"{entry.db}.") else ns
     if ns.startswith(INTERNAL) or "system.change_collection" in ns or "system.preimages" in ns:
         return None
     removed = entry.number_in(entry.o_at, b"docsDeleted")
@@ -151,7 +149,7 @@ def _indexes_made(entry: Entry) -> Act | None:
     ns = entry.target
     if ns.startswith(INTERNAL):
         return None
-    for spec in (entry.o_at, *entry.fields(entry.within(entry.o_at, b"indexes"))):
+    for spec in entry.index_specs():
         seconds = entry.number_in(spec, b"expireAfterSeconds")
         if seconds is None:
             continue
@@ -247,9 +245,7 @@ class CollectionDefinitions:
         elif command == "renameCollection":
             ns = result_of(entry)
         elif command in ("createIndexes", "commitIndexBuild", "collMod"):
-            o = entry.o_at
-            specs = [o, entry.within(o, b"index"), *entry.fields(entry.within(o, b"indexes"))]
-            if not any(_expires(entry, spec) for spec in specs):
+            if not any(_expires(entry, spec) for spec in entry.index_specs()):
                 return
             self.ttl.add(ns)
         else:

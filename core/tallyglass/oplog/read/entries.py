@@ -53,7 +53,7 @@ async def edge(gateway: Gateway, direction: int, query: dict[str, object] | None
 
 async def read_all(gateway: Gateway, query: Document) -> AsyncIterator[Entry]:
     """The entries that a query finds."""
-    async for raw in unpacked(gateway.find_raw(OPLOG, query, time_ms=SCAN_MS)):
+    async for raw in unpacked(gateway.find_raw(OPLOG, query, batch_size=BATCH_SIZE, time_ms=SCAN_MS)):
         yield read_entry(raw)
 
 
@@ -76,7 +76,7 @@ async def read_effects(gateway: Gateway, query: Document) -> AsyncIterator[tuple
     is not its last, all parts for the one that commits it, also those written before the first that is found."""
     transactions, known = Transactions(), set[Txn]()
     async for entry in read_all(gateway, query):
-        txn = entry.txn
+        txn = transactions.key(entry)
         if txn is not None and txn not in known:
             known.add(txn)
             transactions.begin(txn, await earlier_parts(gateway, entry))

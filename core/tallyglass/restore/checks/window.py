@@ -39,6 +39,7 @@ BLOCKING = {
     "unknown-command": "mongorestore stops there. Choose a point before it.",
     "order": "The oplog is not in order: plan again, and look at the members' health.",
     "base-incomplete": "The backup lacks a collection that the oplog needs. Use another backup.",
+    "batch-cut": "mongorestore would apply a part of it, the server none. Choose the moment at which it began.",
     "dead-operation": "It cannot be left out of the file. Use a later backup.",
     "rename-overlap": "What the backup holds under these names is not certain. Use a later backup.",
     "classic-indexes": "On a copy of the data files mongorestore does not drop it. Use a mongodump backup.",

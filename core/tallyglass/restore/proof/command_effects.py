@@ -118,7 +118,8 @@ class Commands:
         for spec in specs if isinstance(specs, list) else ():
             name = str(spec.get("name"))
             if not isinstance(spec.get("key"), Mapping):
-                self.problem("unknown-command", f"{entry.command} of an unknown form at {entry.ts}", entry)
+                form = "with a spec (8.2)" if "spec" in spec else "of an unknown form"
+                self.problem("unknown-command", f"{entry.command} {form} at {entry.ts}", entry)
                 return
             self.catalog.listed.setdefault(ns, {})[name] = dict(spec)
             if ns in self.catalog.collections:

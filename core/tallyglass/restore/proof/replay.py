@@ -96,6 +96,8 @@ class Replay:
         if entry.ts in self.without:
             self._lose_count(entry)
             return
+        if entry.chained:
+            self._batch_part(entry)
         if entry.op not in SKIPPED_OPS and entry.command not in SKIPPED_COMMANDS:
             if entry.txn is not None:
                 self._transaction(entry, entry.txn)
@@ -155,10 +157,14 @@ class Replay:
 
     def open_transactions(self) -> list[list[Entry]]:
         """The entries of each transaction that has begun and has neither committed nor aborted so far."""
-        return list(self._transactions.open.values())
+        return [parts for txn, parts in self._transactions.open.items() if txn.session]
 
     def finish(self) -> None:
         """End the window: decide what could not be decided before."""
+        for txn, parts in self._transactions.open.items():
+            if not txn.session:
+                text = f"a batched write that began at {parts[0].ts} ends after the point"
+                self.problems.append(Problem("batch-cut", text, parts[0].ts))
         self.problems += [
             problem for problem, uuid in self._commands.overlaps if not self._removed.dropped_before_backup(uuid)
         ]
@@ -184,7 +190,7 @@ class Replay:
     # --- one entry -------------------------------------------------------------------------------------------
 
     def _note_left_out(self, entry: Entry) -> None:
-        if entry.db != "admin":
+        if entry.db != "admin" or entry.op in SKIPPED_OPS:
             return
         if entry.document_id == "featureCompatibilityVersion" and entry.ns == "admin.system.version":
             self._problem("fcv-change", f"the feature compatibility version is changed at {entry.ts}", entry)
@@ -200,6 +206,14 @@ class Replay:
         if parts and is_whole(parts) and not self._all_dead(parts):
             for inner in chain.from_iterable(part.inner() for part in parts):
                 self._apply(inner, top=False)
+
+    def _batch_part(self, entry: Entry) -> None:
+        """One entry of a batched write without a session. The server applies all of them with the last; mongorestore
+        applies each by itself, so all must be in the window or none."""
+        key = self._transactions.key(entry)
+        if entry.previous is not None and key not in self._transactions.open:
+            self.unlinked[entry.ts] = entry.previous
+        self._transactions.complete(entry)
 
     def _lose_count(self, entry: Entry) -> None:
         """Drop the counts of collections that were removed before the backup: what a skipped group did to them is

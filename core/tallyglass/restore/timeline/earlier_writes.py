@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Collection as Uuids
+from collections.abc import Mapping
 
 import bson
 
@@ -54,6 +55,8 @@ class EarlierWrites:
         """By UUID and name of an index, whether it existed after the newest command about it."""
         self._closed: set[bytes] = set()
         self._committed: set[Txn] = set()
+        self._followed: set[Ts] = set()
+        """Entries of batched writes that a later entry continues."""
 
     def feed(self, entry: Entry) -> None:
         """Take the next older entry."""
@@ -64,6 +67,11 @@ class EarlierWrites:
                 self._committed.add(txn)
             if txn not in self._committed:
                 return
+        if entry.chained:
+            if not entry.commits and entry.ts not in self._followed:
+                return
+            if entry.previous is not None:
+                self._followed.add(entry.previous)
         self._take(entry)
 
     @property
@@ -99,7 +107,8 @@ class EarlierWrites:
     def _take_indexes(self, entry: Entry) -> None:
         known = self.indexes.setdefault(entry.ui, {})
         if entry.command == "createIndexes":
-            known.setdefault(str(entry.o.get("name")), True)
+            spec = entry.o.get("spec")
+            known.setdefault(str((spec if isinstance(spec, Mapping) else entry.o).get("name")), True)
         elif entry.command == "commitIndexBuild":
             for spec in entry.o.get("indexes", ()):
                 known.setdefault(str(spec.get("name")), True)
