@@ -16,6 +16,13 @@ _NESTING = 6
 _WIDTH = 40
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 _PLAIN_ID = (str, int, float)
+_CUT = " (cut by the server)"
+_TOKEN = re.compile(
+    r"""(?P<key>(?:[A-Za-z_$][\w$]*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?=:))|(?P<mark>[\s{}\[\](),:…])|"""
+    r"""'(?:[^'\\]|\\.)*(?:'|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z)|[^\s{}\[\](),:…'"]+"""
+)
+"""A key, what lies between values, or a value; text that was cut ends in a value."""
+
 _WRAPPED = {"$oid": "ObjectId", "$date": "ISODate", "$uuid": "UUID"}
 
 
@@ -106,12 +113,26 @@ def shell_text(value: object, nesting: int = 0) -> str:
     return str(value)
 
 
+def without_values(text: str) -> str:
+    """A statement of this module with ``?`` in place of each constant: field names and operators stay."""
+    start = text.find("(")
+    if start < 0:
+        return text
+    found, depth = [text[:start]], 0
+    for token in _TOKEN.finditer(text, start):
+        found.append(token[0] if token["key"] or token["mark"] else "?")
+        depth += sum((char in "({[") - (char in ")}]") for char in token["mark"] or "")
+        if depth == 0:
+            return "".join(found) + text[token.end() :]
+    return "".join(found)
+
+
 def _text(op: str, body: dict[str, Any], query: object, update: object, whole: bool) -> str:
     many = body.get("limit") == 0 if op == "d" else bool(body.get("multi"))
     name = "delete" if op == "d" else "update"
     name = f"findOneAnd{name.capitalize()}" if "query" in body else f"{name}{'Many' if many else 'One'}"
     words = [shell_text(query)] + ([shell_text(update)] if update is not None else [])
-    return clean(f"{name}({', '.join(words)})" + ("" if whole else " (cut by the server)"), STATEMENT_CELLS)
+    return clean(f"{name}({', '.join(words)})" + ("" if whole else _CUT), STATEMENT_CELLS)
 
 
 def ids_of(query: object) -> frozenset[object] | None:

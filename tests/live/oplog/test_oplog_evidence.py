@@ -120,6 +120,13 @@ def test_the_command_line_names_who_did_it(
     assert (dropped["user"], dropped["application"]) == ("bob@admin", "mongosh \\u{1b}[2J")
     if not roles:
         assert "getLog" in told[False][0]["reason"]
+    number = next(row["number"] for row in json.loads(result.stdout) if row["ns"] == "shop.orders" and row["op"] == "d")
+    words = ["incidents", "report", str(number), *log, f"--out={tmp_path / 'page.html'}", shop.uri(user)]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "alice@admin" in page
+    assert "deleteMany({s: ?})" in page
+    assert CliRunner().invoke(main, words).exit_code == 2, "it replaces no file"
 
 
 def test_the_profile_names_what_the_log_does_not(shop: GuardedSet) -> None:

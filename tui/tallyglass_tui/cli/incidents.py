@@ -26,7 +26,21 @@ if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Authorship, Candidate, Incident, IncidentScan
 
 
-@click.command()
+class WithReport(click.Command):
+    """The list, or with ``report`` as first word the command for one of them."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse the words as those of the list or of the report."""
+        if args[:1] != ["report"]:
+            return super().make_context(info_name, args, parent, **extra)
+        from tallyglass_tui.cli.incidents_report import report
+
+        return report.make_context(f"{info_name} report", args[1:], parent, **extra)
+
+
+@click.command(cls=WithReport, epilog="tallyglass incidents report N --out FILE.html writes one as a page to pass on.")
 @connection_options(shards=True)
 @click.option("--since", metavar="T", help=f"Start at this time ({FORMS}); default: the whole oplog.")
 @click.option(
