@@ -51,8 +51,9 @@ def test_the_spare_is_checked_again_before_it_is_written(found: Spare, check: st
 def steps_for(backup: Backup, **more: Any) -> Steps:
     return commands(
         RunbookSpec(
-            "0123456789abcdef", tool_uri("mongodb://h:1/", "rs"), tool_uri("mongodb://u@s:2/"), Contents(backup),
-            Ts(5, 1), Ts(9, 1), Slice(3, Ts(5, 1), Ts(9, 1), 100), 2, **more,
+            mark="0123456789abcdef", source=tool_uri("mongodb://h:1/", "rs"), spare=tool_uri("mongodb://u@s:2/"),
+            contents=Contents(backup), start=Ts(5, 1), limit=Ts(9, 1), slice=Slice(3, Ts(5, 1), Ts(9, 1), 100),
+            applied=2, **more,
         )
     )  # fmt: skip
 

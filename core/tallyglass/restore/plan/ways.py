@@ -10,9 +10,10 @@ from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.oplog.read.entries import edge, stamp
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.catalogue.backups import newest_backup
+from tallyglass.restore.checks import images
 from tallyglass.restore.model.plan import Level
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
-from tallyglass.restore.plan.from_images import images_possible, live_collections
+from tallyglass.restore.plan.from_images import live_collections
 from tallyglass.restore.plan.precheck import quick_answer
 from tallyglass.restore.pre_images.settings import ROLE, how_to_enable, keeps_images, retention
 from tallyglass.restore.proof.prove import RestoreRequest
@@ -48,7 +49,7 @@ async def possible_ways(gateway: Gateway, incident: Incident, request: RestoreRe
 
 
 async def _from_images(gateway: Gateway, incident: Incident) -> Way:
-    for check in images_possible(await look_at(gateway), incident):
+    for check in images.possible(await look_at(gateway), incident):
         if check.level is Level.BLOCK:
             return Way(FROM_IMAGES, False, check.title, check.advice)
     if incident.kind == "transaction":

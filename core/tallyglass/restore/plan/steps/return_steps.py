@@ -16,7 +16,7 @@ from tallyglass.restore.model.indexes import is_id_index
 from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Return, RunMode, Strategy
 from tallyglass.restore.plan.steps.spec import (
     Damage,
-    RunbookSpec,
+    ReturnSpec,
     Steps,
     both_sides,
     escape_pattern,
@@ -56,7 +56,7 @@ _COUNTED = 5
 """The most namespaces for which a step says how many documents it writes."""
 
 
-def return_steps(spec: RunbookSpec) -> Steps:
+def return_steps(spec: ReturnSpec) -> Steps:
     """Returns each damaged namespace from the spare to the live set; counters before and after."""
     written = (Strategy.MERGE, Strategy.REPLACE)
     merged = [(number, row) for number, row in enumerate(spec.returns, start=1) if row.strategy in written]
@@ -76,7 +76,7 @@ def return_steps(spec: RunbookSpec) -> Steps:
     return join([*parts, Steps((_account(spec),))])
 
 
-def _before(spec: RunbookSpec) -> Steps:
+def _before(spec: ReturnSpec) -> Steps:
     """What must hold before anything is returned: privileges on the live set, counters on the spare."""
     check = run(
         Phase.RETURN, "Check the privileges on the live set", Effect.READS_LIVE,
@@ -93,7 +93,7 @@ def _before(spec: RunbookSpec) -> Steps:
     return join([Steps((check,)), counters])
 
 
-def _account(spec: RunbookSpec) -> Command:
+def _account(spec: ReturnSpec) -> Command:
     """The last step: what came back, and what did not."""
     step = run(
         Phase.RETURN, "Account for every document", Effect.READS_LIVE, both_sides("outcome", spec.copy, "--out=."),
@@ -107,7 +107,7 @@ def _account(spec: RunbookSpec) -> Command:
 # --- repairs of collections that are live
 
 
-def _load_repairs(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
+def _load_repairs(spec: ReturnSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
     """Compute the repairs, load them into staging collections, and review them there."""
     names = _named([row.ns for _, row in rows])
     staging = [row.repairs for _, row in rows]
@@ -130,7 +130,7 @@ def _load_repairs(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Step
     return join([Steps((compute, replace(load, proof=restored())), files), shown])
 
 
-def _compute(spec: RunbookSpec) -> tuple[str, ...]:
+def _compute(spec: ReturnSpec) -> tuple[str, ...]:
     return both_sides("recover", spec.copy, f"--out={REPAIRS}")
 
 
@@ -151,19 +151,19 @@ def _load_all(rows: Sequence[tuple[int, Return]]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _review(spec: RunbookSpec, row: Return) -> str:
+def _review(spec: ReturnSpec, row: Return) -> str:
     live = row.beside if row.strategy is Strategy.REPLACE else row.ns
     return mongosh.review_repairs(live, row.repairs, _definitions_of(spec, row)[0])
 
 
-def _announced(spec: RunbookSpec) -> Iterator[str]:
+def _announced(spec: ReturnSpec) -> Iterator[str]:
     for row in spec.undone[:_REVIEWED]:
         yield from mongosh.say(f"undone: {clean(row.line, 1_000)}")
     if len(spec.undone) > _REVIEWED:
         yield from mongosh.say(f"undone: {len(spec.undone) - _REVIEWED} more rows; see plan.json")
 
 
-def _merges(spec: RunbookSpec, rows: Sequence[Return]) -> Iterator[str]:
+def _merges(spec: ReturnSpec, rows: Sequence[Return]) -> Iterator[str]:
     for row in rows:
         if row.strategy is Strategy.REPLACE:
             yield mongosh.carry_over(row.ns, row.beside, row.away, spec.documents.get(row.ns), row.repairs)
@@ -174,7 +174,7 @@ def _merges(spec: RunbookSpec, rows: Sequence[Return]) -> Iterator[str]:
         yield mongosh.merge_repairs(row.ns, row.beside, indexes)
 
 
-def _merge(spec: RunbookSpec, rows: Sequence[Return], fixes: Sequence[str]) -> Steps:
+def _merge(spec: ReturnSpec, rows: Sequence[Return], fixes: Sequence[str]) -> Steps:
     names = _named([row.ns for row in rows])
     why = "A field is set where it still has what the accident left; what others wrote since stays."
     part = run_mongosh(
@@ -197,7 +197,7 @@ def _merge_count(row: Return, damage: Damage) -> str:
     return f"{clean_name(row.ns, 80)}: {hit}; {damage.by_others:,} later writes of others left alone"
 
 
-def _catch_up(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
+def _catch_up(spec: ReturnSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
     """Repeat the repair for what was written since it was computed."""
     part = run_shell(
         Phase.RETURN, "Repair what was written meanwhile", Effect.WRITES_LIVE, _again(spec, rows),
@@ -207,7 +207,7 @@ def _catch_up(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
     return Steps((replace(step, mode=RunMode.AGAIN),), part.files)
 
 
-def _again(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> PlanFile:
+def _again(spec: ReturnSpec, rows: Sequence[tuple[int, Return]]) -> PlanFile:
     """The program that computes the repairs once more and writes them."""
     program = lines(
         fold_command(_compute(spec)),
@@ -222,7 +222,7 @@ def _again(spec: RunbookSpec, rows: Sequence[tuple[int, Return]]) -> PlanFile:
 _BY_COLL_MOD = ("validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages")
 
 
-def _definitions_of(spec: RunbookSpec, row: Return) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _definitions_of(spec: ReturnSpec, row: Return) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The indexes and options of a collection that was created again; nothing for any other."""
     item = next((item for item in spec.expected if item.ns == row.ns), None)
     if item is None or not row.recreated:
@@ -256,7 +256,7 @@ class _Group:
         return self.rows[0].strategy
 
 
-def _groups(spec: RunbookSpec) -> Iterator[_Group]:
+def _groups(spec: ReturnSpec) -> Iterator[_Group]:
     found: dict[tuple[Any, ...], list[Return]] = {}
     for row in spec.returns:
         if row.strategy is Strategy.MERGE or not (row.strategy is Strategy.WHOLE or row.beside):
@@ -270,7 +270,7 @@ def _groups(spec: RunbookSpec) -> Iterator[_Group]:
         yield _Group(number, tuple(rows), ending, bare)
 
 
-def _copy_back(spec: RunbookSpec, group: _Group) -> Steps:
+def _copy_back(spec: ReturnSpec, group: _Group) -> Steps:
     shown = _named([row.ns for row in group.rows])
     dumps = _dumps(spec, group)
     title, why = f"Dump {shown} from the spare", "Only what was damaged goes back."
@@ -295,7 +295,7 @@ def _copy_back(spec: RunbookSpec, group: _Group) -> Steps:
     return join([dump, Steps((replace(back, proof=restored(some)),))])
 
 
-def _dumps(spec: RunbookSpec, group: _Group) -> list[tuple[str, ...]]:
+def _dumps(spec: ReturnSpec, group: _Group) -> list[tuple[str, ...]]:
     """One mongodump per database if most of it comes back in this way, otherwise one per collection."""
     databases: dict[str, list[str]] = {}
     for row in group.rows:
@@ -331,7 +331,7 @@ def _restore(group: _Group) -> tuple[str, ...]:
     return ("mongorestore", *options, f"--dir={group.folder}")
 
 
-def _expiring(spec: RunbookSpec, row: Return) -> list[dict[str, Any]]:
+def _expiring(spec: ReturnSpec, row: Return) -> list[dict[str, Any]]:
     """The indexes of a collection that comes back whole and has a TTL index, which could delete its documents again."""
     item = next((item for item in spec.expected if item.ns == row.ns), None)
     if item is None or row.strategy is not Strategy.WHOLE:
@@ -355,7 +355,7 @@ def _renamed(groups: Sequence[_Group]) -> list[Return]:
     return [row for group in groups if group.strategy in strategies for row in group.rows if row.beside]
 
 
-def _rename(spec: RunbookSpec, rows: Sequence[Return]) -> Steps:
+def _rename(spec: ReturnSpec, rows: Sequence[Return]) -> Steps:
     """Rename the staging collections, and raise counters on the live set. Around a replacement, what others write is
     carried over in the same step: nobody is asked in between."""
     whole = [row for row in rows if row.strategy is Strategy.WHOLE]
@@ -411,7 +411,7 @@ def _first(counts: Sequence[str]) -> tuple[str, ...]:
     return (*counts[:_COUNTED], *more)
 
 
-def _definitions(spec: RunbookSpec) -> Steps:
+def _definitions(spec: ReturnSpec) -> Steps:
     part = run_mongosh(
         Phase.RETURN, "Restore indexes and validators", Effect.WRITES_LIVE, "definitions.js",
         [mongosh.on_live(), *spec.definitions],
@@ -431,7 +431,7 @@ def _named(names: Sequence[str]) -> str:
 # --- afterwards
 
 
-def clean_steps(spec: RunbookSpec) -> Steps:
+def clean_steps(spec: ReturnSpec) -> Steps:
     """Remove what the other steps left."""
     parts = []
     if spec.own_spare:

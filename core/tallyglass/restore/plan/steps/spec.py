@@ -22,20 +22,44 @@ class Damage:
     by_others: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RunbookSpec:
-    """Everything that the steps are made from. All of it was proven before.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnSpec:
+    """Everything that the steps of the return are made from. All of it was proven before.
 
-    ``mark`` is the mark that a named spare gets; ``own_spare`` is the port on which the steps start a spare, 0 if one
-    was named. ``fixes`` and ``live_fixes`` are the mongosh statements for counters on the spare and on the live set.
-    ``documents`` says by namespace how many documents come back, None if that was not computed, and ``paths`` the paths
-    of the counter values in its documents. ``definitions`` are the statements for indexes and validators that a person
-    decides on. ``set_name`` is that of the source, which the spare must not have. ``ids`` are those of the documents
-    that were asked for, if only some were.
+    ``own_spare`` is the port on which the steps start a spare, 0 if one was named or none is needed. ``fixes`` and
+    ``live_fixes`` are the mongosh statements for counters on the spare and on the live set. ``documents`` says by
+    namespace how many documents come back, None if that was not computed, and ``paths`` the paths of the counter values
+    in its documents. ``definitions`` are the statements for indexes and validators that a person decides on.
+    ``set_name`` is that of the source, which the spare must not have. ``ids`` are those of the documents that were
+    asked for, if only some were. ``copy`` is the option for the source of the documents as they were at the point.
+    """
+
+    source: ToolUri
+    set_name: str = ""
+    expected: tuple[ExpectedNamespace, ...] = ()
+    returns: tuple[Return, ...] = ()
+    documents: dict[str, int | None] = field(default_factory=dict)
+    paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    damage: dict[str, Damage] = field(default_factory=dict)
+    fixes: tuple[str, ...] = ()
+    live_fixes: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
+    undone: tuple[Undone, ...] = ()
+    ids: tuple[str, ...] = ()
+    own_spare: int = 0
+    copy: str = f"--spare={SPARE}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunbookSpec(ReturnSpec):
+    """What the steps are made from that rebuild the data on a spare, and return it.
+
+    ``mark`` is the mark that a named spare gets. ``oplog`` is where the saved oplog lies that the window is cut from,
+    empty if it is dumped from the server; ``live_from`` where the server's oplog must take over, None if the saved one
+    reaches the limit.
     """
 
     mark: str
-    source: ToolUri
     spare: ToolUri
     contents: Contents
     start: Ts
@@ -44,28 +68,12 @@ class RunbookSpec:
     applied: int
     without: tuple[Ts, ...] = ()
     open_views: tuple[str, ...] = ()
-    expected: tuple[ExpectedNamespace, ...] = ()
     surplus: dict[str, list[str]] = field(default_factory=dict)
     phantoms: tuple[str, ...] = ()
     leftovers: tuple[str, ...] = ()
-    returns: tuple[Return, ...] = ()
-    documents: dict[str, int | None] = field(default_factory=dict)
-    paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    damage: dict[str, Damage] = field(default_factory=dict)
-    fixes: tuple[str, ...] = ()
-    live_fixes: tuple[str, ...] = ()
-    definitions: tuple[str, ...] = ()
-    own_spare: int = 0
     spare_in_set: bool = False
-    set_name: str = ""
-    undone: tuple[Undone, ...] = ()
-    ids: tuple[str, ...] = ()
     oplog: tuple[str, ...] = ()
-    """Where the saved oplog lies that the window is cut from; empty if it is dumped from the server."""
     live_from: Ts | None = None
-    """Where the server's oplog must take over; None if the saved oplog reaches the limit."""
-    copy: str = f"--spare={SPARE}"
-    """The option for the source of the documents as they were at the point."""
 
     @property
     def gzip(self) -> bool:

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from tallyglass.restore.model.plan import Effect, Phase, Plan, PlanFile
 from tallyglass.restore.plan.steps.return_steps import return_steps
-from tallyglass.restore.plan.steps.spec import RunbookSpec, Steps, join, run
+from tallyglass.restore.plan.steps.spec import ReturnSpec, Steps, join, run
 from tallyglass.restore.proof.speed import BYTES_A_SECOND
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import HISTORY, PLAN, REPAIRS, SOURCE, config_text
 from tallyglass.restore.undo.sources.image_files import FOLDER
 
 
-def undo_steps(spec: RunbookSpec, plan: Plan) -> Steps:
+def undo_steps(spec: ReturnSpec, plan: Plan) -> Steps:
     """All steps, by phase, and all files that they need."""
     steps = join([_save(plan), return_steps(spec), _clean()])
     programs = [file.text for file in steps.files if file.name.endswith(".js")]
