@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 
 import bson
+import pytest
 from bson import Int64, Timestamp
 
 from tallyglass.errors import PrivilegeError
@@ -55,6 +56,13 @@ async def test_a_lost_shard_is_named_and_the_others_go_on() -> None:
     (lost,) = [item for item in found if isinstance(item, ShardLost)]
     assert lost.shard == "b"
     assert "Not allowed" in lost.reason
+
+
+async def test_a_stream_that_breaks_is_not_taken_for_one_that_is_silent() -> None:
+    sources = {"a": stream([batch(1)]), "b": stream([batch(2)], ValueError("broken"))}
+    async with asyncio.timeout(60):
+        with pytest.raises(ValueError, match="broken"):
+            _ = [item async for item in merge(sources, hold=None)]
 
 
 async def test_a_silent_shard_delays_the_others_only_briefly() -> None:

@@ -11,8 +11,8 @@ from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.incidents.incident import scan, watch
+from tallyglass.oplog.read.fan_in import FanIn
 from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan
-from tallyglass.tasks import cancel_all
 
 Named = Callable[[Gateway, AsyncIterator[IncidentScan]], AsyncIterator[IncidentScan]]
 """What adds to the incidents of one replica set who wrote them."""
@@ -144,40 +144,20 @@ async def _watch_again(gateway: Gateway, since: Ts | None) -> AsyncIterator[Inci
 async def _merged(scans: Mapping[str, AsyncIterator[IncidentScan]]) -> AsyncIterator[IncidentScan]:
     """Merge the latest result of each shard whenever one of them has changed."""
     known: dict[str, IncidentScan] = {}
-    errors: dict[str, TallyglassError] = {}
-    changed = asyncio.Event()
-
-    async def pump(name: str, feed: AsyncIterator[IncidentScan]) -> None:
-        try:
-            async with closing(feed) as found:
-                async for one in found:
-                    before = known.get(name)
-                    if before is not None and before.done and not one.done:
-                        one = replace(before, trouble=one.trouble or "The oplog is read again.")
-                    known[name] = one
-                    changed.set()
-        except TallyglassError as error:
-            errors[name] = error
-        finally:
-            changed.set()
-
-    tasks = [asyncio.ensure_future(pump(*one)) for one in scans.items()]
-    try:
+    async with FanIn(scans) as arrivals:
         while True:
-            await changed.wait()
-            changed.clear()
-            ended = [task for task in tasks if task.done()]
-            for task in ended:
-                task.result()
-            if len(errors) == len(scans):
-                raise next(iter(errors.values()))
-            if known.keys() | errors.keys() == scans.keys():
-                yield _as_one(known, errors)
-            if len(ended) == len(tasks):
+            await arrivals.wait()
+            for name, one in arrivals.take_all():
+                before = known.get(name)
+                if before is not None and before.done and not one.done:
+                    one = replace(before, trouble=one.trouble or "The oplog is read again.")
+                known[name] = one
+            arrivals.raise_if_none_is_left()
+            if known.keys() | arrivals.errors.keys() == scans.keys():
+                yield _as_one(known, arrivals.errors)
+            if arrivals.done:
                 return
             await asyncio.sleep(_FLUSH_SECONDS)
-    finally:
-        await cancel_all(tasks)
 
 
 def _as_one(known: Mapping[str, IncidentScan], errors: Mapping[str, TallyglassError]) -> IncidentScan:

@@ -5,18 +5,15 @@ A shard that is quiet holds the others back only for a moment; one that is lost 
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tallyglass.errors import TallyglassError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import closing
 from tallyglass.oplog.entry.batch import position
 from tallyglass.oplog.read.export import Entries, ExportItem
+from tallyglass.oplog.read.fan_in import FanIn
 
 HOLD_SECONDS = 2.0
 """How long the entries of one shard wait for those of a silent one."""
@@ -58,7 +55,6 @@ class _Source:
     """One shard's stream, with what has come and was not handed out yet."""
 
     name: str
-    queue: asyncio.Queue[ExportItem | TallyglassError | None]
     waiting: deque[ShardEntry] = field(default_factory=deque)
     ended: bool = False
     heard: float = field(default_factory=time.monotonic)
@@ -77,59 +73,33 @@ async def merge(
     ``hold`` is how many seconds to wait for a silent shard, None for as long as it takes: for streams that end. Ends
     when all streams have ended. An entry of a shard that was silent for longer comes late, after newer ones of others.
     """
-    shards, word = [_Source(name, asyncio.Queue(_QUEUED)) for name in sources], asyncio.Event()
-    tasks = [asyncio.ensure_future(_pump(sources[shard.name], shard.queue, word)) for shard in shards]
-    try:
+    shards = [_Source(name) for name in sources]
+    async with FanIn(sources, _QUEUED) as arrivals:
         while not all(shard.ended and not shard.waiting for shard in shards):
-            word.clear()
-            for found in [found for shard in shards for found in _drained(shard)]:
+            for found in [found for shard in shards for found in _drained(shard, arrivals)]:
                 yield found
             ready = _ready(shards, hold)
             if ready:
                 yield ready
             elif any(shard.silent for shard in shards):
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_patience(shards, hold)):
-                        await word.wait()
-    finally:
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+                await arrivals.wait(_patience(shards, hold))
 
 
-async def _pump(
-    items: AsyncIterator[ExportItem], queue: asyncio.Queue[ExportItem | TallyglassError | None], word: asyncio.Event
-) -> None:
-    """Pass items on, no faster than they are taken."""
-    last: TallyglassError | None = None
-    try:
-        async with closing(items) as held:
-            async for item in held:
-                await queue.put(item)
-                word.set()
-    except TallyglassError as error:
-        last = error
-    await queue.put(last)
-    word.set()
-
-
-def _drained(shard: _Source) -> list[MergedItem]:
+def _drained(shard: _Source, arrivals: FanIn[ExportItem]) -> list[MergedItem]:
     """Take items of a shard until an entry waits; items that are not entries are passed on at once."""
     found: list[MergedItem] = []
-    while not shard.waiting and not shard.queue.empty():
-        item = shard.queue.get_nowait()
+    if shard.waiting or shard.ended:
+        return found
+    for item in arrivals.take(shard.name):
         shard.heard = time.monotonic()
-        if item is None:
-            shard.ended = True
-        elif isinstance(item, TallyglassError):
-            shard.ended = True
-            found.append(ShardLost(shard.name, str(item)))
-        elif isinstance(item, Entries):
-            shard.waiting.extend(ShardEntry(shard.name, position(raw, 0, len(raw))[0], raw) for raw in item.raws)
-        else:
+        if not isinstance(item, Entries):
             found.append(ShardEvent(shard.name, item))
+        elif item.raws:
+            shard.waiting.extend(ShardEntry(shard.name, position(raw, 0, len(raw))[0], raw) for raw in item.raws)
+            return found
+    shard.ended = shard.name in arrivals.ended
+    if error := arrivals.errors.get(shard.name):
+        found.append(ShardLost(shard.name, str(error)))
     return found
 
 

@@ -11,7 +11,6 @@ import heapq
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 
@@ -19,10 +18,10 @@ from tallyglass.errors import TallyglassError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.read.fan_in import FanIn
 from tallyglass.oplog.read.merge import HOLD_SECONDS
 from tallyglass.oplog.read.tail import EVERYTHING, QUIET_SECONDS, ROOM, follow, read
 from tallyglass.oplog.snapshot import NamespaceRate, OplogRow, OplogUpdate, OplogWindow, RowKind
-from tallyglass.tasks import cancel_all
 
 
 @dataclass(slots=True)
@@ -54,44 +53,25 @@ async def follow_shards(
     """Follow several shards, by name, as :func:`~tallyglass.oplog.read.tail.follow` does one.
 
     Sums and rates are those of all shards, ``behind_seconds`` that of the slowest; ``window`` is the shortest. A row of
-    a shard that sent nothing for ``hold`` seconds comes late, after newer ones of others. Raises what ended the last
-    shard where none is left.
+    a shard that sent nothing for ``hold`` seconds comes late, after newer ones of others. Raises the first
+    error where no shard is left.
     """
-    parts, changed = [_Shard(name) for name in shards], asyncio.Event()
+    parts = {name: _Shard(name) for name in shards}
     tails = {
-        part.name: follow(shards[part.name], wanted, backlog=backlog, flush_seconds=flush_seconds, room=room)
-        for part in parts
+        name: follow(gateway, wanted, backlog=backlog, flush_seconds=flush_seconds, room=room)
+        for name, gateway in shards.items()
     }
-    tasks = [asyncio.ensure_future(_pump(tails[part.name], part, changed)) for part in parts]
-    try:
+    async with FanIn(tails) as arrivals:
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(QUIET_SECONDS):
-                    await changed.wait()
-            changed.clear()
-            for task in tasks:
-                if task.done():
-                    task.result()
-            errors = [part.error for part in parts if part.error]
-            if len(errors) == len(parts):
-                raise errors[-1]
-            if any(part.update for part in parts):
-                yield _merged(parts, hold)
+            await arrivals.wait(QUIET_SECONDS)
+            for name, update in arrivals.take_all():
+                parts[name].take(update)
+            arrivals.raise_if_none_is_left()
+            for name, error in arrivals.errors.items():
+                parts[name].error = error
+            if any(part.update for part in parts.values()):
+                yield _merged([*parts.values()], hold)
             await asyncio.sleep(flush_seconds)
-    finally:
-        await cancel_all(tasks)
-
-
-async def _pump(tail: AsyncIterator[OplogUpdate], shard: _Shard, changed: asyncio.Event) -> None:
-    try:
-        async with closing(tail) as updates:
-            async for update in updates:
-                shard.take(update)
-                changed.set()
-    except TallyglassError as error:
-        shard.error = error
-    finally:
-        changed.set()
 
 
 def _merged(shards: list[_Shard], hold: float) -> OplogUpdate:
