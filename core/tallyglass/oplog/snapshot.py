@@ -201,10 +201,14 @@ class Candidate:
     ended: datetime | None = None
     beside: tuple[str, ...] = ()
     """What else its connection wrote within ten minutes, a line for each kind of statement on a namespace."""
+    server: bool = False
+    """Whether the server itself wrote it, for no client: the passes of a TTL index."""
 
     @property
     def chain(self) -> str:
         """The account, its application, address and driver in one sentence without an end."""
+        if self.server:
+            return ", ".join(filter(None, ["the server itself", self.statement or self.application]))
         account = f"the account {self.user}" if self.user else "an account that is not known"
         words = [f"application {self.application}" if self.application else "", ", ".join(self.clients), self.driver]
         return ", ".join(filter(None, [account, *words, "" if self.clients else self.connection]))
@@ -212,7 +216,7 @@ class Candidate:
     @property
     def name(self) -> str:
         """The account and its application in a few words; the account first, since an application's name is a claim."""
-        words = [self.user.removesuffix("@admin"), self.application]
+        words = ["the server" if self.server else self.user.removesuffix("@admin"), self.application]
         return ", ".join(filter(None, words)) or self.connection or "unknown"
 
 

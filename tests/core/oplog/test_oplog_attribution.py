@@ -17,7 +17,8 @@ from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, Session
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, assign
 from tallyglass.oplog.incidents.attribution import attribute, concerning
-from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident
+from tallyglass.oplog.incidents.authors import Authors
+from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan
 
 NS, T = "shop.orders", 1_795_409_595
 MILLIS = T * 1000
@@ -303,3 +304,57 @@ async def test_a_drop_that_only_the_profile_has_is_unique() -> None:
     assert told(await judge(oplog, book_of(dropped), kind="drop", op=""))[0] is Certainty.UNIQUE
     other = Definition("drop", NS, BOB, MILLIS + 11, commit=Ts(T, 1))
     assert told(await judge(oplog, book_of(dropped, other), kind="drop", op="")) == (Certainty.EXACT, [("bob", None)])
+
+
+class Known:
+    """An observer of what a book already has."""
+
+    folder, pause, least_pause = None, 2.0, 2.0
+
+    def __init__(self, book: Book) -> None:
+        self.book = book
+
+    async def read(self) -> None:
+        pass
+
+    async def read_running(self) -> tuple[()]:
+        return ()
+
+
+async def named(oplog: Oplog, book: Book, *incidents: Incident) -> list[Incident]:
+    authors = Authors(oplog, Known(book))  # type: ignore[arg-type]
+    return list((await authors.added_to(IncidentScan(incidents, 0, None, done=True))).incidents)
+
+
+def a_delete(**how: Any) -> Incident:
+    wall = from_seconds((MILLIS + 10) / 1000)
+    return Incident(
+        1, how.pop("kind", "deleteMany"), "", NS, Harm.LOSS, Ts(T, 1), Ts(T, 30), wall,
+        from_seconds((MILLIS + 39) / 1000), 30, 30, **{"op": "d", **how},
+    )  # fmt: skip
+
+
+TTL = Client(application="TTL", connection="TTLMonitor")
+
+
+async def test_a_pass_of_a_ttl_index_is_routine_if_the_log_says_so() -> None:
+    oplog = Oplog().many(range(10, 40))
+    passed = ran(TTL, 9, 41, 30, text="TTL index at_1")
+    (one,) = await named(oplog, book_of(passed), a_delete())
+    assert (one.routine, one.kind, one.by, one.note) == (True, "ttl", "the server, TTL", "TTL index at_1")
+    assert one.who == "It was written by the server itself, TTL index at_1."
+    # What a changed index removes is the loss of who changed it.
+    _, one = await named(oplog, book_of(passed), a_delete(kind="collMod", op=""), a_delete())
+    assert (one.routine, one.by) == (False, "the server, TTL")
+    # An application may call itself what it likes, and without access control it has no account.
+    forged = Client(application="TTL", address="10.0.0.1:1", connection="conn1")
+    (one,) = await named(oplog, book_of(ran(forged, 9, 41, 30)), a_delete())
+    assert (one.routine, one.by) == (False, "TTL")
+
+
+async def test_deletes_of_clients_beside_a_ttl_index_are_told() -> None:
+    facts = [ran(TTL, 9, 41, 10), ran(ANN, 9, 20, 15), ran(ANN, 21, 41, 5)]
+    (one,) = await named(Oplog(), book_of(*facts), a_delete(kind="ttl", note="3 times"))
+    assert one.note == "3 times; the log also has deletes of clients: 20 by ann@admin, shell"
+    (one,) = await named(Oplog(), book_of(facts[0]), a_delete(kind="ttl", note="3 times"))
+    assert one.note == "3 times"

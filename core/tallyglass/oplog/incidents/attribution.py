@@ -119,6 +119,16 @@ async def _of_writes(gateway: Gateway, incident: Incident, book: Book) -> Author
     return found
 
 
+def clients_beside_ttl(incident: Incident, book: Book) -> str:
+    """What the log says that clients deleted where and while a TTL index did; empty if nothing."""
+    by: Counter[tuple[str, str]] = Counter()
+    for one in book.statements(incident.ns, "d", *_walls(incident)):
+        if one.source is Source.LOG and not one.client.is_server:
+            by[one.client.user, one.client.application] += one.documents or 0
+    told = [f"{count:,} by {', '.join(filter(None, who)) or 'a client'}" for who, count in by.most_common(_CLIENTS)]
+    return f"the log also has deletes of clients: {'; '.join(told)}" if told else ""
+
+
 def bearing(incident: Incident, book: Book) -> Hashable:
     """What the evidence has on an incident, as numbers: while they are the same, so is the result."""
     first, last = _walls(incident)
@@ -455,7 +465,11 @@ def _candidate(
     addresses = dict.fromkeys(one.address for one in clients if one.address)
     largest = max(statements, key=lambda one: one.documents or 0, default=None)
     first, last = _walls(incident)
-    beside = book.beside(client, first - BESIDE_MILLIS, last + BESIDE_MILLIS) if client.connection else []
+    beside = (
+        book.beside(client, first - BESIDE_MILLIS, last + BESIDE_MILLIS)
+        if client.connection and not client.is_server
+        else []
+    )
     own = set(map(id, statements))
     told: dict[tuple[str, str], list[Statement]] = defaultdict(list)
     for one in beside:
@@ -474,6 +488,7 @@ def _candidate(
         from_seconds(min(one.began for one in statements) / 1000) if statements else None,
         from_seconds(max(one.ended for one in statements) / 1000) if statements else None,
         tuple(_told(*key, found) for key, found in list(told.items())[-_BESIDE_LIMIT:]),
+        client.is_server,
     )
 
 

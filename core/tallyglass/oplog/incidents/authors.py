@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tallyglass.errors import InputError, TallyglassError
+from tallyglass.evidence.book import Book
 from tallyglass.evidence.log_files import FOUND_BYTES, log_beside, read_files
 from tallyglass.evidence.observer import LEAST_PAUSE, Observer
 from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.incidents.across_shards import Named
-from tallyglass.oplog.incidents.attribution import attribute, bearing, concerning
+from tallyglass.oplog.incidents.attribution import attribute, bearing, clients_beside_ttl, concerning
 from tallyglass.oplog.snapshot import Authorship, Certainty, Incident, IncidentScan
 from tallyglass.tasks import cancel_all
 
@@ -23,6 +24,7 @@ TRIES = 3
 """How often the log is read soon after a new incident that nobody is named for: a line is written when its command
 ends, which may wait for other members."""
 
+_DEFINITIONS = ("collMod", "createIndexes")
 _KNOWN = (Certainty.EXACT, Certainty.UNIQUE)
 
 
@@ -57,14 +59,16 @@ class Authors:
         acting = [one for one in scan.incidents if not one.routine]
         if not self._files_read:
             self._files_read = True
-            await self._read_files(acting)
+            await self._read_files([*acting, *(one for one in scan.incidents if one.kind == "ttl")])
         if self._is_due(acting):
             await self._read()
             for one in acting:
                 self._tries[_key(one)] = self._tries.get(_key(one), 0) + 1
         found = {_key(one): await self._of(one) for one in acting}
         self._forget(found)
-        told = tuple(replace(one, evidence=found.get(_key(one))) for one in scan.incidents)
+        shown = (replace(one, evidence=found.get(_key(one))) for one in scan.incidents)
+        defined = {one.ns for one in acting if one.kind in _DEFINITIONS}
+        told = tuple(_by_server(one, self._observer.book, defined) for one in shown)
         return replace(scan, incidents=told, running=await self._observer.read_running())
 
     async def _read(self) -> None:
@@ -158,6 +162,19 @@ def naming(
         return attributed(scans, Authors(one, Observer(one, router=router, folder=folder, keeps=keeps), logs))
 
     return named
+
+
+def _by_server(incident: Incident, book: Book, defined: Collection[str]) -> Incident:
+    """An incident that the log tells to be the pass of a TTL index, as routine, unless the index may have been changed
+    by a person: ``defined`` are the collections whose definition was changed. Routine of such an index with the deletes
+    of clients that the log has beside it."""
+    if incident.kind == "ttl":
+        beside = clients_beside_ttl(incident, book)
+        return replace(incident, note="; ".join(filter(None, (incident.note, beside)))) if beside else incident
+    who = incident.evidence.who if incident.evidence else None
+    if incident.routine or who is None or not who.server or incident.ns in defined:
+        return incident
+    return replace(incident, kind="ttl", reason="ttl", title=f"TTL on {incident.ns}", note=who.statement)
 
 
 def _key(incident: Incident) -> object:
