@@ -409,6 +409,9 @@ class Blind:
     async def inspect(self, *_: Any, **__: Any) -> Any:
         raise PrivilegeError("not authorized")
 
+    async def list_databases(self) -> list[str]:
+        raise PrivilegeError("not authorized")
+
     def members(self) -> tuple[str, ...]:
         return ("a:1", "b:1")
 
