@@ -125,7 +125,7 @@ class Build:
         document.mkdir(parents=True)
         shutil.copy(HERE.parent / "LICENSE", document / "copyright")
         self._licenses(document / "licenses")
-        for name in ("profiles.toml", "export.env", "metrics.env"):
+        for name in ("profiles.toml", "export.env", "metrics.env", "watch.env"):
             shutil.copy(FILES / name, document / name)
 
     def _licenses(self, folder: Path) -> None:

@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from tallyglass.errors import TallyglassError
 from tallyglass.evidence.log_lines import parse_line
-from tallyglass.mongo.gateway import Document, Gateway
+from tallyglass.evidence.profile import PROFILE
+from tallyglass.mongo.gateway import Document, Gateway, Namespace
 
 SLOWMS = 100
 """The server's default threshold in milliseconds."""
 
 MORE = "db.adminCommand({profile: 0, slowms: 20})"
-"""The command that makes the server log more statements, until it is restarted."""
+"""The command that makes a server log more statements, until it is restarted; each member has its own setting."""
 
 COSTS = ((100, 54, 34, 30), (20, 168, 103, 34), (5, 280, 167, 35), (0, 662, 381, 44))
 """What a threshold costs and gives, measured on a recording of 18 applications: slowms, lines and kB of log for 1,000
 writes, and how many of 45 acts of people are named."""
 
 
+DATABASES_LIMIT = 60
+"""The most databases whose profile is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileKept:
+    """The profiler of one database: its level, 1 for slow statements and 2 for all, None if this user may not know, and
+    the seconds from its oldest document to its newest, None without any."""
+
+    level: int | None = None
+    seconds: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class EvidenceKept:
     """``memory_seconds`` is the time that the newest log lines in the server's memory cover. ``slowms`` and
     ``sample_rate`` decide which statements are logged. None where unknown. ``log`` is where the log goes as configured,
-    ``audit`` the same for the audit log, both untrusted; ``redacted`` is whether values are hidden in the log."""
+    ``audit`` the same for the audit log, both untrusted; ``redacted`` is whether values are hidden in the log.
+    ``profiles`` are the databases whose profiler is on or has documents, names as stored."""
 
     memory_seconds: float | None = None
     slowms: int | None = None
@@ -32,6 +48,7 @@ class EvidenceKept:
     log: str = ""
     audit: str = ""
     redacted: bool = False
+    profiles: Mapping[str, ProfileKept] = field(default_factory=dict)
 
 
 async def evidence_kept(gateway: Gateway) -> EvidenceKept:
@@ -48,12 +65,37 @@ async def evidence_kept(gateway: Gateway) -> EvidenceKept:
         str(_within(parsed, "systemLog", "path") or _within(parsed, "systemLog", "destination") or ""),
         str(_within(parsed, "auditLog", "path") or _within(parsed, "auditLog", "destination") or ""),
         _within(parsed, "security", "redactClientLogData") is True,
+        await _profiles(gateway),
     )
 
 
-async def _answer(gateway: Gateway, name: str, value: object) -> Document:
+async def _profiles(gateway: Gateway) -> dict[str, ProfileKept]:
     try:
-        return await gateway.command(name, value)
+        names = (await gateway.list_databases())[:DATABASES_LIMIT]
+    except TallyglassError:
+        return {}
+    found = {name: await _profile(gateway, name) for name in names if name != "local"}
+    return {name: one for name, one in found.items() if one.level or one.seconds is not None}
+
+
+async def _profile(gateway: Gateway, db: str) -> ProfileKept:
+    level = (await _answer(gateway, "profile", -1, db)).get("was")
+    times = []
+    try:
+        for order in (1, -1):
+            row = await gateway.find_one(Namespace(db, PROFILE), {}, projection={"ts": 1}, sort=(("$natural", order),))
+            times += [row["ts"]] if row and isinstance(row.get("ts"), datetime) else []
+    except TallyglassError:
+        pass
+    return ProfileKept(
+        level if isinstance(level, int) else None,
+        max((times[-1] - times[0]).total_seconds(), 0.0) if len(times) > 1 else None,
+    )
+
+
+async def _answer(gateway: Gateway, name: str, value: object, db: str = "admin") -> Document:
+    try:
+        return await gateway.command(name, value, db=db)
     except TallyglassError:
         return {}
 

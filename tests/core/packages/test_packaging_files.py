@@ -11,7 +11,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+
+from tallyglass_tui.cli.main import main
 
 PACKAGING = Path(__file__).parents[3] / "packaging"
 FILES = PACKAGING / "files"
@@ -151,3 +154,15 @@ def test_another_first_module_keeps_the_rest_of_an_archive(tmp_path: Path) -> No
             packed.writestr("other.py", "text = 'kept'")
     BUILD["replace_main"](archive, b"import other; print('new', other.text)")
     assert subprocess.run([archive], capture_output=True, text=True, check=True).stdout == "new kept\n"
+
+
+@pytest.mark.parametrize("unit", sorted(FILES.glob("*.service")), ids=lambda unit: unit.name)
+def test_units_start_a_command_with_options_that_it_has(unit: Path) -> None:
+    (start,) = [line for line in unit.read_text().splitlines() if line.startswith("ExecStart=")]
+    _, name, *words = start.split("=", 1)[1].split()
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    options = [word.partition("=")[0] for word in words if word.startswith("-")]
+    assert {*options} <= {option for parameter in command.params for option in parameter.opts}
+    (settings,) = [line for line in unit.read_text().splitlines() if line.startswith("EnvironmentFile=")]
+    assert (FILES / Path(settings).name).exists()

@@ -201,14 +201,25 @@ def _kept_lines(kept: EvidenceKept) -> list[str]:
         f"Who did it: {span}; statements from {slowms} up are logged{rate}.",
         f"  log {clean(kept.log, 200) or 'unknown'}, audit log {clean(kept.audit, 200) or 'none known'}"
         + (", values in the log are hidden" if kept.redacted else ""),
+        f"  profiler {_profiles(kept)}",
     ]
     if kept.slowms is None or kept.slowms >= SLOWMS or rate:
-        lines += [f"To keep more until the next restart, as an administrator in mongosh: {MORE}"]
+        lines += [f"To keep more until the next restart, as an administrator in mongosh on each member: {MORE}"]
         lines += [
             f"  slowms {slow:>3}: {count} lines and {size} kB of log for 1,000 writes, {named} of 45 acts named"
             for slow, count, size, named in COSTS
         ]
     return lines
+
+
+def _profiles(kept: EvidenceKept) -> str:
+    words = {0: "off now", 1: "of slow statements", 2: "of all statements", None: "of unknown level"}
+    shown = [
+        f"{words.get(one.level, 'of unknown level')} in {clean(name, 80)}"
+        + (f", whose documents cover {one.seconds / 60:,.1f} minutes" if one.seconds is not None else "")
+        for name, one in kept.profiles.items()
+    ]
+    return "; ".join(shown[:_SHOWN]) or "in no database that this user may see"
 
 
 def _sharding(found: Diagnosis) -> str:
@@ -274,6 +285,10 @@ def _facts(found: Diagnosis) -> dict[str, Any]:
             "log": clean(found.kept.log, 400) or None,
             "audit": clean(found.kept.audit, 400) or None,
             "redacted": found.kept.redacted,
+            "profiles": {
+                clean(name, 80): {"level": one.level, "seconds": one.seconds}
+                for name, one in found.kept.profiles.items()
+            },
         },
         "jobs": [
             {

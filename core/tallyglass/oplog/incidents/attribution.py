@@ -506,5 +506,5 @@ def _why_none(incident: Incident, book: Book) -> str:
     if not book.covers(first, last):
         return "No log that was read covers its time."
     if incident.op and not incident.sessions:
-        return "No logged statement fits: the server logs only those that take longer than its slowms."
+        return "No logged statement fits: the server logs only slow ones; tallyglass doctor says how to keep more."
     return "No line of the log names it."
