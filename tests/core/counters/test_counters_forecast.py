@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -118,6 +119,47 @@ def test_a_load_that_grows_did_not_change_its_level() -> None:
     assert basis is not None
     assert basis.shifted is None
     assert basis.trend == pytest.approx(0.1, rel=0.1)
+
+
+def growing(moments: Sequence[float], left: float, daily: float = 0.15) -> tuple[Series, float]:
+    """A counter that grows by a share each day, sampled some days ago, and the ids that last ``left`` days."""
+    series = Series()
+    for ago in sorted(moments, reverse=True):
+        series.add(NOW - ago * DAY, round(1e8 * (1 + daily) ** -ago))
+    return series, 1e8 * ((1 + daily) ** left - 1)
+
+
+@pytest.mark.parametrize("days", [5, 10, 15, 28, 60, 120])
+def test_a_steep_growth_is_seen_in_any_length_of_history(days: int) -> None:
+    series, remaining = growing([days * n / 120 for n in range(121)], 14)
+    basis = read_basis(series)
+    assert basis is not None
+    found = estimate(basis, remaining)
+    # It is followed for as long as it was seen.
+    assert found.early < 14 * DAY < found.late
+    assert days < 14 or found.ahead == pytest.approx(14 * DAY, rel=0.05)
+
+
+def test_where_holes_hide_the_growth_the_weeks_after_them_show_it_or_the_band_is_wide() -> None:
+    late = [60.0, 40, 30, 25, 20, *(n / 4 for n in range(64))]
+    shown = read_basis(growing(late, 14)[0])
+    assert shown is not None
+    assert shown.seconds == 2 * WEEK
+    assert estimate(shown, growing(late, 14)[1]).ahead == pytest.approx(14 * DAY, rel=0.05)
+    early = [21.0, 17, 12, 8, 4, 0]
+    hidden = read_basis(growing(early, 14)[0])
+    assert hidden is not None
+    assert (hidden.trend, hidden.seconds) == (0.0, 3 * WEEK)
+    found = estimate(hidden, growing(early, 14)[1])
+    assert found.early < 14 * DAY < found.late
+
+
+def test_a_new_trend_counts_and_not_that_of_the_months_before() -> None:
+    hours = week_of() * 8 + [rise * math.exp(-0.2 * n / 168) for n, rise in enumerate(week_of() * 5)]
+    basis = read_basis(loaded(hours))
+    assert basis is not None
+    assert basis.trend == pytest.approx(-0.2, rel=0.1)
+    assert basis.seconds == 5 * WEEK
 
 
 def test_one_odd_day_is_believed_in_part_and_widens_the_band() -> None:

@@ -106,6 +106,28 @@ async def test_weeks_of_object_ids_give_dates(one_member: ReplicaSet) -> None:
     assert counter.forecast.basis in ("28 days", "35 days")
 
 
+async def test_a_growth_is_seen_in_object_ids(one_member: ReplicaSet) -> None:
+    # 15 % a day for 40 days: half of the ids are of the last 5. They will last 14 days more.
+    daily, days, now = 0.15, 40, time.time()
+    newest = round((2**31 - 1) / (1 + daily) ** 14)
+    moments = [now - days * 86_400 * n / 2_000 for n in range(2_000)]
+    rows = [{"_id": made_at(at, n), "number": round(newest * (1 + daily) ** ((at - now) / 86_400))}
+            for n, at in enumerate(moments)]  # fmt: skip
+    # Imported: an old number in a new document, and the other way round.
+    rows += [
+        {"_id": made_at(now - 86_400, 9_001), "number": 3},
+        {"_id": made_at(now - 39 * 86_400, 9_002), "number": newest - 5},
+    ]
+    with one_member.client() as client:
+        client.shop.invoices.create_index("number", unique=True)
+        client.shop.invoices.insert_many(rows)
+        client.shop["mongoengine.counters"].insert_one({"_id": "invoices.number", "next": newest})
+    (counter,) = (await look_at(one_member, WatchSettings(oplog_history=False))).counters
+    assert counter.crossing is not None
+    assert counter.crossing.likely is not None
+    assert (counter.crossing.likely.timestamp() - now) / 86_400 == pytest.approx(14, rel=0.1)
+
+
 async def test_samples_of_earlier_runs_reach_beyond_the_oplog(one_member: ReplicaSet, tmp_path: Path) -> None:
     path = tmp_path / "counters.sqlite"
     settings = WatchSettings(history_path=path)

@@ -21,12 +21,16 @@ from tallyglass.counters.forecast.cycle import (
 )
 from tallyglass.counters.forecast.series import DAY, HOUR, WEEK, Series
 from tallyglass.counters.forecast.shift import at_new_level, credibility, day_irregularity, find_shifts
-from tallyglass.counters.forecast.trend import clear_trend, wander_of
+from tallyglass.counters.forecast.trend import clear_trend, hidden_trend, wander_of
 
 NEARLY = 0.01
 """A span that lacks this share of a day or a week counts as a whole one."""
 
 _PARTS_OF_A_SPAN = 12
+# So many weeks after a hole tell more than all weeks with the hole.
+_LEAST_WEEKS = 2
+# The trend of so many weeks takes the place of that of twice as many and more, if it differs by more than this a week.
+_RECENT_WEEKS, _OTHER_TREND = 5, 0.04
 # Possible lengths of a block in hours: each divides a day into at least three blocks.
 _BLOCKS = (1, 2, 3, 4, 6, 8)
 # Share of the noise of 168 hourly values left after smoothing a week to seven daily totals and one daily shape.
@@ -67,6 +71,7 @@ class Basis:
     sure_swing: float = 0.0
     trend: float = 0.0
     wander: float = 0.0
+    hidden_trend: float = 0.0
     shifted: tuple[float, float] | None = None
     doubt: float = 0.0
 
@@ -89,11 +94,21 @@ def read_basis(series: Series) -> Basis | None:
     span = series.span
     if len(series) < 2 or span <= 0:
         return None
-    for cycle, of_cycle in ((WEEK, _of_weeks), (DAY, _of_days)):
-        whole = int(span / cycle + NEARLY)
-        if whole:
-            return of_cycle(series, whole)
-    return _of_a_part(series)
+    weeks, days = (int(span / cycle + NEARLY) for cycle in (WEEK, DAY))
+    if weeks:
+        return _of_the_last_weeks(series, weeks)
+    return _of_days(series, days) if days else _of_a_part(series)
+
+
+def _of_the_last_weeks(series: Series, weeks: int) -> Basis:
+    """The basis of the weeks that show how the load goes on: not of those before a hole, or before another trend."""
+    end = series.times[-1]
+    since = int((end - max((until for _, until in series.holes()), default=series.times[0])) / WEEK + NEARLY)
+    basis = _of_weeks(series, since if _LEAST_WEEKS <= since < weeks else weeks)
+    if basis.seconds < 2 * _RECENT_WEEKS * WEEK:
+        return basis
+    recent = _of_weeks(series, _RECENT_WEEKS)
+    return recent if recent.trend and abs(recent.trend - basis.trend) > _OTHER_TREND else basis
 
 
 def _of_a_part(series: Series) -> Basis:
@@ -119,6 +134,7 @@ def _of_days(series: Series, days: int) -> Basis:
     irregular = irregularity(_joined(hours, width))
     profile = [sum(hours[hour::24]) / days for hour in range(24)]
     noise, wide = irregular * math.sqrt(width / days), swing(profile)
+    trend = clear_trend(_joined(hours, 24))
     return Basis(
         seconds=days * DAY,
         total=sum(hours),
@@ -129,6 +145,7 @@ def _of_days(series: Series, days: int) -> Basis:
         span=series.span,
         steps=series.steps,
         rise=series.last - series.first,
+        trend=trend,
         swing=wide,
         sure_swing=math.sqrt(max(0.0, wide**2 - _SURE * noise**2)),
     )
@@ -166,6 +183,7 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
         rise=series.last - series.first,
         trend=(trend := clear_trend(days) if whole else 0.0),
         wander=wander_of(days, trend) if whole else 0.0,
+        hidden_trend=0.0 if whole else hidden_trend(days),
         shifted=(last.age(count) * DAY, math.exp(last.size)) if last else None,
         doubt=doubt,
     )

@@ -122,21 +122,21 @@ def follow_cycle(basis: Basis, remaining: float, scale: float = 1.0) -> float:
 
 
 def follow_trend(basis: Basis, remaining: float) -> float:
-    """Seconds until ``remaining`` ids are used when weekly totals keep growing or shrinking.
+    """Seconds until ``remaining`` ids are used when the totals of weeks, or of days, keep growing or shrinking.
 
     The trend continues for as long as it was seen; after that the level is constant.
     """
-    weeks = round(basis.seconds / WEEK)
-    level = basis.total / weeks
-    # The total of the span represents the level at its middle.
-    reached, passed = basis.trend * (weeks - 1) / 2, 0.0
-    for _ in range(weeks):
-        reached += basis.trend
-        scale = math.exp(max(-_MOST_GROWTH, min(_MOST_GROWTH, reached)))
+    cycles, trend = round(basis.seconds / basis.cycle), basis.trend * basis.cycle / WEEK
+    # The last cycle seen is this many times the mean one.
+    last = cycles / sum(math.exp(-trend * ago) for ago in range(cycles))
+    level, grown, passed = basis.total / cycles, 0.0, 0.0
+    for _ in range(cycles):
+        grown = max(-_MOST_GROWTH, min(_MOST_GROWTH, grown + trend))
+        scale = last * math.exp(grown)
         if remaining <= level * scale:
             return passed + follow_cycle(basis, remaining, scale)
         remaining -= level * scale
-        passed += WEEK
+        passed += basis.cycle
     return passed + follow_cycle(basis, remaining, scale)
 
 
@@ -148,6 +148,7 @@ def spread_of(basis: Basis, ahead: float) -> float:
     """
     days, weeks_ahead = basis.seconds / DAY, ahead / WEEK
     variance = chance_of(basis, ahead)
+    variance += ((_TREND_DOUBT * abs(basis.trend) + basis.hidden_trend) * weeks_ahead) ** 2
     if basis.cycle != WEEK:
         unseen = _DAYS**2 / days if basis.cycle == DAY else _PART_OF_DAY**2
         return math.sqrt(variance + unseen + _DRIFT_A_WEEK**2 * weeks_ahead)
@@ -157,7 +158,6 @@ def spread_of(basis: Basis, ahead: float) -> float:
         # One week cannot distinguish a weekly pattern from chance.
         variance += basis.doubt**2
     variance += basis.wander * (days + ahead / DAY) / 3
-    variance += (_TREND_DOUBT * basis.trend * weeks_ahead) ** 2
     if basis.shifted is not None:
         ago, factor = basis.shifted
         variance += (math.log(factor) * min(1.0, _STEP_DOUBT_DAYS / max(ago / DAY, 1e-9))) ** 2

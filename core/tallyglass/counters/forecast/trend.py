@@ -11,6 +11,9 @@ _TREND_WEEKS = 3
 _USUAL_TREND = 0.08
 # Least ratio of a slope to its own error.
 _CLEAR_TREND = 4.0
+# Days of one or two weeks follow each other by chance and by weekday: so they must agree more.
+_TREND_DAYS = 5
+_CLEAR_OF_DAYS = 8.0
 
 _WANDER_DAYS = 28
 # Over twice the interval, a random walk has twice the squared difference; independent days have the same.
@@ -20,16 +23,41 @@ _WANDERS = 1.3
 def clear_trend(days: Sequence[float]) -> float:
     """The weekly slope of the logarithm of weekly totals, from daily ones; 0 if the weeks do not agree on it.
 
-    Needs three weeks, each with some ids.
+    Needs three weeks; of fewer, from four days on, all days must agree. Empty ones before the first ids do not count.
     """
+    first = next((day for day, total in enumerate(days) if total > 0), len(days))
+    weeks = (len(days) - first) // 7
+    if weeks < _TREND_WEEKS:
+        return _trend_of_days(days[first:])
+    days = days[-7 * weeks :]
     totals = [sum(days[day : day + 7]) for day in range(0, len(days), 7)]
-    if len(totals) < _TREND_WEEKS or min(totals) <= 0:
+    if min(totals) <= 0:
         return 0.0
     slope, error = log_trend(totals)
     error = max(error, chance_in_trend(days, slope))
-    if abs(slope) < _CLEAR_TREND * error:
+    return _without_doubt(slope, error) if abs(slope) >= _CLEAR_TREND * error else 0.0
+
+
+def _trend_of_days(days: Sequence[float]) -> float:
+    """The weekly slope if the logarithm of each day follows it; weekends make that rare, but not a steep growth."""
+    if len(days) < _TREND_DAYS or min(days) <= 0:
         return 0.0
+    slope, error = log_trend(days)
+    return _without_doubt(7 * slope, 7 * error) if abs(slope) >= _CLEAR_OF_DAYS * error else 0.0
+
+
+def _without_doubt(slope: float, error: float) -> float:
+    """A weekly slope, shrunk as far as its error makes the usual ones likelier."""
     return slope * _USUAL_TREND**2 / (_USUAL_TREND**2 + error**2)
+
+
+def hidden_trend(days: Sequence[float]) -> float:
+    """How large the weekly slope may be where holes hide the totals of days: that between the halves of the time."""
+    half = len(days) // 2
+    older, newer = sum(days[:half]), sum(days[-half:])
+    if older <= 0 or newer <= 0:
+        return 0.0
+    return abs(math.log(newer / older)) / (len(days) - half) * 7
 
 
 def chance_in_trend(days: Sequence[float], slope: float) -> float:

@@ -1,66 +1,97 @@
 """Weeks of past values from the target collection of a counter: an ObjectId holds the creation time of its document.
 
-Where the target's documents have ObjectIds and keep the number in an indexed field, a few dozen reads by index give
-``(time, value)`` points as far back as the documents go.
+Where the target's documents have ObjectIds, the first document from a moment on is one seek in the index of ``_id``.
+So the samples are evenly spaced in time: spaced by value they would leave holes in the past of a counter that grows,
+in which no trend can be seen.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 
 from bson.objectid import ObjectId
 
+from tallyglass.counters.forecast.series import DAY
 from tallyglass.counters.history.oplog_samples import PastValue
+from tallyglass.counters.numbers import as_number, numeric_type
 from tallyglass.counters.recognise.config import IdField
-from tallyglass.counters.recognise.ids import IdReader, from_to, reach
+from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import NumericType
+from tallyglass.errors import ReadError
+from tallyglass.moment import from_seconds
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.objectid import first_of
 
-POINTS = 48
+POINTS = 120
+"""How many samples are read: one a day over the four months that a series keeps."""
+
+_LONGEST = POINTS * DAY
 _AT_ONCE = 4
 _READ_MS = 300
 
 
-async def read_dated(
-    gateway: Gateway, target: IdField, largest: int, kind: NumericType, ahead: int, seconds: float
-) -> list[PastValue]:
-    """Past values of a counter whose ids are in ``target``, oldest first, as many as can be read in ``seconds``.
+async def read_dated(gateway: Gateway, target: IdField, largest: int, kind: NumericType, ahead: int) -> list[PastValue]:
+    """Past values of a counter whose ids are in ``target``, oldest first, over at most the last four months.
 
-    ``largest`` is the largest id there; ``ahead`` is 1 if the counter stores the next id, else 0.
+    ``largest`` is the largest id there; ``ahead`` is 1 if the counter stores the next id, else 0. Raises PrivilegeError
+    or ReadError; a sample that takes the server too long is left out.
     """
-    deadline = time.monotonic() + seconds
-    ids = IdReader(gateway, target, _READ_MS, reach(kind))
-    first = await _at_least(ids, None, largest)
-    if first is None or first[1] >= largest:
+    oldest, newest = await asyncio.gather(*(_dated(gateway, target, _ANY, end) for end in (1, -1)))
+    if oldest is None or newest is None or oldest[0] >= newest[0]:
         return []
-    found = {first}
-    wanted = _spread(first[1], largest)
-    while wanted and time.monotonic() < deadline:
-        batch, wanted = wanted[:_AT_ONCE], wanted[_AT_ONCE:]
-        found |= {row for row in await asyncio.gather(*(_at_least(ids, at, largest) for at in batch)) if row}
-    points: list[PastValue] = []
-    top: int | None = None
-    for at, number in sorted(found):
-        # A document may be written long after its id was issued; keep only increasing values.
-        if top is None or number > top:
-            points.append(PastValue(at, number + ahead, kind))
-            top = number
-    return points
+    last = newest[0]
+    first = max(oldest[0], last - _LONGEST)
+    moments = [first + (last - first) * n / POINTS for n in range(POINTS + 1)]
+    found: set[tuple[float, int]] = set()
+    while moments:
+        batch, moments = moments[:_AT_ONCE], moments[_AT_ONCE:]
+        rows = await asyncio.gather(*(_dated(gateway, target, _from(at), 1) for at in batch))
+        found |= {(at, number) for at, number in filter(None, rows) if number is not None and number <= largest}
+    return [PastValue(at, number + ahead, kind) for at, number in _rising(found)]
 
 
-def _spread(low: int, high: int) -> list[int]:
-    """Values between two bounds: half spread over the whole range, half over the newest eighth; most useful first."""
-    half = POINTS // 2
-    whole = [low + (high - low) * n // half for n in range(half, 0, -1)]
-    recent = low + (high - low) * 7 // 8
-    newest = [recent + (high - recent) * n // half for n in range(half - 1, 0, -1)]
-    return list(dict.fromkeys([*whole, *newest]))
+def _rising(points: Iterable[tuple[float, int]]) -> list[tuple[float, int]]:
+    """The most points, in order of time, whose numbers rise: a document may be written long after its id was issued."""
+    chains: list[tuple[int, _Chain]] = []
+    for at, number in sorted(points):
+        # chains[n] is the chain of n + 1 points that ends at the lowest number.
+        length = bisect_left(chains, number, key=itemgetter(0))
+        chains[length : length + 1] = [(number, (at, number, chains[length - 1][1] if length else None))]
+    rising: list[tuple[float, int]] = []
+    link: _Chain | None = chains[-1][1] if chains else None
+    while link is not None:
+        at, number, link = link
+        rising.append((at, number))
+    return rising[::-1]
 
 
-async def _at_least(ids: IdReader, least: int | None, most: int) -> tuple[float, int] | None:
-    """The smallest id from ``least`` on, with the time in the ObjectId of its document."""
-    found = await ids.end(1, None if least is None else from_to(least, most))
-    if found is None or not isinstance(found.document, ObjectId):
+_Chain = tuple[float, int, "_Chain | None"]
+
+
+_ANY: Mapping[str, object] = {"$type": "objectId"}
+
+
+def _from(at: float) -> Mapping[str, object]:
+    return {"$gte": ObjectId(first_of(from_seconds(int(at))))}
+
+
+async def _dated(
+    gateway: Gateway, target: IdField, condition: Mapping[str, object], direction: int
+) -> tuple[float, int | None] | None:
+    """The time of the first (1) or last (-1) document with such an ObjectId, and its id; None if there is none."""
+    try:
+        row = await gateway.find_one(
+            target.ns, {"_id": condition}, projection={target.field: 1}, sort=[("_id", direction)], time_ms=_READ_MS
+        )
+    except ReadError as error:
+        if error.code is None:
+            raise
         return None
-    return found.document.generation_time.timestamp(), found.number
+    document, raw = (row.get("_id"), dig(row, target.field)) if row else (None, None)
+    if not isinstance(document, ObjectId):
+        return None
+    number = as_number(raw) if numeric_type(raw) is not None else None
+    return document.generation_time.timestamp(), number if isinstance(number, int) else None
