@@ -18,7 +18,7 @@ from bson.raw_bson import RawBSONDocument
 import database_tools
 from access_control import ADMIN, GuardedSet
 from hostile.samples import TEXTS, VALUES, collection_names
-from tallyglass.counters.repair import max_command
+from tallyglass.counters.repair import move_command
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.deployment.privileges import State, fix, jobs, judge, role_name
 from tallyglass.mongo.gateway import Namespace
@@ -86,8 +86,8 @@ def test_repair_command_advances_the_counter(replica_set: ReplicaSet, tmp_path: 
         client.drop_database("mongosh")
         counters = client["mongosh"].counters
         counters.insert_many([{"_id": one, "n": {"seq": 5}} for one in identities])
-        lines = [max_command(ns, one, "n.seq", 2**53 + 1) for one in identities]
-        mongosh(replica_set.uri, [*lines, max_command(ns, 7, "n.seq", 3)], tmp_path, pasted=True)
+        lines = [move_command(ns, one, "n.seq", 2**53 + 1) for one in identities]
+        mongosh(replica_set.uri, [*lines, move_command(ns, 7, "n.seq", 3)], tmp_path, pasted=True)
         values = [row["n"]["seq"] for row in counters.find()]
     assert values == [2**53 + 1] * len(identities), "advanced to the exact value, and never set back"
 

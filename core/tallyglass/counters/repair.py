@@ -11,13 +11,14 @@ from tallyglass.mongo.mongosh import has_literal, update_one
 from tallyglass.text import CELL_LIMIT
 
 
-def max_command(ns: Namespace, identity: Any, path: str, value: int) -> str:
+def move_command(ns: Namespace, identity: Any, path: str, value: int, direction: int = 1) -> str:
     """``updateOne`` with ``$max``: sets the number to ``value`` unless it is higher already.
 
-    ``identity`` is the raw ``_id``. Empty if the text would be too long to paste, if mongosh has no literal for the
-    names or the id, or if ``value`` does not fit 64 bits.
+    ``identity`` is the raw ``_id``. For a ``direction`` of -1 it is ``$min``, which never raises the number. Empty if
+    the text would be too long to paste, if mongosh has no literal for the names or the id, or if ``value`` does not fit
+    64 bits.
     """
     if not has_literal([ns.db, ns.collection, path, identity]) or not -(2**63) <= value < 2**63:
         return ""
-    text = update_one(str(ns), {"_id": identity}, {"$max": {path: Int64(value)}})
+    text = update_one(str(ns), {"_id": identity}, {"$max" if direction > 0 else "$min": {path: Int64(value)}})
     return text if len(text) <= CELL_LIMIT else ""

@@ -1,8 +1,9 @@
 """Whether a counter agrees with the ids of its collection: one decision for ``check``, the page and ``repair``. Pure.
 
-A number below the largest id means that a counter which counts up is behind. Of one that descends or starts again it
-means nothing, and moving it to the largest id would hand out ids a second time. So the decision rests on how the
-counter was seen to move, or on where it stands among the ids; where neither tells, it is unclear.
+A number below the largest id means that a counter which counts up is behind; one that descends is behind if it is above
+the smallest. Of one that starts again neither means anything, and moving the wrong way hands out ids a second time. So
+the decision rests on how the counter was seen to move, or on where it stands among the ids; where neither tells, it is
+unclear.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from enum import StrEnum
 _SAME_DENSITY = 10
 """A counter that counts up has ids below it about as close as those above. One that descends has none there but strays,
 many times as far away."""
+
+_COLLIDES = (
+    "so the next insert collides. "
+    "Documents were written without the counter, or the counter was restored from an older state."
+)
 
 
 class Movement(StrEnum):
@@ -33,29 +39,38 @@ class Standing(StrEnum):
     BEHIND = "behind"
     """The next id exists already, or one soon after it."""
     UNCLEAR = "unclear"
-    """It is below ids that exist, and it is not known to count up."""
+    """It has not passed all ids, and it is not known to count up, or those ids are strays."""
     NOT_COMPARED = "not compared"
-    """Its ids repeat or descend, so that the largest one says nothing."""
+    """Its ids repeat, so that the largest one says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdSpan:
     """The ids of a collection. ``below`` and ``above`` are those next to the counter, None if there are none or if they
-    were not read; ``odd`` is the number of values that are no ids and were left out."""
+    were not read; ``until_smallest`` is how many there are from the counter down to the smallest, None if not counted.
+    ``odd`` is the number of values that are no ids and were left out."""
 
     smallest: int
     largest: int
     below: int | None = None
     above: int | None = None
+    until_smallest: int | None = None
     odd: int = 0
 
+    def last(self, direction: int) -> int:
+        """The id that a counter which goes in this direction (1, -1) reaches last."""
+        return self.largest if direction > 0 else self.smallest
 
-def standing_of(movement: Movement, issued: int, start: int, ids: IdSpan) -> tuple[Standing, str]:
-    """How a counter stands whose last id is ``issued``, with the reason as a sentence; empty if it agrees."""
+
+def standing_of(movement: Movement, issued: int, start: int, ids: IdSpan, step: int = 1) -> tuple[Standing, str]:
+    """How a counter stands whose last id is ``issued``, with the reason as a sentence; empty if it agrees.
+
+    ``step`` is what it adds for each id, below 0 if it descends.
+    """
     if movement is Movement.CYCLES:
         return Standing.NOT_COMPARED, "It starts again on purpose, so that larger ids than its own are no fault."
     if movement is Movement.DESCENDS:
-        return Standing.NOT_COMPARED, "It descends, so that larger ids than its own are no fault."
+        return _standing_of_descending(issued, ids, step)
     if issued >= ids.largest:
         return Standing.AGREES, ""
     behind = f"{ids.largest - issued:,} behind: ids up to {ids.largest} exist"
@@ -63,10 +78,18 @@ def standing_of(movement: Movement, issued: int, start: int, ids: IdSpan) -> tup
         return Standing.UNCLEAR, f"{behind}, or it does not count up: it rose and fell."
     if movement is Movement.UNSEEN and not _stands_as_one_that_rises(issued, start, ids):
         return Standing.UNCLEAR, f"{behind}, or it descends: it was not seen to move. Set its step in --config."
-    return Standing.BEHIND, (
-        f"{behind}, so the next insert collides. "
-        "Documents were written without the counter, or the counter was restored from an older state."
-    )
+    return Standing.BEHIND, f"{behind}, {_COLLIDES}"
+
+
+def _standing_of_descending(issued: int, ids: IdSpan, step: int) -> tuple[Standing, str]:
+    if issued <= ids.smallest:
+        return Standing.AGREES, ""
+    behind = f"It descends and is {issued - ids.smallest:,} behind: ids down to {ids.smallest} exist"
+    # Moved to a stray small id, it would have none left.
+    steps = (issued - ids.smallest) // max(1, abs(step))
+    if ids.until_smallest is None or ids.until_smallest * _SAME_DENSITY < steps:
+        return Standing.UNCLEAR, f"{behind}, but few of the ids in between: some may not be its own."
+    return Standing.BEHIND, f"{behind}, {_COLLIDES}"
 
 
 def _stands_as_one_that_rises(issued: int, start: int, ids: IdSpan) -> bool:
@@ -81,6 +104,6 @@ def odd_ids(count: int) -> str:
     return f"{count:,} {'id' if count == 1 else 'ids'} could not be compared (no whole number, or beyond the type)"
 
 
-def moved_to(stored: int, step: int, least: int) -> int:
-    """The first of the numbers ``stored``, ``stored + step`` and so on that is at least ``least``."""
-    return stored + max(0, -(-(least - stored) // step)) * step
+def moved_to(stored: int, step: int, past: int) -> int:
+    """The first of the numbers ``stored``, ``stored + step`` and so on that has reached ``past``."""
+    return stored + max(0, -(-(past - stored) // step)) * step

@@ -20,7 +20,7 @@ from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow.pools import PoolSpan, as_pool, outlook
 from tallyglass.counters.numbers import as_number, is_stalled
 from tallyglass.counters.recognise.config import CountersConfig, load_config, parse_config
-from tallyglass.counters.repair import max_command
+from tallyglass.counters.repair import move_command
 from tallyglass.counters.snapshot import (
     Ceiling,
     CountersSnapshot,
@@ -158,7 +158,7 @@ def test_the_three_dates_agree_with_a_simulation() -> None:
 )
 @settings(max_examples=200, deadline=None)
 def test_a_repair_is_safe_text_that_names_exactly_its_document(db: str, name: str, identity: str) -> None:
-    text = max_command(Namespace(db, name), identity, "seq", 7)
+    text = move_command(Namespace(db, name), identity, "seq", 7)
     if text == "":
         # Bytes that were no UTF-8 cannot be named exactly; what does not fit a line cannot be pasted.
         assert "\ufffd" in db + name + identity or len(json.dumps([db, name, identity])) > 250
@@ -178,9 +178,9 @@ def test_a_repair_keeps_the_type_of_an_id() -> None:
         (oid, f'ObjectId("{oid}")'),
         ({"db": "a", "coll": "b"}, '{"db": "a", "coll": "b"}'),
     ]:
-        assert f'{{"_id": {literal}}}' in max_command(ns, identity, "seq", 7)
-    assert max_command(ns, "x" * 400, "seq", 7) == ""
-    assert max_command(ns, "x", "seq", 2**63) == ""
+        assert f'{{"_id": {literal}}}' in move_command(ns, identity, "seq", 7)
+    assert move_command(ns, "x" * 400, "seq", 7) == ""
+    assert move_command(ns, "x", "seq", 2**63) == ""
 
 
 def counter(key: str = "a", **fields: Any) -> CounterView:

@@ -14,7 +14,10 @@ ROUND = IdSpan(1, 100, below=49, above=51)
     [
         (Movement.RISES, 100, ROUND, Standing.AGREES),
         (Movement.RISES, 99, ROUND, Standing.BEHIND),
-        (Movement.DESCENDS, 50, ROUND, Standing.NOT_COMPARED),
+        (Movement.DESCENDS, 1, ROUND, Standing.AGREES),
+        (Movement.DESCENDS, 50, ROUND, Standing.UNCLEAR),
+        (Movement.DESCENDS, 50, IdSpan(1, 100, until_smallest=30), Standing.BEHIND),
+        (Movement.DESCENDS, 50, IdSpan(1, 100, until_smallest=2), Standing.UNCLEAR),
         (Movement.CYCLES, 50, ROUND, Standing.NOT_COMPARED),
         (Movement.MIXED, 50, ROUND, Standing.UNCLEAR),
         (Movement.MIXED, 100, ROUND, Standing.AGREES),
@@ -31,8 +34,18 @@ def test_standing(movement: Movement, issued: int, ids: IdSpan, standing: Standi
     assert standing_of(movement, issued, 0, ids)[0] is standing
 
 
+def test_ids_as_far_apart_as_the_step_are_no_strays() -> None:
+    ids = IdSpan(0, 1_000, until_smallest=45)
+    assert standing_of(Movement.DESCENDS, 500, 0, ids, -10)[0] is Standing.BEHIND
+    assert standing_of(Movement.DESCENDS, 500, 0, ids, -1)[0] is Standing.UNCLEAR
+
+
 @pytest.mark.parametrize(
-    ("stored", "step", "least", "number"), [(7, 1, 20, 20), (100, 10, 115, 120), (100, 10, 120, 120), (30, 1, 20, 30)]
+    ("stored", "step", "past", "number"),
+    [
+        *[(7, 1, 20, 20), (100, 10, 115, 120), (100, 10, 120, 120), (30, 1, 20, 30)],
+        *[(20, -1, 7, 7), (120, -10, 105, 100), (20, -1, 30, 20)],
+    ],
 )
-def test_a_counter_is_moved_by_whole_steps_and_never_back(stored: int, step: int, least: int, number: int) -> None:
-    assert moved_to(stored, step, least) == number
+def test_a_counter_is_moved_by_whole_steps_and_never_back(stored: int, step: int, past: int, number: int) -> None:
+    assert moved_to(stored, step, past) == number

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallyglass.errors import InputError
-from tallyglass.text import clean
+from tallyglass.text import clean, shell_quote
 from tallyglass_tui.cli.counters import SEARCH_SHARE, config_option, history_option, watch_settings
 from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option, write_json
@@ -38,7 +38,7 @@ def command(
     given: ConnectionOptions, config: Path | None, no_history: bool, patterns: tuple[str, ...], wants_all: bool,
     wants_json: bool, seconds: float,
 ) -> int:  # fmt: skip
-    """Show why counters and their collections differ, with the $max command for counters that are behind. Runs nothing.
+    """Show why counters and their collections differ, with the command that moves one forward. Runs nothing.
 
     Exit 0 if no counter is behind, 1 if one is, 3 if that is unclear of one: then there is no command for it.
     """
@@ -71,7 +71,8 @@ def command(
 
 
 def _lines(row: Difference) -> Iterator[str]:
-    yield f"{row.counter.ns} {row.counter.id}"
+    name = f"{row.counter.ns} {row.counter.id}"
+    yield name
     yield f"  counter    {row.counter.value} ({row.counter.semantics.value} id; {row.issued} is the last handed out)"
     ids = f"largest {row.largest}, smallest {row.smallest}"
     yield f"  collection {row.counter.target}: {ids}, {row.documents:,} documents"
@@ -81,6 +82,7 @@ def _lines(row: Difference) -> Iterator[str]:
         yield f"  gaps       largest among the newest {row.looked_at:,} ids: {gaps}"
     if row.counter.repair:
         yield f"  run        {row.counter.repair}"
+        yield f"  then       tallyglass repair --match {shell_quote(name)} must exit with 0"
 
 
 def _facts(row: Difference) -> dict[str, Any]:

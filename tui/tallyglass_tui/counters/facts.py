@@ -155,7 +155,8 @@ def _stands_on(forecast: Forecast) -> str:
 def _drift(counter: CounterView) -> str:
     drift = counter.drift or 0
     where = f" in {counter.target}" if counter.target else ""
+    last = "largest" if counter.step > 0 else "smallest"
     if drift < 0:
         behind = ": the next insert collides" if Flag.BEHIND in counter.flags else ""
-        return f"{fmt.count(-drift)} behind the largest id{where}{behind}"
-    return f"{fmt.count(drift)} ahead of the largest id{where}"
+        return f"{fmt.count(-drift)} behind the {last} id{where}{behind}"
+    return f"{fmt.count(drift)} ahead of the {last} id{where}"

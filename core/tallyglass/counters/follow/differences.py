@@ -47,7 +47,7 @@ class Difference:
     ``issued`` is the last id that the counter says was handed out, ``largest`` and ``smallest`` the ids in ``target``,
     ``documents`` their number by the collection's metadata. ``standing`` is the decision, ``reason`` why it is not that
     they agree. ``missing`` is how many ids of smallest..issued have no document. ``gaps`` are the largest among the
-    newest ids, ``looked_at`` how many of these were read.
+    newest ids, ``looked_at`` how many of these were read. ``direction`` is -1 for a counter that descends.
     """
 
     counter: CounterView
@@ -60,11 +60,14 @@ class Difference:
     missing: int
     looked_at: int
     gaps: tuple[IdGap, ...]
+    direction: int = 1
 
     @property
     def behind(self) -> int:
-        """By how many ids the counter is behind the largest id; 0 if it is not known to be behind."""
-        return self.largest - self.issued if self.standing is Standing.BEHIND else 0
+        """By how many ids the counter is behind the last id of its direction; 0 if it is not known to be behind."""
+        if self.standing is not Standing.BEHIND:
+            return 0
+        return self.largest - self.issued if self.direction > 0 else self.issued - self.smallest
 
     @property
     def why(self) -> str:
@@ -72,8 +75,9 @@ class Difference:
         if self.reason:
             return self.reason
         if self.missing:
-            ahead = self.issued - self.largest
-            text = f"{ahead:,} ahead of the largest id: " if ahead else ""
+            ahead = self.issued - self.largest if self.direction > 0 else self.smallest - self.issued
+            end = "largest" if self.direction > 0 else "smallest"
+            text = f"{ahead:,} ahead of the {end} id: " if ahead > 0 else ""
             return f"{text}{self.missing:,} ids have no document: never used, or deleted since. This is not a fault."
         return "They agree."
 
@@ -108,11 +112,16 @@ async def differences(
 async def _difference(gateway: Gateway, tracker: Tracker, standing: Standing, largest: LargestId) -> Difference:
     issued = tracker.issued()
     assert isinstance(issued, int)
-    span = largest.ids
-    ids = await _newest(gateway, largest)
-    gaps = [IdGap(low + 1, high - 1) for high, low in pairwise(ids) if high - low > 1]
-    if ids and issued > ids[0]:
-        gaps.append(IdGap(ids[0] + 1, issued))
+    span, direction = largest.ids, tracker.direction
+    ids = sorted(await _newest(gateway, largest, direction))
+    gaps = [IdGap(low + 1, high - 1) for low, high in pairwise(ids) if high - low > 1]
+    first, last = span.smallest, max(issued, span.largest)
+    if direction < 0:
+        first, last = min(issued, span.smallest), span.largest
+    if ids and direction > 0 and issued > ids[-1]:
+        gaps.append(IdGap(ids[-1] + 1, issued))
+    if ids and direction < 0 and issued < ids[0]:
+        gaps.append(IdGap(issued, ids[0] - 1))
     return Difference(
         counter=tracker.view(),
         standing=standing,
@@ -121,21 +130,22 @@ async def _difference(gateway: Gateway, tracker: Tracker, standing: Standing, la
         largest=span.largest,
         smallest=span.smallest,
         documents=largest.documents,
-        missing=max(0, max(issued, span.largest) - span.smallest + 1 - largest.documents),
+        missing=max(0, last - first + 1 - largest.documents),
         looked_at=len(ids),
         gaps=tuple(sorted(gaps, key=lambda gap: -gap.size)[:MOST_GAPS]),
+        direction=direction,
     )
 
 
-async def _newest(gateway: Gateway, largest: LargestId) -> list[int]:
-    """The newest ids of a target, the largest first; empty if they cannot be read."""
+async def _newest(gateway: Gateway, largest: LargestId, direction: int) -> list[int]:
+    """The newest ids of a target; empty if they cannot be read."""
     target = largest.target
     ids: list[int] = []
     try:
         async for batch in gateway.find_raw(
             target.ns,
             {target.field: from_to(largest.ids.smallest, largest.ids.largest)},
-            sort=[(target.field, -1)],
+            sort=[(target.field, -direction)],
             limit=NEWEST,
         ):
             for row in bson.decode_all(batch, CODEC):
@@ -145,4 +155,4 @@ async def _newest(gateway: Gateway, largest: LargestId) -> list[int]:
                     ids.append(number)
     except (PrivilegeError, ReadError):
         return []
-    return list(dict.fromkeys(ids))
+    return list(set(ids))

@@ -83,7 +83,7 @@ class DriftCheck:
             key = tracker.identity.key
             largest = self.largest.get(key)
             if key in self._new and largest and largest.read_at < read_after:
-                tracker.compare(largest.target, largest.ids, burned(largest, tracker.value))
+                tracker.compare(largest.target, largest.ids, burned(largest, tracker.value, tracker.direction))
                 tracker.set_readers_64(largest.int64_ids)
                 self._new.discard(key)
 
@@ -134,17 +134,25 @@ class DriftCheck:
         top, bottom = await asyncio.gather(reader.end(-1), reader.end(1))
         if top is None or bottom is None:
             return None
-        ids = IdSpan(bottom.number, top.number)
-        issued = tracker.issued()
-        if tracker.movement is Movement.UNSEEN and isinstance(issued, int) and bottom.number < issued < top.number:
-            below, above = await asyncio.gather(
-                reader.end(-1, from_to(bottom.number, issued - 1)), reader.end(1, from_to(issued + 1, top.number))
-            )
-            ids = replace(ids, below=below.number if below else None, above=above.number if above else None)
+        ids = await self._around(reader, IdSpan(bottom.number, top.number), tracker)
         ids = replace(ids, odd=await reader.count_odd())
         documents = await self._gateway.estimate(target.ns)
         int64_ids = top.kind is NumericType.INT64 and top.number <= INT32_MAX
         return LargestId(target, ids, documents, began, isinstance(top.document, ObjectId), int64_ids)
+
+    async def _around(self, reader: IdReader, ids: IdSpan, tracker: Tracker) -> IdSpan:
+        """The ids with those next to the counter, where the decision depends on them."""
+        issued, movement = tracker.issued(), tracker.movement
+        if not isinstance(issued, int):
+            return ids
+        if movement is Movement.UNSEEN and ids.smallest < issued < ids.largest:
+            below, above = await asyncio.gather(
+                reader.end(-1, from_to(ids.smallest, issued - 1)), reader.end(1, from_to(issued + 1, ids.largest))
+            )
+            return replace(ids, below=below.number if below else None, above=above.number if above else None)
+        if movement is Movement.DESCENDS and ids.smallest < issued:
+            return replace(ids, until_smallest=await reader.count(ids.smallest, issued - 1))
+        return ids
 
 
 def _unknown(ns: Namespace, error: PrivilegeError) -> CounterTrouble:
@@ -152,9 +160,9 @@ def _unknown(ns: Namespace, error: PrivilegeError) -> CounterTrouble:
     return replace(trouble, title=f"Its counter cannot be compared with the largest id. {trouble.title}", partial=True)
 
 
-def burned(largest: LargestId, value: Number) -> float | None:
+def burned(largest: LargestId, value: Number, direction: int = 1) -> float | None:
     """The share of the ids up to a counter's ``value`` that no document has: never used, or deleted since."""
-    handed_out = value - largest.ids.smallest + 1
+    handed_out = (value - largest.ids.last(-direction)) * direction + 1
     return min(1.0, max(0.0, 1 - largest.documents / handed_out)) if handed_out >= 1 else None
 
 

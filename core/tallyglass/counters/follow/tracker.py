@@ -19,7 +19,7 @@ from tallyglass.counters.numbers import INT32_MAX, INT64_MIN, Number
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.guess import LOOSE
 from tallyglass.counters.recognise.identity import Identity
-from tallyglass.counters.repair import max_command
+from tallyglass.counters.repair import move_command
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, Grade, NumericType, Semantics
 from tallyglass.counters.standing import IdSpan, Movement, Standing, moved_to, standing_of
 from tallyglass.moment import from_seconds, iso
@@ -264,16 +264,28 @@ class Tracker:
             # The largest id cannot be compared with a counter of blocks.
             return
         before = (self.drift, self.drift_target, self.burn, self.standing, self.standing_note, self.odd_ids)
-        self.standing, self.standing_note = standing_of(self.movement, issued, known.start, ids)
-        self.drift = None if self.standing is Standing.NOT_COMPARED else issued - ids.largest
+        self.standing, self.standing_note = standing_of(self.movement, issued, known.start, ids, self.step)
+        last = ids.last(self.direction)
+        self.drift = None if self.standing is Standing.NOT_COMPARED else (issued - last) * self.direction
         self.drift_target, self.burn, self.odd_ids = clean(f"{target.ns}.{target.field}"), burn, ids.odd
         self.repair = ""
         if self.standing is Standing.BEHIND:
-            least = ids.largest + (1 if known.semantics is Semantics.NEXT else 0)
-            number = moved_to(stored, self.step, least)
-            self.repair = max_command(known.ns, known.doc_id, known.path, number)
+            self._find_repair(stored, issued, ids)
         if before != (self.drift, self.drift_target, self.burn, self.standing, self.standing_note, self.odd_ids):
             self._view = None
+
+    def _find_repair(self, stored: int, issued: int, ids: IdSpan) -> None:
+        """The command that moves the counter past all ids, if the same decision then finds that they agree."""
+        known = self.identity
+        number = moved_to(stored, self.step, ids.last(self.direction) + stored - issued)
+        moved = issued + number - stored
+        if known.text:
+            self.standing_note += " It is a text, which no command of mongosh moves: write it anew."
+        elif (moved - self.ceiling.value) * self.direction > 0:
+            limit = f"its limit, {self.ceiling.value} ({clean(self.ceiling.reason)})"
+            self.standing_note += f" There is no command: {number} would be beyond {limit}."
+        elif standing_of(self.movement, moved, known.start, ids, self.step)[0] is Standing.AGREES:
+            self.repair = move_command(known.ns, known.doc_id, known.path, number, self.direction)
 
     def set_readers_64(self, known: bool) -> None:
         """Whether the ids are known to be kept in 64 bits: then 2^31 is no limit."""

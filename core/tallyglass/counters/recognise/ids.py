@@ -16,7 +16,7 @@ from tallyglass.counters.snapshot import NumericType
 from tallyglass.mongo.gateway import Gateway
 
 MOST_COUNTED = 1_000
-"""Numbers that cannot be compared are counted up to this many, which bounds the time of the server."""
+"""Documents are counted up to this many, which bounds the time of the server."""
 
 _MOST_SKIPPED = 20
 """Fractions between the end of a field and its first whole number, each of which costs one seek."""
@@ -90,3 +90,8 @@ class IdReader:
         beyond: list[dict[str, object]] = [{field: {"$gt": most}}, {field: {"$lt": least}}, {field: float("nan")}]
         found = await self._gateway.extent(self._target.ns, {"$or": beyond}, most=MOST_COUNTED, time_ms=self._time_ms)
         return found.documents + len(self._fractions)
+
+    async def count(self, low: int, high: int) -> int:
+        """How many documents have an id from ``low`` to ``high``, counted up to 1,000."""
+        query = {self._target.field: from_to(low, high)}
+        return (await self._gateway.extent(self._target.ns, query, most=MOST_COUNTED, time_ms=self._time_ms)).documents
