@@ -20,7 +20,7 @@ from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.timeline.earlier_writes import EarlierWrites
 from tallyglass.restore.timeline.identity import LiveCollections, stale
-from tallyglass.restore.timeline.lifetimes import Lifetimes
+from tallyglass.restore.timeline.timeline import Timeline
 
 LIMIT = Ts(100, 1)
 DROP = {"drop": "c"}
@@ -37,7 +37,7 @@ def facts(
     before = EarlierWrites({bytes(UUID)})
     for row in earlier:
         before.feed(row)
-    after = LaterWrites(replay.lifetimes, LIMIT)
+    after = LaterWrites(replay.timeline, LIMIT)
     for row in later:
         after.feed(row)
     return read_base(held, replay.catalog, evidence=OplogEvidence(before, after))
@@ -171,8 +171,7 @@ def test_the_backup_has_the_indexes_of_the_last_command_before_it(
 
 
 def test_a_collection_whose_uuid_the_backup_does_not_give_is_known_by_its_name() -> None:
-    seen = Lifetimes()
-    after = LaterWrites(seen, LIMIT)
+    after = LaterWrites(Timeline(), LIMIT)
     after.feed(entry(101, "c", "s.$cmd", {"drop": "c"}, ui=OTHER, o2={"numRecords": 5}))
     after.feed(entry(102, "d", "s.system.views", {"_id": "s.v"}, ui=NEITHER))
     found = after.of(b"", "s.c")
@@ -180,15 +179,22 @@ def test_a_collection_whose_uuid_the_backup_does_not_give_is_known_by_its_name()
     assert found.dropped is not None
     assert found.dropped.documents == 5
     assert after.of(b"", "s.system.views") is None, "the backup does not count the definitions of views"
-    seen.feed(entry(50, "c", "s.$cmd", {"create": "c"}, ui=OTHER))
+    after.timeline.feed(entry(50, "c", "s.$cmd", {"create": "c"}, ui=OTHER))
     assert after.of(b"", "s.c") is None, "it is younger than the backup"
+
+
+def test_a_drop_after_the_point_does_not_explain_what_the_backup_lacks() -> None:
+    replay = Replay({})
+    replay.feed(insert(20, 1, "s.c", ui=OTHER))
+    LaterWrites(replay.timeline, LIMIT).feed(entry(101, "c", "s.$cmd", DROP, ui=OTHER))
+    assert list(replay.unexplained().values()) == ["s.c"]
 
 
 def test_which_collections_are_stale() -> None:
     def held(ns: str, uuid: Binary | None, kind: str = "collection") -> StoredCollection:
         return StoredCollection(ns, kind, None, {}, (), bytes(uuid).hex() if uuid else "")
 
-    seen = Lifetimes()
+    seen = Timeline()
     seen.feed(entry(20, "c", "s.$cmd", {"drop": "b"}, ui=OTHER))
     seen.feed(entry(21, "d", "s.system.views", {"_id": "s.gone"}))
     seen.feed(entry(22, "c", "v.$cmd", {"drop": "system.views"}, ui=Binary(bytes([7] * 16), 4)))
@@ -250,7 +256,7 @@ INSERTED = {"op": "i", "ns": "s.n", "ui": OTHER, "o": {"_id": 1}}
 def test_what_a_transaction_made_that_was_open_at_the_point_is_newer() -> None:
     begun = part(90, [MADE, INSERTED], partialTxn=True)
     ended = part(110, [INSERTED | {"o": {"_id": 2}}], count=3, prevOpTime={"ts": Timestamp(90, 1), "t": Int64(1)})
-    after = LaterWrites(run(Replay({}), begun).lifetimes, LIMIT)
+    after = LaterWrites(run(Replay({}), begun).timeline, LIMIT)
     assert begun.txn is not None
     after.begin(begun.txn, [begun])
     after.feed(ended)

@@ -19,7 +19,7 @@ from tallyglass.restore.proof.id_states import AT_ONCE, EXISTED, EXISTS, UPDATE_
 from tallyglass.restore.proof.later_writes import CollectionWrites, LaterWrites
 from tallyglass.restore.proof.stated_counts import CountMismatch, StatedCount
 from tallyglass.restore.timeline.earlier_writes import EarlierWrites
-from tallyglass.restore.timeline.lifetimes import VIEWS, Lifetimes
+from tallyglass.restore.timeline.timeline import VIEWS, Timeline
 from tallyglass.text import clean_name
 
 _NONE: Mapping[bytes, int] = {}
@@ -74,7 +74,7 @@ def read_base(
     """
     facts = BaseFacts()
     catalog.ids.end()
-    evidence = evidence or OplogEvidence(EarlierWrites(()), LaterWrites(Lifetimes(), ZERO))
+    evidence = evidence or OplogEvidence(EarlierWrites(()), LaterWrites(Timeline(), ZERO))
     evidence.later.ids.end()
     by_base = {id(item.base): ("", item) for item in catalog.removed if item.base is not None}
     by_base |= {id(item.base): (ns, item) for ns, item in catalog.collections.items() if item.base is not None}

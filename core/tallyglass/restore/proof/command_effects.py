@@ -8,9 +8,9 @@ from typing import Any
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.model.plan import BUCKETS
 from tallyglass.restore.proof.catalog import Catalog
-from tallyglass.restore.proof.removed import RemovedCollections
 from tallyglass.restore.proof.stated_counts import StatedCount
 from tallyglass.restore.timeline.chains import Problem
+from tallyglass.restore.timeline.timeline import removal
 from tallyglass.text import clean, clean_name
 
 KNOWN_COMMANDS = frozenset(
@@ -23,13 +23,12 @@ KNOWN_COMMANDS = frozenset(
 
 
 class Commands:
-    """Feed commands with :meth:`apply`: they change ``catalog`` and ``removed``, add to ``kinds`` what a check reports,
+    """Feed commands with :meth:`apply`: they change ``catalog``, add to ``kinds`` what a check reports,
     and call ``problem`` with its kind, text and entry."""
 
     def __init__(
         self,
         catalog: Catalog,
-        removed: RemovedCollections,
         kinds: set[str],
         problem: Callable[[str, str, Entry], None],
         *,
@@ -41,7 +40,6 @@ class Commands:
         self.problem = problem
         self.overlaps: list[tuple[Problem, bytes]] = []
         """Renames while the backup was taken, with the collection's UUID: decided at the end of the window."""
-        self._removed = removed
 
     def apply(self, entry: Entry) -> None:
         """Apply one command; the operations of an applyOps arrive one by one."""
@@ -51,8 +49,7 @@ class Commands:
             return
         target = entry.o.get(name)
         ns = f"{entry.db}.{target}" if isinstance(target, str) else entry.ns
-        self._removed.note(entry)
-        self._note_count(ns, entry)
+        self._note_count(entry)
         if name == "create":
             self._create(ns, entry)
         elif name == "drop":
@@ -72,15 +69,12 @@ class Commands:
         elif name == "convertToCapped":
             self.problem("unknown-command", f"convertToCapped at {entry.ts}, in the form of servers before 4.4", entry)
 
-    def _note_count(self, ns: str, entry: Entry) -> None:
+    def _note_count(self, entry: Entry) -> None:
         """Keep the number of removed documents that a drop, or a rename over another collection, records."""
-        if entry.command not in ("drop", "renameCollection") or entry.records is None:
-            return
-        renames = entry.command == "renameCollection"
-        uuid, shown = (entry.replaced, str(entry.o.get("to", ""))) if renames else (entry.ui, ns)
-        found = self.catalog.collections.get(shown)
-        if found is not None and uuid and found.uuid == uuid:
-            found.stated = StatedCount(shown, entry.records, entry.ts)
+        removed = removal(entry)
+        found = self.catalog.collections.get(removed.ns) if removed else None
+        if removed and found is not None and found.uuid == removed.uuid:
+            found.stated = StatedCount.of(removed, entry.ts) or found.stated
 
     def _create(self, ns: str, entry: Entry) -> None:
         options = {key: value for key, value in entry.o.items() if key not in ("create", "idIndex", "autoIndexId")}

@@ -28,7 +28,7 @@ from tallyglass.restore.saved_oplog.saved_oplog import Hole, SavedOplog
 from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.timeline.chains import is_left_out
 from tallyglass.restore.timeline.coverage import NoStart, Start
-from tallyglass.restore.timeline.lifetimes import Lifetimes
+from tallyglass.restore.timeline.timeline import Timeline
 from tallyglass.restore.tools.tool_uri import ToolUri
 from tallyglass.restore.tools.toolset import Tools
 from tallyglass.restore.undo.evidence import KnownStatement
@@ -151,7 +151,7 @@ class Replayed:
     expected: tuple[ExpectedNamespace, ...] = ()
     slice: Slice | None = None
     loss: LossCount = field(default_factory=LossCount)
-    later: LaterWrites = field(default_factory=lambda: LaterWrites(Lifetimes(), ZERO))
+    later: LaterWrites = field(default_factory=lambda: LaterWrites(Timeline(), ZERO))
 
 
 @dataclass(frozen=True, slots=True)

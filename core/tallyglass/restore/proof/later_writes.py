@@ -7,6 +7,7 @@ own record.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 from tallyglass.moment import Ts
@@ -14,7 +15,7 @@ from tallyglass.oplog.entry.entry import Entry, Txn
 from tallyglass.oplog.entry.operations import Transactions
 from tallyglass.restore.proof.id_states import IdStates, IdStore
 from tallyglass.restore.proof.stated_counts import StatedCount
-from tallyglass.restore.timeline.lifetimes import VIEWS, Lifetimes
+from tallyglass.restore.timeline.timeline import VIEWS, Timeline, removal
 
 
 @dataclass(slots=True)
@@ -32,10 +33,10 @@ class CollectionWrites:
 class LaterWrites:
     """Feed the entries from the limit on, oldest first."""
 
-    def __init__(self, lifetimes: Lifetimes, limit: Ts) -> None:
+    def __init__(self, timeline: Timeline, limit: Ts) -> None:
         self._limit = limit
         self.by_uuid: dict[bytes, CollectionWrites] = {}
-        self.lifetimes = lifetimes
+        self.timeline = deepcopy(timeline)  # what happens later must not explain what the replay misses
         self.ids = IdStore()
         self._transactions = Transactions()
 
@@ -48,7 +49,7 @@ class LaterWrites:
         if entry.op == "n":
             return
         for operation, whole in self._transactions.feed(entry):
-            self.lifetimes.feed(operation, whole.ts)
+            self.timeline.feed(operation, whole.ts)
             self._take(operation)
 
     def of(self, uuid: bytes, ns: str) -> CollectionWrites | None:
@@ -62,14 +63,14 @@ class LaterWrites:
             (
                 found
                 for one, found in self.by_uuid.items()
-                if found.ns == ns and one not in self.lifetimes.created and one not in self.lifetimes.renamed
+                if found.ns == ns and one not in self.timeline.created and one not in self.timeline.renamed
             ),
             None,
         )
 
     def is_newer(self, uuid: bytes) -> bool:
         """Whether a collection was created after the point."""
-        created = self.lifetimes.created.get(uuid)
+        created = self.timeline.created.get(uuid)
         return created is not None and created >= self._limit
 
     def _take(self, entry: Entry) -> None:
@@ -91,15 +92,10 @@ class LaterWrites:
         return found
 
     def _command(self, entry: Entry) -> None:
-        records = entry.records
-        if entry.command == "drop" and entry.ui:
-            ns = f"{entry.db}.{entry.o.get('drop')}"
-            found = self._writes(entry.ui, ns)
-            found.is_dropped = True
-            found.dropped = None if records is None else StatedCount(ns, records, entry.ts)
-        elif entry.command == "renameCollection" and entry.replaced and records is not None:
-            ns = str(entry.o.get("to"))
-            found = self._writes(entry.replaced, ns)
-            found.dropped = StatedCount(ns, records, entry.ts)
+        drops = entry.command == "drop"
+        if (removed := removal(entry)) and (drops or removed.documents is not None):
+            found = self._writes(removed.uuid, removed.ns)
+            found.is_dropped |= drops
+            found.dropped = StatedCount.of(removed, entry.ts)
         elif entry.command in ("emptycapped", "truncateRange") and entry.ui:
             self._writes(entry.ui, entry.ns).complete = False

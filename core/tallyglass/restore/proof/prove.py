@@ -37,7 +37,7 @@ from tallyglass.restore.timeline import coverage
 from tallyglass.restore.timeline.coverage import Start
 from tallyglass.restore.timeline.earlier_writes import read_earlier
 from tallyglass.restore.timeline.identity import LiveCollections, foreign_anchor, list_live, stale
-from tallyglass.restore.timeline.lifetimes import VIEWS, Lifetimes
+from tallyglass.restore.timeline.timeline import VIEWS, Timeline
 from tallyglass.restore.tools import toolset
 from tallyglass.restore.tools.tool_uri import tool_uri
 from tallyglass.restore.tools.toolset import version_pair
@@ -264,21 +264,21 @@ async def _replay(gateway: Gateway, located: Located, start: Start, progress: Pr
         covered = await _cover(gateway, located, covered.start, without, progress)
         base = await _read_base(contents, covered.replay, evidence)
     covered.replay.finish()
-    covered = _compare_live(covered, live, later.lifetimes)
+    covered = _compare_live(covered, live, later.timeline)
     return Replayed(covered, base, expect(covered.replay.catalog, base), _slice(covered), loss, later)
 
 
-def _compare_live(covered: Covered, live: LiveCollections, lifetimes: Lifetimes) -> Covered:
+def _compare_live(covered: Covered, live: LiveCollections, timeline: Timeline) -> Covered:
     """The collections of the backup that are neither live nor were dropped since; unknown where entries are missing."""
     stored, saved = covered.inputs.contents.collections, covered.inputs.saved
     if saved is not None and saved.hole is not None:
         return replace(covered, unlisted=frozenset(ns.partition(".")[0] for ns in stored))
-    return replace(covered, stale=stale(stored, live, lifetimes), unlisted=live.unknown)
+    return replace(covered, stale=stale(stored, live, timeline), unlisted=live.unknown)
 
 
 async def _read_later(gateway: Gateway, covered: Covered, progress: Progress | None) -> tuple[LossCount, LaterWrites]:
     """Go through the oplog from the point on."""
-    loss, later = LossCount(covered.inputs.incident), LaterWrites(covered.replay.lifetimes, covered.inputs.limit)
+    loss, later = LossCount(covered.inputs.incident), LaterWrites(covered.replay.timeline, covered.inputs.limit)
     for parts in covered.open_at_limit:
         if parts[0].txn is not None:
             loss.begin(parts[0].txn, parts)

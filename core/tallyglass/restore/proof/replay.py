@@ -16,9 +16,8 @@ from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.proof.capped import Removals
 from tallyglass.restore.proof.catalog import Catalog, Collection
 from tallyglass.restore.proof.command_effects import Commands
-from tallyglass.restore.proof.removed import RemovedCollections
 from tallyglass.restore.timeline.chains import Problem, is_left_out, is_whole
-from tallyglass.restore.timeline.lifetimes import Lifetimes
+from tallyglass.restore.timeline.timeline import Timeline
 from tallyglass.text import clean, clean_name
 
 KEPT_CONFIG = frozenset({"chunks", "collections", "databases", "settings", "shards", "tags", "version"})
@@ -69,20 +68,21 @@ class Replay:
         """Entries of a transaction whose beginning lies before the window: its last entry here and the link to it."""
         self.unopened_views: set[str] = set()
         """Databases where a view is written before ``system.views`` exists."""
-        self._removed = RemovedCollections((item.uuid for item in self.catalog.collections.values()), begun_after)
+        self._stored = frozenset(item.uuid for item in self.catalog.collections.values() if item.uuid)
+        self._begun_after = begun_after
         self._split: list[tuple[frozenset[Ts], frozenset[bytes]]] = []
-        self._commands = Commands(self.catalog, self._removed, self.kinds, self._problem, running=running)
+        self._commands = Commands(self.catalog, self.kinds, self._problem, running=running)
         if any(item.options.get("recordIdsReplicated") for item in stored.values()):
             self.kinds.add("recordIds")
         self._transactions = Transactions()
-        self.lifetimes = Lifetimes()
+        self.timeline = Timeline()
         self._term = -1
         self._last = -1
         self._plain: dict[str, Collection | None] = {}
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry of the window."""
-        self.lifetimes.feed(entry)
+        self.timeline.feed(entry)
         self._plain.clear()
         if self.last is not None and entry.ts <= self.last:
             self._problem("order", f"the oplog goes from {self.last} back to {entry.ts}", entry)
@@ -165,9 +165,8 @@ class Replay:
             if not txn.session:
                 text = f"a batched write that began at {parts[0].ts} ends after the point"
                 self.problems.append(Problem("batch-cut", text, parts[0].ts))
-        self.problems += [
-            problem for problem, uuid in self._commands.overlaps if not self._removed.dropped_before_backup(uuid)
-        ]
+        dropped = self.timeline.is_dropped_by
+        self.problems += [problem for problem, uuid in self._commands.overlaps if not dropped(uuid, self._begun_after)]
         for ts, ns in self.unexplained().items():
             self.problems.append(
                 Problem("base-incomplete", f"{clean_name(ns)} is written at {ts} but is not in the backup", ts)
@@ -176,7 +175,8 @@ class Replay:
     def unexplained(self) -> dict[Ts, str]:
         """Entries on collections that are missing though nothing dropped or renamed them: the backup lacks them."""
         dead = self.dead | self.dead_groups
-        return {ts: ns for ts, (ns, uuid) in dead.items() if not self._removed.explains(uuid)}
+        gone = self.timeline.is_gone
+        return {ts: ns for ts, (ns, uuid) in dead.items() if uuid not in self._stored and not gone(uuid)}
 
     def groups_to_leave_out(self) -> frozenset[Ts]:
         """Entries of transactions and groups that cannot be applied and are not needed.
@@ -184,8 +184,13 @@ class Replay:
         These are the dead groups, and the groups with some writes to a collection that was dropped before the backup
         began: the backup no longer saw that collection, so it saw everything else in the group.
         """
-        past = (places for places, uuids in self._split if all(map(self._removed.left_before_backup, uuids)))
+        past = (places for places, uuids in self._split if all(map(self._left_before_backup, uuids)))
         return frozenset(self.dead_groups).union(*past)
+
+    def _left_before_backup(self, uuid: bytes) -> bool:
+        """Whether the backup no longer saw a collection under its old name: it was dropped, or has another name
+        there."""
+        return uuid in self._stored or self.timeline.is_dropped_by(uuid, self._begun_after)
 
     # --- one entry -------------------------------------------------------------------------------------------
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from tallyglass.moment import Ts
+from tallyglass.restore.timeline.timeline import Removal
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,11 @@ class StatedCount:
     ns: str
     documents: int
     ts: Ts
+
+    @classmethod
+    def of(cls, removed: Removal, ts: Ts) -> Self | None:
+        """The count that the removal of a collection records, if it records one."""
+        return None if removed.documents is None else cls(removed.ns, removed.documents, ts)
 
 
 @dataclass(frozen=True, slots=True)

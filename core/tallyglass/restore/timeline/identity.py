@@ -17,7 +17,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.read.entries import edge, stamp
 from tallyglass.restore.backup.backup import LEFT_OUT, Anchor, StoredCollection
-from tallyglass.restore.timeline.lifetimes import Lifetimes
+from tallyglass.restore.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +49,25 @@ async def list_live(gateway: Gateway, stored: Mapping[str, StoredCollection]) ->
     return LiveCollections(uuids, frozenset(views), frozenset(unknown))
 
 
-def stale(stored: Mapping[str, StoredCollection], live: LiveCollections, lifetimes: Lifetimes) -> tuple[str, ...]:
+def stale(stored: Mapping[str, StoredCollection], live: LiveCollections, timeline: Timeline) -> tuple[str, ...]:
     """The collections and views of the backup that were dropped or renamed before the replay begins."""
     held = Counter(item.uuid_bytes for item in stored.values() if item.uuid_bytes)
     return tuple(
         ns
         for ns, item in sorted(stored.items())
         if ns.partition(".")[0] not in LEFT_OUT | live.unknown
-        and (held[item.uuid_bytes] > 1 or not _is_explained(ns, item, live, lifetimes))
+        and (held[item.uuid_bytes] > 1 or not _is_explained(ns, item, live, timeline))
     )
 
 
-def _is_explained(ns: str, item: StoredCollection, live: LiveCollections, lifetimes: Lifetimes) -> bool:
+def _is_explained(ns: str, item: StoredCollection, live: LiveCollections, timeline: Timeline) -> bool:
     """A name that was never the collection's is that of a folder or a file which somebody renamed."""
     if item.kind == "collection" and item.uuid_bytes:
         uuid = item.uuid_bytes
-        if uuid in lifetimes.renamed:
-            return uuid in lifetimes.dropped or uuid in live.uuids
-        return ns in (live.uuids.get(uuid), lifetimes.dropped_as.get(uuid))
-    removed = lifetimes.views_removed
+        if uuid in timeline.renamed:
+            return uuid in timeline.dropped or uuid in live.uuids
+        return ns in (live.uuids.get(uuid), timeline.dropped_as.get(uuid))
+    removed = timeline.views_removed
     is_view = ns in live.views or ns in removed
     if item.kind == "collection":
         return not is_view  # else the documents that the view showed
