@@ -22,7 +22,7 @@ SCAN_MS = 3_600_000
 _EDGE_MS = 60_000
 """Milliseconds that the search for one entry may take on the server."""
 
-BATCH_SIZE = 4_000
+BATCH_SIZE = 2_000
 """Entries of one batch. More cost no less, and each is held several times by the driver."""
 
 
@@ -37,9 +37,11 @@ def op_time(value: Any) -> Ts | None:
     return Ts(found.time, found.inc) if isinstance(found, Timestamp) else None
 
 
-async def end_of_oplog(gateway: Gateway, order: int, *, member: str = "") -> Ts | None:
-    """The ``ts`` of the oldest entry with order 1, of the newest with -1; None where there is none."""
-    return op_time(await gateway.find_one(OPLOG, {}, projection={"ts": 1}, sort=[("$natural", order)], member=member))
+async def end_of_oplog(gateway: Gateway, order: int, among: Document | None = None, *, member: str = "") -> Ts | None:
+    """The ``ts`` of the oldest entry (of those that ``among`` finds) with order 1, of the newest with -1; None where
+    there is none."""
+    sort = [("$natural", order)]
+    return op_time(await gateway.find_one(OPLOG, among or {}, projection={"ts": 1}, sort=sort, member=member))
 
 
 async def edge(gateway: Gateway, direction: int, query: dict[str, object] | None = None) -> Entry | None:
