@@ -11,7 +11,7 @@ from typing import Any
 
 from tallyglass.deployment.cluster import Deployment, Kind, look_at
 from tallyglass.deployment.privileges import JobVerdict, State, allows, fix, jobs, judge, readable
-from tallyglass.deployment.trial import why_unread
+from tallyglass.deployment.product import Product
 from tallyglass.errors import DeploymentError, PrivilegeError, ReadError, TallyglassError
 from tallyglass.evidence.kept import EvidenceKept, evidence_kept
 from tallyglass.moment import Ts
@@ -19,23 +19,26 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.window import window
 from tallyglass.oplog.snapshot import OplogWindow
 from tallyglass.text import clean_name
+from tallyglass.trial import reads_one_namespace, why_unread
 
 _ANYTHING: tuple[Mapping[str, Any], ...] = ({"resource": {"anyResource": True}, "actions": ["anyAction"]},)
 LOG_IN = "Put a user into the connection string (mongodb://user@host/)."
-_OPLOG_JOBS = frozenset({"oplog", "incidents", "restore"})
+ONE_BY_ONE = "It opens it for one collection at a time: tallyglass incidents --ns DB.COLLECTION"
+_OPLOG_JOBS = frozenset({"oplog", "incidents"})
 
 
 @dataclass(frozen=True, slots=True)
 class JobFinding:
     """The finding on one job: what is allowed, and the commands that grant what is missing.
 
-    ``impossible`` says why the job cannot be done on this deployment, or how its first reads failed. ``commands`` are
-    mongosh text in printable ASCII.
+    ``impossible`` says why the job cannot be done on this deployment, or how its first reads failed; ``instead`` what
+    can be done of it nevertheless. ``commands`` are mongosh text in printable ASCII.
     """
 
     verdict: JobVerdict
     impossible: str = ""
     commands: tuple[str, ...] = ()
+    instead: str = ""
 
     @property
     def ok(self) -> bool:
@@ -89,7 +92,9 @@ async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis
         if not impossible and verdict.state is not State.DENIED:
             impossible = await why_unread(gateway, job.id, scope)
         commands = fix(verdict, name, home, roles) if users and not impossible else ()
-        findings.append(JobFinding(verdict, impossible, commands))
+        by_one = bool(impossible) and job.id == "incidents" and deployment.product is Product.ATLAS
+        instead = ONE_BY_ONE if by_one and await reads_one_namespace(gateway, scope) else ""
+        findings.append(JobFinding(verdict, impossible, commands, instead))
     reach = None if no_oplog else await _window(gateway)
     return Diagnosis(
         deployment,
@@ -131,6 +136,8 @@ def _impossible(job: str, deployment: Deployment) -> str:
     if job == "members":
         article = "an" if deployment.kind is Kind.UNINITIATED else "a"
         return "" if deployment.members else f"This is {article} {deployment.kind}: it has no members."
+    if job == "restore":
+        return deployment.no_data_because() or deployment.no_restore_because()
     return deployment.no_data_because() or (deployment.no_oplog_because() if job in _OPLOG_JOBS else "")
 
 

@@ -1,7 +1,8 @@
 """A proxy before a real MongoDB that plays another server: it edits answers, and refuses what that server refuses.
 
 An entry of another version is written as a document of the collection :data:`ENTRIES`. In what is read from the oplog
-its insert is replaced by that entry, with time, term and version of the insert: order and position stay real.
+its insert is replaced by that entry, with time, term and version of the insert: order and position stay real. A query
+on the oplog is sent so that the server applies it to the entry within.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import bson
 from proxy import HOST, Proxy
 
-ENTRIES = "lab.entries"
+ENTRIES, OPLOG = "lab.entries", "local.oplog.rs"
 
 _OP_REPLY, _OP_QUERY, _OP_MSG = 1, 2004, 2013
 _MORE_TO_COME = 1 << 1
@@ -94,7 +95,7 @@ class LookAlike(Proxy):
                 self.refused.append(command)
                 writer.write(self._own_answer(request, refusal.answer(command)))
                 continue
-            far_writer.write(request)
+            far_writer.write(_asking_within(request, command, body))
             more = True
             while more:
                 answer = await _message(far_reader)
@@ -118,7 +119,7 @@ class LookAlike(Proxy):
             elif document.get("ok") == 1.0:
                 changed[name] = value
         cursor = changed.get("cursor")
-        if isinstance(cursor, dict) and cursor.get("ns") == "local.oplog.rs":
+        if isinstance(cursor, dict) and cursor.get("ns") == OPLOG:
             changed["cursor"] = {
                 name: [_played_entry(one) for one in value] if name in ("firstBatch", "nextBatch") else value
                 for name, value in cursor.items()
@@ -129,8 +130,31 @@ class LookAlike(Proxy):
         return struct.pack("<i", 16 + len(content)) + answer[4:16] + content
 
 
+def _asking_within(request: bytes, command: str, body: Document) -> bytes:
+    """The request, with a filter on the oplog that also finds what is played."""
+    if command != "find" or f"{body.get('$db')}.{body['find']}" != OPLOG or not body.get("filter"):
+        return request
+    either = [
+        {"$and": [{"ns": {"$ne": ENTRIES}}, body["filter"]]},
+        {"$and": [{"ns": ENTRIES}, _within(body["filter"])]},
+    ]
+    content = request[16:20] + b"\0" + bson.encode({**body, "filter": {"$or": either}})
+    return struct.pack("<i", 16 + len(content)) + request[4:16] + content
+
+
+def _within(query: Document) -> Document:
+    """The query on an entry as one on the insert of a document that holds it."""
+    found: Document = {}
+    for name, value in query.items():
+        if name in ("$and", "$or", "$nor"):
+            found[name] = [_within(one) for one in value]
+        else:
+            found[name if name in _KEPT else f"o.entry.{name}"] = value
+    return found
+
+
 def _played_entry(entry: Document) -> Document:
-    if entry.get("ns") != ENTRIES or entry.get("op") != "i":
+    if entry.get("ns") != ENTRIES or entry.get("op") != "i" or "o" not in entry:
         return entry
     return {**entry["o"]["entry"], **{name: entry[name] for name in _KEPT if name in entry}}
 

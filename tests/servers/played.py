@@ -10,7 +10,7 @@ from typing import Any
 
 from servers.look_alike import Document, Refusal, Server
 
-WIRE = {"4.4": 9, "5.0": 13, "6.0": 17, "7.0": 21, "8.0": 25, "8.2": 27}
+WIRE = {"4.4": 9, "5.0": 13, "6.0": 17, "7.0": 21, "8.0": 25, "8.2": 27, "9.0": 29}
 """The newest wire version of each release."""
 
 ATLAS = Refusal(
@@ -80,10 +80,12 @@ def _all_of(*commands: str, refusal: Refusal, oplog: bool = False) -> Callable[[
 
 
 def _m0(command: str, body: Document) -> Refusal | None:
-    """``local.oplog.rs`` is served for one namespace only, and no commands about the set."""
+    """A find on ``local.oplog.rs`` is served for an ``ns``, or a ``$regex`` that begins with ^. No commands about the
+    set are."""
     if command in ("find", "count", "aggregate", "collStats") and _reads_oplog(command, body):
         wanted = (body.get("filter") or {}).get("ns")
-        return None if isinstance(wanted, str) else ATLAS
+        anchored = isinstance(wanted, dict) and str(wanted.get("$regex", "")).startswith("^")
+        return None if command == "find" and (isinstance(wanted, str) or anchored) else ATLAS
     return ATLAS if command in (*_OF_THE_SET, *_OPERATOR) else None
 
 
@@ -92,10 +94,29 @@ def _shard(command: str, body: Document) -> Refusal | None:
     return THROUGH_ROUTER if command in ("find", "count", "aggregate", "listIndexes") and not own else None
 
 
-_ON_A_SHARD = {"shardingState": {"enabled": True, "shardName": "shard01", "clusterId": "c1"}}
+_ANY, _CLUSTER = {"db": "", "collection": ""}, {"cluster": True}
+_ON_A_SHARD: dict[str, Mapping[str, Any]] = {
+    "shardingState": {"enabled": True, "shardName": "shard01", "clusterId": "c1"},
+    "connectionStatus": {
+        "authInfo": {
+            "authenticatedUsers": [{"user": "monitor", "db": "admin"}],
+            "authenticatedUserRoles": [{"role": "monitor", "db": "admin"}],
+            "authenticatedUserPrivileges": [
+                {"resource": _ANY, "actions": ["find", "listCollections", "listIndexes"]},
+                {"resource": {"db": "local", "collection": "oplog.rs"}, "actions": ["find", "collStats"]},
+                {"resource": _CLUSTER, "actions": ["replSetGetStatus", "replSetGetConfig", "shardingState", "getLog",
+                                                   "inprog", "listSessions", "getParameter"]},
+            ],
+        }
+    },
+}  # fmt: skip
+"""A user who may read everything, but has not the role ``directShardOperations``."""
 
 PLAYED = (
-    *(Server(f"MongoDB {version}", _version(version)) for version in ("4.4.29", "5.0.31", "7.0.24", "8.0.13", "8.2.1")),
+    *(
+        Server(f"MongoDB {version}", _version(version))
+        for version in ("4.4.29", "5.0.31", "7.0.24", "8.0.13", "8.2.1", "9.0.0")
+    ),
     Server("MongoDB 8.0.13, a shard", _version("8.0.13") | _ON_A_SHARD, _shard),
     Server("Percona Server for MongoDB 7.0.24", _version("7.0.24", psmdbVersion="7.0.24-13")),
     Server("Atlas M0", _named("8.0.13", "c0-shard-00-00.ab1cd.mongodb.net"), _m0),

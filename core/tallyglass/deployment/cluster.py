@@ -115,6 +115,12 @@ class Deployment:
             Kind.UNINITIATED: "This replica set was never initiated, so it has no oplog yet.",
         }.get(self.kind, "")
 
+    def no_restore_because(self) -> str:
+        """One sentence for what replays an oplog; empty if that is possible here."""
+        if self.sharded:
+            return "This is part of a sharded cluster: its data cannot be replayed from one oplog."
+        return self.no_oplog_because()
+
 
 async def look_at(gateway: Gateway) -> Deployment:
     """Read what the server is. Member states need replSetGetStatus; without it they come from ``hello``.

@@ -100,6 +100,7 @@ def jobs(databases: Sequence[str] = (), *, direct_shard: bool = False) -> tuple[
             (oplog,),
             (
                 *kinds,
+                *direct,
                 Need(
                     CLUSTER,
                     ("getLog", "inprog", "listSessions"),

@@ -158,8 +158,8 @@ def closed_oplog() -> PrivilegeError:
     """The error of a service whose oplog cannot be read whole, such as the free and shared tiers of Atlas."""
     return PrivilegeError(
         "This service does not open its oplog.",
-        "Counters and ObjectIds work; the live oplog, incidents and restores need an oplog that can be read whole "
-        "(on Atlas, a dedicated cluster).",
+        "Counters and ObjectIds work; the live oplog and restores need an oplog that can be read whole (on Atlas, a "
+        "dedicated cluster). Atlas M0 opens it for one collection: tallyglass incidents --ns DB.COLLECTION.",
         privilege=f"find on {OPLOG}",
     )
 

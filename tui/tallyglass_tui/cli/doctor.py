@@ -238,10 +238,10 @@ def _sharding(found: Diagnosis) -> str:
 def _job(finding: JobFinding) -> list[str]:
     """A line for the job, and one for each privilege that it lacks."""
     verdict = finding.verdict
-    word = "no" if finding.impossible else _WORDS[verdict.state]
+    word = "partly" if finding.instead else "no" if finding.impossible else _WORDS[verdict.state]
     first = f"{verdict.job.id:<10} {word:<7} {finding.impossible or verdict.job.title}"
     if finding.impossible:
-        return [first]
+        return [first, *([f"{'':<19}{finding.instead}"] if finding.instead else [])]
     lacks = [f"needs {need.label}" for need in verdict.missing]
     lacks += [f"lacks {need.label}: {need.purpose}" for need in verdict.missing_extras]
     return [first, *(f"{'':<19}{clean(lack)}" for lack in lacks)]
@@ -295,6 +295,7 @@ def _facts(found: Diagnosis) -> dict[str, Any]:
                 "id": finding.verdict.job.id,
                 "state": "impossible" if finding.impossible else finding.verdict.state,
                 "reason": finding.impossible,
+                "instead": finding.instead or None,
                 "missing": [clean(need.label) for need in finding.verdict.missing],
                 "missing_extras": [clean(need.label) for need in finding.verdict.missing_extras],
                 "commands": finding.commands,

@@ -43,6 +43,7 @@ class WithReport(click.Command):
 @click.command(cls=WithReport, epilog="tallyglass incidents report N --out FILE.html writes one as a page to pass on.")
 @connection_options(shards=True)
 @click.option("--since", metavar="T", help=f"Start at this time ({FORMS}); default: the whole oplog.")
+@click.option("--ns", metavar="NS", help="Only those of this collection; Atlas M0 opens its oplog for no more.")
 @click.option(
     "--log",
     "logs",
@@ -57,6 +58,7 @@ class WithReport(click.Command):
 def command(
     given: ConnectionOptions,
     since: str | None,
+    ns: str | None,
     logs: tuple[str, ...],
     folder: str | None,
     wants_json: bool,
@@ -66,13 +68,15 @@ def command(
 
     Routine (TTL, moved chunks, jobs, the usual writes of an application) has separate lines, marked as such. A + after
     TOOK means that it goes on. BY is the account and application, as far as the server's log shows them beyond doubt.
-    The last column is the value of --before with which restore plan undoes it.
+    The last column is the value of --before with which restore plan undoes it. With --ns there are no numbers.
     Exit 3 if one of several shards could not be read: its incidents are missing.
     """
     start = time_of("--since", since)
     files, kept = log_files(logs), evidence_folder(folder)
-    scan = ask(given, lambda gateway: scan_all(gateway, start, seconds, files, kept), None)
-    found = sorted(scan.incidents, key=lambda incident: incident.number)
+    if ns is not None and "." not in ns:
+        raise InputError("--ns is no collection.", "Name one with its database, such as shop.orders.")
+    scan = ask(given, lambda gateway: scan_all(gateway, start, seconds, files, kept, ns=ns or ""), None)
+    found = sorted(scan.incidents, key=lambda incident: (incident.number, incident.first))
     if wants_json:
         print_text(as_json([facts(incident) for incident in found], indent=2))
     elif found:
@@ -107,6 +111,8 @@ async def scan_all(
     seconds: float,
     logs: Sequence[Path] = (),
     folder: EvidenceFolder | None = None,
+    *,
+    ns: str = "",
 ) -> IncidentScan:
     """The last result of the scan, with who wrote the incidents. Raises ReadError if it could not reach the end."""
     from tallyglass.mongo.gateway import closing
@@ -115,11 +121,14 @@ async def scan_all(
     from tallyglass.oplog.incidents.authors import naming
 
     shards = await named_shards(gateway, seconds)
+    if shards is not None and ns:
+        raise InputError("--ns reads one replica set.", "Leave it out to read all shards.")
     if shards is None:
         await need_oplog(gateway, seconds)
-    await require_window(shards or {"": gateway}, since, None, seconds)
+    if not ns:
+        await require_window(shards or {"": gateway}, since, None, seconds)
     named = naming(gateway, logs, folder)
-    whole = named(gateway, incident.scan(gateway, since)) if shards is None else None
+    whole = named(gateway, incident.scan(gateway, since, ns=ns)) if shards is None else None
     scans = whole or scan_shards(shards or {}, since, named=named)
     last: IncidentScan | None = None
     async with closing(each_within(scans, seconds)) as scan:
@@ -139,7 +148,7 @@ def as_table(found: list[Incident]) -> str:
     rows = [("N", "WALL", "TOOK", "WHAT", "DOCUMENTS", "BY", "NOTE", "BEFORE")]
     rows += [
         (
-            str(incident.number),
+            str(incident.number or "-"),
             iso(incident.first_wall) if incident.first_wall else iso(incident.first.time),
             f"{incident.last.t - incident.first.t} s" + ("+" if incident.open else ""),
             incident.title,
@@ -168,7 +177,7 @@ def _note(incident: Incident) -> str:
 def facts(incident: Incident) -> dict[str, Any]:
     """The incident as a JSON object."""
     return {
-        "number": incident.number,
+        "number": incident.number or None,
         "kind": incident.kind,
         "ns": incident.ns,
         "title": incident.title,

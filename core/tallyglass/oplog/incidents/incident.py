@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from tallyglass.deployment.cluster import look_at
@@ -28,7 +30,7 @@ from tallyglass.oplog.read.stream import (
     RolledBack,
 )
 from tallyglass.oplog.snapshot import IncidentScan
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 __all__ = ["MATCH", "Grouper", "scan", "watch"]
 
@@ -49,14 +51,19 @@ _ASKED_LIMIT = 200
 _SECOND = 1.0
 
 
-async def scan(gateway: Gateway, since: Ts | None = None, *, until: Ts | None = None) -> AsyncIterator[IncidentScan]:
+async def scan(
+    gateway: Gateway, since: Ts | None = None, *, until: Ts | None = None, ns: str = ""
+) -> AsyncIterator[IncidentScan]:
     """Read the past backwards from its end to ``since``, or to its beginning. Stop iterating to stop it.
 
     Yields the incidents found so far about twice a second, worst first; the last result has ``done`` set. Incidents are
     numbered by time from the oldest one found, so numbers are final only then. Raises the errors of the gateway, and
     DeploymentError without an oplog.
+
+    ``ns`` limits it to one collection and the commands of its database, as services demand that do not open the oplog
+    as a whole. These incidents have the number 0: those of the whole oplog are not known.
     """
-    looking = _IncidentReader(gateway)
+    looking = _IncidentReader(gateway, ns)
     await looking.check()
     async with closing(looking.past(since, until)) as looks:
         async for found in looks:
@@ -92,8 +99,11 @@ async def watch(gateway: Gateway, since: Ts | None = None) -> AsyncIterator[Inci
 class _IncidentReader:
     """Reads the incidents of a deployment: back through the past, then new ones as they arrive."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, ns: str = "") -> None:
         self._gateway = gateway
+        self._ns = ns
+        self._among = _only(ns) if ns else None
+        self._match = {**self._among, "op": {"$in": ["c", "d", "u"]}} if self._among else MATCH
         self._grouper = Grouper(backward=True)
         self._asked: set[str] = set()
         self._end = EntryPosition(ZERO)
@@ -111,13 +121,13 @@ class _IncidentReader:
         self._grouper.users.learn(await _users(self._gateway))
 
     async def past(self, since: Ts | None, until: Ts | None) -> AsyncIterator[IncidentScan]:
-        self._end = await safe_end(self._gateway)
+        self._end = await safe_end(self._gateway, self._among)
         end = self._end.ts
         self._grouper.note_newest(end, None)
-        self._goal = max(since or ZERO, await end_of_oplog(self._gateway, 1) or ZERO)
+        self._goal = max(since or ZERO, await end_of_oplog(self._gateway, 1, self._among) or ZERO)
         stop = end.next if until is None or until > end else until
         shown, reached = time.monotonic(), stop
-        async with closing(backward(self._gateway, self._goal, stop, MATCH)) as slices:
+        async with closing(backward(self._gateway, self._goal, stop, self._match, self._among)) as slices:
             async for batches, reached in slices:
                 for batch in batches:
                     self._grouper.feed_batch(batch)
@@ -175,11 +185,20 @@ class _IncidentReader:
         grouper = self._grouper
         began = time.monotonic()
         incidents = grouper.incidents()
+        if self._ns:
+            known = (clean_name(self._ns), clean_name(self._ns.partition(".")[0]))
+            incidents = tuple(replace(one, number=0) for one in incidents if one.ns in known)
         self._cost = time.monotonic() - began
         left_out = f"{grouper.left_out:,} lesser incidents are left out." if grouper.left_out else ""
         damaged = f"{grouper.damaged:,} entries or more are damaged and were left out." if grouper.damaged else ""
         trouble = " ".join(filter(None, (self._link, self._trouble, self._lost, damaged, left_out, self._refused)))
         return IncidentScan(incidents, grouper.fed, reached, done, trouble)
+
+
+def _only(ns: str) -> dict[str, Any]:
+    """The entries that may be about one collection. Atlas serves no query but one on ``ns`` that is anchored."""
+    names = (ns, f"{ns.partition('.')[0]}.$cmd", "admin.$cmd")
+    return {"ns": {"$regex": f"^(?:{'|'.join(map(re.escape, names))})$"}}
 
 
 async def _users(gateway: Gateway) -> list[str]:

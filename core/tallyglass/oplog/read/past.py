@@ -37,13 +37,14 @@ _SLICE_BYTES = 12_000_000
 """The most bytes of a slice that are held, unless one second has more."""
 
 
-async def safe_end(gateway: Gateway) -> EntryPosition:
-    """The newest entry before which nothing can appear any more: the majority point.
+async def safe_end(gateway: Gateway, among: Document | None = None) -> EntryPosition:
+    """The newest entry before which nothing can appear any more: the majority point. ``among`` is a query that the
+    service demands; the point is then known even if it finds nothing.
 
     The newest entry by ``$natural: -1`` is not: on a busy primary an earlier one may not be committed yet.
     Raises PrivilegeError where the oplog shows no entry at all.
     """
-    if await end_of_oplog(gateway, -1) is None:
+    if among is None and await end_of_oplog(gateway, -1) is None:
         raise closed_oplog()
     hello = await gateway.command("hello")
     majority = hello.get("lastWrite", {}).get("majorityOpTime")
@@ -149,13 +150,14 @@ async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = 
 
 
 async def backward(
-    gateway: Gateway, since: Ts, until: Ts, match: Document
+    gateway: Gateway, since: Ts, until: Ts, match: Document, among: Document | None = None
 ) -> AsyncIterator[tuple[Iterator[bytes], Ts]]:
     """Slices of what matches, newest first: the batches of each, newest first as well, and where it begins.
 
     Each slice is read forwards, since a server seeks the bounds of ``ts`` only in that direction, and turned round
-    here. If the oplog rolls past ``since`` meanwhile, the last slice begins at the oldest entry that is left: what lies
-    before it was not read. Errors: as for :func:`past`.
+    here. ``among`` is the query that a service demands for the oldest entry. If the oplog rolls past ``since``
+    meanwhile, the last slice begins at the oldest entry that is left: what lies before it was not read. Errors: as for
+    :func:`past`.
     """
     pace, failures, end = SliceLength(), 0, until
     while end > since:
@@ -170,7 +172,7 @@ async def backward(
                     size += len(batch)
                     if size > _SLICE_BYTES and pace.seconds > 1:
                         break
-            left = max(begin, await end_of_oplog(gateway, 1) or ZERO)
+            left = max(begin, await end_of_oplog(gateway, 1, among) or ZERO)
         except ReadError:
             failures += 1
             if failures >= ATTEMPTS:

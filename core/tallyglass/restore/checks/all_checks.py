@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tallyglass.deployment.cluster import Deployment, Kind
+from tallyglass.deployment.cluster import Deployment
 from tallyglass.moment import iso
 from tallyglass.restore.backup.backup import DATA_FILES, PBM
 from tallyglass.restore.backup.data_files import how_to_start
@@ -24,10 +24,10 @@ def run_checks(found: Findings) -> tuple[Check, ...]:
 
 def _deployment(found: Findings) -> Checks:
     source = found.inputs.deployment
-    if source.sharded or source.kind is Kind.MONGOS:
+    if source.sharded:
         yield block(
             "sharded",
-            "This is part of a sharded cluster: its data cannot be replayed from one oplog.",
+            source.no_restore_because(),
             "Use your backup system's own cluster restore.",
         )
     elif not source.has_oplog:

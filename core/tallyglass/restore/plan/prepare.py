@@ -11,7 +11,9 @@ from pathlib import Path
 from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import DeploymentError, InputError, PrivilegeError, ReadError
 from tallyglass.moment import Ts, iso
+from tallyglass.mongo.driver_errors import closed_oplog
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.read.entries import end_of_oplog
 from tallyglass.paths import absolute_path
 from tallyglass.restore.backup.backup import SIDECAR, SIDECAR_FORMAT
 from tallyglass.restore.model.plan import Command, Phase
@@ -64,6 +66,8 @@ async def prepare(
     if not deployment.has_oplog:
         raise DeploymentError("There is no oplog to replay here.", deployment.no_oplog_because())
     before = await majority(gateway)
+    if await end_of_oplog(gateway, -1) is None:
+        raise closed_oplog()
     if before is None:
         raise ReadError("The server does not say which entries a majority of the members has.")
     hello = await gateway.command("hello")
