@@ -51,7 +51,7 @@ def test_a_report_of_an_earlier_format_is_read_and_a_later_one_is_named() -> Non
     assert replace(from_json(text), checksum=made.checksum) == replace(made, format=1)
     with pytest.raises(InputError, match="not a whole report"):
         from_json(text.replace("3.5", "2.5"))
-    with pytest.raises(InputError, match="has format 9; this version reads 2"):
+    with pytest.raises(InputError, match="has format 9; this version reads 3"):
         from_json(_written(json.loads(to_json(made)) | {"format": 9, "more": "unknown"}))
 
 
@@ -102,6 +102,17 @@ def test_the_last_drill_and_the_last_that_succeeded_are_kept_apart() -> None:
     assert past_drills.last("d2", proved=True) is None
     (past_drills.state_folder() / "d1-last.json").write_text("broken")
     assert past_drills.last("d1") is None
+
+
+def test_drills_at_random_points_are_counted_apart_from_those_that_could_not_be_run() -> None:
+    assert past_drills.with_random(report()).random_drills is None, "it was not at a random point"
+    levels = ["ok", "warn", "unknown", "block", "ok"]
+    found = [past_drills.with_random(report(level, seed=7, made=f"2026-11-2{n}")) for n, level in enumerate(levels)]
+    assert [(one.random_identical, one.random_drills) for one in found] == [(1, 1), (2, 2), (2, 2), (2, 3), (3, 4)]
+    assert "3 of 4 drills at random points were identical to what was computed, since 2026-11-20." in found[-1].line
+    assert "3 of 4" in markdown(found[-1])
+    assert past_drills.with_random(report(seed=7, deployment="d2")).random_drills == 1
+    assert from_json(to_json(sealed(found[-1]))) == sealed(found[-1])
 
 
 def test_a_backup_without_a_collection_proves_nothing(tmp_path: Path) -> None:

@@ -121,14 +121,16 @@ async def list_backups(folder: Path, gateway: Gateway | None = None) -> AsyncIte
 
 
 def backups_of(folder: Path) -> list[Path]:
-    """The paths of the backups in a folder. Raises InputError if there is none."""
+    """The paths of the backups in a folder, or of the backup that it is. Raises InputError if there is none."""
+    folder = absolute_path(folder)
     try:
-        found = list(dict.fromkeys(_backups_in(absolute_path(folder))))
+        if holds_backups(folder):
+            return list(dict.fromkeys(_backups_in(folder)))
+        if pbm.note_of(folder) is not None or walg.sentinel_of(folder) is not None or _is_backup(folder):
+            return [folder]
     except OSError as error:
         raise InputError(f"{clean(str(folder))} cannot be read: {error.strerror}.") from None
-    if not found:
-        raise InputError(f"There is no backup in {clean(str(folder))}.", "Name the folder that holds the backups.")
-    return found
+    raise InputError(f"There is no backup in {clean(str(folder))}.", "Name the folder that holds the backups.")
 
 
 async def why_not(gateway: Gateway | None, contents: Contents, deployment: Deployment | None) -> str:

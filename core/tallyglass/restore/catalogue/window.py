@@ -77,7 +77,7 @@ class RecoverableWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Oplog:
+class OplogReader:
     """One oplog without a hole, and where it can be read."""
 
     stretch: Stretch
@@ -87,10 +87,17 @@ class _Oplog:
 async def find_window(
     folders: Sequence[Path], slices: Sequence[Path] = (), gateway: Gateway | None = None
 ) -> RecoverableWindow:
+    """The window that :func:`prove_window` finds, and its errors."""
+    return (await prove_window(folders, slices, gateway))[0]
+
+
+async def prove_window(
+    folders: Sequence[Path], slices: Sequence[Path] = (), gateway: Gateway | None = None
+) -> tuple[RecoverableWindow, tuple[OplogReader, ...]]:
     """Prove each backup in ``folders`` against the slices in ``slices`` and beside the backups, and the live oplog.
 
-    Reads every slice and every backup once. Raises InputError for a folder without backups or slices, and the errors of
-    the gateway.
+    Returns the window, and the oplogs that it rests on. Reads every slice and every backup once. Raises InputError for
+    a folder without backups or slices, and the errors of the gateway.
     """
     deployment = await look_at(gateway) if gateway is not None else None
     read = await asyncio.to_thread(_read_all, folders)
@@ -105,7 +112,7 @@ async def find_window(
         restorable += [stretch] if stretch is not None else []
     hours = await coverage.hours_left(gateway, runs[-1].last) if gateway is not None and runs else None
     differs = tuple(f"the slices are not of one oplog: {run.differs}" for run in runs if run.differs)
-    return RecoverableWindow(
+    window = RecoverableWindow(
         tuple(bases),
         _merged(one.stretch for one in oplogs),
         _merged(restorable),
@@ -113,6 +120,7 @@ async def find_window(
         hours,
         (*(runs[-1].problems if runs else ()), *differs),
     )
+    return window, tuple(oplogs)
 
 
 def _read_all(folders: Sequence[Path]) -> list[tuple[Path, Contents | InputError]]:
@@ -136,23 +144,23 @@ def _damage(contents: Contents) -> Iterator[str]:
             yield f"{clean_name(stored.ns)}: {error}"
 
 
-async def _oplogs(runs: Sequence[SavedOplog], gateway: Gateway | None) -> tuple[list[_Oplog], Ts | None]:
+async def _oplogs(runs: Sequence[SavedOplog], gateway: Gateway | None) -> tuple[list[OplogReader], Ts | None]:
     """Each run of slices, continued by the live oplog where that joins it, and the live oplog by itself."""
     if gateway is None:
-        return [_Oplog(Stretch(run.first, run.last), only_saved(run)) for run in runs], None
+        return [OplogReader(Stretch(run.first, run.last), only_saved(run)) for run in runs], None
     oldest, newest = await edge(gateway, 1), await coverage.majority(gateway)
     found = []
     for run in runs:
         joined, state = await join(gateway, run)
         last = max(run.last, newest) if state.holds and newest is not None else run.last
-        found.append(_Oplog(Stretch(run.first, last), joined if state.holds else only_saved(run)))
+        found.append(OplogReader(Stretch(run.first, last), joined if state.holds else only_saved(run)))
     if oldest is not None and newest is not None:
-        found.append(_Oplog(Stretch(oldest.ts, newest), gateway))
+        found.append(OplogReader(Stretch(oldest.ts, newest), gateway))
     return found, newest
 
 
 async def _judge(
-    path: Path, found: Contents | InputError, oplogs: Sequence[_Oplog], deployment: Deployment | None
+    path: Path, found: Contents | InputError, oplogs: Sequence[OplogReader], deployment: Deployment | None
 ) -> tuple[Listed, Stretch | None]:
     """A backup, and what can be restored from it."""
     if isinstance(found, InputError):

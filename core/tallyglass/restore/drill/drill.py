@@ -27,8 +27,10 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.paths import absolute_path
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.catalogue.backups import newest_backup
+from tallyglass.restore.catalogue.window import prove_window
 from tallyglass.restore.drill import load, past_drills
 from tallyglass.restore.drill.components import UnfitComponents, check_components, environment
+from tallyglass.restore.drill.random_point import draw
 from tallyglass.restore.drill.report import PHASES, UNKNOWN, DrillFinding, Report, compare, sealed
 from tallyglass.restore.drill.run_folder import DrillRunning, sole_run, users_of
 from tallyglass.restore.drill.stopped import Failed, why_stopped
@@ -60,9 +62,10 @@ _REPLAY = re.compile(r"^(\S+)\t(replaying oplog|applied \d+ oplog entries)$", re
 @dataclass(frozen=True, slots=True)
 class DrillRequest:
     """What to rehearse. ``backup`` may be a folder of backups; ``to`` is the point; None means the newest point that
-    can be proven. ``work_root`` holds the spare's data while the drill runs, ``mongod`` is the server binary,
-    ``tallyglass`` the command line that calls this program. ``rate`` is in bytes a second, ``deadline`` in seconds.
-    ``started`` is a time of :func:`time.monotonic`: from then on a real plan would take the same time to begin."""
+    can be proven, or with ``seed`` a random one. ``oplog`` is a saved oplog that is read before the live one.
+    ``work_root`` holds the spare's data while the drill runs, ``mongod`` is the server binary, ``tallyglass`` the
+    command line that calls this program. ``rate`` is in bytes a second, ``deadline`` in seconds. ``started`` is a time
+    of :func:`time.monotonic`: from then on a real plan would take the same time to begin."""
 
     backup: Path
     source_uri: str
@@ -71,6 +74,8 @@ class DrillRequest:
     tallyglass: tuple[str, ...]
     password: Secret | None = None
     to: Ts | None = None
+    seed: int | None = None
+    oplog: Path | None = None
     backup_start: Ts | None = None
     rate: float | None = None
     deadline: float = 4 * 3600
@@ -104,6 +109,7 @@ async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], N
         host=clean(socket.gethostname()),
         rate_limit=request.rate,
         nice=os.nice(0),
+        seed=request.seed,
     )
     run = _Drill(gateway, request, tell, known)
     try:
@@ -125,7 +131,7 @@ async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], N
         report = _ended(run, Failed("backup-unreadable", error.title, error.advice))
     except TallyglassError as error:
         report = _ended(run, Failed("unreadable", error.title, error.advice, level=UNKNOWN))
-    report = sealed(report)
+    report = sealed(past_drills.with_random(report))
     past_drills.keep(report)
     return report
 
@@ -156,7 +162,9 @@ async def _rehearse(run: _Drill) -> Report:
     with sole_run(past_drills.state_folder(), request.work_root) as folder:
         run.tell(PHASES[0])
         plan = await _plan(run, folder)
-        before = _comparable(past_drills.last(run.known.deployment, proved=True), plan.limit)
+        before = None
+        if request.seed is None:
+            before = _comparable(past_drills.last(run.known.deployment, proved=True), plan.limit)
         work = _Work(folder, environment(folder / "bin", mongod, cache, request.tallyglass), plan)
         await _run_script(run, work)
         run.known = _measured(run.known, plan)
@@ -194,19 +202,14 @@ async def _plan(run: _Drill, folder: Path) -> Plan:
     """Choose the backup and plan, as for a real restore. The search for the newest point is not counted: it may wait
     for an entry after the backup, and in a real restore the point is given."""
     request = run.request
-    backup = absolute_path(request.backup)
-    limit = request.to or await _newest(run.gateway)
-    with _counted(run, PHASES[0]):
-        backup = await _chosen(run.gateway, backup, limit)
-    if request.to is None:
-        end = (await asyncio.to_thread(read_backup, backup, request.backup_start)).backup.end
-        limit = await _newest(run.gateway, after=end)
+    backup, limit = await _point(run)
     gateway = load.paced(run.gateway, request.rate)
     wanted = RestoreRequest(
         backup,
         request.source_uri,
         before=limit,
         backup_start=request.backup_start,
+        oplog=request.oplog,
         work_dir=str(folder / "work"),
         own_spare_port=_free_port(),
     )
@@ -218,6 +221,33 @@ async def _plan(run: _Drill, folder: Path) -> Plan:
     if blocking is not None:
         raise Failed(blocking.id, blocking.title, blocking.advice)
     return plan
+
+
+async def _point(run: _Drill) -> tuple[Path, Ts]:
+    """The backup, and the exclusive limit. Raises Failed."""
+    request = run.request
+    backup = absolute_path(request.backup)
+    if request.seed is not None:
+        return await _random_point(run, backup, request.seed)
+    limit = request.to or await _newest(run.gateway)
+    with _counted(run, PHASES[0]):
+        backup = await _chosen(run.gateway, backup, limit)
+    if request.to is None:
+        end = (await asyncio.to_thread(read_backup, backup, request.backup_start)).backup.end
+        limit = await _newest(run.gateway, after=end)
+    return backup, limit
+
+
+async def _random_point(run: _Drill, backup: Path, seed: int) -> tuple[Path, Ts]:
+    """Not counted: in a real restore the point is given. Raises Failed."""
+    slices = (run.request.oplog,) if run.request.oplog else ()
+    try:
+        window, oplogs = await prove_window([backup], slices, load.paced(run.gateway, run.request.rate))
+        drawn = await draw(window, oplogs, seed)
+    except InputError as error:
+        raise Failed("no-window", error.title, error.advice) from None
+    run.known = replace(run.known, random_where=drawn.stratum.value)
+    return drawn.base, drawn.limit
 
 
 async def _chosen(gateway: Gateway, backup: Path, limit: Ts) -> Path:

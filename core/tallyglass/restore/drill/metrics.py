@@ -28,6 +28,10 @@ def families(report: Report, proved: Report | None) -> list[MetricFamily]:
         _family(
             "restore_drill_namespaces", "Collections and views verified.", where, len(report.namespaces) or None
         ),
+        _family("restore_drill_random", "Drills at random points that could be run.", where, report.random_drills),
+        _family(
+            "restore_drill_random_identical", "Those that gave what was computed.", where, report.random_identical
+        ),
         _by_phase(report.seconds, where),
     ]  # fmt: skip
     return [one for one in found if one.rows]

@@ -1,10 +1,12 @@
-"""The last drill of each deployment, kept in the user's state folder for the next drill and for the dashboard."""
+"""The last drill of each deployment, and the outcomes of those at random points, kept in the user's state folder for
+the next drill and for the dashboard."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from tallyglass.deployment.identity import identify
 from tallyglass.errors import InputError
 from tallyglass.moment import parse_time
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.restore.drill.report import Report, from_json, to_json
+from tallyglass.restore.drill.report import UNKNOWN, Report, from_json, to_json
 from tallyglass.restore.model.plan import Level
 from tallyglass.text import clean
 from tallyglass.whole_file import write_whole
@@ -22,6 +24,8 @@ from tallyglass.whole_file import write_whole
 _MOST_BYTES = 50_000_000
 _PROVED = (Level.OK.value, Level.WARN.value)
 _LOOK_SECONDS = 30.0
+_RANDOM_KEPT = 1_000
+"""Drills at random points that are counted: nearly three years of nights."""
 
 
 def state_folder() -> Path:
@@ -87,6 +91,28 @@ def keep(report: Report) -> None:
     write_whole(folder / _name(report.deployment, False), to_json(report))
     if report.level in _PROVED:
         write_whole(folder / _name(report.deployment, True), to_json(report))
+
+
+def with_random(report: Report) -> Report:
+    """The report of a drill at a random point, counted and with the count of all of its deployment so far.
+
+    One that could not be run says nothing and is not counted. Raises InputError if the count cannot be stored.
+    """
+    if report.seed is None or not report.deployment:
+        return report
+    path = state_folder() / f"{report.deployment}-random.json"
+    try:
+        rows = [(str(made), bool(good)) for made, good in json.loads(path.read_text(encoding="ascii"))]
+    except (OSError, ValueError, TypeError):
+        rows = []
+    if report.level != UNKNOWN:
+        rows = [*rows, (report.made, report.level in _PROVED)][-_RANDOM_KEPT:]
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(path, json.dumps(rows))
+    if not rows:
+        return report
+    identical = sum(good for _, good in rows)
+    return replace(report, random_drills=len(rows), random_identical=identical, random_since=rows[0][0])
 
 
 def _name(deployment: str, proved: bool) -> str:

@@ -12,8 +12,9 @@ from tallyglass.errors import InputError
 from tallyglass.restore.model.plan import Level
 from tallyglass.text import clean
 
-FORMAT = 2
-"""Of the JSON document. Format 1 lacks ``rate_limit``, ``nice``, ``load`` and ``output``."""
+FORMAT = 3
+"""Of the JSON document. Format 1 lacks ``rate_limit``, ``nice``, ``load`` and ``output``; format 2 what begins with
+``random``, and ``seed``."""
 
 UNKNOWN = "unknown"
 """The level of a drill that could not be run: it says nothing about the backup."""
@@ -49,7 +50,9 @@ class Report:
     to the making of the plan. With a ``rate_limit``, in bytes a second, ``rto_seconds`` is longer than a real restore
     would take; so it is on a busy machine with a low priority (``nice``; ``load`` is the number of processes for each
     CPU). ``differences`` compares with the last drill that succeeded. ``output`` is the end of what a failed step
-    printed.
+    printed. Of a drill at a random point, ``seed`` and ``random_where`` say how it was drawn; ``random_drills`` is the
+    number of such drills of the deployment so far that could be run, ``random_identical`` of those among them that gave
+    what was computed, and ``random_since`` the time of the first.
     """
 
     made: str
@@ -83,6 +86,11 @@ class Report:
     differences: tuple[DrillFinding, ...] = ()
     output: tuple[str, ...] = ()
     previous: str = ""
+    seed: int | None = None
+    random_where: str = ""
+    random_drills: int | None = None
+    random_identical: int | None = None
+    random_since: str = ""
     checksum: str = ""
     format: int = FORMAT
 
@@ -90,6 +98,14 @@ class Report:
     def code(self) -> int:
         """The exit code of the drill."""
         return CODES[self.level]
+
+    @property
+    def random_summary(self) -> str:
+        """How many drills at random points gave what was computed, this one among them; empty for another drill."""
+        if not self.random_drills:
+            return ""
+        drills = f"{self.random_identical} of {self.random_drills} drills at random points"
+        return f"{drills} were identical to what was computed, since {self.random_since}."
 
     @property
     def line(self) -> str:
@@ -103,7 +119,7 @@ class Report:
         }
         perfdata = [f"{name}={value:g}{unit}" for name, (value, unit) in figures.items() if value is not None]
         name = f"[{self.id}] " if self.id else ""
-        text = clean(f"{name}{self.title}", 400).replace("|", "/")
+        text = clean(f"{name}{self.title} {self.random_summary}".rstrip(), 600).replace("|", "/")
         return f"DRILL {WORDS[self.level]} - {text}" + (f" | {' '.join(perfdata)}" if perfdata else "")
 
 
@@ -220,6 +236,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("backup", f"{report.backup} ({report.form}, {report.backup_bytes:,} bytes)" if report.form else report.backup),
         ("backup begun, ended", f"{report.backup_start}, {report.backup_end or 'unknown'}" * bool(report.form)),
         ("proved up to just before", f"{report.point} ({report.point_time})" if report.point else ""),
+        ("drawn at random", _drawn(report)),
         ("age of that point", _seconds(report.point_age)),
         ("lost without the live oplog", _seconds(report.backup_age)),
         ("time to restore (measured)", _seconds(rto)),
@@ -232,6 +249,10 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("last drill", report.previous),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _drawn(report: Report) -> str:
+    return "" if report.seed is None else f"{report.random_where}, seed {report.seed}. {report.random_summary}".rstrip()
 
 
 def _conditions(report: Report) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import sys
 import time
@@ -58,6 +59,11 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 )
 @click.option("--to", metavar="T", help="Restore to this time, such as now-1h; default: the newest that can be proven.")
 @click.option(
+    "--at", type=click.Choice(["random"]), help="Restore to a random point of all that the backups and the oplog cover."
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="With --at random: draw that point again.")
+@click.option("--oplog", type=click.Path(path_type=Path), metavar="PATH", help="A saved oplog, or a folder of slices.")
+@click.option(
     "--backup-start", metavar="T:I", help="An oplog position from before the backup began, if the backup records none."
 )
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the report: .json or Markdown.")
@@ -79,9 +85,9 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 )
 @emit_option
 def drill(
-    given: ConnectionOptions, backup: Path | None, to: str | None, backup_start: str | None, report: Path | None,
-    metrics: Path | None, wants_json: bool, deadline: float, rate: float | None, nice: int, work_dir: Path | None,
-    emit: str | None,
+    given: ConnectionOptions, backup: Path | None, to: str | None, at: str | None, seed: int | None,
+    oplog: Path | None, backup_start: str | None, report: Path | None, metrics: Path | None, wants_json: bool,
+    deadline: float, rate: float | None, nice: int, work_dir: Path | None, emit: str | None,
 ) -> int:  # fmt: skip
     """Restore a backup and the oplog onto a server of its own, verify it, and throw it away.
 
@@ -92,6 +98,12 @@ def drill(
     One line, as check prints it. Exit 0 proved, 1 proved with warnings, 2 the backup cannot be restored, or not in
     time, 3 unknown: the drill could not be run.
     """
+    if at and to:
+        raise click.UsageError("--to and --at name two points: give one of them.")
+    if seed is not None and not at:
+        raise click.UsageError("--seed draws a point: give --at random with it.")
+    if at and backup_start:
+        raise click.UsageError("--at random needs backups that record when they began: leave --backup-start out.")
     if emit is not None:
         print_text(_schedule(emit))
         return 0
@@ -116,6 +128,8 @@ def drill(
         tallyglass=this_program(),
         password=dict(target.secrets).get("password"),
         to=point,
+        seed=(secrets.randbits(48) if seed is None else seed) if at else None,
+        oplog=absolute_path(oplog) if oplog else None,
         backup_start=begun,
         rate=rate,
         deadline=deadline,
@@ -194,4 +208,4 @@ def _schedule(emit: str) -> str:
     return as_schedule(emit, DRILL, own_words(sys.argv[1:], _PATHS), search_path(_mongod()))
 
 
-_PATHS = ("--backup", "--report", "--metrics", "--work-dir", "--password-file")
+_PATHS = ("--backup", "--oplog", "--report", "--metrics", "--work-dir", "--password-file")
