@@ -8,9 +8,11 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from contextlib import closing
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import bson
 import pytest
@@ -19,9 +21,10 @@ from pymongo.errors import OperationFailure
 from restore_scene import Scene, blocks, ids, record, same
 
 from tallyglass.demo.find_mongod import find_mongod
-from tallyglass.demo.server import ReplicaSet, Standalone, free_port
+from tallyglass.demo.server import ReplicaSet, free_port
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
+from tallyglass.restore.backup.data_files import start_script
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.plan.step_text import fold_line
@@ -112,15 +115,21 @@ async def test_a_server_that_works_for_a_silent_tool_is_seen(scene: Scene) -> No
     await gateway.close()
 
 
-@pytest.mark.long
-async def test_a_copy_of_the_data_files(scene: Scene, live_set: ReplicaSet, tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [False, pytest.param(True, marks=pytest.mark.long)])
+async def test_a_copy_of_the_data_files(scene: Scene, live_set: ReplicaSet, tmp_path: Path, packed: bool) -> None:
     fill(scene, 0, 50)
     scene.client["shop"].orders.create_index("v")
     scene.client["shop"].counters.insert_one({"_id": "orders", "seq": 3})
     scene.client.admin.command({"fsync": 1, "lock": True})
-    copy = tmp_path / "copy"
+    copy, last = tmp_path / "snapshot", scene.now()
     shutil.copytree(live_set.members[0].folder / "data", copy, ignore=shutil.ignore_patterns("mongod.lock"))
     scene.client.admin.command("fsyncUnlock")
+    note = copy / "restoreInfo.txt"
+    note.write_text(f"Replica Set Name: tally\nLast Oplog Applied: ({last.t}, {last.i})\n")
+    if packed:
+        with tarfile.open(tmp_path / "snapshot.tar.gz", "w:gz", compresslevel=1) as tar:
+            tar.add(copy, "tally")
+        copy = tmp_path / "snapshot.tar.gz"
     fill(scene, 50, 60)
     issue(scene, "counters", 2)
     before, since = record(scene.client), scene.now()
@@ -131,43 +140,41 @@ async def test_a_copy_of_the_data_files(scene: Scene, live_set: ReplicaSet, tmp_
     limit = scene.first_entry({"o.drop": "orders"}, since)
     plan = await scene.plan(copy, limit, spare="")
     assert "data-files-not-running" in ids(plan)
-    await asyncio.to_thread(recover, copy)
-    with Standalone() as running:
-        running.shut_down(0)
-        data = running.members[0].folder / "data"
-        shutil.rmtree(data)
-        shutil.copytree(copy, data)
-        running.restart(0)
-        plan = await scene.plan(copy, limit, spare=running.members[0].address)
+    files = times(tmp_path)
+    with start_copy(copy, tmp_path) as port:
+        plan = await scene.plan(copy, limit, spare=f"127.0.0.1:{port}")
         assert plan.level is not Level.BLOCK, blocks(plan)
         assert [(row.ns, row.restored, row.live) for row in plan.reissue] == [("shop.counters", 5, 9)]
         assert "counts-not-computed" in ids(plan, Level.WARN)
+        if not packed:
+            note.write_text(note.read_text().replace(f"{last.i})", f"{last.i + 1})"))
+            contradicted = await scene.plan(copy, limit, spare=f"127.0.0.1:{port}")
+            assert f"its oplog ends at {last}; by restoreInfo.txt at {last.next}" in " ".join(blocks(contradicted))
         output = scene.must_run(plan, "--until=verify")
         assert "shop.orders: how many documents they must hold was not computed" in output
         assert "counts-not-computed" in (Path(plan.work_dir) / "README.md").read_text()
-        with running.client(0) as client:
+        with MongoClient[Any]("127.0.0.1", port, directConnection=True) as client:
             same(record(client), before)
+    changed = {path for path, at in times(tmp_path).items() if files.get(path) != at}
+    assert changed <= {note}, "only the copy was changed"
 
 
-def recover(data: Path) -> None:
-    """What the plan says to do first: bring the copy to the end of its own oplog, and shut it down."""
-    options = ["recoverFromOplogAsStandalone=true", "takeUnstableCheckpointOnShutdown=true"]
-    process = subprocess.Popen(
-        [
-            str(find_mongod(None)), f"--dbpath={data}", f"--port={free_port()}", "--bind_ip=127.0.0.1",
-            f"--unixSocketPrefix={data}", f"--logpath={data.parent / 'recovery.log'}",
-            *(f"--setParameter={one}" for one in options),
-        ]
-    )  # fmt: skip
+def times(folder: Path) -> dict[Path, int]:
+    """When each file of a snapshot in a folder was written."""
+    return {path: path.stat().st_mtime_ns for path in folder.glob("snapshot*/**/*")}
+
+
+@contextmanager
+def start_copy(backup: Path, folder: Path) -> Iterator[int]:
+    """Run the script for data files; yields the port of the server on the copy."""
+    port, script = free_port(), folder / "start.sh"
+    script.write_text(start_script(backup, port))
+    environment = {"PATH": f"{Path(find_mongod(None)).parent}:/usr/bin:/bin"}
+    subprocess.run(["bash", script], cwd=folder, env=environment, check=True)
     try:
-        log = data.parent / "recovery.log"
-        while not (log.exists() and "Waiting for connections" in log.read_text()):
-            assert process.poll() is None, log.read_text()[-2000:]
-            time.sleep(0.05)
-        process.terminate()
-        assert process.wait(timeout=60) == 0
+        yield port
     finally:
-        process.kill()
+        subprocess.run(["bash", script, "stop"], cwd=folder, env=environment, check=True)
 
 
 async def test_a_spare_of_its_own_and_every_line_pasted(scene: Scene) -> None:

@@ -3,7 +3,6 @@ written to."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.backup import archive
 from tallyglass.restore.backup.bson_file import UNREADABLE, BrokenFile, Stated, documents, entry_ts
 from tallyglass.restore.backup.compression import Compression, compression_of, read_plain
+from tallyglass.restore.backup.copy_note import CopyNote
 from tallyglass.restore.backup.metadata import read_metadata
 from tallyglass.restore.model.plan import BUCKETS, Backup, stored_as
 from tallyglass.text import clean, clean_name
@@ -93,6 +93,8 @@ class Contents:
     """The folder of the slices that the tool which made the backup has saved; None if it saves none."""
     written_over: int | None = None
     """Seconds between the oldest and the newest file; None where there is one file."""
+    note: CopyNote | None = None
+    """What lies beside copied data files."""
 
 
 def read_directory(path: Path) -> Contents:
@@ -130,7 +132,7 @@ def read_directory(path: Path) -> Contents:
         namespaces=tuple(sorted(collections)),
         bytes=sum(file.stat().st_size for file in files),
         has_oplog=(path / "oplog.bson").is_file(),
-        taken_hint=_earliest(files),
+        taken_hint=earliest(files),
     )
     return Contents(
         backup,
@@ -221,7 +223,8 @@ def _prelude(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _earliest(files: list[Path]) -> datetime | None:
+def earliest(files: list[Path]) -> datetime | None:
+    """When the oldest file was written; None without files."""
     stamps = [file.stat().st_mtime for file in files]
     return datetime.fromtimestamp(int(min(stamps)), UTC) if stamps else None
 
@@ -251,44 +254,10 @@ def read_archive(path: Path) -> Contents:
         namespaces=tuple(sorted(collections)),
         bytes=path.stat().st_size,
         has_oplog=content.first is not None,
-        taken_hint=_earliest([path]),
+        taken_hint=earliest([path]),
     )
     anchors = anchors_of(content.first_entry, content.last_entry)
     return Contents(backup, collections, content.problems, users="admin.system.users" in collections, anchors=anchors)
-
-
-def is_in_use(path: Path) -> bool:
-    """Whether a mongod runs on these data files; it holds a lock on one of them."""
-    try:
-        with (path / "mongod.lock").open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def read_data_files(path: Path) -> Contents:
-    """What is known of data files without a server on them. Raises InputError if one runs on them."""
-    if is_in_use(path):
-        raise InputError(
-            f"{clean(str(path))} is the data folder of a mongod that is running, not a backup.",
-            "Name a copy: a snapshot of the volume, or a copy made while the server was locked or shut down.",
-        )
-    files = [file for file in path.rglob("*") if file.is_file()]
-    problems = () if (path / "_mdb_catalog.wt").exists() else ("_mdb_catalog.wt is missing",)
-    backup = Backup(
-        path=path,
-        form=DATA_FILES,
-        gzip=False,
-        start=None,
-        end=None,
-        source="file times",
-        bytes=sum(file.stat().st_size for file in files),
-        taken_hint=_earliest(files),
-    )
-    return Contents(backup, problems=problems)
 
 
 def with_sidecar(found: Contents, path: Path) -> Contents:

@@ -1,29 +1,128 @@
-"""A backup that is a copy of the data files: it is read from the spare, which must already run on it."""
+"""A backup that is a copy of the data files: it is read from the spare, which must already run on a copy of it."""
 
 from __future__ import annotations
 
+import fcntl
 from dataclasses import replace
+from datetime import datetime
+from importlib.resources import files
+from pathlib import Path
 
+import bson
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.read.entries import edge
-from tallyglass.restore.backup.backup import LEFT_OUT, Anchor, Contents, StoredCollection
+from tallyglass.restore.backup.backup import DATA_FILES, LEFT_OUT, Anchor, Contents, StoredCollection, earliest
 from tallyglass.restore.backup.bson_file import id_key
-from tallyglass.text import clean_name, shell_quote
+from tallyglass.restore.backup.copy_note import LARGEST, CopyNote, is_note, read_notes
+from tallyglass.restore.backup.packed_files import STORAGE, read_packed
+from tallyglass.restore.model.plan import Backup
+from tallyglass.text import clean, clean_name, shell_quote
+
+PORT = 27117
+"""Where the script starts a mongod on a copy, unless another is named."""
 
 LOOKED_AT = 200
 """Newest entries of the copy's own oplog whose documents are looked for."""
 
 
-def how_to_start(contents: Contents, version: str) -> str:
-    """The first steps of an operator: recover the copy to the end of its own oplog, then run it as a spare."""
+def is_in_use(path: Path) -> bool:
+    """Whether a mongod runs on these data files; it holds a lock on one of them."""
+    try:
+        with (path / "mongod.lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def read_data_files(path: Path) -> Contents:
+    """What is known of data files without a server on them: of a folder, or of a tar file. Raises InputError if a
+    server runs on them, or a tar file holds none."""
+    if path.is_file():
+        packed = read_packed(path)
+        problems = [packed.problem] if packed.problem else []
+        problems += [] if packed.catalog or problems else ["_mdb_catalog.wt is missing"]
+        return _stopped(path, packed.size, packed.oldest, problems, read_notes(packed.notes))
+    if is_in_use(path):
+        raise InputError(
+            f"{clean(str(path))} is the data folder of a mongod that is running, not a backup.",
+            "Name a copy: a snapshot of the volume, or a copy made while the server was locked or shut down.",
+        )
+    held = [file for file in path.rglob("*") if file.is_file()]
+    problems = [] if (path / "_mdb_catalog.wt").exists() else ["_mdb_catalog.wt is missing"]
+    notes = [(file.name, _beginning(file)) for file in held if file.parent == path and is_note(file.name)]
+    return _stopped(path, sum(file.stat().st_size for file in held), earliest(held), problems, read_notes(notes))
+
+
+def _stopped(path: Path, size: int, oldest: datetime | None, problems: list[str], note: CopyNote | None) -> Contents:
+    if note is not None and note.problem:
+        problems.append(note.problem)
+    backup = Backup(
+        path=path,
+        form=DATA_FILES,
+        gzip=False,
+        start=None,
+        end=note.end if note else None,
+        source="file times",
+        server_version=note.version if note else "",
+        bytes=size,
+        taken_hint=oldest,
+    )
+    return Contents(backup, problems=tuple(problems), set_name=note.set_name if note else "", note=note)
+
+
+def _beginning(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(LARGEST)
+
+
+def start_script(path: Path, port: int = PORT) -> str:
+    """A script for bash that copies the data files at ``path``, brings the copy to the end of its own oplog, and starts
+    a mongod on the copy, on loopback; the original is only read. Raises InputError if ``path`` holds no data files."""
+    if path.is_file():
+        packed = read_packed(path)
+        copy, data, storage = f"tar -xf {shell_quote(str(path))} -C copy", f"copy/{packed.folder}", packed.storage
+    else:
+        if not (path / "WiredTiger").exists():
+            raise InputError(
+                f"{clean(str(path))} holds no data files.", "Name a copy of a dbPath, or a tar file of one."
+            )
+        read_data_files(path)
+        copy, data = f"cp -a {shell_quote(str(path))}/. copy/", "copy"
+        storage = _beginning(path / STORAGE) if (path / STORAGE).is_file() else b""
+    options = " ".join(_made_with(storage))
+    head = f"#!/usr/bin/env bash\nDATA={shell_quote(data)}\nPORT={port}\nOPTIONS='{options}'\ncopy() {{ {copy}; }}\n"
+    return head + _START
+
+
+_START = (files(__package__) / "start_copy.sh").read_text(encoding="ascii")
+
+
+def _made_with(storage: bytes) -> list[str]:
+    """The options without which a mongod does not start on data files that were made with them."""
+    try:
+        options = bson.decode(storage).get("storage", {}).get("options", {}) if storage else {}
+    except (bson.errors.InvalidBSON, AttributeError):
+        return []
+    names = {"directoryPerDB": "--directoryperdb", "directoryForIndexes": "--wiredTigerDirectoryForIndexes"}
+    return [word for name, word in names.items() if options.get(name)]
+
+
+def how_to_start(contents: Contents) -> str:
+    """The first steps of an operator: run a server on a copy of the data files."""
     path = shell_quote(str(contents.backup.path))
-    common = f"mongod --dbpath={path} --port=27117 --bind_ip=127.0.0.1 --setParameter=ttlMonitorEnabled=false"
+    note = contents.note
+    key = f" They are encrypted: mongod needs the master key {note.key}." if note and note.key else ""
     return (
-        f"On a copy of it, with mongod {version}: run once {common} --setParameter=recoverFromOplogAsStandalone=true "
-        f"--setParameter=takeUnstableCheckpointOnShutdown=true, shut it down, run {common}, "
-        "and plan with --spare 127.0.0.1:27117."
+        f"In a new folder: tallyglass restore start-copy {path} >start.sh, then bash start.sh: it starts a mongod on a "
+        f"copy. Then plan with --spare 127.0.0.1:{PORT}.{key}"
     )
 
 
@@ -36,7 +135,8 @@ async def read_running(spare: Gateway, contents: Contents) -> Contents:
     if end is None:
         return replace(contents, problems=(*contents.problems, "the copy holds no oplog"))
     missing = await _missing(spare)
-    problems = (f"the copy was not recovered to the end of its oplog: {missing} is missing",) if missing else ()
+    problems = [f"the copy was not recovered to the end of its oplog: {missing} is missing"] if missing else []
+    problems += [why] if (why := _contradicted(contents, end.ts)) else []
     collections: dict[str, StoredCollection] = {}
     for db in await spare.list_databases():
         if db in LEFT_OUT:
@@ -56,8 +156,18 @@ async def read_running(spare: Gateway, contents: Contents) -> Contents:
         backup=backup,
         collections=collections,
         problems=(*contents.problems, *problems),
-        anchors=(Anchor(end.ts, entry=end.raw),),
+        anchors=(*contents.anchors, Anchor(end.ts, entry=end.raw)),
     )
+
+
+def _contradicted(contents: Contents, end: Ts) -> str:
+    """Why note or sidecar are not of a copy whose oplog ends at ``end``; empty where nothing speaks against it."""
+    if contents.note is not None and (why := contents.note.contradicts(end)):
+        return why
+    start, backup = contents.backup.start, contents.backup
+    if backup.source == "sidecar" and start is not None and end < start:
+        return f"its oplog ends at {end}, before the position {start} of its sidecar"
+    return ""
 
 
 async def _missing(spare: Gateway) -> str:

@@ -12,10 +12,11 @@ from tallyglass.restore.backup import pbm, walg
 from tallyglass.restore.backup.backup import (
     Contents,
     read_archive,
-    read_data_files,
     read_directory,
     with_sidecar,
 )
+from tallyglass.restore.backup.data_files import read_data_files
+from tallyglass.restore.backup.packed_files import is_packed
 from tallyglass.text import clean
 
 
@@ -45,5 +46,5 @@ def _read(path: Path) -> Contents:
     if path.is_dir():
         return read_data_files(path) if (path / "WiredTiger").exists() else read_directory(path)
     if path.is_file():
-        return read_archive(path)
+        return read_data_files(path) if is_packed(path) else read_archive(path)
     raise InputError(f"{clean(str(path))} is neither a file nor a folder.", "Name the backup itself.")

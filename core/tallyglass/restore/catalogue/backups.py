@@ -14,8 +14,10 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.paths import absolute_path
 from tallyglass.restore.backup import pbm, walg
 from tallyglass.restore.backup.archive import MAGIC
-from tallyglass.restore.backup.backup import DATA_FILES, SIDECAR, Contents, is_in_use
+from tallyglass.restore.backup.backup import DATA_FILES, SIDECAR, Contents
 from tallyglass.restore.backup.compression import BAD_GZIP, open_plain
+from tallyglass.restore.backup.data_files import is_in_use
+from tallyglass.restore.backup.packed_files import is_packed
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.model.plan import Backup
 from tallyglass.restore.saved_oplog.joined import join
@@ -88,7 +90,7 @@ def _is_backup(path: Path) -> bool:
         return any((path / name).exists() for name in _OWN_FILES) or any(
             _is_dump_file(file) for child in path.iterdir() if child.is_dir() for file in child.iterdir()
         )
-    return path.is_file() and _is_archive(path)
+    return path.is_file() and (is_packed(path) or _is_archive(path))
 
 
 def _is_dump_file(path: Path) -> bool:

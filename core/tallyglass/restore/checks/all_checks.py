@@ -114,7 +114,7 @@ def _backup(found: Findings) -> Checks:
         yield block(
             "data-files-not-running",
             "Data files can only be read through a mongod that runs on them.",
-            how_to_start(inputs.contents, inputs.deployment.version),
+            how_to_start(inputs.contents),
         )
         return
     if backup.start is None:

@@ -18,6 +18,7 @@ _COMMANDS = (
     "prepare",
     "recover",
     "save-oplog",
+    "start-copy",
     "unpack",
     "verify",
     "window",
