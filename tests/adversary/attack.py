@@ -1,0 +1,291 @@
+"""Undo the accidents of a scenario with the code under test, and compare with what an oracle says.
+
+The rule: every document is as it would be without the accident, or the undo is refused by a check, or it ends with exit
+code 3 and names every document that is not. What was listed although a repair would have been right is the price.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import bson
+from bson import Timestamp, json_util
+
+from tallyglass.errors import InputError, ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.checks.undone import unclear
+from tallyglass.restore.undo.counterfactual import Counterfactual
+from tallyglass.restore.undo.evidence import KnownStatement, read_evidence
+from tallyglass.restore.undo.infer import find_accident
+from tallyglass.restore.undo.outcome import account, is_complete
+from tallyglass.restore.undo.recovery import Repairs, repairs
+from tallyglass.restore.model.plan import Backup, Level, Plan, Return, Strategy
+
+from .scenario import Scenario, Undo
+from .server import MemoryServer, load_repairs, merge_repairs
+from .statements import Document, Effect, Statement, StatementError, Write, apply, same
+from .world import NS, Step, World
+
+_GAP_MILLIS = 3_000
+"""A row of the list of incidents ends where nothing of its kind follows within this."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What one undo came to. ``wrong`` are the documents that differ and are not listed, each with what it is and what
+    it would be; ``twins`` tells that entries of others were undone which the statement explains as well, and that
+    nobody gave a count."""
+
+    undo: Undo
+    verdict: str
+    reason: str = ""
+    wrong: list[tuple[Any, Document | None, Document | None]] = field(default_factory=list)
+    touched: int = 0
+    listed: int = 0
+    listed_though_right: int = 0
+
+
+async def run(scenario: Scenario) -> list[Result]:
+    """The undos of a scenario, one after the other, while its application writes on."""
+    world = World({row["_id"]: row for row in scenario.documents})
+    world.add(scenario.statements)
+    session = _Session(scenario, world)
+    return [found for one in scenario.undos if (found := await session.undo(one)) is not None]
+
+
+@dataclass(slots=True)
+class _Session:
+    scenario: Scenario
+    world: World
+    done: set[tuple[str, Any]] = field(default_factory=set)
+    """The accident and ``_id`` of each document that an undo left as it would be."""
+    open: set[Any] = field(default_factory=set)
+    """The documents that an undo listed: a person repairs them, in part or whole, so nobody knows what they are to be."""
+    numbers: Any = field(default_factory=itertools.count)
+
+    async def undo(self, one: Undo) -> Result | None:
+        world = self.world
+        world.run(max(world.now, one.start))
+        statement = next(item for item in self.scenario.statements if item.name == one.accident)
+        own = [step for step in world.steps if step.who == one.accident]
+        row = _row(world, statement, own)
+        if row is None:
+            return None
+        source = cast(Gateway, MemoryServer(world))
+        known = _evidence(one, statement, len(own), row)
+        found = await find_accident(source, row, row.limit, row.last, None, [NS], known)
+        refused = next(iter(unclear(found.accident, found.doubts, found.groups)), None)
+        if refused is not None and refused.level is Level.BLOCK:
+            return self._refused(one, " ".join(found.doubts), own)
+        staging = f"{NS}_pitr_{next(self.numbers)}"
+        plan = replace(
+            _PLAN, limit=row.limit, point=row.limit, accident=found.accident,
+            returns=(Return(NS, Strategy.MERGE, staging),),
+        )  # fmt: skip
+        copy = cast(Gateway, MemoryServer(world, world.documents_at(Timestamp(*row.limit))))
+        newest = world.oplog[-1]["ts"]
+        began = Ts(newest.time, newest.inc)
+        try:
+            for again in range(3):
+                made = [raw async for raw in repairs(source, copy, plan, plan.returns[0], Repairs(NS))]
+                if again and not made:
+                    break
+                loaded = load_repairs(world, staging, made)
+                world.run(world.now + (0 if again else one.wait))
+                merge_repairs(world, loaded[: one.cut] if one.cut is not None and not again else loaded)
+            rows = [item async for item in account(source, copy, plan, began)]
+        except (ReadError, InputError) as error:
+            return self._refused(one, str(error), own)
+        damaged = {_id(item.id) for item in rows[0].damaged}
+        return self._judge(one, own, damaged, code=0 if is_complete(rows) else 3, known=known)
+
+    def _refused(self, one: Undo, reason: str, own: Sequence[Step]) -> Result:
+        result = Result(one, "refused", reason)
+        self._weigh(result, own, {step.id for step in own})
+        return result
+
+    def _judge(
+        self, one: Undo, own: Sequence[Step], damaged: set[Any], *, code: int, known: KnownStatement | None
+    ) -> Result:
+        wanted = self._oracle(one.accident)
+        live = self.world.live
+        differ = {id_ for id_ in {*wanted, *live} if not _alike(wanted.get(id_), live.get(id_))}
+        twins = self._twins(one, own) if known is None or known.count is None else set()
+        explained = self._oracle(one.accident, twins)
+        beside = {id_ for id_ in differ if twins and _alike(explained.get(id_), live.get(id_))}
+        wrong = sorted(differ - damaged - beside - self.open)
+        result = Result(one, "exit 3" if damaged or code else "identical")
+        if wrong:
+            result.wrong = [(id_, live.get(id_), wanted.get(id_)) for id_ in wrong]
+            result.verdict = "wrong"
+        elif code == 0 and damaged:
+            result.verdict, result.reason = "wrong", "exit 0 with documents listed"
+        elif beside - damaged:
+            result.verdict = "twin"
+        self.done |= {(one.accident, id_) for id_ in {*wanted, *live} - damaged}
+        self._weigh(result, own, damaged)
+        self.open |= damaged
+        return result
+
+    def _oracle(self, accident: str, twins: Iterable[Step] = ()) -> dict[Any, Document]:
+        beside = {id(step) for step in twins}
+        return self.world.without(
+            lambda step: step.who == accident or (step.who, step.id) in self.done or id(step) in beside
+        )
+
+    def _twins(self, one: Undo, own: Sequence[Step]) -> list[Step]:
+        """The steps of others whose entries the accident's statement explains as well: without a count nobody can tell
+        them from its own."""
+        statement = next(item for item in self.scenario.statements if item.name == one.accident)
+        write = statement.one_command
+        if write is None or statement.session is not None:
+            return []
+        sessions = {item.name: item.session for item in self.scenario.statements}
+        found = []
+        for step in self.world.steps:
+            if step.who == one.accident or (sessions[step.who] is not None and not self._many(step.who)):
+                continue
+            if step.kind == write.kind == "delete" or (
+                step.kind == write.kind == "update" and step.before is not None
+                and _explains(write, step.before, step.effects)
+            ):  # fmt: skip
+                found.append(step)
+        return found
+
+    def _many(self, who: str) -> bool:
+        statement = next(item for item in self.scenario.statements if item.name == who)
+        return statement.one_command is not None and statement.one_command.many
+
+    def _weigh(self, result: Result, own: Sequence[Step], damaged: set[Any]) -> None:
+        """Count the documents that were listed though the algebra, told whose each entry is, repairs them rightly."""
+        result.touched = len({step.id for step in own})
+        result.listed = len(damaged)
+        wanted = self._oracle(result.undo.accident)
+        for id_ in damaged:
+            hopeful = _hopeful(self.world, result.undo.accident, id_)
+            result.listed_though_right += hopeful is not _NO_HOPE and _alike(hopeful, wanted.get(id_))
+
+
+def _explains(write: Write, before: Document, effects: Sequence[Effect]) -> bool:
+    try:
+        return same(apply(before, write.effects[0]), apply(before, effects))
+    except StatementError:
+        return False
+
+
+_NO_HOPE: Document = {"no": "hope"}
+
+
+def _hopeful(world: World, accident: str, id_: Any) -> Document | None:
+    """What a repair would make of a document if it trusted every guess."""
+    copy = world.initial.get(id_)
+    raw = None if copy is None else bson.encode(copy)
+    worlds = Counterfactual(raw, raw)
+    whose = {step.at: step.who for step in world.steps if step.id == id_}
+    for entry in world.oplog:
+        for operation in entry["o"]["applyOps"] if "applyOps" in entry["o"] else [entry]:
+            about = operation.get("o2", operation["o"]).get("_id")
+            if operation["ns"] != NS or about != id_ or operation["op"] not in "iud":
+                continue
+            feed = worlds.accident if whose.get(entry["ts"]) == accident else worlds.others
+            feed(operation["op"], b"" if operation["op"] == "d" else bson.encode(operation["o"]))
+    return None if worlds.wanted is None else bson.decode(worlds.wanted)
+
+
+def _alike(one: Document | None, other: Document | None) -> bool:
+    """Whether two documents have the same fields with the same bytes, in any order."""
+    if one is None or other is None:
+        return one is other
+    return _sorted(one) == _sorted(other)
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [(name, _sorted(value[name])) for name in sorted(value)]
+    return bson.encode({"": value})
+
+
+def _id(text: str) -> Any:
+    return json_util.loads(text) if text else None
+
+
+def _row(world: World, statement: Statement, own: Sequence[Step]) -> Incident | None:
+    """The row that a list of incidents shows: entries of one kind and sender with no long gap, around the accident's
+    first one. Other statements may be part of it, and a pause cuts it. None where the accident wrote nothing."""
+    if not own:
+        return None
+    entries = {entry["ts"]: entry for entry in world.oplog}
+    first = entries[own[0].at]
+    if statement.transaction:
+        at = Ts(first["ts"].time, first["ts"].inc)
+        return _incident("transaction", "", at, at, len(own), txn=first["txnNumber"])
+    op, sender = first["op"], first.get("lsid")
+    near = [one for one in world.oplog if one["op"] == op and one["ns"] == NS and one.get("lsid") == sender]
+    place = near.index(first)
+    begin = end = place
+    while begin > 0 and _millis(near[begin]) - _millis(near[begin - 1]) <= _GAP_MILLIS:
+        begin -= 1
+    while end + 1 < len(near) and _millis(near[end + 1]) - _millis(near[end]) <= _GAP_MILLIS:
+        end += 1
+    bounds = [Ts(near[at]["ts"].time, near[at]["ts"].inc) for at in (begin, end)]
+    kind = "batch" if sender else {"u": "updateMany", "d": "deleteMany"}[op]
+    session = bytes(sender["id"]).hex() if sender else ""
+    return _incident(kind, op, *bounds, end - begin + 1, session=session)
+
+
+def _incident(kind: str, op: str, first: Ts, last: Ts, documents: int, *, session: str = "", txn: Any = None) -> Incident:
+    return Incident(
+        1, kind, kind, NS, Harm.CHANGE, first, last, None, None, documents, documents, op=op, session=session,
+        sessions=int(bool(session)), txn=txn,
+    )  # fmt: skip
+
+
+def _millis(entry: Document) -> int:
+    return int(entry["wall"])
+
+
+def _evidence(one: Undo, statement: Statement, count: int, row: Incident) -> KnownStatement | None:
+    """What the person types, as the command reads it. A text that the command does not take is left out."""
+    if not row.op or statement.session is not None:
+        return None
+    command = statement.one_command
+    text = command.text if command is not None and "text" in one.knowledge else ""
+    number = count if "count" in one.knowledge else None
+    try:
+        return read_evidence(text, number)
+    except InputError:
+        return read_evidence("", number)
+
+
+_PLAN = Plan(
+    Ts(1, 1), None, Ts(1, 1), Backup(Path("/backup"), "directory", False, None, None, ""), "rs", "",
+    datetime(2026, 1, 1, tzinfo=UTC),
+)  # fmt: skip
+
+
+def total(results: Iterable[Result]) -> Counter[str]:
+    """How many undos came to each verdict, and documents listed and touched."""
+    found: Counter[str] = Counter()
+    for one in results:
+        found[one.verdict] += 1
+        found["documents touched"] += one.touched
+        found["documents listed"] += one.listed
+        found["listed though right"] += one.listed_though_right
+    return found
+
+
+def described(result: Result) -> str:
+    """A wrong result in words."""
+    lines = [f"{result.undo}: {result.verdict} {result.reason}"]
+    for id_, is_now, wanted in result.wrong:
+        lines.append(f"  _id {id_}\n    is      {json_util.dumps(is_now)}\n    wanted  {json_util.dumps(wanted)}")
+    return "\n".join(lines)
+

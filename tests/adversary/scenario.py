@@ -1,0 +1,269 @@
+"""Scenarios from a seed: documents, an application's statements, and one to three accidents among them.
+
+Worlds are small on purpose: with few documents and few values, coincidences are common, and coincidences are what an
+undo gets wrong.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bson import Int64, json_util
+
+from .statements import Document, Effect, Statement, Write
+
+_TEXTS = ("ok", "new", "BAD", "done")
+_NUMBERS: tuple[Any, ...] = (0, 1, 2, 5, Int64(5), 2.5, 100)
+_TAGS = ("a", "b", "c")
+_FIELDS = ("s", "flag", "n", "q", "tags", "m.k", "m.x", "note")
+
+KNOWLEDGE = ("row", "count", "text", "text and count")
+"""What a person knows of an accident: its row in the list alone, how many documents it reported, what was run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """The undo of one accident: what is known, and how many milliseconds pass between computing repairs and writing
+    them, when the application writes on. ``cut`` is how many repairs are written before the first attempt is killed."""
+
+    accident: str
+    knowledge: str
+    start: int
+    wait: int
+    cut: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What happens in a world, and what is undone, in order."""
+
+    documents: tuple[Document, ...]
+    statements: tuple[Statement, ...]
+    undos: tuple[Undo, ...]
+
+
+def dense(seed: int) -> Scenario:
+    """A scenario in which everything meets everything."""
+    return _Dense(random.Random(seed)).make()
+
+
+def realistic(seed: int) -> Scenario:
+    """One accident on two thousand documents with values of many kinds, and an application that writes beside it."""
+    return _Realistic(random.Random(seed)).make()
+
+
+class _Dense:
+    texts: Sequence[str] = _TEXTS
+    numbers: Sequence[Any] = _NUMBERS
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.ids: list[int] = []
+
+    def make(self) -> Scenario:
+        rng = self.rng
+        self.ids = list(range(1, rng.randint(4, 16)))
+        documents = tuple({"_id": id_} | self.fields() for id_ in self.ids)
+        accidents = [self.accident(f"a{n}") for n in range(rng.choice((1, 1, 1, 2, 2, 3)))]
+        others = [self.other(f"o{n}") for n in range(rng.randint(0, 8))]
+        if rng.random() < 0.3:
+            others.append(self.twin(rng.choice(accidents)))
+        return Scenario(documents, tuple([*accidents, *others]), self.undos(accidents))
+
+    def undos(self, accidents: Sequence[Statement]) -> tuple[Undo, ...]:
+        rng, at = self.rng, 30_000
+        found = []
+        for one in rng.sample(accidents, rng.randint(1, len(accidents))):
+            cut = rng.randint(0, 3) if rng.random() < 0.2 else None
+            found.append(Undo(one.name, rng.choice(KNOWLEDGE), at, rng.choice((0, 0, 2_000)), cut))
+            at += 70_000
+        return tuple(found)
+
+    # Documents
+
+    def fields(self) -> Document:
+        rng = self.rng
+        found = {
+            "s": rng.choice(self.texts), "flag": rng.random() < 0.5, "n": rng.choice(self.numbers),
+            "q": rng.choice(self.numbers), "tags": [rng.choice(_TAGS) for _ in range(rng.randint(0, 3))],
+            "m": {"k": rng.choice(self.numbers), "x": rng.choice(self.texts)},
+        }  # fmt: skip
+        return {name: value for name, value in found.items() if rng.random() < 0.85}
+
+    def effect(self, path: str) -> Effect:
+        rng = self.rng
+        if rng.random() < 0.12 and path != "m.k":
+            return ("$unset", path, "")
+        if path in ("n", "q", "m.k"):
+            operator = rng.choice(("$set", "$set", "$inc", "$inc", "$mul"))
+            number = rng.choice(self.numbers)
+            by = number if operator == "$set" else rng.choice((1, 5, Int64(5), -2, 0.5) if operator == "$inc" else (2, 3))
+            return (operator, path, by)
+        if path == "tags":
+            return (rng.choice(("$push", "$push", "$pull")), path, rng.choice(_TAGS))
+        if path == "flag":
+            return ("$set", path, rng.random() < 0.7)
+        if path == "s" and rng.random() < 0.08:
+            return ("$rename", "s", "t")
+        return ("$set", path, rng.choice(self.texts))
+
+    def effects(self, most: int = 3) -> tuple[Effect, ...]:
+        rng = self.rng
+        paths = rng.sample(_FIELDS, rng.randint(1, most))
+        if "m.k" in paths and rng.random() < 0.2:
+            return (("$set", "m", {"k": rng.choice(self.numbers)}),)
+        return tuple(self.effect(path) for path in paths)
+
+    def pipeline(self) -> tuple[Effect, ...]:
+        rng = self.rng
+        choices: list[Effect] = [
+            ("$expr", "s", ["literal", rng.choice(self.texts)]),
+            ("$expr", "note", ["copy", "s", "none"]),
+            ("$expr", "n", ["linear", "q", rng.choice((1, 2)), rng.choice((0, 1))]),
+            ("$expr", "note", ["concat", "s", "!"]),
+        ]
+        return (rng.choice(choices),) if rng.random() < 0.7 else (choices[0], choices[2])
+
+    def query(self) -> Document:
+        rng = self.rng
+        choices: list[Document] = [
+            {}, {}, {"s": rng.choice(self.texts)}, {"flag": rng.random() < 0.5}, {"n": {"$gte": rng.choice((1, 2))}},
+            {"s": {"$in": rng.sample(list(self.texts), 2)}}, {"m.k": {"$exists": True}},
+            {"_id": {"$lte": rng.choice(self.ids)}},
+            {"$or": [{"s": rng.choice(self.texts)}, {"n": rng.choice(self.numbers)}]},
+        ]  # fmt: skip
+        return rng.choice(choices)
+
+    # Statements
+
+    def scan(self, name: str, write: Write, start: int) -> Statement:
+        rng = self.rng
+        pause = rng.choice((0, 0, 0, 400, 1_500, 4_000))
+        return Statement(
+            name, start, (write,), step=rng.choice((0, 1, 7)), pause_at=rng.randint(1, 6) if pause else 0, pause=pause,
+            order=rng.choice((1, 1, 1, -1, 0)),
+        )  # fmt: skip
+
+    def accident(self, name: str) -> Statement:
+        rng = self.rng
+        start, kind = rng.randint(2_000, 12_000), rng.random()
+        if kind < 0.45:
+            return replace(self.scan(name, Write("update", (self.effects(),), self.query()), start), accident=True)
+        if kind < 0.55:
+            return replace(self.scan(name, Write("update", (self.pipeline(),), self.query()), start), accident=True)
+        if kind < 0.8:
+            return replace(self.scan(name, Write("delete", query=self.query()), start), accident=True)
+        ids = tuple(rng.sample(self.ids, rng.randint(1, len(self.ids))))
+        if kind < 0.9:
+            writes = tuple(self.batch(ids, delete=kind > 0.87))
+            return Statement(name, start, writes, accident=True, session=rng.randint(1, 3), step=1)
+        writes = (Write("update", (self.effects(),), self.query()), Write("delete", ids=ids[:2]))
+        if rng.random() < 0.4:
+            writes = (*writes, Write("insert", ids=(900,), document=self.fields()))
+        return Statement(name, start, writes[: rng.randint(1, 3)], accident=True, session=rng.randint(1, 3), transaction=True)
+
+    def batch(self, ids: tuple[Any, ...], *, delete: bool) -> Sequence[Write]:
+        if delete:
+            return [Write("delete", ids=ids)]
+        return [Write("update", tuple(self.effects(2) for _ in range(self.rng.randint(1, 2))), ids=ids)]
+
+    def other(self, name: str) -> Statement:
+        """A statement of the application: before, during or after the accidents, or while they are undone."""
+        rng = self.rng
+        start = rng.choice((rng.randint(1_000, 14_000), rng.randint(14_000, 29_000), rng.randint(30_000, 32_500)))
+        session = rng.choice((None, 1, 2, 3, 4))
+        kind, id_ = rng.random(), rng.choice(self.ids)
+        if kind < 0.25:
+            return self.scan(name, Write("update", (self.effects(),), self.query()), start)
+        if kind < 0.32:
+            return self.scan(name, Write("delete", query=self.query()), start)
+        if kind < 0.60:
+            writes = tuple(
+                Write("update", (self.effects(2),), ids=(rng.choice(self.ids),)) for _ in range(rng.randint(1, 5))
+            )
+        elif kind < 0.68:
+            writes = (Write("delete", ids=(id_,)),)
+        elif kind < 0.74:
+            writes = (Write("insert", ids=(rng.choice((id_, 500 + len(name))),), document=self.fields()),)
+        elif kind < 0.80:
+            writes = (Write("replace", ids=(id_,), document=self.fields()),)
+        elif kind < 0.86:
+            writes = (Write("rewrite", (self.effects(1),), ids=(id_,)),)
+        elif kind < 0.92:
+            writes = (Write("update", (self.effects(2),), ids=(rng.choice((id_, 600)),), upsert=True),)
+        elif kind < 0.96:
+            ids = tuple(rng.sample(self.ids, min(3, len(self.ids))))
+            writes = tuple(self.batch(ids, delete=False))
+        else:
+            writes = (Write("update", (self.pipeline(),), ids=(id_,)),)
+        return Statement(name, start, writes, session=session, step=rng.choice((1, 5, 300)))
+
+    def twin(self, accident: Statement) -> Statement:
+        """The same statement, meant: on other documents or at another time."""
+        (write, *_) = accident.writes
+        start = accident.start + self.rng.choice((-3_000, -500, 1, 500, 3_000, 8_000))
+        if write.many:
+            write = replace(write, query=self.query())
+        return replace(accident, name="twin", accident=False, start=start, writes=(write,))
+
+
+class _Realistic(_Dense):
+    texts = tuple(f"value {n}" for n in range(200))
+    numbers = tuple([*range(300), *(Int64(10**10 + n) for n in range(50)), *(n + 0.25 for n in range(50))])
+
+    def make(self) -> Scenario:
+        rng = self.rng
+        self.ids = list(range(1, 2_001))
+        documents = tuple({"_id": id_} | self.fields() for id_ in self.ids)
+        # A filter by a number of documents, and what an application writes: mostly one document, in sessions.
+        query = {"_id": {"$lte": rng.choice((50, 300, 1_000))}}
+        write = Write("delete", query=query) if rng.random() < 0.4 else Write("update", (self.effects(),), query)
+        accident = Statement("a0", 10_000, (write,), accident=True, step=1)
+        others = tuple(self.single(f"o{n}") for n in range(300))
+        knowledge = rng.choice(("row", "text and count", "count"))
+        return Scenario(documents, (accident, *others), (Undo("a0", knowledge, 40_000, 2_000),))
+
+    def single(self, name: str) -> Statement:
+        rng = self.rng
+        start, session = rng.randint(1_000, 44_000), rng.randint(1, 4)
+        id_ = rng.choice(self.ids)
+        if rng.random() < 0.05:
+            return Statement(name, start, (Write("insert", ids=(10_000 + start,), document=self.fields()),), session=session)
+        return Statement(name, start, (Write("update", (self.effects(2),), ids=(id_,)),), session=session)
+
+
+# Kept scenarios
+
+
+def to_json(scenario: Scenario) -> str:
+    """A scenario as canonical Extended JSON, one statement a line."""
+    return json_util.dumps(_plain(scenario), indent=1, json_options=json_util.CANONICAL_JSON_OPTIONS)
+
+
+def from_json(text: str) -> Scenario:
+    """The scenario that was written with :func:`to_json`."""
+    held = json_util.loads(text, json_options=_READ)
+    statements = [replace(Statement(**one), writes=tuple(_write(write) for write in one["writes"]))
+                  for one in held["statements"]]  # fmt: skip
+    return Scenario(tuple(held["documents"]), tuple(statements), tuple(Undo(**one) for one in held["undos"]))
+
+
+_READ = json_util.CANONICAL_JSON_OPTIONS
+
+
+def _write(held: Document) -> Write:
+    effects = tuple(tuple((one[0], one[1], one[2]) for one in part) for part in held["effects"])
+    return Write(**(held | {"effects": effects, "ids": tuple(held["ids"])}))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (Scenario, Undo, Statement, Write)):
+        return {name: _plain(getattr(value, name)) for name in value.__slots__}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return value
