@@ -14,10 +14,10 @@ PARALLEL = -n $(WORKERS)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Tests that need no server, no terminal and no database tools.
-UNIT := tests/core tests/tui -m "not (soak or live or terminal or tools)"
+UNIT := tests/core tests/tui tests/adversary -m "not (soak or live or terminal or tools)"
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-all unit test-lowest lint soak mutants bench screenshots docs dist packages tools clean
+.PHONY: demo test test-all unit test-lowest lint soak adversary mutants bench screenshots docs dist packages tools clean
 
 demo: $(READY)
 	@$(BIN)/tallyglass demo
@@ -45,6 +45,11 @@ lint: $(READY)
 soak: WORKERS := 2
 soak: $(READY)
 	$(BIN)/python -m pytest $(PARALLEL) -m soak
+
+# Undo 100,000 accidents in worlds from a seed, without a server; CASES=2000 for fewer.
+CASES ?= 100000
+adversary: $(READY)
+	$(BIN)/python -m tests.adversary --dense $(CASES)
 
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants

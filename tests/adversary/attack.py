@@ -22,12 +22,12 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.undone import unclear
+from tallyglass.restore.model.plan import Backup, Level, Plan, Return, Strategy
 from tallyglass.restore.undo.counterfactual import Counterfactual
 from tallyglass.restore.undo.evidence import KnownStatement, read_evidence
 from tallyglass.restore.undo.infer import find_accident
 from tallyglass.restore.undo.outcome import account, is_complete
 from tallyglass.restore.undo.recovery import Repairs, repairs
-from tallyglass.restore.model.plan import Backup, Level, Plan, Return, Strategy
 
 from .scenario import Scenario, Undo
 from .server import MemoryServer, load_repairs, merge_repairs
@@ -68,7 +68,7 @@ class _Session:
     done: set[tuple[str, Any]] = field(default_factory=set)
     """The accident and ``_id`` of each document that an undo left as it would be."""
     open: set[Any] = field(default_factory=set)
-    """The documents that an undo listed: a person repairs them, in part or whole, so nobody knows what they are to be."""
+    """The documents that an undo listed: a person repairs them, in part or whole."""
     numbers: Any = field(default_factory=itertools.count)
 
     async def undo(self, one: Undo) -> Result | None:
@@ -191,7 +191,7 @@ def _hopeful(world: World, accident: str, id_: Any) -> Document | None:
     worlds = Counterfactual(raw, raw)
     whose = {step.at: step.who for step in world.steps if step.id == id_}
     for entry in world.oplog:
-        for operation in entry["o"]["applyOps"] if "applyOps" in entry["o"] else [entry]:
+        for operation in entry["o"].get("applyOps", [entry]):
             about = operation.get("o2", operation["o"]).get("_id")
             if operation["ns"] != NS or about != id_ or operation["op"] not in "iud":
                 continue
@@ -241,7 +241,9 @@ def _row(world: World, statement: Statement, own: Sequence[Step]) -> Incident | 
     return _incident(kind, op, *bounds, end - begin + 1, session=session)
 
 
-def _incident(kind: str, op: str, first: Ts, last: Ts, documents: int, *, session: str = "", txn: Any = None) -> Incident:
+def _incident(
+    kind: str, op: str, first: Ts, last: Ts, documents: int, *, session: str = "", txn: Any = None
+) -> Incident:
     return Incident(
         1, kind, kind, NS, Harm.CHANGE, first, last, None, None, documents, documents, op=op, session=session,
         sessions=int(bool(session)), txn=txn,
@@ -288,4 +290,3 @@ def described(result: Result) -> str:
     for id_, is_now, wanted in result.wrong:
         lines.append(f"  _id {id_}\n    is      {json_util.dumps(is_now)}\n    wanted  {json_util.dumps(wanted)}")
     return "\n".join(lines)
-

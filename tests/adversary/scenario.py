@@ -100,7 +100,11 @@ class _Dense:
         if path in ("n", "q", "m.k"):
             operator = rng.choice(("$set", "$set", "$inc", "$inc", "$mul"))
             number = rng.choice(self.numbers)
-            by = number if operator == "$set" else rng.choice((1, 5, Int64(5), -2, 0.5) if operator == "$inc" else (2, 3))
+            by = (
+                number
+                if operator == "$set"
+                else rng.choice((1, 5, Int64(5), -2, 0.5) if operator == "$inc" else (2, 3))
+            )
             return (operator, path, by)
         if path == "tags":
             return (rng.choice(("$push", "$push", "$pull")), path, rng.choice(_TAGS))
@@ -163,7 +167,9 @@ class _Dense:
         writes = (Write("update", (self.effects(),), self.query()), Write("delete", ids=ids[:2]))
         if rng.random() < 0.4:
             writes = (*writes, Write("insert", ids=(900,), document=self.fields()))
-        return Statement(name, start, writes[: rng.randint(1, 3)], accident=True, session=rng.randint(1, 3), transaction=True)
+        return Statement(
+            name, start, writes[: rng.randint(1, 3)], accident=True, session=rng.randint(1, 3), transaction=True
+        )
 
     def batch(self, ids: tuple[Any, ...], *, delete: bool) -> Sequence[Write]:
         if delete:
@@ -231,7 +237,9 @@ class _Realistic(_Dense):
         start, session = rng.randint(1_000, 44_000), rng.randint(1, 4)
         id_ = rng.choice(self.ids)
         if rng.random() < 0.05:
-            return Statement(name, start, (Write("insert", ids=(10_000 + start,), document=self.fields()),), session=session)
+            return Statement(
+                name, start, (Write("insert", ids=(10_000 + start,), document=self.fields()),), session=session
+            )
         return Statement(name, start, (Write("update", (self.effects(2),), ids=(id_,)),), session=session)
 
 

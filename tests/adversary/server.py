@@ -125,9 +125,7 @@ def _equal(one: Any, other: Any, *, typed: bool = True) -> bool:
         pairs = zip(one.items(), other.items(), strict=False)
         return len(one) == len(other) and all(a[0] == b[0] and _equal(a[1], b[1], typed=False) for a, b in pairs)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(
-            _equal(a, b, typed=False) for a, b in zip(one, other, strict=True)
-        )
+        return len(one) == len(other) and all(_equal(a, b, typed=False) for a, b in zip(one, other, strict=True))
     return same(one, other)
 
 

@@ -142,8 +142,8 @@ def _rename(_: Document, result: Document, path: str, to: str) -> None:
 
 
 def _expression(document: Document, result: Document, path: str, how: Any) -> None:
-    """``how`` is ``["literal", v]``, ``["copy", path, otherwise]``, ``["linear", path, factor, summand]`` (0 where it is
-    no number) or ``["concat", path, text]`` ("" where it is no text)."""
+    """``how`` is ``["literal", v]``, ``["copy", path, otherwise]``, ``["linear", path, factor, summand]`` (0 where
+    it is no number) or ``["concat", path, text]`` ("" where it is no text)."""
     kind, *rest = how
     if kind == "literal":
         put(result, path, rest[0])

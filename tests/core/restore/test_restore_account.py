@@ -24,7 +24,7 @@ from tallyglass.restore.undo.judgement import judge_documents
 Step = tuple[str, str, dict[str, Any]]
 COPY = {"_id": 1, "status": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, "street": "s"}, "tags": [1, 2]}
 BAD: Step = ("accident", "u", diff(u={"status": "BAD", "balance": 10}, d={"name": False}))
-FIX: Step = ("others", "u", diff(u={"status": "ok", "balance": 5}, i={"name": "n"}))
+FIX: Step = ("repair", "u", diff(u={"status": "ok", "balance": 5}, i={"name": "n"}))
 ZIP: Step = ("accident", "u", diff(u={"addr": {"zip": 0}}))
 GONE: Step = ("accident", "d", {"_id": 1})
 
@@ -32,7 +32,7 @@ GONE: Step = ("accident", "d", {"_id": 1})
 def after(*steps: Step, copy: dict[str, Any] | None = COPY) -> DocumentTrace:
     trace = DocumentTrace(None if copy is None else bson.encode(copy))
     for who, op, o in steps:
-        (trace.accident if who == "accident" else trace.others)(op, bson.encode(o))
+        {"accident": trace.accident, "others": trace.others, "repair": trace.repair}[who](op, bson.encode(o))
     return trace
 
 
@@ -45,13 +45,16 @@ def others(**sections: Any) -> Step:
     [
         ([BAD], State.HOLDS),
         ([BAD, FIX], State.RIGHT),
-        ([others(u={"balance": 6}), BAD, others(u={"status": "ok", "balance": 6}, i={"name": "n"})], State.RIGHT),
+        ([others(u={"balance": 6}), BAD, ("repair", "u", COPY | {"balance": 6})], State.RIGHT),
+        ([BAD, others(u={"status": "ok", "balance": 5}, i={"name": "n"})], State.COMPUTED),
+        ([BAD, ("others", "u", COPY | {"status": "BAD", "balance": "none"})], State.COMPUTED),
+        ([GONE, ("others", "i", {"_id": 1, "n": 5})], State.REPLACED),
         ([BAD, FIX, BAD], State.HOLDS),
         ([BAD, ("others", "d", {"_id": 1})], State.RIGHT),
         ([BAD, others(u={"status": "theirs"}, i={"name": "m"})], State.HOLDS),
         ([BAD, others(u={"balance": 15})], State.COMPUTED),
         ([BAD, others(u={"balance": "none", "status": "theirs"}, i={"name": "m"})], State.RIGHT),
-        ([BAD, others(u={"balance": 15}), FIX], State.COMPUTED),
+        ([BAD, others(u={"balance": 15}), FIX], State.UNCLEAR),
         ([BAD, FIX, others(u={"balance": 15})], State.RIGHT),
         ([BAD, others(u={"status": "was BAD", "balance": 5}, i={"name": "n"})], State.COMPUTED),
         ([BAD, others(i={"old": "BAD"}), FIX], State.COMPUTED),

@@ -19,6 +19,8 @@ def diff(**sections: Any) -> dict[str, Any]:
 Step = tuple[str, str, dict[str, Any]]
 COPY = {"_id": 1, "status": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, "street": "s"}, "tags": [1, 2]}
 BAD: Step = ("accident", "u", diff(u={"status": "BAD"}, d={"name": False}))
+SUM: Step = ("others", "u", diff(u={"balance": 6}))
+NUMBER: Step = ("accident", "u", diff(u={"balance": 9}))
 ARRAY: Step = ("accident", "u", diff(u={"tags": []}))
 
 
@@ -39,12 +41,19 @@ def after(*steps: Step) -> Counterfactual:
         ([BAD, ("others", "u", diff(u={"status": "ok"}, i={"name": "n"}))], Verdict.LEFT, None),
         ([BAD, ("others", "d", {"_id": 1})], Verdict.LEFT, None),
         ([BAD, ("others", "d", {"_id": 1}), ("others", "i", {"_id": 1, "x": 1})], Verdict.LEFT, {"_id": 1, "x": 1}),
+        ([BAD, ("others", "u", {"_id": 1, "status": "BAD", "name": "m"})], Verdict.UNCLEAR, None),
+        ([BAD, ("others", "u", {"_id": 1, "status": "new", "name": "m"})], Verdict.LEFT, None),
+        ([NUMBER, ("others", "u", diff(u={"balance": 5}))], Verdict.UNCLEAR, None),
+        ([NUMBER, SUM, ("others", "u", diff(u={"balance": "x"}))], Verdict.LEFT, None),
+        ([NUMBER, SUM, ("others", "d", {"_id": 1})], Verdict.LEFT, None),
+        ([("accident", "u", diff(d={"balance": False})), SUM], Verdict.UNCLEAR, None),
+        ([BAD, ("others", "u", diff(d={"status": False}, i={"state": "BAD"}))], Verdict.UNCLEAR, None),
+        ([BAD, ("others", "u", diff(u={"status": "was BAD"}))], Verdict.UNCLEAR, None),
         (
-            [BAD, ("others", "u", {"_id": 1, "status": "BAD", "balance": 9, "addr": {"zip": 1}, "tags": []})],
+            [ARRAY, ("others", "u", diff(stags={"a": True, "u0": 9}))],
             Verdict.DAMAGED,
-            {"_id": 1, "status": "ok", "balance": 9, "addr": {"zip": 1}, "tags": [], "name": "n"},
+            COPY | {"tags": [1, 2, 9]},
         ),
-        ([ARRAY, ("others", "u", diff(stags={"a": True, "u0": 9}))], Verdict.UNCLEAR, None),
         ([ARRAY, ("others", "u", diff(u={"tags": [4]}))], Verdict.UNCLEAR, None),
         ([("accident", "d", {"_id": 1})], Verdict.DAMAGED, COPY),
         (
@@ -83,7 +92,7 @@ def test_the_repair_itself_is_not_taken_for_a_change_of_others() -> None:
     assert document.wanted is not None
     order = list(bson.decode(document.wanted))
     assert order == list(COPY)
-    document.others("u", document.wanted)
+    document.repaired("u", document.wanted)
     assert document.verdict is Verdict.WHOLE
 
 
@@ -101,10 +110,10 @@ def test_a_repair_names_the_fields_that_differ_and_the_whole_where_their_order_w
 def test_what_an_earlier_return_brought_back_is_still_the_accidents() -> None:
     bad = COPY | {"status": "BAD"}
     document = after(("accident", "u", diff(u={"status": "BAD"})), ("others", "d", {"_id": 1}))
-    document.returned(bson.encode(bad))
+    document.repaired("i", bson.encode(bad))
     assert (document.verdict, document.wanted) == (Verdict.DAMAGED, bson.encode(COPY))
     other = after(("accident", "u", diff(u={"status": "BAD"})), ("others", "d", {"_id": 1}))
-    other.returned(bson.encode(COPY | {"status": "else"}))
+    other.repaired("i", bson.encode(COPY | {"status": "else"}))
     assert other.verdict is Verdict.LEFT
 
 

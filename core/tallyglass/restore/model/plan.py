@@ -106,10 +106,12 @@ class PlanFile:
 class FieldChange:
     """What the accident's updates do at one path, given by its names in hexadecimal. ``value`` is the BSON type and
     the bytes that all of them set there, in hexadecimal; empty where they remove the field, None where values differ.
+    ``always``: an update that leaves the path as it was is none of them.
     """
 
     path: tuple[str, ...]
     value: str | None
+    always: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ class Accident:
     where it is known that one client did it, ``any`` for several sessions. ``updates`` means that updates of ``ns``
     belong to it, up to ``updates_last``: those with this ``effect``, or those under the transaction number ``command``
     where one command of a session made all of them. ``entries`` is how many operations the plan found to be its own; 0
-    where they were not counted.
+    where they were not counted. ``stated``: the effect is that of a text which a person gave; ``proven``: all that this
+    statement explains is its own, since it reported as many.
     """
 
     kind: str
@@ -135,6 +138,8 @@ class Accident:
     effect: tuple[FieldChange, ...] = ()
     command: int | None = None
     entries: int = 0
+    stated: bool = False
+    proven: bool = False
 
 
 @dataclass(frozen=True, slots=True)

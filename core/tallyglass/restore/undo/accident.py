@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import Changes, Path, Value, differing, get
+from tallyglass.oplog.entry.changes import Changes, Path, Value, build, differing, get
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.model.plan import Accident, FieldChange
@@ -31,10 +31,11 @@ _DECIMAL = 0x13
 @dataclass(frozen=True, slots=True)
 class UpdateEffect:
     """What every update of one statement leaves: the same value at each path of ``constants``, None for a field that
-    is removed, and some value at each path of ``computed``."""
+    is removed, and some value at each path of ``computed``. No update leaves a path of ``always`` as it was."""
 
     constants: Changes = field(default_factory=dict)
     computed: frozenset[Path] = frozenset()
+    always: frozenset[Path] = frozenset()
 
     @property
     def paths(self) -> frozenset[Path]:
@@ -47,15 +48,19 @@ class UpdateEffect:
             changes[path] == value for path, value in self.constants.items() if path in changes
         )
 
+    def explains(self, changes: Changes) -> bool:
+        """Whether an update may be of a statement with this effect, on a document that had the values that it lacks."""
+        return bool(changes) and changes.keys() >= self.always and self.agrees(changes)
+
     def fits(self, changes: Changes) -> bool:
         """Whether an update that was completed has this effect."""
-        return self.agrees(changes) and changes.keys() >= (self.constants.keys() or self.computed)
+        return self.agrees(changes) and changes.keys() >= self.paths
 
     def may_fit(self, changes: Changes) -> bool:
         """Whether an update may be of this statement, though it is not known to be: it lacks paths at which its
         document may have had the value, or leaves other numbers at all paths, as a statement that computes may."""
         if self.agrees(changes):
-            return bool(changes)
+            return self.explains(changes)
         other = [(changes.get(path), value) for path, value in self.constants.items() if changes.get(path) != value]
         return changes.keys() == self.paths and all(_is_number(one) and _is_number(value) for one, value in other)
 
@@ -65,18 +70,19 @@ class UpdateEffect:
             FieldChange(_names(path), "" if value is None else (bytes((value[0],)) + value[1]).hex())
             for path, value in self.constants.items()
         ]
-        return (*found, *(FieldChange(_names(path), None) for path in sorted(self.computed)))
+        return (*found, *(FieldChange(_names(path), None, path in self.always) for path in sorted(self.computed)))
 
     @classmethod
     def of(cls, stored: tuple[FieldChange, ...]) -> UpdateEffect | None:
         """The effect that a plan holds; None where it holds none."""
-        rows = [(tuple(map(bytes.fromhex, one.path)), one.value) for one in stored]
+        rows = [(tuple(map(bytes.fromhex, one.path)), one.value, one.always) for one in stored]
         constants: Changes = {}
-        for path, text in rows:
+        for path, text, _ in rows:
             if text is not None:
                 value = bytes.fromhex(text)
                 constants[path] = (value[0], value[1:]) if value else None
-        return cls(constants, frozenset(path for path, text in rows if text is None)) if rows else None
+        computed = frozenset(path for path, text, _ in rows if text is None)
+        return cls(constants, computed, frozenset(path for path, _, always in rows if always)) if rows else None
 
 
 def _is_number(value: Value | None) -> bool:
@@ -90,17 +96,17 @@ def _names(path: Path) -> tuple[str, ...]:
 def completed(changes: Changes, before: bytes, effect: UpdateEffect) -> Changes:
     """What the statement with this effect would have set, if it left this entry on the document ``before``.
 
-    A document that is set as a whole counts as the parts in which it differs; a path at which the document had the
-    common value already counts as set. Raises Malformed, and Unfit where one field name is there twice.
+    A document that is set as a whole counts as the parts in which it differs, all of it where there was none; a path at
+    which the document had the common value already counts as set. Raises Malformed, and Unfit where one field name is there twice.
     """
     result: Changes = {}
     for path, value in changes.items():
         held = get(before, path) if path else (walk.DOCUMENT, before)
         above = any(len(path) < len(one) and one[: len(path)] == path for one in effect.paths)
-        if not above or value is None or held is None or value[0] != walk.DOCUMENT or held[0] != walk.DOCUMENT:
+        if not above or value is None or value[0] != walk.DOCUMENT or (held and held[0] != walk.DOCUMENT):
             result[path] = value
             continue
-        for below in differing(held[1], value[1], path):
+        for below in differing(held[1] if held else build({}), value[1], path):
             result[below] = get(value[1], below[len(path) :])
     for path, value in effect.constants.items():
         if path and path not in result and get(before, path) == value:

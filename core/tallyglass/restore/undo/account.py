@@ -11,7 +11,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import Path, Unfit, Value, apply_update, differing, get, put, repeats_name
+from tallyglass.oplog.entry.changes import (
+    Path,
+    Unfit,
+    Value,
+    apply_update,
+    differing,
+    get,
+    is_replacement,
+    parse,
+    put,
+    repeats_name,
+)
 from tallyglass.oplog.entry.walk import Malformed
 
 _DECIMAL = 0x13
@@ -40,8 +51,8 @@ class DocumentState(StrEnum):
 
 @dataclass(slots=True)
 class DocumentTrace:
-    """Feed the operations on one document in order: :meth:`accident` those that were undone, :meth:`others` all others,
-    the repair among them. ``document`` is the document as it is; None where there is none."""
+    """Feed the operations on one document in order: :meth:`accident` those that were undone, :meth:`repair` those that
+    a return wrote, :meth:`others` all others. ``document`` is the document as it is; None where there is none."""
 
     document: bytes | None
     changed: dict[Path, Value | None] = field(default_factory=dict)
@@ -90,9 +101,16 @@ class DocumentTrace:
 
     def others(self, op: str, o: bytes) -> None:
         """An operation that was not undone."""
+        self._feed(op, o, repair=False)
+
+    def repair(self, op: str, o: bytes) -> None:
+        """An operation by which a return brought back what the accident had changed or removed."""
+        self._feed(op, o, repair=True)
+
+    def _feed(self, op: str, o: bytes, *, repair: bool) -> None:
         before = self.document
         try:
-            self._others(op, o)
+            self._others(op, o, repair=repair)
         except (Unfit, Malformed):
             self.doubt(before, o)
 
@@ -138,7 +156,7 @@ class DocumentTrace:
             document = put(document, path, value)
         return document
 
-    def _others(self, op: str, o: bytes) -> None:
+    def _others(self, op: str, o: bytes, *, repair: bool) -> None:
         before = self.document
         if op == "d":
             self.theirs |= before is not None and (bool(self.changed) or self.inserted or self.removed is not None)
@@ -151,11 +169,16 @@ class DocumentTrace:
             self.unclear = True
             return
         self.document = after = o if op == "i" or before is None else apply_update(before, o)
-        if self.removed is not None and (after == self.removed or not any(differing(after, self.removed))):
+        same = self.removed is not None and (after == self.removed or not any(differing(after, self.removed)))
+        if same and (repair or not _has_numbers_alone(after)):
             self.removed, self.brought_back = None, True
         if before is not None:
-            for path in [one for one in self.changed if _differs(before, after, one)]:
-                self._overwrite(path, before, after)
+            carried = is_replacement(o) and op == "u" and not repair
+            for path in list(self.changed):
+                if _differs(before, after, path):
+                    self._overwrite(path, before, after, repair=repair)
+                elif carried:
+                    self.computed.add(path)  # meant, or written back after it was read
             if self.changed:
                 self._find_copies(before, after)
         for path, (bad, good) in self.left.items():
@@ -172,12 +195,14 @@ class DocumentTrace:
                     self.changed[path] = get(before, path)
                     self.computed.add(path)
 
-    def _overwrite(self, path: Path, before: bytes, after: bytes) -> None:
-        """Others changed what the accident left at a path."""
+    def _overwrite(self, path: Path, before: bytes, after: bytes, *, repair: bool) -> None:
+        """What the accident left at a path was changed: by a return, or by others."""
         value = get(after, path)
-        if value == self.changed[path] and path not in self.computed:
+        if repair and value == self.changed[path]:
             del self.changed[path]
             self.brought_back = True
+            self.unclear |= path in self.computed
+            self.computed.discard(path)
         elif self._may_be_computed(path, value, before, after):
             self.computed.add(path)
         else:
@@ -197,6 +222,11 @@ class DocumentTrace:
         if value[0] in (walk.DOCUMENT, walk.ARRAY):
             return True
         return any(_contains(value, bad) for bad, _ in self.left.values())
+
+
+def _has_numbers_alone(document: bytes) -> bool:
+    """Whether an insert may be the ``$inc`` of an upsert."""
+    return all(kind in _NUMBERS for name, (kind, _) in parse(document).items() if name != b"_id")
 
 
 def _differs(before: bytes, after: bytes, path: Path) -> bool:

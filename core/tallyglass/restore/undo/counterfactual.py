@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
 
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import (
+    ChangeKind,
     Fields,
     Path,
     Unfit,
+    Value,
     apply_update,
     build,
     differing,
+    each_change,
     get,
     is_replacement,
     parse,
@@ -37,20 +40,27 @@ class Verdict(StrEnum):
 @dataclass(slots=True)
 class Counterfactual:
     """Feed the operations on one document in order. ``actual`` is the document as it is, ``wanted`` as it would be
-    without the accident's operations; None where there is none."""
+    without the accident's operations; None where there is none.
+
+    Where the two differ, an entry of others says what they left, and seldom what they did: a number may have been set,
+    or added to what the accident left. Such paths are ``doubts`` until others set them to what can only be theirs.
+    """
 
     actual: bytes | None
     wanted: bytes | None
     overwritten: bool = False
     unclear: bool = False
     hits: int = 0
-    deleted: tuple[bytes | None, bytes | None, bool] = (None, None, False)
-    """``actual``, ``wanted`` and ``overwritten`` before others last deleted it."""
+    doubts: set[Path] = field(default_factory=set)
+    left: set[Value] = field(default_factory=set)
+    """The values that the accident's updates left."""
+    deleted: tuple[bytes | None, bytes | None, bool, frozenset[Path]] = (None, None, False, frozenset())
+    """``actual``, ``wanted``, ``overwritten`` and ``doubts`` before others last deleted it."""
 
     @property
     def verdict(self) -> Verdict:
         """The result after all operations."""
-        if self.unclear:
+        if self.unclear or self.doubts:
             return Verdict.UNCLEAR
         if self.actual == self.wanted:
             return Verdict.LEFT if self.overwritten or self.wanted is None else Verdict.WHOLE
@@ -59,22 +69,28 @@ class Counterfactual:
     def accident(self, op: str, o: bytes) -> None:
         """An operation of the accident: i, u or d. Raises Malformed for broken BSON."""
         self.hits += 1
-        if op == "u":
-            try:
-                self.actual = None if self.actual is None else apply_update(self.actual, o)
-            except Unfit:
-                self.unclear = True
-        else:
+        if op != "u":
             self.actual = o if op == "i" else None
+            return
+        try:
+            before = self.actual
+            if before is not None:
+                self.actual = after = apply_update(before, o)
+                self.left |= {value for path in differing(before, after) if (value := get(after, path)) is not None}
+        except Unfit:
+            self.unclear = True
 
     def others(self, op: str, o: bytes) -> None:
         """An operation of somebody else. Raises Malformed for broken BSON."""
         if op == "d":
-            self.deleted = self.actual, self.wanted, self.overwritten
+            self.deleted = self.actual, self.wanted, self.overwritten, frozenset(self.doubts)
             self.overwritten |= self.actual != self.wanted
             self.actual = self.wanted = None
+            self.doubts.clear()
         elif op == "i":
             self.overwritten |= self.wanted is not None and o != self.wanted
+            if self.wanted == o and may_be_upsert(o):
+                self.doubts.add(())
             self.actual = self.wanted = o
         else:
             try:
@@ -82,41 +98,141 @@ class Counterfactual:
             except Unfit:
                 self.unclear = True
 
-    def returned(self, o: bytes) -> None:
-        """An insert by which an earlier return undid a delete: where it brings back the very document that was deleted,
-        that document is still the accident's, and neither the delete nor the insert is others' work."""
-        if o == self.deleted[0]:
-            self.actual, self.wanted, self.overwritten = self.deleted
-        else:
-            self.others("i", o)
+    def repaired(self, op: str, o: bytes) -> None:
+        """What a return wrote. Where it brings the document to what is wanted, it is nobody's; where it brings back the
+        very document that others had deleted, what the accident left in that is still the accident's."""
+        if op == "i":
+            if self.actual is None and self.wanted == o:
+                self.actual = o
+            elif o == self.deleted[0]:
+                self.actual, self.wanted, self.overwritten, doubts = self.deleted
+                self.doubts = set(doubts)
+            else:
+                self.others("i", o)
+            return
+        try:
+            after = None if self.actual is None else apply_update(self.actual, o)
+            if after is None or self.actual is None or self.wanted is None or self.doubts:
+                self.others(op, o)
+            elif all(get(after, path) == get(self.wanted, path) for path in differing(self.actual, after)):
+                self.actual = after
+            else:
+                self.others(op, o)
+        except Unfit:
+            self.unclear = True
 
     def _update(self, o: bytes) -> None:
         before, wanted = self.actual, self.wanted
         if before is None:
             return
         self.actual = after = apply_update(before, o)
-        if wanted is None or after == wanted:
-            return  # put there by the accident; or set right by this update
-        if before == wanted:
+        if wanted is None:
+            return  # put there by the accident
+        damaged = {*differing(before, wanted), *self.doubts}
+        if not damaged:
             self.wanted = after
             return
-        damaged = list(differing(before, wanted))
-        inside = any(_is_array(before, path) and get(after, path) != get(before, path) for path in damaged)
-        if inside and not is_replacement(o):
-            self.unclear = True  # elements by their place, in an array that had other elements
-            return
-        result = after if is_replacement(o) else apply_update(wanted, o)
-        for path in damaged:
-            if get(after, path) != get(before, path):
-                self.overwritten = True
-            elif len(path) == 1 or _is_document(result, path[:-1]):
-                result = put(result, path, get(wanted, path))
-        self.wanted = result
+        whole, appended = is_replacement(o), _appended(o, before)
+        whose = {path: self._whose(path, before, after, whole=whole, appended=appended) for path in damaged}
+        result = after if whole else _apply_beside(wanted, before, after, whose)
+        for path, owner in whose.items():
+            self.overwritten |= owner is _Whose.THEIRS
+            self.doubts.discard(path)
+            if owner is _Whose.UNCLEAR:
+                self.doubts.add(path)
+            if owner is not _Whose.THEIRS and path and (len(path) == 1 or _is_document(result, path[:-1])):
+                result = put(result, path, _extended(get(wanted, path), appended.get(path, [])))
+        self.wanted = result if any(differing(result, after)) else after
+
+    def _whose(
+        self, path: Path, before: bytes, after: bytes, *, whole: bool, appended: dict[Path, list[Value]]
+    ) -> _Whose:
+        """Whose the value at a path is after an update of others."""
+        held, value = (get(before, path), get(after, path)) if path else (None, None)
+        if not path or held == value:
+            above = any(_related(path, one) for one in differing(before, after))
+            return _Whose.UNCLEAR if whole or above or path in self.doubts else _Whose.ACCIDENTS
+        if path in appended and path not in self.doubts:
+            return _Whose.ACCIDENTS
+        if value is None:
+            moved = [get(before, path[:length]) for length in range(1, len(path) + 1)]
+            new = (get(after, one) for one in differing(before, after))
+            return _Whose.UNCLEAR if any(one is not None and one in moved for one in new) else _Whose.THEIRS
+        if value[0] in _NUMBERS:
+            return _Whose.UNCLEAR if held is None or held[0] in _NUMBERS else _Whose.THEIRS
+        if value[0] in (walk.ARRAY, walk.DOCUMENT):
+            return _Whose.UNCLEAR
+        return _Whose.UNCLEAR if any(contains(value, one) for one in self.left) else _Whose.THEIRS
 
 
-def _is_array(document: bytes, path: Path) -> bool:
-    found = get(document, path)
-    return found is not None and found[0] == walk.ARRAY
+class _Whose(Enum):
+    """Whose a value is after an update of others: still the accident's, theirs, or a mixture that nobody can tell."""
+
+    ACCIDENTS = 0
+    THEIRS = 1
+    UNCLEAR = 2
+
+
+_NUMBERS = frozenset({walk.DOUBLE, walk.INT32, walk.INT64, 0x13})
+_SHORTEST_TEXT = 3
+"""Bytes of a text from which another text may be recognised as made of it; shorter ones are in too many words."""
+
+
+def contains(value: Value, part: Value) -> bool:
+    """Whether a value equals another, or is a text with the other in it. Of booleans and null there are too few for an
+    equal one to say anything."""
+    if value[0] != part[0] or value[0] in (walk.BOOL, walk.NULL):
+        return False
+    text = part[1][4:-1]
+    return value == part or (part[0] == walk.STRING and len(text) >= _SHORTEST_TEXT and text in value[1])
+
+
+def may_be_upsert(document: bytes) -> bool:
+    """Whether an insert may be the ``$inc`` of an upsert, whatever was there before: but for the ``_id``, it has
+    numbers alone."""
+    return all(kind in _NUMBERS for name, (kind, _) in parse(document).items() if name != b"_id")
+
+
+def _related(one: Path, other: Path) -> bool:
+    """Whether one path is the other, or leads to it."""
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def _apply_beside(wanted: bytes, before: bytes, after: bytes, whose: dict[Path, _Whose]) -> bytes:
+    """``wanted`` with what an update changed, except where what the accident left is not clearly replaced."""
+    result = wanted
+    for path in differing(before, after):
+        theirs = all(owner is _Whose.THEIRS for one, owner in whose.items() if _related(path, one))
+        if theirs and (len(path) == 1 or _is_document(result, path[:-1])):
+            result = put(result, path, get(after, path))
+    return result
+
+
+def _appended(o: bytes, before: bytes) -> dict[Path, list[Value]]:
+    """The elements that an update appends to arrays, by the path of the array; none of those that it changes in another
+    way too."""
+    found: dict[Path, list[Value]] = {}
+    other = set[Path]()
+    for kind, path, value, array in each_change(o) or ():
+        if array < 0:
+            continue
+        home = path[:array]
+        held = get(before, home)
+        length = len(parse(held[1])) if held is not None and held[0] == walk.ARRAY else 0
+        if kind is ChangeKind.SET and len(path) == array + 1 and value is not None and int(path[-1]) >= length:
+            found.setdefault(home, []).append((value.type, o[value.start : value.end]))
+        else:
+            other.add(home)
+    return {path: values for path, values in found.items() if path not in other}
+
+
+def _extended(array: Value | None, items: list[Value]) -> Value | None:
+    """An array with more elements; the first ones of a new array where there is none."""
+    if not items or (array is not None and array[0] != walk.ARRAY):
+        return array
+    held = parse(array[1]).values() if array is not None else ()
+    return walk.ARRAY, build({str(at).encode(): item for at, item in enumerate((*held, *items))})
 
 
 def _is_document(document: bytes, path: Path) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import Fields, Value, parse
+from tallyglass.oplog.entry.changes import UNKNOWN, Fields, Value, changes_of, get, is_replacement, parse
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
 
@@ -46,3 +46,22 @@ def changed_from(repair: Fields) -> Iterator[tuple[bytes, Value]]:
         name, left = fields[b"k"][1][4:-1], fields.get(b"l")
         if left is not None and left[0] != walk.NULL:
             yield name, left
+
+
+def is_written_from(repair: Fields, op: str, o: bytes) -> bool:
+    """Whether an operation leaves what a repair says, and nothing else."""
+    if b"r" not in repair:
+        return False  # a document of a copy
+    wanted = repair[b"r"][1]
+    if b"f" not in repair:
+        return op == "i" and o == wanted
+    if op != "u":
+        return False
+    names = {parse(item)[b"k"][1][4:-1] for _, item in parse(repair[b"f"][1]).values()}
+    if is_replacement(o):
+        fields, there = parse(o), parse(wanted)
+        return all(fields.get(name) == there.get(name) for name in names)
+    changes = changes_of(o)
+    return {path[0] for path in changes} <= names and all(
+        value == UNKNOWN or get(wanted, path) == value for path, value in changes.items()
+    )

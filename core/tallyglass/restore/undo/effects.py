@@ -323,7 +323,7 @@ class WriteGroups:
         )
         if inconsistent or (broad and self._broad_bytes > _MOST_BROAD_BYTES):
             doubts.append("Whole documents were replaced among them.")
-        if any(_same_outside(shape, group, effect) for shape, group in groups.items() if shape):
+        if any(_same_outside(shape, group, effect) for shape, group in groups.items() if shape or timed):
             doubts.append("The same was written within a minute before or after, on other documents.")
         pieces = _pieces(groups.values())
         if timed:
@@ -366,21 +366,26 @@ class WriteGroups:
             found = self.one_statement(timed=False)
             return replace(found, doubts=(*found.doubts, *compare_counts(found.tally.entries, evidence)))
         paths = {*evidence.constants, *evidence.computed}
-        groups = {shape: one for shape, one in self.inside.items() if shape and shape <= paths}
+        groups = {
+            shape: one for shape, one in self.inside.items() if shape and evidence.always <= shape and shape <= paths
+        }
         written = {path: list(one.values[path].counts) for one in groups.values() for path in one.values}
         effect = evidence.effect(written)
-        tally, ids, why = self._with_effect(groups, effect)
+        tally, ids, why = self._with_effect(groups, effect, narrow=True)
         doubts = [*why, *compare_counts(tally.entries, evidence)]
         if evidence.count is None:
             doubts += self._signs(_pieces(groups.values()), ids)
         lines = [line for shape, group in _by_time(groups) for line in _lines(shape, group)] if doubts else []
         return AttributedWrites(effect, _what(effect, groups), tally, tuple(doubts), tuple(lines))
 
-    def _with_effect(self, groups: dict[Shape, _Shape], effect: UpdateEffect) -> tuple[Tally, list[_Ids], list[str]]:
-        """The entries of some groups that have an effect, their documents, and why some of them may be missing."""
+    def _with_effect(
+        self, groups: dict[Shape, _Shape], effect: UpdateEffect, *, narrow: bool = False
+    ) -> tuple[Tally, list[_Ids], list[str]]:
+        """The entries of some groups that have an effect, their documents, and why some of them may be missing;
+        ``narrow`` with those that have a part of what is computed, and nothing else."""
         tally, ids, doubts = Tally(), list[_Ids](), list[str]()
         for shape, group in groups.items():
-            if shape.isdisjoint(effect.constants):
+            if shape.isdisjoint(effect.constants) and not narrow:
                 parts: Iterable[Tally] = [group.tally] if shape == effect.paths else []
             elif group.forms is None and not _agree(group, effect):
                 doubts.append("There are too many different values to tell those of the statement.")
@@ -390,7 +395,7 @@ class WriteGroups:
             found = _together(parts)
             tally.absorb(found)
             ids += [group.ids] if found.entries else []
-        tally.absorb(_together(self._broad_of(groups, effect)))
+        tally.absorb(_together(self._broad_of(groups, effect, every=narrow)))
         return tally, ids, doubts
 
     def _narrowed(self, first: Changes) -> Changes:
@@ -402,12 +407,13 @@ class WriteGroups:
                 found = max((found if found is not first else {}, *agreeing), key=len) or found
         return found
 
-    def _broad_of(self, groups: dict[Shape, _Shape], effect: UpdateEffect) -> Iterable[Tally]:
-        """The entries that set a document as a whole, and leave what the effect leaves, on documents not hit else."""
+    def _broad_of(self, groups: dict[Shape, _Shape], effect: UpdateEffect, *, every: bool = False) -> Iterable[Tally]:
+        """The entries that set a document as a whole, and leave what the effect leaves: ``every`` one, or those on
+        documents not hit else."""
         hit = set[bytes]()
         found = [one for shape, group in self.inside.items() if shape not in groups for one in group.broad]
         for one in sorted(found, key=lambda one: one.ts):
-            if one.key in hit or any(one.key in each.ids for each in groups.values()):
+            if not every and (one.key in hit or any(one.key in each.ids for each in groups.values())):
                 continue
             if _fits_as_a_whole(one.changes, effect):
                 hit.add(one.key)
@@ -496,8 +502,8 @@ def _common_effect(groups: dict[Shape, _Shape], first: Changes | None) -> tuple[
         return effect, f"Several values were written: {', '.join(map(path_text, several[:_SHOWN_PATHS]))}."
     if paths and paths not in groups:
         return effect, "Several sets of fields were written, and no entry has all of them."
-    if any(shape.isdisjoint(constants) and shape != paths for shape in groups):
-        return effect, "Some entries have a part of the fields that were computed, and nothing else."
+    if any(not shape >= computed for shape in groups):
+        return effect, "Some entries lack a part of the fields that were computed."
     return effect, ""
 
 

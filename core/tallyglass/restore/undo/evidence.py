@@ -28,11 +28,13 @@ _TOKEN = re.compile(
 @dataclass(frozen=True, slots=True)
 class KnownStatement:
     """``constants`` are the values that the statement sets by path, None for a field that it removes; ``computed`` are
-    the paths that it changes in another way. Both are empty where its text is not known. ``count`` is how many
-    documents it reported as modified or deleted, None where that is not known."""
+    the paths that it changes in another way, ``always`` those of them that it leaves as they were in no document. All
+    are empty where its text is not known. ``count`` is how many documents it reported as modified or deleted, None
+    where that is not known."""
 
     constants: Mapping[Path, Value | None]
     computed: frozenset[Path] = frozenset()
+    always: frozenset[Path] = frozenset()
     count: int | None = None
 
     @property
@@ -46,7 +48,7 @@ class KnownStatement:
             path: next((one for one in written.get(path, ()) if _is_equal(one, value)), value)
             for path, value in self.constants.items()
         }
-        return UpdateEffect(found, self.computed)
+        return UpdateEffect(found, self.computed, self.always)
 
 
 def read_evidence(statement: str, count: int | None) -> KnownStatement | None:
@@ -61,10 +63,10 @@ def read_evidence(statement: str, count: int | None) -> KnownStatement | None:
         )
     try:
         arguments = json.loads(f"[{_as_json(found[1])}]")
-        constants, computed = _effect_of(arguments[1])
+        constants, computed, always = _effect_of(arguments[1])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, BSONError):
         raise InputError(f"--statement '{clean(statement, 80)}' cannot be read.", _FORMS) from None
-    return KnownStatement(constants, computed, count)
+    return KnownStatement(constants, computed, always, count)
 
 
 def _as_json(text: str) -> str:
@@ -77,9 +79,11 @@ def _quoted(found: re.Match[str]) -> str:
     return json.dumps(found["name"] or re.sub(r"\\(.)", r"\1", found["quoted"] or ""))
 
 
-def _effect_of(update: Mapping[str, Mapping[str, Any]]) -> tuple[dict[Path, Value | None], frozenset[Path]]:
+def _effect_of(
+    update: Mapping[str, Mapping[str, Any]],
+) -> tuple[dict[Path, Value | None], frozenset[Path], frozenset[Path]]:
     constants: dict[Path, Value | None] = {}
-    computed = set[Path]()
+    computed, always = set[Path](), set[Path]()
     for operator, fields in update.items():
         if not operator.startswith("$"):
             raise ValueError(operator)
@@ -91,7 +95,14 @@ def _effect_of(update: Mapping[str, Mapping[str, Any]]) -> tuple[dict[Path, Valu
                 constants[path] = None
             else:
                 computed |= {path, *([tuple(value.encode().split(b"."))] if operator == "$rename" else [])}
-    return constants, frozenset(computed)
+                always |= {path} if operator == "$inc" and _is_a_step(value) else set()
+    return constants, frozenset(computed), frozenset(always)
+
+
+def _is_a_step(value: Any) -> bool:
+    """Whether ``$inc`` by this changes every number: a small fraction leaves a large one as it is."""
+    number = json_util.loads(json.dumps(value))
+    return isinstance(number, int) and number != 0
 
 
 def _value(value: Any) -> Value:

@@ -31,11 +31,13 @@ from tallyglass.restore.undo.accident import (
     completed,
     update_of,
 )
-from tallyglass.restore.undo.earlier_returns import staged_repairs, staging_of
+from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of
 from tallyglass.restore.undo.history_file import HistoryFile
 
-OTHERS, OWN, UNCERTAIN = 0, 1, 2
-"""To whom an operation belongs: to others, to the accident, or unclear."""
+OTHERS, OWN, UNCERTAIN, REPAIR = 0, 1, 2, 3
+"""To whom an operation belongs: to others, to the accident, unclear, or it is what a return wrote."""
+
+_ACCIDENT = f"own IN ({OWN}, {UNCERTAIN})"
 
 AT_ONCE = 1_000
 """Documents that are asked for in one query."""
@@ -77,9 +79,6 @@ class History:
     """Whether others write the fields that the accident computed, in a way that looks the same."""
     removals: list[HistoryStep] = field(default_factory=list)
     """The commands that removed all documents."""
-    returned: set[tuple[bytes, bytes]] = field(default_factory=set)
-    """Documents that were updated by the accident, then deleted, and that an earlier return brought back: the ``_id``,
-    and a digest of the document."""
 
     def close(self) -> None:
         """Remove the file, or put it where the next reader finds it."""
@@ -99,7 +98,8 @@ class History:
         """The ids of the documents that the accident's operations are about, or may be, each with what :meth:`of`
         gives."""
         query = (
-            "SELECT id, n, own, op, o FROM operation WHERE id IN (SELECT id FROM operation WHERE own) ORDER BY id, n"
+            "SELECT id, n, own, op, o FROM operation "
+            f"WHERE id IN (SELECT id FROM operation WHERE {_ACCIDENT}) ORDER BY id, n"
         )
         for key, rows in groupby(self.rows.execute(query), key=itemgetter(0)):
             steps = [HistoryStep(*row[1:]) for row in rows]
@@ -130,7 +130,7 @@ class History:
         first, last = self.rows.execute("SELECT min(n), max(n) FROM operation WHERE own = ?", (OWN,)).fetchone()
         query = (
             "SELECT DISTINCT id FROM operation WHERE sender AND op = 'i' AND NOT own AND n BETWEEN ? AND ?"
-            " AND id NOT IN (SELECT id FROM operation WHERE own)"
+            f" AND id NOT IN (SELECT id FROM operation WHERE {_ACCIDENT})"
         )
         for (key,) in self.rows.execute(query, (first, last)):
             yield key
@@ -163,7 +163,7 @@ async def read_history(
         if effect is not None and accident.ns == ns:
             await _complete(spare, history, attribution, effect)
             _attribute_updates(history, attribution, effect)
-        await _note_returned(source, history)
+        await _mark_repairs(source, history)
     except BaseException:
         history.close()
         raise
@@ -219,21 +219,19 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
     history.file.now_whole(held if last is None else (last.ts, _digest(last)))
 
 
-_INSERTED_AGAIN = (
-    "SELECT DISTINCT id FROM operation WHERE op = 'i' AND NOT own AND id IN (SELECT id FROM operation WHERE own)"
-)
-
-
-async def _note_returned(source: Gateway, history: History) -> None:
-    """Find the inserts by which earlier returns brought back documents that the accident had updated."""
-    again = {key for (key,) in history.rows.execute(_INSERTED_AGAIN)}
-    if not again:
-        return
-    async for repair in staged_repairs(source, history.staging()):
-        kind, identity = repair[b"_id"]
-        key = bytes((kind,)) + identity
-        if key in again and b"f" not in repair:
-            history.returned.add((key, fingerprint(repair[b"r"][1])))
+async def _mark_repairs(source: Gateway, history: History) -> None:
+    """Find what returns wrote: after a repair was loaded into a staging collection, the first operation without a
+    session that leaves what the repair says."""
+    rows = history.rows
+    rows.execute(f"UPDATE operation SET own = {OTHERS} WHERE own = {REPAIR}")
+    for name, made in history.staging():
+        async for repair in staged_repairs(source, [(name, made)]):
+            kind, identity = repair[b"_id"]
+            query = f"SELECT n, op, o FROM operation WHERE id = ? AND (t, i) > (?, ?) AND own = {OTHERS} ORDER BY n"
+            for n, op, o in rows.execute(query, (bytes((kind,)) + identity, *made)).fetchall():
+                if is_written_from(repair, op, o):
+                    rows.execute(f"UPDATE operation SET own = {REPAIR} WHERE n = ?", (n,))
+                    break
 
 
 def fingerprint(document: bytes) -> bytes:
@@ -301,15 +299,16 @@ def _after(document: bytes | None, step: HistoryStep) -> bytes | None:
 
 def _attribute_updates(history: History, attribution: Attribution, effect: UpdateEffect) -> None:
     """Decide for each update whose it is. Raises ReadError where they are not as many as the plan found."""
-    last = own = 0
+    accident, last, own = history.accident, 0, 0
     while True:
         owned: list[tuple[int, int]] = []
         begin = last
         for number, _, ts, _, changes in history.updates(last, _CHUNK):
             last = number
             fits, inside = effect.fits(changes), attribution.spans_updates(ts)
-            history.ambiguous |= fits and not inside and bool(effect.computed)
-            if fits and inside:
+            known = inside and (fits or (accident.proven and effect.explains(changes)))
+            history.ambiguous |= fits and not inside and bool(effect.computed) and not accident.proven
+            if known:
                 owned.append((OWN, number))
             elif effect.may_fit(changes) and inside:
                 owned.append((UNCERTAIN, number))
@@ -317,9 +316,9 @@ def _attribute_updates(history: History, attribution: Attribution, effect: Updat
         history.rows.executemany("UPDATE operation SET own = ? WHERE n = ?", owned)
         if last == begin:
             break
-    if history.accident.kind == "updates" and own != history.accident.entries:
+    if accident.kind == "updates" and not (accident.stated and not accident.proven) and own != accident.entries:
         raise ReadError(
-            f"The plan found {history.accident.entries:,} updates of one statement; compared with the documents before "
+            f"The plan found {accident.entries:,} updates of one statement; compared with the documents before "
             f"them, {own:,} are: there may be several statements.",
             "Nothing was written. Plan with --before and the first entry of one of them.",
         )

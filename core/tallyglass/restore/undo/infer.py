@@ -159,7 +159,10 @@ def _explained(around: _Around, limit: Ts, evidence: KnownStatement) -> Inferred
     tally = found.tally
     if tally.entries and tally.first < limit:
         doubts.append(f"It begins at {tally.first}, before the incident: plan for the incident before this one.")
-    accident = replace(accident, first=tally.first, last=tally.last, entries=tally.entries)
+    proven = evidence.count is not None and not doubts
+    accident = replace(
+        accident, first=tally.first, last=tally.last, entries=tally.entries, stated=evidence.has_text, proven=proven
+    )
     if found.effect is not None:
         accident = replace(accident, effect=found.effect.stored())
     row = Undone(clean_name(accident.ns), found.what, tally.entries, tally.first, tally.last)

@@ -19,6 +19,7 @@ from tallyglass.restore.undo.history import (
     AT_ONCE,
     OTHERS,
     OWN,
+    REPAIR,
     UNCERTAIN,
     History,
     HistoryStep,
@@ -164,6 +165,8 @@ def _judge(
             trace.doubt(trace.document, step.o)
         if step.owner == OWN:
             trace.accident(step.op, step.o)
+        elif step.owner == REPAIR:
+            trace.repair(step.op, step.o)
         else:
             trace.others(step.op, step.o)
         passed = passed or _digest(trace.document) == seen

@@ -25,11 +25,11 @@ from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repa
 from tallyglass.restore.undo.history import (
     AT_ONCE,
     OWN,
+    REPAIR,
     UNCERTAIN,
     History,
     HistoryStep,
     documents_by_id,
-    fingerprint,
     read_history,
 )
 from tallyglass.restore.undo.null_id import needs_own_write, own_write
@@ -131,8 +131,8 @@ def _compare(history: History, key: bytes, copy: bytes | None, steps: list[Histo
             if step.owner == OWN:
                 document.accident(step.op, step.o)
                 updates += step.op == "u"
-            elif step.op == "i" and history.returned and (key, fingerprint(step.o)) in history.returned:
-                document.returned(step.o)
+            elif step.owner == REPAIR:
+                document.repaired(step.op, step.o)
             else:
                 document.others(step.op, step.o)
     except Malformed:
