@@ -36,7 +36,7 @@ ROWS = 20
 SETTLES = 70.0
 """Seconds that the dashboard gets to read the incidents, or to return memory: it collects garbage once a minute."""
 
-PLANNED = re.compile(r"blocked by|ready, |\bready\b")
+PLANNED = re.compile(r"blocked by| can come back")
 """What a planned restore shows."""
 
 

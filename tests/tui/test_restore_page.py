@@ -151,15 +151,16 @@ async def test_lost_data_comes_first_and_enter_plans_for_it(screen_at: Any) -> N
         assert "reading the oplog and the backup" in screen.text
         assert draft(screen) == Draft(LOST.point, LOST, "/backup", planning=True)
         text = await plan(screen, Planned(PLAN))
-        assert "ready, 1 warning" in text
+        assert "YES      it can come back; 1 warning" in text
+        assert "next     w writes the plan's folder; run it; it takes about 3 min" in text
         assert "just before 1795197974:2" in text
         assert "2026-11-20 18:06:14Z" in text
         assert "keeps    1795197974:1 shop.orders insert 1" in text
         assert text.index("warn  Lost.") < text.index("ok    Whole.")
         await screen.put("restore room", Room(2.5))
-        assert "2 h 30 until its start leaves the oplog" in screen.text
+        assert " · within 2 h 30" in screen.text
         await screen.put("restore room", Room(0.0, gone=True))
-        assert "this plan is void" in screen.text
+        assert "NO       its start has left the oplog, so this plan is void" in screen.text
 
 
 async def test_a_step_says_what_will_run_and_lines_break_at_options(screen_at: Any) -> None:
@@ -217,7 +218,7 @@ async def test_many_warnings_of_one_kind_are_one_with_a_list(screen_at: Any) -> 
     async with page(screen_at) as screen:
         await screen.press("enter")
         text = await plan(screen, Planned(replace(PLAN, checks=(*PLAN.checks, *same))))
-        assert "ready, 2 warnings" in text
+        assert "2 warnings" in text
         assert "80 namespaces: It stays. They are shop.c0, shop.c1," in text
 
 
@@ -226,7 +227,8 @@ async def test_a_blocked_plan_says_why_and_has_nothing_to_write(screen_at: Any) 
     async with page(screen_at) as screen:
         await screen.press("enter")
         text = await plan(screen, Planned(replace(PLAN, checks=(*PLAN.checks, blocked), commands=())))
-        assert "blocked by 1 check" in text
+        assert "NO       blocked by 1 check: The oplog does not reach." in text
+        assert "next     Use a newer backup." in text
         assert text.index("BLOCK The oplog does not reach.") < text.index("warn  Lost.")
         await screen.press("w")
         assert "There are no commands yet" in screen.text
@@ -247,7 +249,7 @@ async def test_the_last_drill_is_shown_with_its_age_and_in_red_if_failed_or_old(
             await screen.put("last drill", drill)
             await screen.pilot.pause()
             assert said in screen.text
-            (piece,) = [one for one in head_lines(Draft(), 80, "", drill)[-1] if said in one[0]]
+            (piece,) = [one for one in head_lines(Draft(), 80, "", drill)[-2] if said in one[0]]
             assert piece[1] == f"text--{style}"
 
 

@@ -23,7 +23,7 @@ p { margin: .5rem 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .75rem .3rem 0; border-bottom: 1px solid var(--line); }
-td { overflow-wrap: anywhere; }
+td { overflow-wrap: break-word; }
 th { color: var(--quiet); font-weight: 600; }
 .right { text-align: right; }
 dl { display: grid; grid-template-columns: minmax(7rem, 14rem) 1fr; gap: .25rem 1rem; margin: .5rem 0; }

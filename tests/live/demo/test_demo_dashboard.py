@@ -41,7 +41,7 @@ async def test_the_first_accident_can_be_undone_with_the_commands_shown() -> Non
                         break
                     await pilot.press("up")
                 await pilot.press("enter")
-                await until(pilot, "ready")
+                await until(pilot, " can come back")
                 for _ in range(3):
                     await pilot.press("tab")
                 await until(pilot, "Restore and replay in one run")

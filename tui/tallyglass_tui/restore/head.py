@@ -1,4 +1,4 @@
-"""The lines above the parts of the restore page: point, what it keeps and undoes, backup, plan, headroom. Pure."""
+"""The lines above the parts of the restore page: the verdict, how, then point, what it keeps and undoes. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.model.way import FROM_IMAGES
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft
 from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import Piece
 
-LINES = 5
+LINES = 6
 _LONG_SECONDS = 5.0
 _DRILL_EVERY = timedelta(weeks=1)
 PARTS = ("incidents", "checks", "loss", "counters", "commands")
@@ -30,7 +30,10 @@ NO_OPLOG: list[list[Piece]] = [
 def head_lines(draft: Draft, width: int, version: str = "", drill: LastDrill | None = None) -> list[list[Piece]]:
     """The :data:`LINES` lines above the parts. ``version`` is the server's now; empty if unknown."""
     room = max(10, width - 11)
-    return [*_point_lines(draft, room), _backup_line(draft), _plan_line(draft, version, room, drill)]
+    verdict, point, backup = _plan_line(draft, version, room, drill), _point_lines(draft, room), _backup_line(draft)
+    if draft.planning or draft.failure or draft.plan:
+        return [verdict, _next_line(draft, room), backup, *point]
+    return [*point, backup, verdict, []]
 
 
 def parts_line(draft: Draft, incidents: int | None, here: str) -> list[Piece]:
@@ -92,18 +95,21 @@ def _other(draft: Draft) -> Piece:
 
 def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) -> list[Piece]:
     label: Piece = (" plan     ", "text--muted")
+    no: Piece = (" NO       ", "text--bad")
     if draft.planning:
         waited = (datetime.now(UTC) - draft.since).total_seconds() if draft.since else 0.0
         return [label, (fit(_reading(draft, waited), width), "")]
     if draft.failure:
-        return [label, (fit(draft.failure, width), "text--bad")]
+        return [no, (fit(draft.failure, width), "")]
     if draft.plan is None:
         return _drill_line(drill, width)
     made_for = draft.plan.server_version
     if version and made_for and version != made_for:
         # An oplog can only be replayed on data of its own version: an upgrade may block a plan that was ready.
-        return [label, (f"for MongoDB {made_for}, and the server is {version} now: r plans again", "text--bad")]
-    return [label, _verdict(draft.plan), *_room(draft, draft.plan)]
+        return [no, (f"for MongoDB {made_for}, and the server is {version} now: r plans again", "text--bad")]
+    if draft.room and draft.room.gone:
+        return [no, ("its start has left the oplog, so this plan is void: r plans again", "text--bad")]
+    return _verdict(draft, draft.plan, width)
 
 
 def _reading(draft: Draft, waited: float) -> str:
@@ -113,7 +119,7 @@ def _reading(draft: Draft, waited: float) -> str:
         so_long = f"for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else "..."
         return f"reading {'the oplog and the backup' if draft.backup else 'how this can be undone'} {so_long}"
     left = reading.seconds_left(waited)
-    so_long = f", {fmt.duration(left)} left" if left is not None else ""
+    so_long = f", {fmt.duration(left)} left" if left is not None and left >= 1 else ""
     return f"read {reading.entries:,} entries up to {reading.at.time:%H:%M:%S}Z{so_long}; Esc stops"
 
 
@@ -137,23 +143,56 @@ def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:
     return [label, (fit(f"proved {ago}{took}", width), "text--good")]
 
 
-def _verdict(plan: Plan) -> Piece:
+def _verdict(draft: Draft, plan: Plan, width: int) -> list[Piece]:
+    """Whether it can come back; if so how much, and what stays; if not, why."""
     checks = merged_checks(plan.checks)
-    warnings = sum(check.level is Level.WARN for check in checks)
-    blocks = sum(check.level is Level.BLOCK for check in checks)
+    blocks = [check for check in checks if check.level is Level.BLOCK]
     if blocks:
-        return f"blocked by {fmt.plural(blocks, 'check')}", "text--bad"
-    return (f"ready, {fmt.plural(warnings, 'warning')}", "text--warn") if warnings else ("ready", "text--good")
+        why = f"blocked by {fmt.plural(len(blocks), 'check')}: {clean(blocks[0].title, 400)}"
+        return [(" NO       ", "text--bad"), (fit(why, width), "")]
+    warnings = sum(check.level is Level.WARN for check in checks)
+    words = [_what_returns(draft, plan), *_what_stays(plan)]
+    if warnings:
+        words.append(fmt.plural(warnings, "warning"))
+    return [(" YES      ", "text--warn" if warnings else "text--good"), (fit("; ".join(words), width), "")]
+
+
+def _next_line(draft: Draft, width: int) -> list[Piece]:
+    """What to do next: run it and until when, or what the first check that blocks advises."""
+    plan = draft.plan
+    if plan is None or draft.planning or draft.failure:
+        return []
+    label: Piece = (" next     ", "text--muted")
+    advice = next((check.advice for check in merged_checks(plan.checks) if check.level is Level.BLOCK), None)
+    if advice is not None:
+        return [label, (fit(clean(advice, 400) or "see its checks", width), "")]
+    seconds = sum(step.seconds or 0.0 for step in plan.commands)
+    takes = f"; it takes about {fmt.duration(seconds)}" if seconds else ""
+    return [label, (f"w writes the plan's folder; run it{takes}", ""), *_room(draft, plan)]
+
+
+def _what_returns(draft: Draft, plan: Plan) -> str:
+    names = {clean_name(row.ns) for row in plan.returns} or {clean_name(row.ns) for row in plan.undone}
+    if not names:
+        return "the data at the point can come back" if draft.incident is None else "it can come back"
+    where = names.pop() if len(names) == 1 else fmt.plural(len(names), "collection")
+    counts = [row.documents for row in plan.undone]
+    if not counts or None in counts:
+        return f"{where} can come back"
+    return f"{fmt.plural(sum(filter(None, counts)), 'document')} of {where} can come back"
+
+
+def _what_stays(plan: Plan) -> list[str]:
+    kept = sum(row.kept for row in plan.returns)
+    return [f"{fmt.plural(kept, 'later document')} stay{'s' * (kept == 1)}"] if kept else []
 
 
 def _room(draft: Draft, plan: Plan) -> list[Piece]:
     """How long the start stays in the oplog: as the plan found it, then as it is now."""
     if plan.start is None:
         return []
-    if draft.room and draft.room.gone:
-        return [(" · ", "text--muted"), ("the start has left the oplog: this plan is void", "text--bad")]
     hours = draft.room.hours if draft.room else plan.hours_left
     if hours is None:
-        return [(" · headroom unknown", "text--muted")]
+        return [(" · until when is unknown", "text--muted")]
     style = "text--bad" if hours < 1 else "text--warn" if hours < 24 else "text--good"
-    return [(" · ", "text--muted"), (f"{fmt.duration(hours * 3600)} until its start leaves the oplog", style)]
+    return [(" · ", "text--muted"), (f"within {fmt.duration(hours * 3600)}", style)]
