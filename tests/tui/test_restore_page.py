@@ -152,7 +152,7 @@ async def test_lost_data_comes_first_and_enter_plans_for_it(screen_at: Any) -> N
         assert draft(screen) == Draft(LOST.point, LOST, "/backup", planning=True)
         text = await plan(screen, Planned(PLAN))
         assert "YES      it can come back; 1 warning" in text
-        assert "next     w writes the plan's folder; run it; it takes about 3 min" in text
+        assert "next     w writes the folder to run, in about 3 min" in text
         assert "just before 1795197974:2" in text
         assert "2026-11-20 18:06:14Z" in text
         assert "keeps    1795197974:1 shop.orders insert 1" in text

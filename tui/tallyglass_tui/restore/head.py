@@ -167,8 +167,8 @@ def _next_line(draft: Draft, width: int) -> list[Piece]:
     if advice is not None:
         return [label, (fit(clean(advice, 400) or "see its checks", width), "")]
     seconds = sum(step.seconds or 0.0 for step in plan.commands)
-    takes = f"; it takes about {fmt.duration(seconds)}" if seconds else ""
-    return [label, (f"w writes the plan's folder; run it{takes}", ""), *_room(draft, plan)]
+    takes = f", in about {fmt.duration(seconds)}" if seconds else ""
+    return [label, (f"w writes the folder to run{takes}", ""), *_room(draft, plan)]
 
 
 def _what_returns(draft: Draft, plan: Plan) -> str:
