@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,16 +107,11 @@ def read_directory(path: Path) -> Contents:
     for db in databases:
         for stored in _collections_of(path / db, db, problems):
             collections[stored.ns] = stored
-    inside = [child for folder in (path, *map(path.joinpath, databases)) for child in folder.iterdir()]
-    problems += [f"{clean(child.name)} is a symbolic link" for child in inside if child.is_symlink()]
-    problems += [f"{clean(child.name)} is not a file" for child in inside if not (child.is_file() or child.is_dir())]
+    problems += _odd_files([path, *map(path.joinpath, databases)])
     files = [file for file in path.rglob("*") if file.is_file()]
     data = [file for file in files if ".bson" in file.suffixes]
     kinds = {compression_of(file) for file in data if file.stat().st_size > 0}
-    if len(kinds) > 1:
-        problems.append(f"{' and '.join(sorted(kinds - {Compression.NONE}))} and plain files are mixed")
-    elif kinds - {Compression.NONE, Compression.GZIP}:
-        problems.append(f"its files are compressed with {kinds.pop()}, which mongorestore does not read")
+    problems += _mixed(kinds)
     anchors = _oplog_ends(path / "oplog.bson", problems)
     start, end = (anchors[0].ts, anchors[-1].ts) if anchors else (None, None)
     prelude = _prelude(path)
@@ -143,6 +138,19 @@ def read_directory(path: Path) -> Contents:
         anchors=anchors,
         written_over=_written_over([file for file in files if file.name != SIDECAR]),
     )
+
+
+def _odd_files(folders: Iterable[Path]) -> Iterator[str]:
+    inside = [child for folder in folders for child in folder.iterdir()]
+    yield from (f"{clean(child.name)} is a symbolic link" for child in inside if child.is_symlink())
+    yield from (f"{clean(child.name)} is not a file" for child in inside if not (child.is_file() or child.is_dir()))
+
+
+def _mixed(kinds: set[Compression]) -> Iterator[str]:
+    if len(kinds) > 1:
+        yield f"{' and '.join(sorted(kinds - {Compression.NONE}))} and plain files are mixed"
+    elif kinds - {Compression.NONE, Compression.GZIP}:
+        yield f"its files are compressed with {next(iter(kinds))}, which mongorestore does not read"
 
 
 def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[StoredCollection]:

@@ -44,55 +44,59 @@ async def plan_restore(gateway: Gateway, request: RestoreRequest, progress: Prog
 
 
 def _describe(found: Findings, request: RestoreRequest) -> Plan:
-    inputs, located, covered, replayed, assessed = (
-        found.inputs, found.located, found.covered, found.replayed, found.assessed,
-    )  # fmt: skip
-    incident, spare, replay = inputs.incident, inputs.spare, covered.replay if covered else None
-    cut = covered.open_at_limit if covered else ()
-    return Plan(
+    """The plan without its steps: each stage of the proof adds what it found."""
+    inputs = found.inputs
+    source, spare = inputs.source_uri, inputs.spare_uri
+    asks = {"source": bool(source and source.asks), "spare": bool(spare and spare.asks and not inputs.own_spare)}
+    own = f"127.0.0.1:{inputs.own_spare}" if inputs.own_spare else ""
+    plan = Plan(
         point=inputs.limit,
-        start=_start(found),
+        start=None,
         limit=inputs.limit,
         backup=inputs.contents.backup,
         set_name=inputs.deployment.set_name,
-        spare=spare.address if spare else f"127.0.0.1:{inputs.own_spare}" if inputs.own_spare else "",
+        spare=inputs.spare.address if inputs.spare else own,
         made=datetime.now(UTC).replace(microsecond=0),
-        before=_line(covered.before_limit if covered else None),
-        after=_line(located.at_limit if located else None),
-        incident=incident.described if incident else "",
-        operations=replay.entries if replay else None,
-        expected_applied=replay.applied if replay else None,
-        hours_left=covered.hours_left if covered else None,
+        incident=inputs.incident.described if inputs.incident else "",
         checks=run_checks(found),
-        loss=assessed.loss.losses() if assessed else (),
-        reissue=assessed.counters.rows if assessed else (),
-        expected=replayed.expected if replayed else (),
-        leftovers=tuple(replay.catalog.phantoms()) + tuple(replay.catalog.leftovers) if replay else (),
-        returns=assessed.returns if assessed else (),
-        raised=tuple(live_fixes(assessed)) if assessed else (),
-        slice=replayed.slice if replayed else None,
-        cut_transactions=tuple(f"{parts[0].ts}, {len(parts)} entries" for parts in cut),
         server_version=inputs.deployment.version,
         made_by=__version__,
         tools_needed=".".join(map(str, needed_for(inputs.deployment.version))),
         work_dir=request.work_dir or default_work_dir(inputs.limit),
-        source_user=clean_name(inputs.source_uri.user) if inputs.source_uri else "",
-        spare_user=clean_name(inputs.spare_uri.user) if inputs.spare_uri else "",
-        passwords=tuple(
-            role
-            for role, uri in (("source", inputs.source_uri), ("spare", inputs.spare_uri))
-            if uri is not None and uri.asks and not (role == "spare" and inputs.own_spare)
-        ),
-        accident=assessed.accident if assessed else None,
-        undone=assessed.undone if assessed else (),
+        source_user=clean_name(source.user) if source else "",
+        spare_user=clean_name(spare.user) if spare else "",
+        passwords=tuple(role for role in asks if asks[role]),
         choice=inputs.choice,
         oplog=tuple(map(str, inputs.saved.paths)) if inputs.saved else (),
     )
-
-
-def _start(found: Findings) -> Ts | None:
-    start = found.covered.start if found.covered else found.located.start if found.located else None
-    return start.ts if isinstance(start, Start) else None
+    if located := found.located:
+        start = located.start.ts if isinstance(located.start, Start) else None
+        plan = replace(plan, start=start, after=_line(located.at_limit))
+    if covered := found.covered:
+        replay = covered.replay
+        plan = replace(
+            plan,
+            start=covered.start.ts,
+            before=_line(covered.before_limit),
+            operations=replay.entries,
+            expected_applied=replay.applied,
+            hours_left=covered.hours_left,
+            leftovers=(*replay.catalog.phantoms(), *replay.catalog.leftovers),
+            cut_transactions=tuple(f"{parts[0].ts}, {len(parts)} entries" for parts in covered.open_at_limit),
+        )
+    if replayed := found.replayed:
+        plan = replace(plan, expected=replayed.expected, slice=replayed.slice)
+    if assessed := found.assessed:
+        plan = replace(
+            plan,
+            loss=assessed.loss.losses(),
+            reissue=assessed.counters.rows,
+            returns=assessed.returns,
+            raised=tuple(live_fixes(assessed)),
+            accident=assessed.accident,
+            undone=assessed.undone,
+        )
+    return plan
 
 
 def default_work_dir(limit: Ts) -> str:

@@ -190,23 +190,34 @@ async def find_reissues(
             by_key = await _from_copy(search, copy, ns, base.ns, unknown)
         else:
             by_key = await asyncio.to_thread(_from_files, search, ns, base)
-        try:
-            now = await _from_server(gateway, ns)
-        except (PrivilegeError, ReadError) as error:
-            now = {}
-            if by_key:
-                unknown.append(f"{clean_name(ns)} cannot be read now: {error.title}")
-        now = {key: raw for key, raw in now.items() if may_be_counter(ns, raw)}
+        is_live = await _note_live(gateway, search, ns, unknown if by_key else [])
         # Of a collection that was created after the start, the oplog has every document.
-        if by_key or base is None or any(sure(ns, decode(raw)) for raw in now.values()) or changed[ns].inserts:
+        if by_key or base is None or is_live or changed[ns].inserts:
             namespaces.append(ns)
-        for key, raw in now.items():
-            document = decode(raw)
-            for one in search.note(ns, key, document):
-                one.live, one.now = True, dig(document, one.path)
-                one.issued = greater(one.issued, one.now)
     if namespaces:
         await _through_oplog(gateway, search, namespaces, start)
+    return _found(search, unknown)
+
+
+async def _note_live(gateway: Gateway, search: Search, ns: str, unknown: list[str]) -> bool:
+    """Take the present values of a collection; whether it holds counters."""
+    try:
+        now = await _from_server(gateway, ns)
+    except (PrivilegeError, ReadError) as error:
+        unknown.append(f"{clean_name(ns)} cannot be read now: {error.title}")
+        return False
+    found = False
+    for key, raw in now.items():
+        document = decode(raw) if may_be_counter(ns, raw) else {}
+        for one in search.note(ns, key, document) if document else ():
+            found = one.live = True
+            one.now = dig(document, one.path)
+            one.issued = greater(one.issued, one.now)
+    return found
+
+
+def _found(search: Search, unknown: list[str]) -> Found:
+    """What the search yields, once all values are known."""
     unknown += _raise_namesakes(search.seen.values())
     fixes = [
         Fix(one.ns, row, one.restored is not None, one.live, one.is_behind, one.was_lowered)

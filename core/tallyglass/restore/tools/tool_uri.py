@@ -8,6 +8,7 @@ Never a password.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -121,19 +122,7 @@ def tool_uri(uri: str, set_name: str = "", alone: str = "") -> ToolUri:
     options, user, hosts, srv = _parsed(uri)
     if alone:
         options, hosts = options | {"directconnection": True}, (alone,)
-    warnings: list[str] = []
-    kept: dict[str, str] = {}
-    for name, value in options.items():
-        fate, why = FATES.get(name, (Fate.REFUSE, "It is not known how the tools read it."))
-        refused = name in ("tlsinsecure", "tlsallowinvalidcertificates", "tlsallowinvalidhostnames", "loadbalanced")
-        if fate is Fate.REFUSE and not (refused and not value):
-            raise InputError(f"The option {clean(name)} has no equivalent in the database tools.", why)
-        if fate is Fate.WARN:
-            warnings.append(f"{clean(name)} is left out. {why}")
-        if fate is Fate.KEEP and isinstance(value, dict):
-            value = _properties(value, warnings)
-        if fate is Fate.KEEP and value != "":
-            kept[SPELLED["tls" if name == "ssl" else name]] = _as_text(value)
+    kept, warnings = _kept(options)
     _refuse_encrypted_key(kept.get("tlsCertificateKeyFile", ""))
     if kept.get("authMechanism") == "DEFAULT":
         del kept["authMechanism"]
@@ -155,6 +144,24 @@ def tool_uri(uri: str, set_name: str = "", alone: str = "") -> ToolUri:
     text = f"{scheme}://{login}{','.join(hosts)}/" + (f"?{query}" if query else "")
     asks = bool(user) and mechanism not in _WITHOUT_PASSWORD
     return ToolUri(text, user, asks, hosts, tuple(warnings))
+
+
+def _kept(options: Mapping[str, object]) -> tuple[dict[str, str], list[str]]:
+    """The options that the tools get, as they spell them, and warnings of what is left out."""
+    warnings: list[str] = []
+    kept: dict[str, str] = {}
+    for name, value in options.items():
+        fate, why = FATES.get(name, (Fate.REFUSE, "It is not known how the tools read it."))
+        refused = name in ("tlsinsecure", "tlsallowinvalidcertificates", "tlsallowinvalidhostnames", "loadbalanced")
+        if fate is Fate.REFUSE and not (refused and not value):
+            raise InputError(f"The option {clean(name)} has no equivalent in the database tools.", why)
+        if fate is Fate.WARN:
+            warnings.append(f"{clean(name)} is left out. {why}")
+        if fate is Fate.KEEP and isinstance(value, dict):
+            value = _properties(value, warnings)
+        if fate is Fate.KEEP and value != "":
+            kept[SPELLED["tls" if name == "ssl" else name]] = _as_text(value)
+    return kept, warnings
 
 
 def _properties(given: dict[str, object], warnings: list[str]) -> str:
