@@ -527,6 +527,69 @@ HELD_OUT_AGAIN = (
 )  # fmt: skip
 
 
+# --- unusual ways to use a number, and totals that only look like one
+
+
+def depot_seed(db: Db, rng: random.Random) -> None:
+    db.consignment.insert_one({"_id": "c", "n": 700_100})
+    db.seals.insert_one({"_id": "s", "n": 51_000})
+    db.clockish.insert_one({"_id": "k", "n": int(_now().timestamp()) + 500})
+    db.ledger.insert_many(
+        [{"_id": "head", "last": 88_000}, *({"_id": n, "sum": n % 90} for n in range(87_900, 88_001))]
+    )
+    db.bays.insert_one({"_id": "bay", "at": 1})
+    db.fw_id_assigner.insert_one({"_id": ObjectId(), "next_fw_id": 3_001, "next_launch_id": 901})
+    db.consignments.create_index("number", unique=True)
+    db.people.insert_many([{"_id": ObjectId(), "logins": rng.randint(100, 90_000)} for _ in range(30)])
+    db.articles.insert_many([{"_id": f"a{n}", "sold": rng.randint(100, 90_000)} for n in range(20)])
+    db.consumers.insert_one({"_id": "stock", "offset": 4_400_123})
+
+
+_WAITING: list[tuple[float, int]] = []
+
+
+def depot_live(db: Db, rng: random.Random) -> None:
+    # The number is used when the goods have been weighed, seconds later.
+    now = _now().timestamp()
+    _WAITING.append((now + 4, take(db, "consignment", {"_id": "c"}, "n")))
+    while _WAITING and _WAITING[0][0] <= now:
+        db.consignments.insert_one({"number": _WAITING.pop(0)[1], "kg": rng.randint(1, 90)})
+    if rng.random() < 0.6:
+        first, second = (take(db, "seals", {"_id": "s"}, "n") for _ in range(2))
+        db.containers.insert_one({"front": first, "back": second, "kg": rng.randint(1, 90)})
+    if rng.random() < 0.3:
+        db.notes.insert_one({"_id": take(db, "clockish", {"_id": "k"}, "n"), "words": rng.randint(1, 90)})
+    if rng.random() < 0.6:
+        db.ledger.insert_one({"_id": take(db, "ledger", {"_id": "head"}, "last"), "sum": rng.randint(1, 90)})
+    bay = (db.bays.find_one({"_id": "bay"}) or {})["at"] % 8 + 1
+    db.bays.update_one({"_id": "bay"}, {"$set": {"at": bay}})
+    db.arrivals.insert_one({"bay": bay, "wheels": rng.choice([4, 6, 8])})
+    firework = take(db, "fw_id_assigner", {}, "next_fw_id", before=True)
+    db.fireworks.insert_one({"fw_id": firework, "state": "READY"})
+    if rng.random() < 0.4:
+        launch = take(db, "fw_id_assigner", {}, "next_launch_id", before=True)
+        db.launches.insert_one({"launch_id": launch, "fw_id": firework})
+    person = rng.choice(list(db.people.find({}, {"_id": 1})))["_id"]
+    logins = take(db, "people", {"_id": person}, "logins")
+    db.login_log.insert_one({"person": person, "logins": logins, "ms": rng.randint(1, 900)})
+    article = f"a{rng.randrange(20)}"
+    sold = take(db, "articles", {"_id": article}, "sold", rng.randint(1, 3))
+    db.sales.insert_one({"article": article, "sold": sold, "cents": rng.randint(100, 9_000)})
+    offset = take(db, "consumers", {"_id": "stock"}, "offset")
+    db.stock_events.insert_one({"offset": offset, "delta": rng.randint(-5, 5)})
+
+
+UNUSUAL = (
+    Application(
+        "depot", depot_seed, depot_live,
+        frozenset(
+            {("consignment", "n"), ("seals", "n"), ("clockish", "n"), ("ledger", "last"), ("bays", "at"),
+             ("fw_id_assigner", "next_fw_id"), ("fw_id_assigner", "next_launch_id")}
+        ),
+    ),
+)  # fmt: skip
+
+
 def run_application(uri: str, application: Application, rounds: int, pause: Callable[[], None], seed: int = 1) -> None:
     """Seed one application and let its users act for some rounds, with a pause after each."""
     rng = random.Random(f"{seed} {application.name}")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tests.corpus.applications import DEVELOPED_ON, HELD_OUT, HELD_OUT_AGAIN, Application, run_application
+from tests.corpus.applications import DEVELOPED_ON, HELD_OUT, HELD_OUT_AGAIN, UNUSUAL, Application, run_application
 
 from tallyglass.counters.follow.watch import WatchSettings, look
 from tallyglass.counters.snapshot import CountersSnapshot, Grade
@@ -22,7 +22,7 @@ from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 
 ROUNDS, PAUSE_SECONDS = 50, 0.3
-PARTS = {"developed": DEVELOPED_ON, "held-out": HELD_OUT, "held-out-again": HELD_OUT_AGAIN}
+PARTS = {"developed": DEVELOPED_ON, "held-out": HELD_OUT, "held-out-again": HELD_OUT_AGAIN, "unusual": UNUSUAL}
 
 
 @dataclass(frozen=True, slots=True)

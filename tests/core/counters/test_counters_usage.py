@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallyglass.counters.recognise.finding import UsageFinding, combined
-from tallyglass.counters.recognise.usage import Evidence, Insert, InsertedField, Update, findings
+from tallyglass.counters.recognise.usage import Evidence, Insert, InsertedField, Key, Moment, Update, findings
 from tallyglass.counters.snapshot import Grade
 from tallyglass.mongo.gateway import Namespace
 
@@ -52,6 +52,64 @@ def test_a_flag_that_is_set_in_many_documents_is_no_counter() -> None:
     found.targets[ORDERS, "lines.0.qty"] = inserts
     (finding,) = findings(found)
     assert finding.grade in {Grade.OPEN, Grade.POSSIBLE}, finding.evidence
+
+
+NOTES = Namespace("shop", "notes")
+
+
+def used(
+    values: list[int], fields: list[Key], later: int = 1, every: int = 2, others: int = 0, documents: int = 1
+) -> Evidence:
+    """Values of a counter, each inserted into one of the fields in turn ``later`` seconds after it was issued.
+
+    ``others`` documents without the number are inserted between.
+    """
+    found = Evidence(probes=[((START, 0, 0), (START + 10_000, 0, 0))])
+    rows: list[tuple[Moment, Key | None, int]] = []
+    for n, value in enumerate(values):
+        at = START + every * n
+        update = Update((at, 1, 0), float(at), 0, value, text=False, returned=True)
+        found.updates.setdefault((CARTS, "n"), {}).setdefault(n % documents, []).append(update)
+        rows += [((at, 2 + k, 0), None, 0) for k in range(others)]
+        rows.append(((at + later, 1, 0), fields[n % len(fields)], value))
+    for moment, field, value in sorted(rows):
+        found.inserted[field[0] if field else fields[0][0]].append(moment)
+        if field:
+            found.targets.setdefault(field, InsertedField()).add(Insert(moment, float(moment[0]), value))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("found", "grade"),
+    [
+        (used(list(range(7_000, 7_030)), [(ORDERS, "n")], later=11), Grade.CERTAIN),
+        (used(list(range(70, 100)), [(ORDERS, "n")], later=11), Grade.OPEN),
+        (used(list(range(7_000, 7_030)), [(ORDERS, "first"), (ORDERS, "last")]), Grade.CERTAIN),
+        (used(list(range(7_000, 7_030)), [(CARTS, "_id")]), Grade.CERTAIN),
+        (used(list(range(7_000, 7_030)), [(CARTS, "n")]), Grade.OPEN),
+        (used(list(range(START, START + 90, 3)), [(ORDERS, "n")], every=20), Grade.CERTAIN),
+        (used(list(range(START, START + 60, 2)), [(ORDERS, "n")]), Grade.UNLIKELY),
+        (used([*range(1, 9)] * 4, [(ORDERS, "bay")]), Grade.CERTAIN),
+        (used([*range(1, 9)] * 4, [(ORDERS, "bay")], others=4), Grade.OPEN),
+    ],
+    ids=[
+        "seconds later", "small and seconds later", "two an insert", "one collection", "copied in it", "like the time",
+        "times", "cycles", "cycles by chance",
+    ],
+)  # fmt: skip
+def test_unusual_use(found: Evidence, grade: Grade) -> None:
+    found.inserted.setdefault(NOTES, []).append((START, 9, 0))
+    (finding,) = findings(found)
+    assert finding.grade is grade, finding.evidence
+
+
+def test_a_total_repeated_in_a_log_is_told_by_its_name() -> None:
+    numbers = list(range(7_000, 7_030))
+    assert [
+        next(iter(findings(used(numbers, [(ORDERS, path)])))).is_repeated for path in ("n", "log.n", "number", "_id")
+    ] == [True, True, False, False]
+    total = next(iter(findings(used(numbers, [(ORDERS, "n")])))).as_total()
+    assert (total.grade, total.target, total.by_document) == (Grade.POSSIBLE, None, ())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from bson.objectid import ObjectId
@@ -17,7 +17,7 @@ from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.numbers import INT32_MAX, Number
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import is_lost, trouble_of
-from tallyglass.counters.recognise.ids import IdReader, from_to, reach
+from tallyglass.counters.recognise.ids import IdReader, from_to, is_indexed, reach
 from tallyglass.counters.snapshot import CounterTrouble, NumericType
 from tallyglass.counters.standing import IdSpan, Movement, Standing
 from tallyglass.errors import PrivilegeError, ReadError
@@ -124,9 +124,8 @@ class DriftCheck:
         self.largest.pop(key, None)
 
     async def _largest(self, target: IdField, tracker: Tracker) -> LargestId | None:
-        if target.field != "_id" and target not in self._indexed:
-            indexes = await self._gateway.list_indexes(target.ns)
-            if not any(_leads(index, target.field) for index in indexes):
+        if target not in self._indexed:
+            if not await is_indexed(self._gateway, target):
                 return None
             self._indexed.add(target)
         began = time.monotonic()
@@ -164,11 +163,3 @@ def burned(largest: LargestId, value: Number, direction: int = 1) -> float | Non
     """The share of the ids up to a counter's ``value`` that no document has: never used, or deleted since."""
     handed_out = (value - largest.ids.last(-direction)) * direction + 1
     return min(1.0, max(0.0, 1 - largest.documents / handed_out)) if handed_out >= 1 else None
-
-
-def _leads(index: Mapping[str, object], field: str) -> bool:
-    """Whether an index can serve a sort on the numbers of a field: the field is first, and the index is complete."""
-    keys = index.get("key")
-    first = next(iter(keys), "") if isinstance(keys, Mapping) else ""
-    unusable = "partialFilterExpression" in index or index.get("hidden")
-    return first == field and isinstance(keys, Mapping) and keys[first] in (1, -1) and not unusable

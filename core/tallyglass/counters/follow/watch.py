@@ -28,6 +28,7 @@ from tallyglass.counters.recognise.config import CountersConfig, IdField
 from tallyglass.counters.recognise.discovery import MOST_READ, Discovery, is_lost, trouble_of
 from tallyglass.counters.recognise.finding import UsageFinding, combined
 from tallyglass.counters.recognise.idle import largest_ids
+from tallyglass.counters.recognise.ids import is_indexed
 from tallyglass.counters.recognise.usage import findings as findings_of
 from tallyglass.counters.recognise.usage_reader import UsageReader
 from tallyglass.counters.snapshot import CountersSnapshot, CounterTrouble, CounterView, Flag, Grade, MissingCounter
@@ -127,6 +128,7 @@ class Watcher:
         self._use_read_at: float | None = None
         self._use: UsageReader | None = None
         self._use_cut = 0
+        self._looked_up: dict[IdField, bool] = {}
         self._is_patient = False
         self._oplog_seconds: float | None = None
         self._recalled = False
@@ -206,12 +208,32 @@ class Watcher:
                 raise
             self._past.no_oplog(error)
             return
-        for finding in await asyncio.to_thread(findings_of, await reader.evidence()):
+        for seen in await asyncio.to_thread(findings_of, await reader.evidence()):
+            finding = seen.as_total() if await self._is_total(seen) else seen
             known = self._findings.setdefault(finding.ns, {})
             known[finding.path] = combined(known.get(finding.path), finding)
         self._use_cut = reader.cut
         if done:
             self._use = None
+
+    async def _is_total(self, finding: UsageFinding) -> bool:
+        """Whether the values are only repeated: in a field of the same name that nothing looks up."""
+        targets = [target for _, target in finding.by_document]
+        targets += [finding.target] if finding.target else []
+        if not finding.is_repeated or finding.grade not in (Grade.CERTAIN, Grade.LIKELY):
+            return False
+        for target in targets:
+            if target not in self._looked_up:
+                try:
+                    self._looked_up[target] = await is_indexed(self._gateway, target)
+                except (PrivilegeError, ReadError) as error:
+                    if is_lost(error):
+                        raise
+                    # Not known to be one: then it is shown.
+                    self._looked_up[target] = True
+            if self._looked_up[target]:
+                return False
+        return bool(targets)
 
     def _use_in_part(self) -> Iterator[CounterTrouble]:
         if self._use is not None:

@@ -21,6 +21,7 @@ class UsageFinding:
     ``evidence`` is a sentence, safe to show. ``by_document`` maps the ``_id`` of documents with separate targets to
     those targets; ``others`` are the documents whose values were not found or that fall, ``restless``
     those of which enough was seen to say that they rise and fall.
+    ``is_repeated``: the target has the same name as the number, as a total has that is written into a log.
     ``int64_ids``: the target stores ids below 2^31 as int64, so that their writer has 64 bits.
     """
 
@@ -39,10 +40,16 @@ class UsageFinding:
     others: frozenset[str] = frozenset()
     restless: frozenset[str] = frozenset()
     int64_ids: bool = False
+    is_repeated: bool = False
 
     def excludes(self, identity: object) -> bool:
         """Whether what was learnt of this number is not true of the document with this ``_id``."""
         return isinstance(identity, str) and (identity in self.others or identity in self.restless)
+
+    def as_total(self) -> UsageFinding:
+        """What is left if nothing looks up the values in the target."""
+        why = "Its values are repeated under the same name, in a field without an index: a total in a log."
+        return replace(self, grade=Grade.POSSIBLE, target=None, whole_target=False, by_document=(), evidence=why)
 
     def conclusion(self) -> tuple[object, ...]:
         """The facts that change how the counter is followed; excludes the counts in the evidence."""

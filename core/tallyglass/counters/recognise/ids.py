@@ -6,6 +6,7 @@ compared: one of them must neither hide that a counter is behind nor stop the se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,20 @@ def reach(kind: NumericType) -> int:
 def from_to(low: int, high: int) -> dict[str, object]:
     """A query condition for the numbers between two bounds, which an index can serve."""
     return {"$gte": encoded(low), "$lte": encoded(high)}
+
+
+async def is_indexed(gateway: Gateway, target: IdField) -> bool:
+    """Whether an index serves a sort on the numbers of a field: the field is first, and the index is complete."""
+    if target.field == "_id":
+        return True
+    return any(_leads(index, target.field) for index in await gateway.list_indexes(target.ns))
+
+
+def _leads(index: Mapping[str, object], field: str) -> bool:
+    keys = index.get("key")
+    first = next(iter(keys), "") if isinstance(keys, Mapping) else ""
+    unusable = "partialFilterExpression" in index or index.get("hidden")
+    return first == field and isinstance(keys, Mapping) and keys[first] in (1, -1) and not unusable
 
 
 class IdReader:

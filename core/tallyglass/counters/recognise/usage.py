@@ -25,6 +25,11 @@ from tallyglass.text import clean_name
 WINDOW_SECONDS = 2.0
 """An issued id must be inserted within this time to count as a match."""
 
+LATE_SECONDS = 30.0
+"""Of large numbers that is not needed: they are used when a form is complete, or a job has run."""
+
+_LARGE = 1_000
+
 _CERTAIN_ISSUES, _CERTAIN_SHARE, _CERTAIN_SECONDS = 5, 0.8, 10.0
 _LIKELY_ISSUES, _LIKELY_SHARE = 3, 0.6
 _SMALL, _SMALL_ISSUES, _SMALL_DIFFERENT = 100, 10, 3
@@ -39,6 +44,9 @@ _RANGE_SEEN = 0.8
 _OTHER_ISSUES, _OTHER_SHARE = 5, 0.3
 _RESTARTS = 0.1
 _OPEN_ISSUES = 3
+_CYCLES, _LEAST_CYCLE = 2, 5
+"""A sequence that cycles was seen to start again so often, and has so many different ids."""
+
 _FALLS_ONCE_IN = 10
 _FEW_FALL = 1 / 3
 _BLOCKS = (
@@ -66,6 +74,8 @@ _BLOCKS = (
     65536,
 )
 _DAY = 86_400
+_CLOCKS_DIFFER, _CLOCK_SHARE = 2.0, 0.1
+"""Times that are written advance as the clock does, but for seconds of rounding and a tenth."""
 _LEAST_HI = 2
 
 Moment = tuple[int, int, int]
@@ -155,6 +165,10 @@ class _Hit:
         self.first = min(self.first or update.at[0], update.at[0])
         self.last = max(self.last, update.at[0])
 
+    def matched(self, moves: _Behaviour) -> int:
+        """How many issues were found: a number that was issued twice counts once, unless it cycles."""
+        return len(self.ranks) if moves.cycles else len(self.values)
+
 
 @dataclass(slots=True)
 class _Behaviour:
@@ -167,6 +181,7 @@ class _Behaviour:
     fractions: bool = False
     text: bool = False
     epoch: bool = False
+    cycles: bool = False
     returned: int = 0
 
     def add(self, other: _Behaviour) -> None:
@@ -177,6 +192,7 @@ class _Behaviour:
         self.fractions |= other.fractions
         self.text |= other.text
         self.epoch |= other.epoch
+        self.cycles |= other.cycles
         self.returned += other.returned
 
     @property
@@ -191,7 +207,8 @@ class _Behaviour:
 
     @property
     def only_rises(self) -> bool:
-        return not self.fractions and not self.falls_often and self.restarts <= max(1, _RESTARTS * self.issues)
+        restarts_rarely = self.cycles or self.restarts <= max(1, _RESTARTS * self.issues)
+        return not self.fractions and not self.falls_often and restarts_rarely
 
     @property
     def falls_often(self) -> bool:
@@ -213,7 +230,7 @@ def behaviour_of(documents: Documents) -> _Behaviour:
 
 def _behaviour_in_one(updates: Sequence[Update]) -> _Behaviour:
     """How a number changes in one document."""
-    found = _Behaviour()
+    found = _Behaviour(epoch=_is_time(updates))
     changes: list[tuple[int, int, int]] = []
     before: Update | None = None
     for update in updates:
@@ -225,7 +242,6 @@ def _behaviour_in_one(updates: Sequence[Update]) -> _Behaviour:
         found.issues += 1
         found.text |= update.text
         found.returned += update.returned
-        found.epoch |= any(abs(update.value / unit - update.at[0]) < _DAY for unit in (1, 1000))
         if before is not None:
             change = int(update.value) - int(before.value)
             if change > 0 and before.run == update.run:
@@ -237,13 +253,25 @@ def _behaviour_in_one(updates: Sequence[Update]) -> _Behaviour:
         # Only decreases of one size: the number descends.
         found.steps.update(change for change, _, _ in changes)
         return found
+    # One that cycles goes back from the same number to the same, again and again.
+    found.cycles = len(changes) >= _CYCLES and len({(high, low) for _, high, low in changes}) == 1
     for change, high, low in changes:
         # A restart drops almost the whole count; stock and balances drop a little.
-        if -change >= 0.9 * abs(high) or low <= 1:
+        if -change >= 0.9 * abs(high) or low <= 1 or found.cycles:
             found.restarts += 1
         else:
             found.falls += 1
     return found
+
+
+def _is_time(updates: Sequence[Update]) -> bool:
+    """Whether the values are times: near the clock and as far apart as the updates. A counter may be near by chance."""
+    for unit in (1, 1_000):
+        near = [update for update in updates if abs(update.value / unit - update.at[0]) < _DAY]
+        if near:
+            change, elapsed = near[-1].value - near[0].value, near[-1].at[0] - near[0].at[0]
+            return abs(change / unit - elapsed) <= _CLOCKS_DIFFER + _CLOCK_SHARE * elapsed
+    return False
 
 
 def _without_fallen(documents: Documents) -> Documents:
@@ -258,6 +286,11 @@ def _is_restless(updates: Sequence[Update]) -> bool:
     """Whether enough was seen of a number to say that it rises and falls."""
     moves = _behaviour_in_one(updates)
     return moves.falls > 1 and moves.issues >= DOUBTED_AFTER
+
+
+def may_be_late(value: float) -> bool:
+    """Whether a number is large enough to be recognised when it is used later than at once."""
+    return value >= _LARGE
 
 
 def candidates(evidence: Evidence) -> list[Key]:
@@ -325,12 +358,14 @@ def _grade_number(
     if moves.fractions or (moves.falls_often and not moves.only_falls):
         why = "It has fractions." if moves.fractions else "It rises and falls."
         return UsageFinding(ns, path, Grade.UNLIKELY, issues=moves.issues, step=step, evidence=why), (0, 0)
-    direct = _direct(evidence, key, documents, moves)
-    if direct:
-        return direct
-    for ranged in (_ranges(evidence, key, documents, moves), _blocks(evidence, key, documents, moves)):
-        if ranged:
-            return ranged
+    found = (
+        _direct(evidence, key, documents, moves)
+        or _ranges(evidence, key, documents, moves)
+        or _blocks(evidence, key, documents, moves)
+        or _direct(evidence, key, documents, moves, LATE_SECONDS)
+    )
+    if found:
+        return found
     why = f"None of {moves.issues:,} observed values was found in a document inserted shortly afterwards."
     # Without inserts in the same period, a missing match proves nothing.
     used = any(other.db == ns.db and other != ns for other in evidence.inserted)
@@ -346,8 +381,10 @@ def _covered(evidence: Evidence, documents: Documents) -> int:
 Hits = dict[tuple[Key, Semantics], _Hit]
 
 
-def _hits_of(evidence: Evidence, ns: Namespace, updates: Sequence[Update], step: int) -> tuple[Hits, int]:
-    """Where the values of one counter document were found, and how many of them could have been."""
+def _hits_of(
+    evidence: Evidence, ns: Namespace, updates: Sequence[Update], step: int, seconds: float
+) -> tuple[Hits, int]:
+    """Where the values of one counter document were found within ``seconds``, and how many of them could have been."""
     hits: Hits = defaultdict(_Hit)
     covered = 0
     before: Update | None = None
@@ -362,17 +399,20 @@ def _hits_of(evidence: Evidence, ns: Namespace, updates: Sequence[Update], step:
             continue
         matched = False
         for semantics, number in ((Semantics.LAST, value), (Semantics.NEXT, earlier)):
-            for target_key, insert, rank in _found_after(evidence, ns, update, number):
+            for target_key, insert, rank in _found_after(evidence, ns, update, number, seconds):
                 hits[target_key, semantics].add(update, insert, rank)
                 matched = True
-        covered += matched or evidence.covers(update.at)
+        covered += matched or evidence.covers(update.at, (int(update.at[0] + seconds) - 1, 0, 0))
     return hits, covered
 
 
-def _found_after(evidence: Evidence, ns: Namespace, update: Update, number: int) -> Iterable[tuple[Key, Insert, int]]:
+def _found_after(
+    evidence: Evidence, ns: Namespace, update: Update, number: int, seconds: float
+) -> Iterable[tuple[Key, Insert, int]]:
     """The first insert of a number into each field after an update or in the same transaction, with its rank."""
     for target_key, target in evidence.targets.items():
-        if target_key[0] == ns:
+        if target_key[0] == ns and target_key[1] != "_id":
+            # A new counter document holds the number itself; only its own ids are told from that.
             continue
         inserts = target.by_value.get(number)
         if not inserts:
@@ -380,7 +420,7 @@ def _found_after(evidence: Evidence, ns: Namespace, update: Update, number: int)
         for insert in inserts:
             if insert.at[:2] < update.at[:2]:
                 continue
-            if insert.at[0] - update.at[0] > WINDOW_SECONDS:
+            if insert.at[0] - update.at[0] > seconds:
                 break
             moments = evidence.inserted[target_key[0]]
             rank = bisect_left(moments, insert.at) - bisect_left(moments, update.at)
@@ -389,31 +429,40 @@ def _found_after(evidence: Evidence, ns: Namespace, update: Update, number: int)
 
 
 def _direct(
-    evidence: Evidence, key: Key, documents: Documents, moves: _Behaviour
+    evidence: Evidence, key: Key, documents: Documents, moves: _Behaviour, seconds: float = WINDOW_SECONDS
 ) -> tuple[UsageFinding, tuple[float, float]] | None:
-    """The values themselves were found: the best target of each document, then the sum over all documents."""
+    """The values themselves were found: the best target of each document, then the sum over all documents.
+
+    Beyond the usual time the next inserts may be of other ids, so that only large and unique numbers count.
+    """
+    late = seconds > WINDOW_SECONDS
     ns = key[0]
     chosen: dict[Hashable, tuple[Key, Semantics, _Hit]] = {}
     covered: dict[Hashable, int] = {}
     for document, updates in documents.items():
-        hits, count = _hits_of(evidence, ns, updates, behaviour_of({document: updates}).step)
+        hits, count = _hits_of(evidence, ns, updates, behaviour_of({document: updates}).step, seconds)
         covered[document] = count
         best = _best(hits)
         if best is not None:
-            chosen[document] = (*best, hits[best])
+            chosen[document] = (*best, _with_siblings(hits, best))
     feeders = Counter(target for target, _, _ in chosen.values())
     good = {
         document: hit
         for document, hit in chosen.items()
-        if _is_spread(evidence.targets[hit[0]], feeders[hit[0]]) and median(hit[2].ranks) <= _MOST_RANK
+        if (late and evidence.targets[hit[0]].spread() >= _RANGE_SPREAD and may_be_late(min(hit[2].values)))
+        or (
+            not late
+            and (_is_cycled(hit[2]) if moves.cycles else _is_spread(evidence.targets[hit[0]], feeders[hit[0]]))
+            and median(hit[2].ranks) <= _MOST_RANK
+        )
     }
     other = {
         document
         for document, count in covered.items()
-        if count >= _OTHER_ISSUES and (document not in good or len(good[document][2].values) < _OTHER_SHARE * count)
+        if count >= _OTHER_ISSUES and (document not in good or good[document][2].matched(moves) < _OTHER_SHARE * count)
     }
     kept = {document: hit for document, hit in good.items() if document not in other}
-    matched = sum(len(hit.values) for _, _, hit in kept.values())
+    matched = sum(hit.matched(moves) for _, _, hit in kept.values())
     issued = sum(count for document, count in covered.items() if document not in other)
     if not issued or not kept:
         return None
@@ -423,6 +472,8 @@ def _direct(
     values = [value for _, _, hit in kept.values() for value in hit.values]
     few = matched < _SMALL_ISSUES or share < _CERTAIN_SHARE or len(set(values)) < _SMALL_DIFFERENT
     if few and median(values) < _SMALL:
+        return None
+    if late and (matched < _SMALL_ISSUES or share < _CERTAIN_SHARE):
         return None
     if matched >= _CERTAIN_ISSUES and share >= _CERTAIN_SHARE and seconds >= _CERTAIN_SECONDS and constant:
         grade = Grade.CERTAIN
@@ -457,9 +508,30 @@ def _best(hits: Hits) -> tuple[Key, Semantics] | None:
     )
 
 
+def _with_siblings(hits: Hits, best: tuple[Key, Semantics]) -> _Hit:
+    """The hits of a target with those of other fields of its documents: one insert may use several ids."""
+    (ns, path), semantics = best
+    found = hits[best]
+    for ((other_ns, other_path), meaning), hit in hits.items():
+        if other_ns == ns and other_path != path and meaning is semantics and not hit.values & found.values:
+            found = _Hit(
+                found.values | hit.values,
+                found.ranks + hit.ranks,
+                found.latencies + hit.latencies,
+                min(found.first, hit.first),
+                max(found.last, hit.last),
+            )
+    return found
+
+
 def _is_spread(target: InsertedField, feeders: int) -> bool:
     """Whether the field has nearly as many distinct values as ids were issued for it."""
     return target.spread() >= max(_LEAST_SPREAD, _SPREAD / (1 if feeders <= 1 else 2))
+
+
+def _is_cycled(hit: _Hit) -> bool:
+    """Whether ids that repeat were found: always in the next insert, which a random quantity so small would not be."""
+    return len(hit.values) >= _LEAST_CYCLE and median(hit.ranks) <= 1
 
 
 def _finding_of(
@@ -502,8 +574,13 @@ def _finding_of(
         by_document=by_document if more else (),
         others=frozenset(document for document in other if isinstance(document, str)),
         int64_ids=all(evidence.targets[target].has_int64_ids for target in targets),
+        is_repeated=all(_leaf(target[1]) == _leaf(path) for target in targets),
     )
     return finding, (-moves.returned / max(1, moves.issues), latency)
+
+
+def _leaf(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _latency(seconds: float) -> str:

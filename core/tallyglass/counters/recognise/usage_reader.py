@@ -2,8 +2,8 @@
 
 Bounded: updates are read in periods, each four times as long as the one after it, until there are enough; a collection
 with enough updates is left out of earlier periods. Inserts are read for two seconds after a sample of the updates, or,
-where a number jumps, until its next update. Both are limited in entries, not in time, so that a busy machine changes
-when the result is there, not what it is.
+where a number jumps, until its next update; and for a minute after a few updates whose values were not found. Both are
+limited in entries, not in time, so that a busy machine changes when the result is there, not what it is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from typing import Any
@@ -23,16 +23,20 @@ from tallyglass.counters.numbers import Number, as_number, numeric_type
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.identity import document_key
 from tallyglass.counters.recognise.usage import (
+    LATE_SECONDS,
     WINDOW_SECONDS,
     Documents,
     Evidence,
     Insert,
     InsertedField,
+    Key,
     Moment,
     Update,
     candidates,
+    findings,
+    may_be_late,
 )
-from tallyglass.counters.snapshot import NumericType
+from tallyglass.counters.snapshot import Grade, NumericType
 from tallyglass.errors import ReadError
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace, closing
 from tallyglass.oplog.entry import walk
@@ -57,6 +61,9 @@ _ENOUGH_OF_NUMBER = 20
 _PROBE_SECONDS = int(WINDOW_SECONDS) + 2
 _RANGE_SECONDS = 60
 """How long inserts are read after a number jumped: the ids of a range are used up one after the other."""
+
+_MOST_LATE, _LATE_OF_NUMBER, _LEAST_LATE = 8, 3, 10
+"""Long periods that are read for numbers without a match, in all and for one, and how many updates these need."""
 
 _AT_ONCE = 4
 _BATCH_SIZE = 500
@@ -128,10 +135,16 @@ class UsageReader:
             end = start
             yield
         self._forget_removed()
-        probes = _probes(self._evidence)
-        while probes:
-            batch, probes = probes[:_AT_ONCE], probes[_AT_ONCE:]
-            read = await asyncio.gather(*(self._probe(*probe) for probe in batch))
+        async for _ in self._read_probes(_probes(self._evidence)):
+            yield
+        found = await asyncio.to_thread(findings, await self.evidence())
+        unused = {(one.ns, one.path) for one in found if one.grade not in (Grade.CERTAIN, Grade.LIKELY)}
+        async for _ in self._read_probes(_late_probes(self._evidence, unused)):
+            yield
+
+    async def _read_probes(self, probes: Sequence[Probe]) -> AsyncGenerator[None, None]:
+        for first in range(0, len(probes), _AT_ONCE):
+            read = await asyncio.gather(*(self._probe(*probe) for probe in probes[first : first + _AT_ONCE]))
             self._evidence.probes += [period for period in read if period is not None]
             yield
 
@@ -248,6 +261,21 @@ def _probes(evidence: Evidence) -> list[Probe]:
             if not _within(moment, ends[moment], chosen):
                 chosen.append((moment, ends[moment]))
                 missing -= sum(_within(other, ends[other], chosen[-1:]) for other in moments)
+    return chosen
+
+
+def _late_probes(evidence: Evidence, unused: Collection[Key]) -> list[Probe]:
+    """Some long periods for numbers that were not used at once: ids may be used when a form is complete."""
+    chosen: list[Probe] = []
+    for key in candidates(evidence):
+        moments = sorted(update.at for updates in evidence.updates[key].values() for update in updates)
+        large = any(may_be_late(update.value) for updates in evidence.updates[key].values() for update in updates)
+        if key not in unused or not large or len(moments) < _LEAST_LATE:
+            continue
+        for moment in _spread(moments, _LATE_OF_NUMBER):
+            end = moment[0] + int(2 * LATE_SECONDS)
+            if not _within(moment, end, chosen) and len(chosen) < _MOST_LATE:
+                chosen.append((moment, end))
     return chosen
 
 
