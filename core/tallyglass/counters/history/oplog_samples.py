@@ -37,11 +37,12 @@ SLICES = 64
 DOCUMENTS = 1_000_000
 """The maximum number of oplog entries that the server examines for all slices together."""
 
-ENTRIES = 400
+ENTRIES = 2_000
 """The maximum number of counter entries that one slice yields."""
 
 SLICE_MS = 2_000
 _AT_ONCE = 4
+_BATCH = 400
 _NARROWEST = 1.0
 
 
@@ -103,7 +104,7 @@ async def _slice(gateway: Gateway, spaces: Sequence[Namespace], start: float, en
         "ts": span,
         "$or": [{"ns": {"$in": names}}, {"ns": "admin.$cmd", "o.applyOps.ns": {"$in": names}}],
     }
-    found = gateway.find_raw(OPLOG, query, limit=ENTRIES, batch_size=ENTRIES, time_ms=SLICE_MS)
+    found = gateway.find_raw(OPLOG, query, limit=ENTRIES, batch_size=_BATCH, time_ms=SLICE_MS)
     try:
         return [read_entry(raw) async for raw in unpacked(found)]
     except ReadError as error:
