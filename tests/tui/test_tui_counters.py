@@ -320,7 +320,7 @@ async def test_a_narrow_terminal_keeps_the_answer(screen_at: Any) -> None:
         assert "time left" in screen.text
         assert "3.0d..5.0d" in screen.text
         assert "orders9" in screen.lines[1], "the first to run out"
-        assert "flags" not in screen.text
+        assert "BEHIND" in screen.text, "the reason of the mark"
         await screen.press("slash", *"orders1", "enter")
         assert "1 with 'orders1'" in screen.lines[1], "that counters are hidden"
 

@@ -151,11 +151,6 @@ def brief(seconds: float) -> str:
     return f"{years:.1f}y" if years < 9.95 else f"{years:.0f}y" if years < _FAR_YEARS else ">999y"
 
 
-def factor(times: float) -> str:
-    """How many times: ``3.8``, ``168``."""
-    return f"{times:.1f}" if times < 9.95 else f"{times:,.0f}"
-
-
 def time_left(forecast: Forecast, now: datetime) -> str:
     """Early..late until the end, such as ``12d..19d``; in words where no date can be given."""
     if forecast.far:
@@ -168,12 +163,10 @@ def time_left(forecast: Forecast, now: datetime) -> str:
 
 
 def flags(counter: CounterView, now: datetime) -> list[str]:
-    """The flags of a counter, and the time until 2^31 or its used share if that is near: ``BEHIND``,
-    ``2^31 12d..19d``."""
+    """The flags of a counter, the worst first, and ``int32`` if 2^31 is near: a column of its own says how near."""
     words = [flag.value for flag in counter.flags]
-    if counter.crossing is not None and any(crossing_warnings(counter, Thresholds(), now)):
-        dated = counter.crossing.early or counter.crossing.late
-        words.append(f"2^31 {time_left(counter.crossing, now) if dated else share(counter.crossing_used)}")
+    if any(crossing_warnings(counter, Thresholds(), now)):
+        words.append("int32")
     return words
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tallyglass.counters.numbers import INT32_MAX
 from tallyglass.counters.snapshot import (
     Ceiling,
     CounterView,
@@ -129,6 +131,25 @@ def crossing_warnings(counter: CounterView, thresholds: Thresholds, now: datetim
         days = None if naive is None else naive / NAIVE_MARGIN
     if days is not None and days <= thresholds.warn_days:
         yield f"may pass 2^31 in {span(days)}"
+
+
+def nearest_limit(counter: CounterView, now: datetime) -> tuple[str, int] | None:
+    """The limit that matters first, in a word, and the ids left until it; None if neither is known.
+
+    It is 2^31 (``int32``) where that is near, though only a reader of the ids could fail there, else the ceiling.
+    """
+    if not math.isfinite(counter.value) or counter.pool is not None or counter.members is not None:
+        return None
+    issued = int(counter.value) - (counter.semantics is Semantics.NEXT)
+    if counter.near is not None:
+        return _word(counter.near.reason), counter.near.value - issued
+    if any(crossing_warnings(counter, Thresholds(), now)):
+        return "int32", INT32_MAX - issued
+    return (_word(counter.ceiling.reason), counter.left) if counter.ceiling and counter.left is not None else None
+
+
+def _word(reason: str) -> str:
+    return reason.partition(" ")[0]
 
 
 def _of_forecast(

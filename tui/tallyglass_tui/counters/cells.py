@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from rich.cells import cell_len
 
-from tallyglass.counters.snapshot import CounterView
-from tallyglass.counters.verdict import CRITICAL, WARNING, Thresholds, grade
+from tallyglass.counters.snapshot import CounterView, Flag
+from tallyglass.counters.verdict import CRITICAL, WARNING, Thresholds, grade, nearest_limit
 from tallyglass_tui import format as fmt
 from tallyglass_tui.widgets.cells import fit, fit_middle
 from tallyglass_tui.widgets.line_view import Piece
@@ -24,19 +25,21 @@ COLUMNS = (
     Column("ns", "namespace", 40, since=_VERY_WIDE),
     Column("id", "id", 8, flex=2, since=100, until=_VERY_WIDE),
     Column("id", "id", 36, since=_VERY_WIDE),
-    Column("value", "value", 13, right=True, until=100, rank=1),
-    Column("value", "value", 13, flex=1, right=True, since=100, until=_VERY_WIDE, rank=1),
-    Column("value", "value", 16, right=True, since=_VERY_WIDE, rank=1),
-    Column("used", "used", 11, until=100, rank=1),
-    Column("used", "used", 18, since=100, rank=1),
-    Column("rate", "rate", 8, right=True, rank=2),
+    Column("value", "value", 13, right=True, until=100, rank=2),
+    Column("value", "value", 13, flex=1, right=True, since=100, until=_VERY_WIDE, rank=2),
+    Column("value", "value", 16, right=True, since=_VERY_WIDE, rank=2),
+    Column("limit", "ids left until", 14, until=_VERY_WIDE, rank=1),
+    Column("limit", "ids left until", 24, since=_VERY_WIDE, rank=1),
+    Column("used", "used", 7, until=100, rank=3),
+    Column("used", "used", 18, since=100, rank=3),
+    Column("rate", "rate", 8, right=True, rank=4),
     Column("spark", "trend", 5, since=90, until=100, rank=4),
     Column("spark", "trend", 12, since=100, until=150, rank=4),
     Column("spark", "trend, from 0 to", 21, since=150, rank=4),
     Column("left", "time left", 11, right=True),
     Column("likely", "likely end (UTC)", 16, since=150, rank=4),
-    Column("flags", "flags", 7, until=100, rank=3),
-    Column("flags", "flags", 10, flex=1, since=100, rank=3),
+    Column("flags", "flags", 8, until=100),
+    Column("flags", "flags", 10, flex=1, since=100),
 )
 SORTS = ("urgency", "name", "value", "used", "rate", "left")
 """What rows can be sorted by: urgency is the order of the snapshot."""
@@ -50,6 +53,8 @@ _LIMITS = Thresholds()
 _PERCENT = 7
 _LEAST_NAMESPACE = 4
 _WITH_SCALE = 20
+_SHORT = {Flag.FIRST_FULL.value: "1ST-FULL"}
+"""The only flag that a narrow column would cut."""
 
 
 def level(counter: CounterView, now: datetime) -> int:
@@ -78,7 +83,7 @@ def cells(counter: CounterView, now: datetime, column: Column, width: int, plain
         text, style = _MARKS.get(level(counter, now), ("  ", ""))
         return ((text, style),)
     if column.key == "used":
-        bar = fmt.bar(counter.used, width - _PERCENT, plain)
+        bar = fmt.bar(counter.used, width - _PERCENT, plain) if width > _PERCENT else ""
         return (
             (bar, f"{_BAR_STYLES.get(level(counter, now), 'table--good')} table--bar"),
             (fit(fmt.share(counter.used), _PERCENT, right=True), ""),
@@ -105,11 +110,24 @@ def _left(counter: CounterView, now: datetime, _: int, __: bool) -> tuple[str, s
 
 
 def _flags(counter: CounterView, now: datetime, width: int, __: bool) -> tuple[str, str]:
-    words = fmt.flags(counter, now)
-    text = " ".join(words)
-    if len(text) > width and len(words) > 1:
-        text = f"{fit(words[0], width - 2).rstrip()}+{len(words) - 1}"
-    return text, "table--warn"
+    """The flags that fit whole, the worst first; without any, the share used where that is what the mark is for."""
+    words = [_SHORT.get(word, word) if width < len(word) else word for word in fmt.flags(counter, now)]
+    if not words and counter.used is not None and level(replace(counter, used=None), now) < level(counter, now):
+        words = [f"{fmt.share(counter.used)}"]
+    shown = words[:1]
+    for word in words[1:]:
+        if len(" ".join([*shown, word])) <= width:
+            shown.append(word)
+    return " ".join(shown), "table--warn"
+
+
+def _limit(counter: CounterView, now: datetime, width: int, __: bool) -> tuple[str, str]:
+    nearest = nearest_limit(counter, now)
+    if nearest is None:
+        return "", ""
+    word, left = nearest
+    number = fmt.count(left)
+    return f"{word}: {number if len(word) + len(number) + 2 <= width else fmt.short(left)}", ""
 
 
 _TEXTS: dict[str, Callable[[CounterView, datetime, int, bool], tuple[str, str]]] = {
@@ -117,6 +135,7 @@ _TEXTS: dict[str, Callable[[CounterView, datetime, int, bool], tuple[str, str]]]
     "ns": lambda counter, _, width, __: (fit_middle(counter.ns, width), ""),
     "id": lambda counter, _, width, __: (fit_middle(counter.id, width), ""),
     "value": _value,
+    "limit": _limit,
     "rate": lambda counter, _, __, ___: (fmt.rate(counter.rate), ""),
     "spark": lambda counter, _, width, plain: (_trend(counter, width, plain), "table--muted table--bar"),
     "left": _left,

@@ -15,6 +15,8 @@ from tallyglass_tui.widgets.line_view import Piece
 _LABEL = 11
 _FIRST_NAME = 26
 _SHOWN_MEMBERS = 10
+_ALL_BURNED = 0.99
+"""Where nearly all ids have no document, its documents are elsewhere, or removed after use: that is no news."""
 _SOON = timedelta(hours=1)
 """Dates to the minute say little about an end within this time."""
 
@@ -140,16 +142,13 @@ def _rate(counter: CounterView) -> str:
     parts = [f"{fmt.rate(counter.rate)} now"]
     if counter.forecast.rate is not None:
         parts.append(f"{fmt.rate(counter.forecast.rate)} over {counter.forecast.basis or 'all history'}")
-    if counter.burn is not None:
+    if counter.burn is not None and counter.burn < _ALL_BURNED:
         parts.append(f"{fmt.share(counter.burn)} without a document (never used, or deleted)")
     return " · ".join(parts)
 
 
 def _stands_on(forecast: Forecast) -> str:
-    text = f"{fmt.duration(forecast.history_seconds)}, {fmt.plural(forecast.steps, 'step')} seen"
-    if forecast.spread is not None and forecast.spread > 1:
-        text += f"; the late end is {fmt.factor(forecast.spread)} times as far as the early one"
-    return text
+    return f"{fmt.duration(forecast.history_seconds)}, {fmt.plural(forecast.steps, 'step')} seen"
 
 
 def _drift(counter: CounterView) -> str:

@@ -331,9 +331,9 @@ class CountersPage(Page):
             by = f"{'least' if order.descending else 'most'} urgent first"
         doing = "sorting " if shown.order != order else ""
         pieces.append((f" · {doing}{by}", "text--muted"))
-        pieces.append((f" · {fmt.plural(snapshot.collections_seen, 'collection')} looked at", "text--muted"))
         if snapshot.discovering:
-            pieces.append((", still looking", "text--muted"))
+            looked = f"{snapshot.collections_looked:,} of {fmt.plural(snapshot.collections_seen, 'collection')}"
+            pieces.append((f" · {looked} looked at", "text--muted"))
         return pieces
 
 
