@@ -1,7 +1,7 @@
 """Measure the memory of the commands that run for days, over as many entries as a busy hour writes.
 
 ``oplog --follow --json`` and ``watch`` run at once beside one writer, which writes as fast as the server takes it.
-Their resident memory (``VmRSS``) is read once a second: after a tenth of the entries, at the end, and the largest.
+Their resident memory (``VmRSS``) is read once a second: after the first tenth of the entries, at the end, the largest.
 """
 
 from __future__ import annotations

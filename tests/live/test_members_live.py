@@ -54,7 +54,7 @@ async def test_a_configured_delay_is_not_lag(uneven_set: ReplicaSet) -> None:
 
 
 def test_the_age_of_a_delayed_members_data_is_said(uneven_set: ReplicaSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(members, "LEAST_LAG", 0.0)
+    monkeypatch.setattr(members, "OLD_SECONDS", 0.0)
     for command in ("counters", "check", "doctor"):
         (line,) = run(command, uneven_set.direct_uri(2)).stderr.splitlines()
         assert line.startswith("tallyglass: The data are ")

@@ -13,6 +13,9 @@ from tallyglass.text import clean, clean_name
 LEAST_LAG = 11.0
 """Seconds. An idle primary writes every ten: a smaller difference is not lag."""
 
+OLD_SECONDS = 21.0
+"""A primary that has just become idle first writes after up to twenty: younger data are not called old."""
+
 
 @dataclass(frozen=True, slots=True)
 class SetMember:
@@ -59,7 +62,7 @@ def data_age(hello: Document) -> float | None:
 def old_data(hello: Document) -> str:
     """One sentence if the answering member serves data that are older than usual; empty otherwise."""
     age = data_age(hello)
-    if age is None or age < LEAST_LAG or not hello.get("setName"):
+    if age is None or age < OLD_SECONDS or not hello.get("setName"):
         return ""
     delay = _delay(hello)
     what = f", which is delayed by {delay:,} s" if delay else "" if hello.get("secondary") else ", which is recovering"

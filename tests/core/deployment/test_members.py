@@ -76,6 +76,12 @@ def test_old_data(hello: dict[str, Any], expected: str) -> None:
     assert bool(said) == bool(expected)
 
 
+def test_data_are_not_old_before_an_idle_primary_must_have_written() -> None:
+    hello = {"setName": "rs", "me": "h:1", "secondary": True, "localTime": NOW}
+    said = [old_data(hello | {"lastWrite": {"lastWriteDate": NOW - timedelta(seconds=age)}}) for age in (19, 22)]
+    assert said == ["", "The data are 22 s old: they come from h:1."]
+
+
 @pytest.mark.parametrize(
     ("hello", "expected"),
     [
