@@ -31,7 +31,7 @@ from tallyglass.restore.undo.recovery import Repairs, repairs
 
 from .scenario import Scenario, Undo
 from .server import MemoryServer, load_repairs, merge_repairs
-from .statements import Document, Effect, Statement, StatementError, Write, apply, same
+from .statements import Document, Effect, Statement, StatementError, Write, apply, paths_of, same
 from .world import NS, Step, World
 
 _GAP_MILLIS = 3_000
@@ -40,9 +40,13 @@ _GAP_MILLIS = 3_000
 
 @dataclass(slots=True)
 class Result:
-    """What one undo came to. ``wrong`` are the documents that differ and are not listed, each with what it is and what
-    it would be; ``twins`` tells that entries of others were undone which the statement explains as well, and that
-    nobody gave a count."""
+    """What one undo came to: identical, exit 3, refused or wrong. ``wrong`` are the documents that differ and are not
+    listed, each with what it is and what it would be.
+
+    Three verdicts are apart, since no entry tells: ``twin``, others' entries were undone that the statement explains as
+    well, and nobody gave a count; ``derived``, others computed another field from what the accident left; ``came
+    back``, what an earlier undo had taken out elsewhere came back with a document that was deleted or overwritten then.
+    """
 
     undo: Undo
     verdict: str
@@ -121,7 +125,11 @@ class _Session:
         twins = self._twins(one, own) if known is None or known.count is None else set()
         explained = self._oracle(one.accident, twins)
         beside = {id_ for id_ in differ if twins and _alike(explained.get(id_), live.get(id_))}
-        wrong = sorted(differ - damaged - beside - self.open)
+        unlisted = differ - damaged - beside - self.open
+        again = self._oracle(one.accident, twins, after_others=False)
+        back = {id_ for id_ in unlisted if self._came_back(wanted.get(id_), live.get(id_), again.get(id_), id_)}
+        derived = {id_ for id_ in unlisted - back if self._is_derived(wanted.get(id_), live.get(id_), id_)}
+        wrong = sorted(unlisted - back - derived)
         result = Result(one, "exit 3" if damaged or code else "identical")
         if wrong:
             result.wrong = [(id_, live.get(id_), wanted.get(id_)) for id_ in wrong]
@@ -130,16 +138,48 @@ class _Session:
             result.verdict, result.reason = "wrong", "exit 0 with documents listed"
         elif beside - damaged:
             result.verdict = "twin"
+        elif back:
+            result.verdict = "came back"
+        elif derived:
+            result.verdict = "derived"
         self.done |= {(one.accident, id_) for id_ in {*wanted, *live} - damaged}
         self._weigh(result, own, damaged)
-        self.open |= damaged
+        self.open |= damaged | beside | back | derived
         return result
 
-    def _oracle(self, accident: str, twins: Iterable[Step] = ()) -> dict[Any, Document]:
+    def _oracle(self, accident: str, twins: Iterable[Step] = (), *, after_others: bool = True) -> dict[Any, Document]:
+        """The documents without an accident, and, ``after_others``, without those that were undone before."""
         beside = {id(step) for step in twins}
+        done = self.done if after_others else set()
         return self.world.without(
-            lambda step: step.who == accident or (step.who, step.id) in self.done or id(step) in beside
+            lambda step: step.who == accident or (step.who, step.id) in done or id(step) in beside
         )
+
+    def _came_back(self, wanted: Document | None, live: Document | None, again: Document | None, id_: Any) -> bool:
+        """Whether a document is as it would be if an earlier accident had not been undone: all of it, or the fields
+        that this one changed."""
+        if wanted is None or live is None or again is None:
+            return _alike(again, live)
+        fields = {
+            path.partition(".")[0]
+            for step in self.world.steps
+            for effect in step.effects
+            for path in paths_of(effect)
+            if step.id == id_ and (step.who, id_) in self.done
+        }
+        return _alike(_less(wanted, fields), _less(live, fields)) or _alike(again, live)
+
+    def _is_derived(self, wanted: Document | None, live: Document | None, id_: Any) -> bool:
+        """Whether two documents differ only where others computed a field from other fields."""
+        if wanted is None or live is None:
+            return False
+        paths = {
+            effect[1]
+            for step in self.world.steps
+            for effect in step.effects
+            if step.id == id_ and effect[0] == "$expr" and effect[2][0] != "literal"
+        }
+        return _alike(_less(wanted, paths), _less(live, paths))
 
     def _twins(self, one: Undo, own: Sequence[Step]) -> list[Step]:
         """The steps of others whose entries the accident's statement explains as well: without a count nobody can tell
@@ -205,6 +245,10 @@ def _alike(one: Document | None, other: Document | None) -> bool:
     if one is None or other is None:
         return one is other
     return _sorted(one) == _sorted(other)
+
+
+def _less(document: Document, paths: Iterable[str]) -> Document:
+    return {name: value for name, value in document.items() if name not in paths}
 
 
 def _sorted(value: Any) -> Any:

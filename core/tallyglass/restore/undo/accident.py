@@ -97,8 +97,8 @@ def completed(changes: Changes, before: bytes, effect: UpdateEffect) -> Changes:
     """What the statement with this effect would have set, if it left this entry on the document ``before``.
 
     A document that is set as a whole counts as the parts in which it differs, all of it where there was none; a path at
-    which the document had the common value already counts as set. Raises Malformed, and Unfit where one field name is
-    there twice.
+    which the document had the common value already counts as set. Raises Malformed, and Unfit where one field name
+    is there twice.
     """
     result: Changes = {}
     for path, value in changes.items():

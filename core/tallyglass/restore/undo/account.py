@@ -16,9 +16,9 @@ from tallyglass.oplog.entry.changes import (
     Unfit,
     Value,
     apply_update,
+    changes_of,
     differing,
     get,
-    is_replacement,
     parse,
     put,
     repeats_name,
@@ -27,6 +27,10 @@ from tallyglass.oplog.entry.walk import Malformed
 
 _DECIMAL = 0x13
 _NUMBERS = frozenset({walk.DOUBLE, walk.INT32, walk.INT64, _DECIMAL})
+
+_COPIED = _NUMBERS | {walk.STRING}
+"""Types of values that others may copy to another field. Of booleans there are too few for an equal one to say
+anything."""
 
 _SHORTEST_TEXT = 3
 """Bytes of a text from which another text may be recognised as made of it; shorter ones are in too many words."""
@@ -70,6 +74,8 @@ class DocumentTrace:
     """Whether the accident changed it at all."""
     brought_back: bool = False
     """Whether an operation set back what the accident changed."""
+    deleted: tuple[bytes | None, dict[Path, Value | None], set[Path], bool] = (None, {}, set(), False)
+    """The document that others last deleted, with what it held of the accident; a return may bring it back."""
     theirs: bool = False
     """Whether others deleted it, or wrote something of their own over what the accident left."""
 
@@ -158,8 +164,12 @@ class DocumentTrace:
 
     def _others(self, op: str, o: bytes, *, repair: bool) -> None:
         before = self.document
+        if repair and op == "i" and before is None and o == self.deleted[0]:
+            self.document, self.changed, self.computed, self.inserted = self.deleted
+            return
         if op == "d":
             self.theirs |= before is not None and (bool(self.changed) or self.inserted or self.removed is not None)
+            self.deleted = before, dict(self.changed), set(self.computed), self.inserted
             self.document = self.removed = None
             self.inserted = False
             self.changed.clear()
@@ -173,11 +183,11 @@ class DocumentTrace:
         if same and (repair or not _has_numbers_alone(after)):
             self.removed, self.brought_back = None, True
         if before is not None:
-            carried = is_replacement(o) and op == "u" and not repair
+            written = set(changes_of(o)) if op == "u" and not repair else set()
             for path in list(self.changed):
                 if _differs(before, after, path):
                     self._overwrite(path, before, after, repair=repair)
-                elif carried:
+                elif any(path[:length] in written for length in range(len(path))):
                     self.computed.add(path)  # meant, or written back after it was read
             if self.changed:
                 self._find_copies(before, after)
@@ -186,10 +196,10 @@ class DocumentTrace:
                 self.changed[path] = good  # it was written back
 
     def _find_copies(self, before: bytes, after: bytes) -> None:
-        """Others wrote a text elsewhere that contains one that the accident left."""
+        """Others wrote elsewhere a text that contains one that the accident left, or the same number."""
         for path in differing(before, after):
             value = get(after, path)
-            if value is not None and value[0] == walk.STRING and path not in self.left:
+            if value is not None and value[0] in _COPIED and path not in self.left:
                 held = (get(before, one) for one in self.changed)
                 if path not in self.changed and any(_contains(value, one) for one in held):
                     self.changed[path] = get(before, path)

@@ -14,6 +14,7 @@ from tallyglass.oplog.entry.changes import (
     Value,
     apply_update,
     build,
+    changes_of,
     differing,
     each_change,
     get,
@@ -133,7 +134,8 @@ class Counterfactual:
             self.wanted = after
             return
         whole, appended = is_replacement(o), _appended(o, before)
-        whose = {path: self._whose(path, before, after, whole=whole, appended=appended) for path in damaged}
+        written = set(changes_of(o))
+        whose = {path: self._whose(path, before, after, written, appended) for path in damaged}
         result = after if whole else _apply_beside(wanted, before, after, whose)
         for path, owner in whose.items():
             self.overwritten |= owner is _Whose.THEIRS
@@ -145,13 +147,13 @@ class Counterfactual:
         self.wanted = result if any(differing(result, after)) else after
 
     def _whose(
-        self, path: Path, before: bytes, after: bytes, *, whole: bool, appended: dict[Path, list[Value]]
+        self, path: Path, before: bytes, after: bytes, written: set[Path], appended: dict[Path, list[Value]]
     ) -> _Whose:
-        """Whose the value at a path is after an update of others."""
+        """Whose the value at a path is after an update of others, which ``written`` the paths that it names."""
         held, value = (get(before, path), get(after, path)) if path else (None, None)
         if not path or held == value:
-            above = any(_related(path, one) for one in differing(before, after))
-            return _Whose.UNCLEAR if whole or above or path in self.doubts else _Whose.ACCIDENTS
+            related = any(_related(path, one) for one in written)
+            return _Whose.UNCLEAR if related or path in self.doubts else _Whose.ACCIDENTS
         if path in appended and path not in self.doubts:
             return _Whose.ACCIDENTS
         if value is None:

@@ -395,8 +395,11 @@ class WriteGroups:
             found = _together(parts)
             tally.absorb(found)
             ids += [group.ids] if found.entries else []
-        tally.absorb(_together(self._broad_of(groups, effect, every=narrow)))
-        return tally, ids, doubts
+        whole = _Ids()
+        for one in self._broad_of(groups, effect, every=narrow):
+            tally.add(one.ts, one.millis)
+            whole.add(one.key)
+        return tally, [*ids, whole], doubts
 
     def _narrowed(self, first: Changes) -> Changes:
         """What an entry that sets a document as a whole has in common with one that sets the most parts of it."""
@@ -407,7 +410,7 @@ class WriteGroups:
                 found = max((found if found is not first else {}, *agreeing), key=len) or found
         return found
 
-    def _broad_of(self, groups: dict[Shape, _Shape], effect: UpdateEffect, *, every: bool = False) -> Iterable[Tally]:
+    def _broad_of(self, groups: dict[Shape, _Shape], effect: UpdateEffect, *, every: bool = False) -> Iterable[_Broad]:
         """The entries that set a document as a whole, and leave what the effect leaves: ``every`` one, or those on
         documents not hit else."""
         hit = set[bytes]()
@@ -417,7 +420,7 @@ class WriteGroups:
                 continue
             if _fits_as_a_whole(one.changes, effect):
                 hit.add(one.key)
-                yield Tally(1, one.ts, one.ts, one.millis, one.millis)
+                yield one
 
     def _without_usual(self) -> dict[Shape, _Shape]:
         """The groups without those of an application that goes on writing other fields.
@@ -523,7 +526,8 @@ def _same_outside(shape: Shape, group: _Shape, effect: UpdateEffect) -> bool:
         return False
     if group.outside is None or shape.isdisjoint(effect.constants):
         return True
-    return any(effect.agrees(dict(form)) for form in group.outside)
+    few = group.tally.entries < _LEAST_COMPUTED  # their values may be alike by chance
+    return any((effect.may_fit if few else effect.agrees)(dict(form)) for form in group.outside)
 
 
 def _agree(group: _Shape, effect: UpdateEffect) -> bool:

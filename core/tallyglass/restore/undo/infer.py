@@ -119,6 +119,18 @@ class _Around:
         kinds = ", ".join(f"{count:,} {_VERBS[op]}" for op, count in sorted(found.items()) if count)
         return f"A bulk write of several kinds: the same client also wrote here at once ({kinds})." if kinds else ""
 
+    def several_commands(self) -> str:
+        """Whether one session sent several commands of many documents, as a sentence; empty if it did not. A driver
+        splits a bulk write only where it is full."""
+        counts = [count for _, count in sorted(self.numbers.items())]
+        one_session = self.accident.session not in ("", ANY_SESSION)
+        if not one_session or len(counts) < 2 or max(counts) == 1 or set(counts[:-1]) == {_LARGEST_COMMAND}:
+            return ""
+        return f"The same client sent {len(counts):,} commands in this time."
+
+
+_LARGEST_COMMAND = 100_000
+"""Documents that a driver writes with one command."""
 
 _MOST_OTHERS = 100_000
 
@@ -136,7 +148,7 @@ async def _writes_of(
         return _explained(around, incident.limit, evidence)
     one_command = accident.session not in ("", ANY_SESSION) and len(around.numbers) == 1
     found = around.writes.one_statement(timed=not accident.session and incident.kind != "ttl")
-    doubts = [around.mixed(), *_miscounted(incident, around.writes.entries, op)]
+    doubts = [around.mixed(), around.several_commands(), *_miscounted(incident, around.writes.entries, op)]
     if one_command:
         accident = replace(accident, command=next(iter(around.numbers)))
     else:
