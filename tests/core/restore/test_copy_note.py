@@ -104,6 +104,6 @@ def test_the_script_copies_and_names_the_options_of_the_files(copy: Path) -> Non
     script = start_script(copy)
     assert f"copy() {{ cp -a '{copy}'/. copy/; }}" in script
     assert "OPTIONS='--directoryperdb'" in script
-    assert "DATA='copy/rs0-1440034953'\n" in start_script(packed(copy))
+    assert "DATA=copy/rs0-1440034953\n" in start_script(packed(copy))
     with pytest.raises(InputError, match="holds no data files"):
         start_script(copy.parent)
