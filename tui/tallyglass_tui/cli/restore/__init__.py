@@ -1,4 +1,4 @@
-"""``tallyglass restore``: plan, prepare and verify a point-in-time restore. Only the drill runs one."""
+"""``tallyglass restore``: plan, prepare and verify a point-in-time restore. Only ``drill`` and ``look`` run one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ _COMMANDS = (
     "cut-oplog",
     "drill",
     "images",
+    "look",
     "outcome",
     "plan",
     "plan-for-screen",

@@ -1,4 +1,4 @@
-"""``tallyglass restore drill``: rehearse a restore on a server of its own. The only command that runs what it emits."""
+"""``tallyglass restore drill``: rehearse a restore on a server of its own."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def drill(
 ) -> int:  # fmt: skip
     """Restore a backup and the oplog onto a server of its own, verify it, and throw it away.
 
-    This is the only command of Tallyglass that runs what it emits: the script of restore plan, as it stands, up to
+    It runs what Tallyglass emits, the script of restore plan, as it stands, up to
     its phase "verify". It starts a mongod on loopback for that and removes it. The source is only read, and no
     other server is touched.
 
