@@ -11,11 +11,11 @@ from bson import Binary, Int64, Timestamp, decode, encode
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.model import plan as model
 from tallyglass.restore.undo.history import documents_by_id
-from tallyglass.restore.undo.sources.image_files import ImageFiles, as_copy, image_file
+from tallyglass.restore.undo.sources.image_files import ImageFiles, image_file
 from tallyglass.restore.undo.sources.images import ImageKey, read_stored
+from tallyglass.restore.undo.sources.source import DocumentSource
 
 ROWS = [encode({"_id": n, "v": n}) for n in range(3)]
 PLAN = model.Plan(
@@ -35,7 +35,7 @@ def saved(folder: Path, rows: list[bytes]) -> Path:
 
 async def test_documents_are_found_by_their_ids(tmp_path: Path) -> None:
     files = ImageFiles(saved(tmp_path, ROWS), PLAN)
-    copy: Gateway = as_copy(files)
+    copy: DocumentSource = files
     found = await documents_by_id(copy, "shop.orders", [b"\x10" + n.to_bytes(4, "little") for n in (2, 7)])
     assert [decode(raw) for raw in found.values()] == [{"_id": 2, "v": 2}]
     files.close()

@@ -11,10 +11,11 @@ from tallyglass.restore.undo.counterfactual import repair
 from tallyglass.restore.undo.null_id import needs_own_write, own_write
 from tallyglass.restore.undo.recovery import Repairs, history_file, repairs
 from tallyglass.restore.undo.since import carried_over, seen_file
+from tallyglass.restore.undo.sources.source import DocumentSource
 
 
 async def to_write(
-    source: Gateway, spare: Gateway, plan: Plan, number: int, counts: Repairs, work: Path
+    source: Gateway, spare: DocumentSource, plan: Plan, number: int, counts: Repairs, work: Path
 ) -> AsyncIterator[bytes]:
     """The documents to load for the return with this number, from 1; ``counts`` is counted up. Raises the errors of the
     gateways, and ReadError where the oplog no longer reaches back to the point."""

@@ -33,6 +33,7 @@ from tallyglass.restore.undo.accident import (
 )
 from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of
 from tallyglass.restore.undo.history_file import HistoryFile
+from tallyglass.restore.undo.sources.source import DocumentSource
 
 OTHERS, OWN, UNCERTAIN, REPAIR = 0, 1, 2, 3
 """To whom an operation belongs: to others, to the accident, unclear, or it is what a return wrote."""
@@ -143,7 +144,7 @@ class History:
 
 
 async def read_history(
-    source: Gateway, spare: Gateway, accident: Accident, ns: str, limit: Ts, kept: Path | None = None
+    source: Gateway, spare: DocumentSource, accident: Accident, ns: str, limit: Ts, kept: Path | None = None
 ) -> History:
     """Read the oplog from ``limit`` on; the documents as they were then come from the spare.
 
@@ -248,7 +249,7 @@ def _removes(entry: Entry, ns: str) -> bool:
     return entry.command in REMOVING and entry.db == db and (entry.command == "dropDatabase" or target == name)
 
 
-async def _complete(spare: Gateway, history: History, attribution: Attribution, effect: UpdateEffect) -> None:
+async def _complete(spare: DocumentSource, history: History, attribution: Attribution, effect: UpdateEffect) -> None:
     """Work out what the updates that may be the accident's would have set on any document, where their entries show
     only a part of it, or the whole document.
 
@@ -272,7 +273,7 @@ def _is_partial(changes: Changes, effect: UpdateEffect) -> bool:
     return any(len(path) < len(one) and one[: len(path)] == path for path in changes for one in effect.paths)
 
 
-async def _complete_some(spare: Gateway, history: History, keys: list[bytes], effect: UpdateEffect) -> None:
+async def _complete_some(spare: DocumentSource, history: History, keys: list[bytes], effect: UpdateEffect) -> None:
     copies = await documents_by_id(spare, history.ns, keys)
     for key in keys:
         document = copies.get(key)
@@ -324,7 +325,7 @@ def _attribute_updates(history: History, attribution: Attribution, effect: Updat
         )
 
 
-async def documents_by_id(gateway: Gateway, ns: str, keys: list[bytes]) -> dict[bytes, bytes]:
+async def documents_by_id(gateway: DocumentSource, ns: str, keys: list[bytes]) -> dict[bytes, bytes]:
     """The documents with these ids, which are compared exactly, whatever their type."""
     if not keys:
         return {}

@@ -28,6 +28,7 @@ from tallyglass.restore.undo.history import (
     read_history,
 )
 from tallyglass.restore.undo.recovery import touched_documents
+from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.text import clean
 
 _BESIDE_SECONDS = 60
@@ -71,7 +72,7 @@ class Judgement:
 
 async def judge_documents(
     source: Gateway,
-    spare: Gateway,
+    spare: DocumentSource,
     accident: Accident,
     ns: str,
     limit: Ts,
@@ -113,7 +114,7 @@ async def judge_documents(
                         yield found
 
 
-async def _batches(spare: Gateway, history: History) -> AsyncIterator[_Batch]:
+async def _batches(spare: DocumentSource, history: History) -> AsyncIterator[_Batch]:
     batch: _Batch = {}
     async for key, copy, steps in touched_documents(spare, history):
         batch[key] = copy, steps

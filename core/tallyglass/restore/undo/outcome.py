@@ -25,6 +25,7 @@ from tallyglass.restore.undo.judgement import Judgement, judge_documents
 from tallyglass.restore.undo.null_id import NOT_EXACT, needs_own_write
 from tallyglass.restore.undo.recovery import history_file
 from tallyglass.restore.undo.since import left_behind, seen_file
+from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.text import clean, clean_name
 
 _AT_ONCE = 1_000
@@ -82,7 +83,7 @@ def is_complete(rows: Sequence[NamespaceOutcome]) -> bool:
 
 
 async def account(
-    source: Gateway, spare: Gateway, plan: Plan, began: Ts | None, work: Path | None = None
+    source: Gateway, spare: DocumentSource, plan: Plan, began: Ts | None, work: Path | None = None
 ) -> AsyncIterator[NamespaceOutcome]:
     """Compare every namespace of the return with what it should be. ``began`` is the newest entry of the oplog when the
     return began, None where that is not known. ``work`` is the plan's folder, where the repairs kept what they read of
@@ -114,7 +115,7 @@ async def account(
 
 async def _account_for_repairs(
     source: Gateway,
-    spare: Gateway,
+    spare: DocumentSource,
     plan: Plan,
     row: Return,
     began: Ts | None,
@@ -182,7 +183,7 @@ async def _left_out(source: Gateway, row: Return) -> dict[bytes, str]:
 
 
 async def _account_for_copy(
-    source: Gateway, spare: Gateway, plan: Plan, row: Return, outcome: NamespaceOutcome
+    source: Gateway, spare: DocumentSource, plan: Plan, row: Return, outcome: NamespaceOutcome
 ) -> None:
     """A collection that came back whole: each id of the copy must be live."""
     kind = next((item.kind for item in plan.expected if item.ns == row.ns), "collection")

@@ -33,6 +33,7 @@ from tallyglass.restore.undo.history import (
     read_history,
 )
 from tallyglass.restore.undo.null_id import needs_own_write, own_write
+from tallyglass.restore.undo.sources.source import DocumentSource
 
 
 def history_file(work: Path, number: int) -> Path:
@@ -55,7 +56,7 @@ class Repairs:
 
 
 async def repairs(
-    source: Gateway, spare: Gateway, plan: Plan, row: Return, counts: Repairs, kept: Path | None = None
+    source: Gateway, spare: DocumentSource, plan: Plan, row: Return, counts: Repairs, kept: Path | None = None
 ) -> AsyncIterator[bytes]:
     """The documents to load into one staging collection; ``counts`` is counted up. ``kept`` is as in
     :func:`read_history`. Raises the errors of the gateways, and ReadError where the oplog no longer reaches back to the
@@ -88,7 +89,7 @@ class DocumentVerdict:
     wanted: bytes | None
 
 
-async def compare_documents(spare: Gateway, history: History) -> AsyncIterator[DocumentVerdict]:
+async def compare_documents(spare: DocumentSource, history: History) -> AsyncIterator[DocumentVerdict]:
     """Every document that the accident touched. Raises the errors of the gateway."""
     removed = any(step.owner == OWN for step in history.removals)
     async for key, copy, steps in touched_documents(spare, history):
@@ -98,7 +99,7 @@ async def compare_documents(spare: Gateway, history: History) -> AsyncIterator[D
 
 
 async def touched_documents(
-    spare: Gateway, history: History
+    spare: DocumentSource, history: History
 ) -> AsyncIterator[tuple[bytes, bytes | None, list[HistoryStep]]]:
     """The documents that an operation of the accident is about, or may be: the ``_id`` of each as a type byte and the
     value's bytes, its copy at the point, and the operations on it.

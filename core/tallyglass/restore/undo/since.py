@@ -30,6 +30,7 @@ from tallyglass.restore.tools.files import HISTORY
 from tallyglass.restore.undo.counter_paths import counter_paths
 from tallyglass.restore.undo.counterfactual import Counterfactual
 from tallyglass.restore.undo.history import AT_ONCE, documents_by_id
+from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.text import clean_name
 from tallyglass.whole_file import write_whole
 
@@ -134,7 +135,7 @@ class Ledger:
 
 
 async def carried_over(
-    source: Gateway, spare: Gateway, row: Return, since: Ts, seen: Path
+    source: Gateway, spare: DocumentSource, row: Return, since: Ts, seen: Path
 ) -> AsyncIterator[tuple[str, Compared, bytes]]:
     """What others wrote and is to be written: the namespace to write it to, what is there, and the document as it is to
     be. The file ``seen`` stores up to where it was carried over before the names changed. Raises the errors of the
@@ -151,7 +152,7 @@ async def carried_over(
 
 
 async def left_behind(
-    source: Gateway, spare: Gateway, row: Return, since: Ts, seen: Path | None
+    source: Gateway, spare: DocumentSource, row: Return, since: Ts, seen: Path | None
 ) -> AsyncIterator[tuple[bytes, str]]:
     """The ``_id`` of each document that others wrote and that is not, or not surely, as they left it, and why. Raises
     the errors of the gateways."""
@@ -205,7 +206,7 @@ async def _writes(source: Gateway, ns: str, since: Ts) -> AsyncIterator[tuple[En
 
 
 async def _compared(
-    source: Gateway, spare: Gateway, row: Return, target: str, ledger: Ledger
+    source: Gateway, spare: DocumentSource, row: Return, target: str, ledger: Ledger
 ) -> AsyncIterator[Compared]:
     """What others wrote, document by document. Raises the errors of the gateways."""
     with closing(ledger):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tallyglass.moment import Ts
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.restore.undo.outcome import NamespaceOutcome
+    from tallyglass.restore.undo.sources.source import DocumentSource
 
 SHOWN = 5
 """Ids that are shown of each namespace; the file has all."""
@@ -40,7 +41,7 @@ def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
     with private_file(incomplete):
         told.unlink(missing_ok=True)
 
-    async def work(live: Gateway, copy: Gateway) -> list[NamespaceOutcome]:
+    async def work(live: Gateway, copy: DocumentSource) -> list[NamespaceOutcome]:
         return [row async for row in account(live, copy, plan, _began(out), out)]
 
     rows = ask_both(plan, sides, work)

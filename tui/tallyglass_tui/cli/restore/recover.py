@@ -14,6 +14,7 @@ from tallyglass_tui.cli.restore.sides import BEGAN, Sides, ask_both, private_fil
 
 if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
+    from tallyglass.restore.undo.sources.source import DocumentSource
 
 
 @click.command(hidden=True)
@@ -29,7 +30,7 @@ def recover(plan_file: Path, sides: Sides, out: Path) -> None:
 
     rows = [(number, row) for number, row in enumerate(plan.returns, start=1) if row.strategy in ("merge", "replace")]
 
-    async def work(live: Gateway, copy: Gateway) -> list[tuple[int, Repairs]]:
+    async def work(live: Gateway, copy: DocumentSource) -> list[tuple[int, Repairs]]:
         first, newest = out.parent / BEGAN, await edge(live, -1)
         if newest is not None and not first.exists():
             with private_file(first) as file:

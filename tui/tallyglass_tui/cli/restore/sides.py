@@ -21,6 +21,7 @@ from tallyglass_tui.cli.restore.plan_file import PATIENT, server
 if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.restore.model.plan import Plan
+    from tallyglass.restore.undo.sources.source import DocumentSource
 
 Answer = TypeVar("Answer")
 
@@ -74,24 +75,24 @@ def with_sides(function: Callable[..., object]) -> Callable[..., object]:
     return command
 
 
-def ask_both(plan: Plan, sides: Sides, work: Callable[[Gateway, Gateway], Awaitable[Answer]]) -> Answer:
+def ask_both(plan: Plan, sides: Sides, work: Callable[[Gateway, DocumentSource], Awaitable[Answer]]) -> Answer:
     """Run ``work`` on the live set and on the spare or the saved pre-images."""
     copy = sides.copy
     live = server(sides.source, ConnectionOptions(password_file=sides.source_password_file))
     # What is not on a majority yet may be lost: it is no basis for a repair, and does not count as restored.
     lasting = PATIENT | {"readConcernLevel": "majority"}
 
-    async def with_saved(gateway: Gateway, other: Gateway) -> Answer:
+    async def with_saved(gateway: Gateway, other: DocumentSource) -> Answer:
         from tallyglass.restore.saved_oplog.joined import open_joined
 
         slices = [Path(one) for one in plan.oplog]
         return await work(await open_joined(gateway, slices, plan.limit) if slices else gateway, other)
 
     if isinstance(copy, Path):
-        from tallyglass.restore.undo.sources.image_files import ImageFiles, as_copy
+        from tallyglass.restore.undo.sources.image_files import ImageFiles
 
         with closing(ImageFiles(copy, plan)) as files:
-            return ask(live, lambda gateway: with_saved(gateway, as_copy(files)), None, **lasting)
+            return ask(live, lambda gateway: with_saved(gateway, files), None, **lasting)
     spare = server(copy, ConnectionOptions(password_file=sides.spare_password_file))
 
     async def on_both(gateway: Gateway) -> Answer:

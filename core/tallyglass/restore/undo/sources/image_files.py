@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 
 from tallyglass.errors import InputError
-from tallyglass.mongo.gateway import Document, Gateway, Namespace
+from tallyglass.mongo.gateway import Document, Namespace
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.entry import element_key
 from tallyglass.restore.backup.bson_file import documents, id_key
@@ -35,7 +35,7 @@ def image_file(folder: Path, number: int) -> Path:
 
 
 class ImageFiles:
-    """The documents of a dump folder, found by ``_id``. Use :func:`as_copy` to read them in place of a spare's.
+    """The documents of a dump folder, found by ``_id``: the source of an undo's documents in place of a spare.
 
     The ids are kept in a file, so that memory does not grow with their number; :meth:`close` removes it.
     """
@@ -104,8 +104,3 @@ def _ids_of(query: RawBSONDocument) -> list[bytes]:
     condition = next(walk.elements(raw))
     (choice,) = walk.elements(raw, condition.start, condition.end)
     return [element_key(raw, one) for one in walk.elements(raw, choice.start, choice.end)]
-
-
-def as_copy(files: ImageFiles) -> Gateway:
-    """These files as the source of an undo's documents, in place of a spare."""
-    return cast(Gateway, files)
