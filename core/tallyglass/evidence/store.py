@@ -1,7 +1,7 @@
 """The lines of the server's log that name who wrote, kept on disk: the server's own memory of them is minutes.
 
-A folder of small log files, one an hour and member, in the server's own form, so that they are read as any log is.
-They may hold personal data (the filters of statements), so they are written only if asked for, and only their owner
+A folder of small log files, one a member and hour or less, in the server's own form: they are read as any log is. They
+may hold personal data (the filters of statements), so they are written only if asked for, and only their owner
 may read them.
 """
 
@@ -24,9 +24,20 @@ KEEP_BYTES = 256_000_000
 KEEP_SECONDS = 7 * 86_400
 """How long a file is kept."""
 
+PARTS = 16
+"""A file is followed by another when it holds this part of a folder's bytes, so that the oldest can be removed."""
+
 _HOUR = 3_600
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]")
-_NAME = re.compile(r"(?P<member>.+)_(?P<hour>\d{10})\.log\Z")
+_NAME = re.compile(r"(?P<member>.+)_(?P<begun>\d{10})\.log\Z")
+
+
+@dataclass(slots=True)
+class _File:
+    """The file to which a member's lines are appended: when it was begun, in seconds, and its bytes."""
+
+    begun: int
+    size: int = 0
 
 
 @dataclass(slots=True)
@@ -36,7 +47,7 @@ class EvidenceFolder:
     path: Path
     keep_bytes: int = KEEP_BYTES
     keep_seconds: int = KEEP_SECONDS
-    _cleaned: int = field(default=0)
+    _open: dict[str, _File] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
@@ -49,19 +60,25 @@ class EvidenceFolder:
 
     def write(self, member: str, lines: Iterable[str]) -> None:
         """Append the lines that are evidence. Raises InputError if the folder cannot be written."""
-        kept = [line for line in lines if tells(line)]
-        hour = int(time.time()) // _HOUR
+        text = "".join(f"{line}\n" for line in lines if tells(line)).encode("utf-8", "replace")
+        if not text:
+            return
         try:
-            if kept:
-                name = f"{self.name_of(member)}_{hour:010}.log"
-                handle = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-                with os.fdopen(handle, "a", encoding="utf-8", errors="replace") as file:
-                    file.write("".join(f"{line}\n" for line in kept))
-            if hour != self._cleaned:
-                self._cleaned = hour
-                self._clean()
+            name = f"{self.name_of(member)}_{self._begun(member, len(text)):010}.log"
+            handle = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(handle, "ab") as file:
+                file.write(text)
         except OSError as error:
             raise self._refusal(error) from None
+
+    def _begun(self, member: str, size: int) -> int:
+        """When the file for so many more bytes was begun; removes old files before it begins another."""
+        now, file = int(time.time()), self._open.get(member)
+        if file is None or now - file.begun >= _HOUR or file.size + size > self.keep_bytes // PARTS:
+            self._clean()
+            file = self._open[member] = _File(max(now, file.begun + 1 if file else 0))
+        file.size += size
+        return file.begun
 
     @staticmethod
     def name_of(member: str) -> str:
@@ -78,11 +95,12 @@ class EvidenceFolder:
         return dict(found)
 
     def _clean(self) -> None:
+        """Remove what is too old, and the oldest until another file has room."""
         files = sorted((path for path in self.path.iterdir() if _NAME.match(path.name)), key=lambda one: one.name[-14:])
         sizes = {path: path.stat() for path in files}
         total, oldest = sum(one.st_size for one in sizes.values()), time.time() - self.keep_seconds
         for path in files:
-            if total > self.keep_bytes or sizes[path].st_mtime < oldest:
+            if total > self.keep_bytes - self.keep_bytes // PARTS or sizes[path].st_mtime < oldest:
                 total -= sizes[path].st_size
                 path.unlink(missing_ok=True)
 
