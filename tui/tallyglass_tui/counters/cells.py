@@ -28,8 +28,8 @@ COLUMNS = (
     Column("value", "value", 13, right=True, until=100, rank=2),
     Column("value", "value", 13, flex=1, right=True, since=100, until=_VERY_WIDE, rank=2),
     Column("value", "value", 16, right=True, since=_VERY_WIDE, rank=2),
-    Column("limit", "ids left until", 14, until=_VERY_WIDE, rank=1),
-    Column("limit", "ids left until", 24, since=_VERY_WIDE, rank=1),
+    Column("limit", "ids left until", 14, right=True, until=_VERY_WIDE, rank=1),
+    Column("limit", "ids left until", 24, right=True, since=_VERY_WIDE, rank=1),
     Column("used", "used", 7, until=100, rank=3),
     Column("used", "used", 18, since=100, rank=3),
     Column("rate", "rate", 8, right=True, rank=4),
@@ -53,6 +53,7 @@ _LIMITS = Thresholds()
 _PERCENT = 7
 _LEAST_NAMESPACE = 4
 _WITH_SCALE = 20
+_POWERS = {"JavaScript": "2^53", "double": "2^53", "Decimal128": "10^34", "text": "digits"}
 _SHORT = {Flag.FIRST_FULL.value: "1ST-FULL"}
 """The only flag that a narrow column would cut."""
 
@@ -126,8 +127,9 @@ def _limit(counter: CounterView, now: datetime, width: int, __: bool) -> tuple[s
     if nearest is None:
         return "", ""
     word, left = nearest
+    word = "max" if word.lower().startswith("max") else _POWERS.get(word, word)
     number = fmt.count(left)
-    return f"{word}: {number if len(word) + len(number) + 2 <= width else fmt.short(left)}", ""
+    return f"{number if len(number) + 1 + len(word) <= width else fmt.short(left)} {word}", ""
 
 
 _TEXTS: dict[str, Callable[[CounterView, datetime, int, bool], tuple[str, str]]] = {

@@ -32,4 +32,4 @@ async def _read(gateway: Gateway, ns: str) -> str:
     """Runs in the background thread, since the driver comes with it."""
     from tallyglass.restore.pre_images.kept import kept_line
 
-    return await kept_line(gateway, ns)
+    return await kept_line(gateway, ns, advice=False)

@@ -574,7 +574,8 @@ def _finding_of(
         by_document=by_document if more else (),
         others=frozenset(document for document in other if isinstance(document, str)),
         int64_ids=all(evidence.targets[target].has_int64_ids for target in targets),
-        is_repeated=all(_leaf(target[1]) == _leaf(path) for target in targets),
+        # A total that is written into a log is that after the update.
+        is_repeated=semantics is Semantics.LAST and all(_leaf(target[1]) == _leaf(path) for target in targets),
     )
     return finding, (-moves.returned / max(1, moves.issues), latency)
 

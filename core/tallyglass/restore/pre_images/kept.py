@@ -8,8 +8,9 @@ from tallyglass.restore.pre_images.settings import COST, how_to_enable, keeps_im
 from tallyglass.text import clean_name
 
 
-async def kept_line(gateway: Gateway, shown: str) -> str:
-    """What the collection that is shown under this name keeps. Raises the errors of the gateway."""
+async def kept_line(gateway: Gateway, shown: str, *, advice: bool = True) -> str:
+    """What the collection that is shown under this name keeps; with ``advice`` how to switch images on. Raises the
+    errors of the gateway."""
     hello = await gateway.command("hello")
     if not hello.get("setName") and hello.get("msg") != "isdbgrid":
         return "none: a standalone has no change streams, and so no images."
@@ -23,7 +24,10 @@ async def kept_line(gateway: Gateway, shown: str) -> str:
         return f"unknown: the options of {shown} may not be read."
     if not keeps:
         command = how_to_enable(info.ns.db, info.ns.collection)
-        return f"none of {shown}, so an undo needs a backup. To switch them on, in mongosh: {command} {COST}"
+        return (
+            f"none of {shown}, so an undo needs a backup."
+            + advice * f" To switch them on, in mongosh: {command} {COST}"
+        )
     return f"of {shown}, kept {(await retention(gateway)).words}{await _since(gateway, info)}."
 
 
