@@ -364,7 +364,10 @@ class WriteGroups:
         against one statement is a doubt."""
         if not evidence.has_text:
             found = self.one_statement(timed=False)
-            return replace(found, doubts=(*found.doubts, *compare_counts(found.tally.entries, evidence)))
+            tally = _together(group.tally for group in self.inside.values())
+            if tally.entries == evidence.count and not self._left_out:
+                return replace(found, tally=tally, doubts=(), groups=())  # nothing else was written
+            return replace(found, doubts=(*found.doubts, *compare_counts(tally.entries, evidence)))
         paths = {*evidence.constants, *evidence.computed}
         groups = {
             shape: one for shape, one in self.inside.items() if shape and evidence.always <= shape and shape <= paths

@@ -121,7 +121,7 @@ class History:
         id, ``ts``, milliseconds of the server's clock, and what each changes. Raises Malformed."""
         query = (
             "SELECT n, id, t, i, millis, o, changes FROM operation LEFT JOIN refined USING (n) "
-            "WHERE sender AND op = 'u' AND n > ? ORDER BY n LIMIT ?"
+            f"WHERE sender AND op = 'u' AND own != {REPAIR} AND n > ? ORDER BY n LIMIT ?"
         )
         for n, key, t, i, millis, o, changes in self.rows.execute(query, (after, most)):
             yield n, key, Ts(t, i), millis, changes_of(o) if changes is None else marshal.loads(changes)
@@ -160,11 +160,11 @@ async def read_history(
             if oldest is None or oldest.ts > limit:
                 raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
         await _fill(source, history, attribution, limit)
+        await _mark_repairs(source, history)
         effect = attribution.effect
         if effect is not None and accident.ns == ns:
             await _complete(spare, history, attribution, effect)
             _attribute_updates(history, attribution, effect)
-        await _mark_repairs(source, history)
     except BaseException:
         history.close()
         raise
@@ -307,7 +307,7 @@ def _attribute_updates(history: History, attribution: Attribution, effect: Updat
         for number, _, ts, _, changes in history.updates(last, _CHUNK):
             last = number
             fits, inside = effect.fits(changes), attribution.spans_updates(ts)
-            known = inside and (fits or (accident.proven and effect.explains(changes)))
+            known = inside and (fits or (accident.proven and (effect.explains(changes) or not accident.stated)))
             history.ambiguous |= fits and not inside and bool(effect.computed) and not accident.proven
             if known:
                 owned.append((OWN, number))
