@@ -10,7 +10,7 @@ from bson import Timestamp, decode_all
 
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import Driver, open_gateway
-from tallyglass.mongo.gateway import OPLOG, Namespace
+from tallyglass.mongo.gateway import OPLOG, RAW_BATCH, Namespace
 from tallyglass.mongo.mongo_gateway import MongoGateway
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -43,6 +43,13 @@ async def test_reads_collections_and_metadata(gateway: MongoGateway) -> None:
     assert await gateway.extent(ns, {"v": {"$gt": 30}}, most=100) == (4, 4 * 21)
     assert await gateway.extent(ns, {}, most=3) == (3, 3 * 21)
     assert await gateway.extent(ns, {"v": 5}, most=3) == (0, 0)
+
+
+async def test_a_raw_batch_is_bounded(gateway: MongoGateway, replica_set: ReplicaSet) -> None:
+    with replica_set.client() as client:
+        client[DB].many.insert_many([{"_id": n} for n in range(RAW_BATCH + 1)])
+    sizes = [len(decode_all(batch)) async for batch in gateway.find_raw(Namespace(DB, "many"), {})]
+    assert sizes == [RAW_BATCH, 1]
 
 
 async def test_tail_yields_old_entries_then_an_empty_batch(gateway: MongoGateway) -> None:

@@ -20,6 +20,7 @@ from tallyglass.mongo.codec import CODEC
 from tallyglass.mongo.gateway import (
     DEFAULT_TIME_MS,
     OPLOG,
+    RAW_BATCH,
     CollectionInfo,
     Document,
     Extent,
@@ -141,7 +142,7 @@ class ClusterGateway:
         *,
         sort: Sequence[tuple[str, int]] = (),
         limit: int = 0,
-        batch_size: int = 0,
+        batch_size: int = RAW_BATCH,
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[bytes]:
         """Sorted or limited answers are merged in memory: ``limit`` bounds them."""

@@ -18,6 +18,10 @@ Document = Mapping[str, Any]
 DEFAULT_TIME_MS = 5_000
 """Default limit for one read on the server, in milliseconds."""
 
+RAW_BATCH = 2_000
+"""Documents of one undecoded batch: without a number a server answers with 16 MB, which the driver holds several times.
+More cost no less."""
+
 READ_COMMANDS = frozenset(
     {
         "buildInfo",
@@ -186,7 +190,7 @@ class Gateway(Protocol):
         *,
         sort: Sequence[tuple[str, int]] = (),
         limit: int = 0,
-        batch_size: int = 0,
+        batch_size: int = RAW_BATCH,
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[bytes]:
         """Yield the matching documents as undecoded batches: each is a concatenation of complete BSON documents."""

@@ -24,6 +24,7 @@ from tallyglass.mongo.driver_errors import NAMESPACE_NOT_FOUND, UNAUTHORIZED, fa
 from tallyglass.mongo.gateway import (
     DEFAULT_TIME_MS,
     ONLY_VALUE,
+    RAW_BATCH,
     READ_COMMANDS,
     READ_STAGES,
     CollectionInfo,
@@ -197,7 +198,7 @@ class MongoGateway:
         *,
         sort: Sequence[tuple[str, int]] = (),
         limit: int = 0,
-        batch_size: int = 0,
+        batch_size: int = RAW_BATCH,
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[bytes]:
         how = {"sort": list(sort) or None, "limit": limit, "batch_size": batch_size, "max_time_ms": time_ms}

@@ -24,7 +24,6 @@ from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, Share, assign
-from tallyglass.oplog.read.entries import BATCH_SIZE
 from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Incident
 from tallyglass.text import clean_name, unescape_name
 
@@ -196,7 +195,7 @@ async def _entries(gateway: Gateway, incident: Incident, window: _Window) -> Asy
         },
         "$or": [{"ns": ns, "op": incident.op}, {"op": "c", "o.applyOps.ns": ns}],
     }
-    async with closing(gateway.find_raw(OPLOG, query, batch_size=BATCH_SIZE, time_ms=_READ_MS)) as batches:
+    async with closing(gateway.find_raw(OPLOG, query, time_ms=_READ_MS)) as batches:
         async for batch in batches:
             for raw in entries(batch):
                 yield raw

@@ -22,9 +22,6 @@ SCAN_MS = 3_600_000
 _EDGE_MS = 60_000
 """Milliseconds that the search for one entry may take on the server."""
 
-BATCH_SIZE = 2_000
-"""Entries of one batch. More cost no less, and each is held several times by the driver."""
-
 
 def stamp(ts: Ts) -> Timestamp:
     """The driver's form of a timestamp."""
@@ -55,7 +52,7 @@ async def edge(gateway: Gateway, direction: int, query: dict[str, object] | None
 
 async def read_all(gateway: Gateway, query: Document) -> AsyncIterator[Entry]:
     """The entries that a query finds."""
-    async for raw in unpacked(gateway.find_raw(OPLOG, query, batch_size=BATCH_SIZE, time_ms=SCAN_MS)):
+    async for raw in unpacked(gateway.find_raw(OPLOG, query, time_ms=SCAN_MS)):
         yield read_entry(raw)
 
 
@@ -117,7 +114,7 @@ async def walk_oplog(
     """
     walker = BatchWalker(sink)
     batches: AsyncIterator[bytes] = gateway.find_raw(
-        OPLOG, query, sort=[("$natural", -1)] if newest else (), limit=newest, batch_size=BATCH_SIZE, time_ms=SCAN_MS
+        OPLOG, query, sort=[("$natural", -1)] if newest else (), limit=newest, time_ms=SCAN_MS
     )
     async for batch in batches:
         for _ in walker.walk(batch):

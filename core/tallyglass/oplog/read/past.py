@@ -18,7 +18,7 @@ from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.read.entries import BATCH_SIZE, end_of_oplog, op_time
+from tallyglass.oplog.read.entries import end_of_oplog, op_time
 from tallyglass.oplog.read.stream import EntryPosition, Gap
 
 BACKLOG_SECONDS = 3.0
@@ -134,7 +134,7 @@ async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = 
                 begin = oldest
                 continue
             query = {"ts": {"$gte": Timestamp(*begin), "$lt": Timestamp(*end)}, **(match or {})}
-            async with closing(gateway.find_raw(OPLOG, query, batch_size=BATCH_SIZE, time_ms=_PAST_MS)) as batches:
+            async with closing(gateway.find_raw(OPLOG, query, time_ms=_PAST_MS)) as batches:
                 async for batch in batches:
                     if batch:
                         begin, failures = last_ts(batch).next, 0
@@ -166,7 +166,7 @@ async def backward(
         query = {"ts": {"$gte": Timestamp(*begin), "$lt": Timestamp(*end)}, **match}
         held, size, left = list[bytes](), 0, begin
         try:
-            async with closing(gateway.find_raw(OPLOG, query, batch_size=BATCH_SIZE, time_ms=_PAST_MS)) as batches:
+            async with closing(gateway.find_raw(OPLOG, query, time_ms=_PAST_MS)) as batches:
                 async for batch in batches:
                     held.append(batch)
                     size += len(batch)

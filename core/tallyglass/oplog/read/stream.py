@@ -19,12 +19,12 @@ from bson import Timestamp
 
 from tallyglass.errors import ConnectError, ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import OPLOG, Gateway, closing
+from tallyglass.mongo.gateway import OPLOG, RAW_BATCH, Gateway, closing
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import last_start, position
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.read.batch_reader import BatchReader
-from tallyglass.oplog.read.entries import BATCH_SIZE, end_of_oplog
+from tallyglass.oplog.read.entries import end_of_oplog
 
 SILENT_SECONDS = 30.0
 """A cursor without an entry for this long is opened again; a primary writes a no-op every 10 s."""
@@ -212,7 +212,7 @@ class OplogStream:
         if self._match and not unfiltered:
             query["$or"] = [self._match, {"op": "n"}, {"ts": begin}]
         return self._gateway.tail_raw(
-            OPLOG, query, batch_size=BATCH_SIZE, await_ms=1_000,
+            OPLOG, query, batch_size=RAW_BATCH, await_ms=1_000,
             prefer_secondary=self._prefer_secondary, on_open=self._on_open,
         )  # fmt: skip
 
