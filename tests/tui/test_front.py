@@ -53,6 +53,13 @@ def test_small_commands_import_neither_screen_nor_driver(words: str) -> None:
     assert said.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_folder_that_is_not_there_is_not_taken_for_a_server(tmp_path: Path) -> None:
+    for words, said in (((str(tmp_path / "none"),), "There is no backup in"), ((), "Name the folder")):
+        result = run("restore", "backups", *words)
+        assert result.exit_code == 2
+        assert said in result.output
+
+
 def test_oid() -> None:
     (facts,) = json.loads(run("oid", "--json", OID).stdout)
     assert facts["time"] == "2023-12-02T16:42:37Z"

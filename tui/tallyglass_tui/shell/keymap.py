@@ -49,7 +49,7 @@ def load_keymap(pages: Sequence[PageSpec], path: Path | None = None) -> Mapping[
                 f"{clean(str(path))}: there is no key '{clean(name, 60)}'.", f"Known: {', '.join(sorted(known))}."
             )
         if not isinstance(value, str) or not value.strip():
-            raise InputError(f"{clean(str(path))}: '{name}' needs the name of a key.", 'Such as "f5" or "j,down".')
+            raise InputError(f"{clean(str(path))}: '{name}' needs the name of a key.", 'For example "f5" or "j,down".')
     return keys
 
 

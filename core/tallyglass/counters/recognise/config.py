@@ -222,7 +222,7 @@ def _acknowledgement(entry: Mapping[str, Any], where: str) -> Acknowledgement:
     _only(entry, _ACKNOWLEDGE_KEYS, where)
     counter = _text(entry, "counter", where)
     if not counter:
-        raise InputError(f"{where}: counter is missing.", 'Such as counter = "shop.counters orders".')
+        raise InputError(f"{where}: counter is missing.", 'For example counter = "shop.counters orders".')
     words = entry.get("flags")
     if not isinstance(words, list) or not words:
         raise InputError(f'{where}: flags must be a list, such as ["RESET"].')
@@ -239,7 +239,7 @@ def _acknowledgement(entry: Mapping[str, Any], where: str) -> Acknowledgement:
         moment = datetime.combine(until, time(), UTC)
     else:
         raise InputError(
-            f"{where}: until must be a date.", "Such as until = 2027-01-31; an acknowledgement has to expire."
+            f"{where}: until must be a date.", "For example until = 2027-01-31; an acknowledgement has to expire."
         )
     return Acknowledgement(counter, tuple(flags), moment, _text(entry, "reason", where))
 
@@ -355,5 +355,5 @@ def _target(entry: Mapping[str, Any], where: str) -> IdField | None:
     path, _, field = text.rpartition(".")
     ns = Namespace.parse(path)
     if not ns.db or not ns.collection or not field:
-        raise InputError(f'{where}: target must be "database.collection.field".', 'Such as "shop.orders._id".')
+        raise InputError(f'{where}: target must be "database.collection.field".', 'For example "shop.orders._id".')
     return IdField(ns, field)

@@ -17,7 +17,7 @@ from tallyglass.oplog.entry.changes import Path, Value, build, parse
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.text import clean
 
-_FORMS = 'Such as updateMany({status: "new"}, {$set: {status: "old"}}), with $set, $unset and other operators.'
+_FORMS = 'For example updateMany({status: "new"}, {$set: {status: "old"}}), with $set, $unset and other operators.'
 _STATEMENT = re.compile(r"\s*(?:[\w.$\[\]\"'-]+\.)?updateMany\s*\((.*)\)\s*;?\s*\Z", re.DOTALL)
 _TOKEN = re.compile(
     r"""(?P<text>"(?:\\.|[^"\\])*")|'(?P<quoted>(?:\\.|[^'\\])*)'|(?P<name>[A-Za-z_$][\w$]*)(?=\s*:)""", re.DOTALL

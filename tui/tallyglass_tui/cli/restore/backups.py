@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tallyglass.connection.target import is_uri, with_scheme
 from tallyglass.moment import iso
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="List the backups of a folder, and how far each reaches.")
-@click.argument("folders", metavar="DIR...", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.argument("folders", metavar="DIR...", type=click.Path(path_type=Path), nargs=-1)
 @connection_options()
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 def backups(given: ConnectionOptions, folders: tuple[Path, ...], wants_json: bool) -> int:
@@ -30,8 +31,10 @@ def backups(given: ConnectionOptions, folders: tuple[Path, ...], wants_json: boo
     Without a server only what the backups say of themselves is known. Exit 0 where one can be continued, or none was
     compared; 1 where none can.
     """
-    if given.uri and Path(given.uri).is_dir():
+    if given.uri and (Path(given.uri).is_dir() or not is_uri(with_scheme(given.uri))):
         folders, given = (*folders, Path(given.uri)), replace(given, uri="")  # the last DIR was parsed as URI
+    if not folders:
+        raise click.UsageError("Name the folder that holds the backups: DIR.")
     listed = _list(given, folders)
     if wants_json:
         print_text(as_json([_as_dict(one) for one in listed], indent=2))

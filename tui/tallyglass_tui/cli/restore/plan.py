@@ -289,7 +289,7 @@ def _spare(spare: str | None) -> tuple[str, str]:
     from tallyglass.connection.target import Target, is_uri
 
     if not is_uri(spare):
-        raise InputError(f"--spare '{clean(spare, 60)}' is not HOST:PORT.", "Such as 127.0.0.1:27117.")
+        raise InputError(f"--spare '{clean(spare, 60)}' is not HOST:PORT.", "For example 127.0.0.1:27117.")
     Target.parse(spare)
     return "", spare
 
