@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
-from pymongo import MongoClient
+from pymongo import AsyncMongoClient, MongoClient
+from pymongo.errors import PyMongoError
 from textual import events
 
 from screenshots.camera import Camera, on_demo
+from tallyglass.demo.accidents import all_accidents
 from tallyglass.demo.session import Demo
-from tallyglass.demo.workload import Schedule
+from tallyglass.demo.streams import all_streams
+from tallyglass.demo.workload import PERSON, Schedule
 
 SIZES = ((80, 24), (120, 40))
 SCHEDULE = Schedule(first=6, between=18, repair_after=8)
@@ -50,14 +55,25 @@ async def object_ids(camera: Camera) -> None:
 
 
 async def oplog(camera: Camera) -> None:
-    """Show the tail, one entry, the incidents, and the most active namespaces."""
+    """Show the tail, one entry, the incidents, who made one, one that still goes on, and the most active namespaces."""
     await camera.press("3", until="following")
     await camera.pilot.pause(4)
     camera.shoot("oplog")
     await camera.press("enter", until="--oplogLimit")
     camera.shoot("oplog-entry")
     await camera.press("escape", "i", until="deleteMany on shop.orders")
+    await camera.press(until="nightly")
     camera.shoot("oplog-incidents")
+    await camera.press("slash", *"deleteMany", "space", *"on", "space", *"shop.orders", "enter", until=" match")
+    await camera.press("enter", until=PERSON)
+    camera.shoot("oplog-author")
+    await camera.press("escape", "escape", until="data loss first")
+    async with AsyncMongoClient[dict[str, object]](camera.uri, appName=PERSON) as person:
+        slow = asyncio.ensure_future(_delete_slowly(person))
+        await camera.press(until="RUNNING")
+        camera.shoot("oplog-running")
+        with suppress(PyMongoError):  # an accident of the demo may drop its collection meanwhile
+            await slow
     await camera.press("escape", "a", until="plant.readings")
     camera.shoot("oplog-activity")
     await camera.press("escape")
@@ -88,6 +104,11 @@ async def help_screen(camera: Camera) -> None:
     await camera.press("question_mark", until="Where to look")
     camera.shoot("help")
     await camera.press("escape")
+
+
+async def _delete_slowly(person: AsyncMongoClient[dict[str, object]]) -> None:
+    *_, slow = all_accidents(person, all_streams(random.Random(1)), random.Random(1))
+    await slow.happen()
 
 
 async def _pick_mass_delete(camera: Camera) -> None:

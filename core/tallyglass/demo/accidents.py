@@ -13,6 +13,9 @@ from tallyglass.demo.numbering import Client
 from tallyglass.demo.seed import INDEXES, STAGING, staging_rows
 from tallyglass.demo.streams import Stream
 
+SLOW_DOCUMENTS, SLOW_MILLIS = 600, 50
+"""A delete of so many documents that waits so long at each, in milliseconds: it is seen while it still runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class DemoAccident:
@@ -60,6 +63,13 @@ def all_accidents(client: Client, streams: Mapping[str, Stream], rng: random.Ran
         if newest:
             await client.support.counters.update_one({"id": "ticket_no"}, {"$max": {"seq": newest["ticket_no"]}})
 
+    async def purge_slowly() -> None:
+        await client.staging.archive.insert_many([{"row": n} for n in range(SLOW_DOCUMENTS)])
+        await client.staging.archive.delete_many({"$where": f"sleep({SLOW_MILLIS}) || true"})
+
+    async def leave_as_it_is() -> None:
+        pass
+
     async def refill_staging() -> None:
         for name in STAGING:
             await client.staging[name].insert_many(staging_rows(name))
@@ -82,6 +92,9 @@ def all_accidents(client: Client, streams: Mapping[str, Stream], rng: random.Ran
             "a test fixture sets the ticket counter back, and the next tickets collide",
             set_back_tickets,
             bring_tickets_forward,
+        ),
+        DemoAccident(
+            "a delete without an index goes on for half a minute, and can be stopped", purge_slowly, leave_as_it_is
         ),
     ]
 

@@ -16,6 +16,9 @@ from tallyglass.demo.server import ReplicaSet, Servers
 from tallyglass.demo.workload import Schedule, Workload
 from tallyglass.errors import EmbeddedServerError
 
+SLOWMS = 3
+"""From how many milliseconds up the demo's server logs a statement."""
+
 
 class Demo:
     """An embedded one-member replica set under a mixed workload, with a day of history and a backup from its start.
@@ -61,7 +64,9 @@ class Demo:
         def write_past(servers: Servers) -> None:
             self.backup = history.begin(servers, self._workload.streams, rng)
 
-        self._server = ReplicaSet(1, set_name="demo", before=write_past if with_past else None, **how)
+        # With it the log names who made an accident, and is silent about the usual writes.
+        options = [f"--slowms={SLOWMS}"]
+        self._server = ReplicaSet(1, set_name="demo", before=write_past if with_past else None, options=options, **how)
         if not with_past:
             try:
                 self._workload.seed(self.uri)

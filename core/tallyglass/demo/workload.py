@@ -19,6 +19,9 @@ from tallyglass.demo.numbering import Client, Document
 from tallyglass.demo.seed import cart_ids, seed
 from tallyglass.demo.streams import Stream, all_streams
 
+PERSON = "nightly-cleanup 3.2"
+"""The application by which accidents happen."""
+
 _RETRY_SECONDS = 1.0
 
 
@@ -56,12 +59,15 @@ class Workload:
     async def run(self, uri: str, stop: asyncio.Event | None = None, schedule: Schedule | None = None) -> None:
         """Write until ``stop`` is set. While the server is unavailable, writers wait and retry."""
         stop, schedule = stop or asyncio.Event(), schedule or Schedule()
-        async with AsyncMongoClient[Document](uri, appName="tallyglass demo", w=1) as client:
+        async with (
+            AsyncMongoClient[Document](uri, appName="tallyglass demo", w=1) as client,
+            AsyncMongoClient[Document](uri, appName=PERSON, w=1) as person,
+        ):
             writers = [
                 *(self._new_documents(client, stream, stop, schedule) for stream in self.streams.values()),
                 self._order_updates(client, stop, schedule),
                 self._cart_updates(client, stop, schedule),
-                self._accidents(all_accidents(client, self.streams, self._rng), stop, schedule),
+                self._accidents(all_accidents(person, self.streams, self._rng), stop, schedule),
             ]
             async with asyncio.TaskGroup() as group:
                 for writer in writers:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -10,13 +12,17 @@ from typing import Any
 
 import bson
 import pytest
-from pymongo import MongoClient
+from pymongo import AsyncMongoClient, MongoClient
+from pymongo.errors import OperationFailure
 
+from tallyglass.demo.accidents import all_accidents
 from tallyglass.demo.backup import file_stem
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.demo.session import Demo
-from tallyglass.demo.workload import Schedule
+from tallyglass.demo.workload import PERSON, Schedule, Workload
 from tallyglass.errors import EmbeddedServerError
+from tallyglass.evidence.facts import RunningOperation
+from tallyglass.evidence.running import running_of
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.restore.model.plan import Level
@@ -163,3 +169,22 @@ def test_a_port_in_use_is_one_clear_sentence() -> None:
         taken.listen()
         with pytest.raises(EmbeddedServerError, match="cannot be used"):
             ReplicaSet(1, ports=[taken.getsockname()[1]])
+
+
+async def test_a_slow_delete_is_seen_while_it_runs_and_stops_by_the_line_shown(demo: Demo, client: Client) -> None:
+    async with AsyncMongoClient[dict[str, Any]](demo.uri, appName=PERSON) as person:
+        workload = Workload(random.Random(1))
+        happening = asyncio.ensure_future(all_accidents(person, workload.streams, random.Random(1))[-1].happen())
+        gateway = open_gateway(demo.uri)
+        try:
+            found: tuple[RunningOperation, ...] = ()
+            while not found:
+                assert not happening.done()
+                found = running_of(await gateway.inspect("$currentOp", {"allUsers": True}, limit=1_000))
+        finally:
+            await gateway.close()
+        (one,) = found
+        assert (one.what, one.ns, one.client.application) == ("deleteMany", "staging.archive", PERSON)
+        client.admin.command("killOp", 1, op=int(one.kill.partition("NumberInt(")[2].rstrip(")}")))
+        with pytest.raises(OperationFailure, match="interrupted"):
+            await happening
