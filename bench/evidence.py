@@ -50,7 +50,7 @@ class Act:
 class Recording:
     """A recorded oplog that answers ``find_raw`` for a range of ``ts``, in place of a server."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, held: bool = False) -> None:
         raw = gzip.decompress((folder / "oplog.bson.gz").read_bytes())
         self.entries: list[bytes] = []
         self.stamps: list[Ts] = []
@@ -61,7 +61,8 @@ class Recording:
             self.stamps.append(read_entry(self.entries[-1]).ts)
             at += size
         self.lines = gzip.decompress((folder / "mongod.log.gz").read_bytes()).decode().splitlines()
-        self.acts = [json.loads(line) for line in (folder / "acts.jsonl").read_text().splitlines()]
+        acts = [json.loads(line) for line in (folder / "acts.jsonl").read_text().splitlines()]
+        self.acts = [row for row in acts if row.get("held") or not held]
 
     async def find_raw(self, _: Any, query: dict[str, Any], **__: Any) -> AsyncIterator[bytes]:
         """The entries of a range of ``ts``."""
@@ -147,12 +148,13 @@ def main(words: Sequence[str]) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m bench.evidence")
     parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--held", action="store_true", help="Only the acts that were held back.")
     parser.add_argument("--talk", action="store_true", help="Print each act that is not named.")
     given = parser.parse_args(list(words))
     if given.folder is None:
         print("Give the folder of a recording.")
         return
-    recording = Recording(given.folder)
+    recording = Recording(given.folder, held=given.held)
     print("slowms  shift   exact unique ambiguous none shared wrong   by kind: exact + unique of all")
     for slowms, shift in [*((slowms, 0.0) for slowms in SLOWMS), *((SLOWMS[0], shift) for shift in SHIFTS)]:
         counts, seconds = asyncio.run(measure(recording, slowms, shift, talk=given.talk))

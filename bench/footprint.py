@@ -1,7 +1,8 @@
 """Measure the load of each page on the server: commands and bytes per second, as the server counts them.
 
 This is the difference of two ``serverStatus`` on each page, less that of the same time with no dashboard connected.
-Nothing is written meanwhile. A write adds its own size once where the tail is followed.
+Nothing is written meanwhile. A write adds its own size once where the tail is followed. ``watch`` is measured idle, and
+beside a client that deletes all the time while every statement is logged.
 """
 
 from __future__ import annotations
@@ -95,6 +96,52 @@ def dashboard(uri: str) -> Iterator[int]:
             os.close(master)
 
 
+@contextmanager
+def watching(uri: str) -> Iterator[None]:
+    """Run ``tallyglass watch`` and discard its output."""
+    words = [sys.executable, "-m", "tallyglass_tui", "watch", uri]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextmanager
+def deleting(client: MongoClient[dict[str, Any]]) -> Iterator[None]:
+    """Insert and delete as fast as one client can, with a log line for each statement."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.is_set():
+            client.shop.carts.insert_one({})
+            client.shop.carts.delete_many({})
+
+    client.admin.command("profile", 0, slowms=0)
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        worker.join()
+        client.admin.command("profile", 0, slowms=100)
+
+
+def measure_watch(client: MongoClient[dict[str, Any]], uri: str, seconds: float, settle: float) -> Iterator[Load]:
+    """Measure ``watch`` on an idle server, and beside a client that deletes, whose own commands are left out."""
+    own = ("insert", "delete")
+    quiet = during(client, seconds)
+    with watching(uri):
+        time.sleep(settle)
+        yield _load("watch", during(client, seconds), quiet)
+        with deleting(client):
+            time.sleep(settle)
+            busy = during(client, seconds)
+            yield _load("watch, busy", {name: rate for name, rate in busy.items() if name not in own}, quiet)
+
+
 def measure(seconds: float, settle: float = SETTLE) -> list[Load]:
     """Measure each page for ``seconds``."""
     with ReplicaSet(1) as servers, servers.client() as client:
@@ -108,7 +155,7 @@ def measure(seconds: float, settle: float = SETTLE) -> list[Load]:
                 os.write(terminal, key.encode())
                 time.sleep(settle)
                 loads.append(_load(page, during(client, seconds), quiet))
-        return loads
+        return [*loads, *measure_watch(client, servers.uri, seconds, settle)]
 
 
 def _load(page: str, busy: Mapping[str, float], quiet: Mapping[str, float]) -> Load:
@@ -119,11 +166,11 @@ def _load(page: str, busy: Mapping[str, float], quiet: Mapping[str, float]) -> L
 
 def table(loads: Sequence[Load]) -> str:
     """Return the loads as a text table."""
-    lines = [f"{'page':<10} {'commands/s':>10} {'to server B/s':>14} {'from server B/s':>16}  by name, per second"]
+    lines = [f"{'page':<12} {'commands/s':>10} {'to server B/s':>14} {'from server B/s':>16}  by name, per second"]
     for load in loads:
         names = ", ".join(f"{name} {rate:g}" for name, rate in sorted(load.names.items(), key=lambda one: -one[1]))
         lines.append(
-            f"{load.page:<10} {load.commands:>10.1f} {load.bytes_in:>14,.0f} {load.bytes_out:>16,.0f}  {names}"
+            f"{load.page:<12} {load.commands:>10.1f} {load.bytes_in:>14,.0f} {load.bytes_out:>16,.0f}  {names}"
         )
     return "\n".join(lines)
 
