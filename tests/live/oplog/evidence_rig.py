@@ -40,6 +40,9 @@ USERS = 10
 FORGED = {3: "mongosh 2.3", 4: "mongosh 2.3", 5: "mongosh 2.3", 6: "app-u7", 8: "x" * 100, 9: "\x1b[2J\u202enightly"}
 """Application names that several users share, that claim to be another's, or that attack a terminal."""
 
+BUSY = 0.4
+"""The share of acts on four of the sixteen collections."""
+
 RECONNECTS = 0.05
 """The share of acts over connections of their own."""
 
@@ -148,7 +151,7 @@ class Rig:
         for _ in range(rounds):
             together = both.random() < 0.25
             name = both.choice(sorted(PAIRS)) if together else own.choice(sorted(ACTS))
-            size, collection = both.randint(1, 30), f"c{both.randrange(4)}"
+            size, collection = both.randint(1, 30), f"c{both.randrange(4 if both.random() < BUSY else 16)}"
             with self._lock:
                 number = next(self._numbers)
             clients = self._new_clients(n) if own.random() < RECONNECTS else self._clients[n]

@@ -36,6 +36,10 @@ pytestmark = pytest.mark.live
 GRADES = ("exact", "unique", "several", "unnamed", "ambiguous", "none", "wrong")
 
 
+SHARE = 3
+"""Of the acts of the long form every so many-th is compared with each damaged log, all with the whole one."""
+
+
 def table(form: str, counts: Counter[tuple[str, str]]) -> str:
     by = Counter[str]()
     for (_, verdict), count in counts.items():
@@ -65,7 +69,11 @@ async def test_no_name_is_wrong_however_the_log_is_damaged(
         rig.run(rounds)
         truth, logs = Truth(rig.entries(), rig.acts), [read_log(member.log) for member in servers.members]
         rig.close()
-    told = {form: await truth.judge(map(damage, logs), rig.acts) for form, damage in FORMS.items()}
+    some = rig.acts[:: SHARE if members > 1 else 1]
+    told = {
+        form: await truth.judge(map(damage, logs), rig.acts if form == "slowms 0" else some)
+        for form, damage in FORMS.items()
+    }
     with capsys.disabled():
         print(f"\n{len(rig.acts)} acts, {sum(map(len, logs)):,} lines")
         print(f"{'':<18}" + "".join(f"{grade:>10}" for grade in GRADES))
@@ -73,7 +81,8 @@ async def test_no_name_is_wrong_however_the_log_is_damaged(
         for kind in sorted({kind for kind, _ in told["slowms 0"]}):
             print(table(f"  {kind}"[:18], Counter({k: n for k, n in told["slowms 0"].items() if k[0] == kind})))
     assert not {form: wrong for form, counts in told.items() if (wrong := [k for k, v in counts if v == "wrong"])}
-    assert told["other time zone"] == told["slowms 0"]
+    if members == 1:
+        assert told["other time zone"] == told["slowms 0"]
     undisturbed = await truth.judge(logs, alone)
     assert sum(n for (_, grade), n in undisturbed.items() if grade in ("exact", "unique")) > 0.9 * len(alone)
 
