@@ -358,3 +358,15 @@ async def test_deletes_of_clients_beside_a_ttl_index_are_told() -> None:
     assert one.note == "3 times; the log also has deletes of clients: 20 by ann@admin, shell"
     (one,) = await named(Oplog(), book_of(facts[0]), a_delete(kind="ttl", note="3 times"))
     assert one.note == "3 times"
+
+
+async def test_one_definition_in_log_and_audit_log_is_one_account() -> None:
+    oplog = Oplog().write(10, op="c", ns="shop.$cmd")
+    logged = Definition("rename", NS, ANN, MILLIS + 11)
+    for audited, grade in (
+        (Client("ann@admin"), Certainty.UNIQUE), (Client("bob@admin"), Certainty.AMBIGUOUS),
+        (Client("ann@admin", "other"), Certainty.AMBIGUOUS),
+    ):  # fmt: skip
+        book = book_of(Definition("rename", NS, audited, MILLIS + 10), logged)
+        found = await judge(oplog, book, kind="rename", op="")
+        assert (found.grade, found.candidates[0].application) == (grade, "shell")

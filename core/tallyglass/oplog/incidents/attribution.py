@@ -426,8 +426,9 @@ def _of_definition(incident: Incident, book: Book) -> Authorship:
     if not found:
         return Authorship(Certainty.NONE, reason=_why_none(incident, book))
     accounts: dict[Hashable, list[Definition]] = defaultdict(list)
-    for one in found:
-        accounts[_who(one.client)].append(one)
+    for one in sorted(found, key=lambda one: not one.client.connection):
+        known = (key for key, own in accounts.items() if _may_be_same(one.client, own[0].client))
+        accounts[next(known, _who(one.client))].append(one)
     candidates = tuple(
         replace(
             _candidate(book, incident, own[0].client, [one.client for one in own], (), None),
@@ -439,6 +440,12 @@ def _of_definition(incident: Incident, book: Book) -> Authorship:
     if len(candidates) > 1:
         return Authorship(Certainty.AMBIGUOUS, candidates, "log", _SEVERAL)
     return Authorship(Certainty.EXACT if exact else Certainty.UNIQUE, candidates, "log", _BY_TS if exact else _BY_NAME)
+
+
+def _may_be_same(one: Client, logged: Client) -> bool:
+    """Whether a profile or audit log, which names no connection, can mean a client that the log names."""
+    unconnected = not one.connection and bool(one.user) and one.user == logged.user
+    return unconnected and one.application in ("", logged.application)
 
 
 def _names(one: Definition, incident: Incident) -> bool:
@@ -505,5 +512,5 @@ def _why_none(incident: Incident, book: Book) -> str:
     if not book.covers(first, last):
         return "No log that was read covers its time."
     if incident.op and not incident.sessions:
-        return "No logged statement fits: the server logs only slow ones; tallyglass doctor says how to keep more."
+        return "No logged statement fits: the server logs those above its slowms; tallyglass doctor says how to keep more."
     return "No line of the log names it."
