@@ -16,9 +16,9 @@ from bson import Int64, json_util
 from pymongo import MongoClient
 
 from tallyglass.counters.check_line import check_counters
-from tallyglass.counters.follow.watch import WatchSettings, look, watch
+from tallyglass.counters.follow.watch import Watcher, WatchSettings, look, watch
 from tallyglass.counters.recognise.config import parse_config
-from tallyglass.counters.recognise.idle import largest_ids
+from tallyglass.counters.recognise.idle import LargestIds
 from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, Grade, NumericType
 from tallyglass.counters.verdict import UNKNOWN, WARNING, Thresholds, grade
 from tallyglass.demo.server import ReplicaSet
@@ -320,14 +320,40 @@ async def test_a_guess_is_likely_where_it_moves_while_it_is_compared(
     client[DB].number_counters.insert_one({"_id": "banquet", "value": 3_402})
     client[DB].banquets.insert_one({"_id": 3_402})
 
-    async def in_use(*how: Any) -> Any:
-        client[DB].banquets.insert_one({"_id": 3_403})
-        found = await largest_ids(*how)
-        client[DB].number_counters.update_one({"_id": "banquet"}, {"$set": {"value": 3_404}})
-        return found
+    advance = LargestIds.advance
 
-    monkeypatch.setattr("tallyglass.counters.follow.watch.largest_ids", in_use)
+    async def in_use(largest: LargestIds, deadline: float) -> bool:
+        client[DB].banquets.insert_one({"_id": 3_403})
+        done = await advance(largest, deadline)
+        client[DB].number_counters.update_one({"_id": "banquet"}, {"$set": {"value": 3_404}})
+        return done
+
+    monkeypatch.setattr(LargestIds, "advance", in_use)
     assert ours(await look(gateway))["banquet"].evidence == f"Its value is the largest id in {DB}.banquets._id."
+
+
+async def test_a_comparison_with_largest_ids_that_takes_long_goes_on(
+    client: Client, gateway: MongoGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client[DB].number_counters.insert_one({"_id": "banquet", "value": 3_402})
+    client[DB].banquets.insert_one({"_id": 3_402})
+    advance = LargestIds.advance
+
+    async def without_time(largest: LargestIds, _: float) -> bool:
+        return await advance(largest, float("-inf"))
+
+    monkeypatch.setattr(LargestIds, "advance", without_time)
+    watcher = Watcher(gateway, WatchSettings())
+    try:
+        first = await watcher.refresh(15)
+        assert ours(first)["banquet"].grade is Grade.POSSIBLE
+        assert any("compared with the largest ids" in trouble.title for trouble in first.troubles)
+        monkeypatch.setattr(LargestIds, "advance", advance)
+        second = await watcher.refresh(15)
+        assert ours(second)["banquet"].grade is Grade.LIKELY
+        assert not any("compared with the largest ids" in trouble.title for trouble in second.troubles)
+    finally:
+        await watcher.close()
 
 
 async def test_several_rules_find_numbers_in_fields_arrays_and_texts(client: Client, gateway: MongoGateway) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import time
-from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.config import CountersConfig, IdField
 from tallyglass.counters.recognise.discovery import MOST_READ, Discovery, is_lost, trouble_of
 from tallyglass.counters.recognise.finding import UsageFinding, combined
-from tallyglass.counters.recognise.idle import largest_ids
+from tallyglass.counters.recognise.idle import IdleGuesses, LargestIds
 from tallyglass.counters.recognise.ids import is_indexed
 from tallyglass.counters.recognise.usage import findings as findings_of
 from tallyglass.counters.recognise.usage_reader import UsageReader
@@ -48,8 +47,6 @@ _USE_SECONDS, _USE_SHARE = 3.0, 0.4
 _USE_AGAIN_SECONDS = 600.0
 _FORECAST_SECONDS = 0.25
 _IDLE_SECONDS = 1.0
-_MOST_MOVED = 100
-"""How far a counter may move while it is compared with largest ids; further on, one may lie between by chance."""
 _LONGEST_PAUSE = 10.0
 _MANY_COLLECTIONS = 8
 _MANY_COUNTERS = 20_000
@@ -134,6 +131,7 @@ class Watcher:
         self._recalled = False
         self._left_alone: dict[Namespace, bool] = {}
         self._compared: set[Namespace] = set()
+        self._idle: dict[str, IdleGuesses] = {}
         self._kept: list[UsageFinding] = []
         self._known = KnownCounters()
         self._unread: set[Namespace] = set()
@@ -242,6 +240,9 @@ class Watcher:
         elif self._use_cut:
             title = f"The server cut off {self._use_cut:,} requests for the use of numbers: a counter may be a guess."
             yield CounterTrouble("", title, partial=True)
+        if self._idle:
+            title = "Not all guesses were compared with the largest ids of their databases; the next look goes on."
+            yield CounterTrouble("", title, partial=True)
 
     async def _follow_findings(self) -> None:
         for ns in self._known.namespaces() & self._discovery.seen - self._left_alone.keys():
@@ -322,43 +323,45 @@ class Watcher:
         return tuple(one for one in missing if Flag.GONE not in self._config.acknowledged(f"{one.ns} {one.id}", when))
 
     async def _recognise_idle(self, seconds: float, pacer: Pacer) -> bool:
-        """Compare guesses with the largest ids of their databases, once each; returns whether any was recognised.
+        """Compare guesses with the largest ids of their databases, once each; returns whether any was recognised."""
+        self._begin_idle()
+        deadline, recognised = time.monotonic() + seconds, False
+        for db, guesses in list(self._idle.items()):
+            if await guesses.largest.advance(deadline):
+                del self._idle[db]
+                await self._read_again(guesses.moved() & self._collections.keys(), pacer)
+                recognised |= self._compare_idle(guesses)
+        return recognised
 
-        One that is in use moves on meanwhile: then the largest id lies between its value before and after.
-        """
-        guesses: dict[str, list[tuple[CounterCollection, Tracker]]] = {}
-        for ns, collection in self._collections.items():
-            for tracker in collection.trackers if ns not in self._compared else ():
-                if tracker.identity.grade is Grade.POSSIBLE and tracker.identity.doc_id is not None:
-                    guesses.setdefault(ns.db, []).append((collection, tracker))
-        self._compared |= set(self._collections)
-        recognised = False
-        for db, rows in guesses.items():
-            siblings = [ns for ns in self._discovery.seen if ns.db == db and ns not in self._collections]
-            names = {tracker.identity.id for _, tracker in rows}
-            before = [tracker.issued() for _, tracker in rows]
-            largest = await largest_ids(self._gateway, siblings, names, seconds / len(guesses))
-            numbers = sorted(largest)
-            moved = {
-                collection.place.ns
-                for (collection, _), issued in zip(rows, before, strict=True)
-                if issued is not None and _one_between(numbers, int(issued), int(issued) + _MOST_MOVED)
+    def _begin_idle(self) -> None:
+        new = self._collections.keys() - self._compared
+        self._compared |= new
+        for ns in new:
+            guesses = {
+                tracker.identity.key: (ns, tracker.issued())
+                for tracker in self._collections[ns].trackers
+                if tracker.identity.grade is Grade.POSSIBLE and tracker.identity.doc_id is not None
             }
-            await self._read_again(moved, pacer)
-            found: dict[tuple[Namespace, str], list[tuple[object, IdField]]] = {}
-            for (collection, tracker), issued in zip(rows, before, strict=True):
-                now = tracker.issued()
-                target = None
-                if issued is not None and now is not None:
-                    high = min(int(now), int(issued) + _MOST_MOVED)
-                    number = int(issued) if int(issued) in largest else _one_between(numbers, int(issued), high)
-                    target = largest[number] if number is not None else None
+            if guesses and ns.db not in self._idle:
+                siblings = [one for one in self._discovery.seen if one.db == ns.db and one not in self._collections]
+                followed = [one for name, one in self._collections.items() if name.db == ns.db]
+                names = {tracker.identity.id for collection in followed for tracker in collection.trackers}
+                self._idle[ns.db] = IdleGuesses(LargestIds(self._gateway, siblings, names), {})
+            if guesses:
+                self._idle[ns.db].before.update(guesses)
+
+    def _compare_idle(self, guesses: IdleGuesses) -> bool:
+        recognised = False
+        for ns in {ns for ns, _ in guesses.before.values()} & self._collections.keys():
+            found: dict[str, list[tuple[object, IdField]]] = {}
+            for tracker in self._collections[ns].trackers:
+                known = tracker.identity
+                target = guesses.target(known.key, tracker.issued()) if known.key in guesses.before else None
                 if target is not None:
-                    key = (collection.place.ns, tracker.identity.path)
-                    found.setdefault(key, []).append((tracker.identity.doc_id, target))
-            for (ns, path), targets in found.items():
-                known = self._findings.setdefault(ns, {}).get(path) or UsageFinding(ns, path, Grade.POSSIBLE)
-                self._findings[ns][path] = replace(known, by_document=tuple(targets))
+                    found.setdefault(known.path, []).append((known.doc_id, target))
+            for path, targets in found.items():
+                finding = self._findings.setdefault(ns, {}).get(path) or UsageFinding(ns, path, Grade.POSSIBLE)
+                self._findings[ns][path] = replace(finding, by_document=tuple(targets))
                 self._collections[ns].learn(self._findings[ns])
                 recognised = True
         return recognised
@@ -529,12 +532,6 @@ class Watcher:
             if not tracker.stale_forecast:
                 tracker.settle(now)
             await pacer.rest()
-
-
-def _one_between(ordered: Sequence[int], low: int, high: int) -> int | None:
-    """The only one of some ordered numbers from ``low`` to ``high``; None if there is none, or more than one."""
-    first, end = bisect_left(ordered, low), bisect_right(ordered, high)
-    return ordered[first] if end - first == 1 else None
 
 
 def _lost_shards(gateway: Gateway) -> Iterator[CounterTrouble]:
