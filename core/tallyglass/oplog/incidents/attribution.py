@@ -512,5 +512,7 @@ def _why_none(incident: Incident, book: Book) -> str:
     if not book.covers(first, last):
         return "No log that was read covers its time."
     if incident.op and not incident.sessions:
-        return "No logged statement fits: the server logs those above its slowms; tallyglass doctor says how to keep more."
+        return (
+            "No logged statement fits: the server logs those above its slowms; tallyglass doctor says how to keep more."
+        )
     return "No line of the log names it."
