@@ -23,6 +23,7 @@ from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import PastValue, pool_levels, scattered, value_after
 from tallyglass.counters.history.store import SampleStore
 from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import CounterPlace
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Grade, NumericType
@@ -52,6 +53,23 @@ class Shop:
     def tracker(self) -> Tracker:
         (tracker,) = self.collection.trackers
         return tracker
+
+
+def test_a_number_that_is_recognised_anew_keeps_what_was_seen_of_it() -> None:
+    shop = Shop()
+    for hour in range(48):
+        shop.look(T0 + 3600 * hour, {"_id": "a", "seq": 100 * hour})
+    before = shop.tracker()
+    shop.collection.learn({"seq": UsageFinding(Namespace("shop", "counters"), "seq", Grade.CERTAIN, evidence="used")})
+    (view,) = shop.look(T0 + 3600 * 48, {"_id": "a", "seq": 4_800})
+    assert shop.tracker() is before
+    assert (view.grade, view.evidence, len(view.history)) == (Grade.CERTAIN, "used", 49)
+    down = UsageFinding(
+        Namespace("shop", "counters"), "seq", Grade.CERTAIN, step=-1, target=IdField(Namespace("shop", "o"), "_id")
+    )
+    shop.collection.learn({"seq": down})
+    shop.look(T0 + 3600 * 49, {"_id": "a", "seq": 4_900})
+    assert shop.tracker() is not before
 
 
 def test_rate_and_recent() -> None:

@@ -72,6 +72,7 @@ class CounterCollection:
     matched: set[int] = field(default_factory=set)
     ns_text: str = field(init=False)
     _signatures: dict[Signature, tuple[Match, ...]] = field(default_factory=dict)
+    _former: dict[str, Tracker] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ns_text = intern(clean_name(str(self.place.ns)))
@@ -82,6 +83,8 @@ class CounterCollection:
         self.findings = dict(findings)
         if all(path in before and before[path].conclusion() == found.conclusion() for path, found in findings.items()):
             return
+        # What was seen of a number stays true, however it is recognised now.
+        self._former = {tracker.identity.key: tracker for found in self.found.values() for tracker in found.trackers}
         self._signatures.clear()
         self.found.clear()
         self.groups.clear()
@@ -130,6 +133,7 @@ class CounterCollection:
                 self._observe(row, found, at)
                 trackers.extend([tracker for tracker in found.trackers if tracker.is_listed])
             await pacer.rest()
+        self._former.clear()
         if trackers != self.trackers:
             self.trackers = trackers
 
@@ -345,7 +349,7 @@ class CounterCollection:
     def _observe(self, row: Document, found: FoundCounters, at: float) -> None:
         if found.matches and not found.trackers and not self._is_pooled(found):
             found.trackers = tuple(
-                Tracker(identity)
+                self._tracker(identity)
                 for match in found.matches
                 if (identity := self._identify(row, match, found.matches)) is not None
             )
@@ -357,6 +361,11 @@ class CounterCollection:
             read = read_number(dig(row, tracker.identity.path), text=tracker.identity.text)
             if read is not None:
                 tracker.observe(*read, at)
+
+    def _tracker(self, identity: Identity) -> Tracker:
+        """The tracker that followed this number before it was recognised anew, with all that it saw, or a new one."""
+        former = self._former.pop(identity.key, None)
+        return former if former is not None and former.recognise(identity) else Tracker(identity)
 
     def _is_pooled(self, found: FoundCounters) -> bool:
         return any((match.path, match.bound_key) in self.pools for match in found.matches)

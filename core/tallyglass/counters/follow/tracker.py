@@ -126,6 +126,18 @@ class Tracker:
         self.cells: Sequence[PoolPart] = ()
         self._view: CounterView | None = None
 
+    def recognise(self, identity: Identity) -> bool:
+        """Go on as a counter with these facts; False if its values mean something else under them."""
+        known = self.identity
+        if (known.direction, known.text, known.path) != (identity.direction, identity.text, identity.path):
+            return False
+        if identity.confidence > known.confidence:
+            self.is_counter = True
+        self.identity = identity
+        self.readers_64 = self.readers_64 or identity.int64_ids
+        self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
+        return True
+
     def observe(self, number: Number, kind: NumericType, at: float) -> None:
         """Record the value read at a moment (seconds since 1970)."""
         if self.first_at is None:
