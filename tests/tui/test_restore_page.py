@@ -16,6 +16,7 @@ import pytest
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
+from tallyglass.restore.drill.last_window import LastWindow
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model import plan as model
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
@@ -251,6 +252,18 @@ async def test_the_last_drill_is_shown_with_its_age_and_in_red_if_failed_or_old(
             assert said in screen.text
             (piece,) = [one for one in head_lines(Draft(), 80, "", drill)[-2] if said in one[0]]
             assert piece[1] == f"text--{style}"
+
+
+async def test_the_last_window_is_shown_with_its_age(screen_at: Any) -> None:
+    found = LastWindow(
+        datetime.now(UTC) - timedelta(hours=3), 1, Ts(1_795_334_107, 1), Ts(1_795_337_707, 4), 1, "a hole"
+    )
+    async with page(screen_at) as screen:
+        await screen.put("last drill", LastDrill(window=found))
+        await screen.pilot.pause()
+        assert " ago: every second from 2026-11-22 07:55Z to 11-22 08:55Z;" in screen.text
+        (line,) = [one for one in screen.text.splitlines() if " window   " in one]
+        assert len(line.rstrip()) <= 80
 
 
 async def test_a_backup_is_requested_if_no_other_way_can_undo_the_incident(screen_at: Any) -> None:

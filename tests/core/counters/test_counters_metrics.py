@@ -24,6 +24,11 @@ from tallyglass.counters.snapshot import (
     NumericType,
     Semantics,
 )
+from tallyglass.moment import Ts
+from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
+from tallyglass.restore.catalogue.window import families as window_families
+from tallyglass.restore.drill.metrics import families as drill_families
+from tallyglass.restore.drill.report import Report
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 EVERY = SequenceSelection()
@@ -91,7 +96,11 @@ def test_an_acknowledged_fault_is_zero_and_completeness_is_reported() -> None:
 def test_rules_and_dashboard_ask_for_metrics_that_exist() -> None:
     band = Forecast(NOW, NOW + timedelta(1), NOW + timedelta(2), rate=2.0, naive=NOW)
     row = counter("a", forecast=band, crossing=band, crossing_used=0.5)
-    exported = {family.name: family for family in by_name(row, oplog_seconds=1.0).values()}
+    now = Ts(10, 1)
+    window = RecoverableWindow((), (), (Stretch(Ts(1, 1), now),), now, 1.0)
+    drilled = Report("2026-11-22T08:55:07Z", "ok", "rs0", "d1", "/b", "Restored.")
+    of_restore = (*window_families(window, 0), *drill_families(drilled, drilled))
+    exported = {family.name: family for family in (*by_name(row, oplog_seconds=1.0).values(), *of_restore)}
     dashboard = json.loads((MONITORING / "tallyglass-dashboard.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     # The rules are YAML, which the standard library does not read: a line that names a metric is part of a query.

@@ -12,10 +12,14 @@ import pytest
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
+from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
 from tallyglass.restore.drill import past_drills
 from tallyglass.restore.drill.drill import _comparable, _measured
+from tallyglass.restore.drill.last_window import keep_window, last_window, summary
 from tallyglass.restore.drill.metrics import families
+from tallyglass.restore.drill.past_drills import LastDrill, restore_seconds
 from tallyglass.restore.drill.report import DrillFinding, Report, compare, from_json, markdown, sealed, to_json
+from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed, why_stopped
 from tallyglass.restore.model.plan import Backup, ExpectedNamespace, Plan
 
@@ -100,7 +104,7 @@ def test_the_last_drill_and_the_last_that_succeeded_are_kept_apart() -> None:
     assert past_drills.last("d1") == bad
     assert past_drills.last("d1", proved=True) == good
     assert past_drills.last("d2", proved=True) is None
-    (past_drills.state_folder() / "d1-last.json").write_text("broken")
+    (state_folder() / "d1-last.json").write_text("broken")
     assert past_drills.last("d1") is None
 
 
@@ -113,6 +117,32 @@ def test_drills_at_random_points_are_counted_apart_from_those_that_could_not_be_
     assert "3 of 4" in markdown(found[-1])
     assert past_drills.with_random(report(seed=7, deployment="d2")).random_drills == 1
     assert from_json(to_json(sealed(found[-1]))) == sealed(found[-1])
+
+
+def test_the_last_window_is_kept_and_named_in_one_line() -> None:
+    now = Ts(1_795_337_707, 4)
+    whole = RecoverableWindow((), (), (Stretch(Ts(now.t - 3_600, 1), now),), now)
+    assert last_window("d1") is None
+    keep_window("d1", summary(whole, 0, "", (10.0, 20.0)))
+    found = last_window("d1")
+    assert found is not None
+    assert (found.status, found.holes, found.seconds) == (0, 0, (10.0, 20.0))
+    assert found.line == "every second from 2026-11-22 07:55Z to 11-22 08:55Z"
+    keep_window("d1", summary(RecoverableWindow((), (), ()), 2, "the newest base\x1b cannot be proven"))
+    found = last_window("d1")
+    assert found is not None
+    assert found.line.startswith("nothing can be restored. the newest base")
+    assert "\x1b" not in found.line
+    (state_folder() / "d1-window.json").write_text("{")
+    assert last_window("d1") is None
+
+
+def test_the_band_of_a_restore_follows_size_and_drill() -> None:
+    drilled = LastDrill(proved=True, rto_seconds=60.0, backup_bytes=10**9)
+    assert restore_seconds(3 * 10**8, None) == (10.0, 10.0)
+    assert restore_seconds(3 * 10**8, drilled) == (10.0, 60.0), "a smaller backup may not be quicker"
+    assert restore_seconds(3 * 10**9, drilled) == (60.0, 180.0)
+    assert restore_seconds(3 * 10**9, replace(drilled, proved=False)) == (100.0, 100.0)
 
 
 def test_a_backup_without_a_collection_proves_nothing(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tallyglass.moment import Ts
 from tallyglass.restore.drill import past_drills
 from tallyglass.restore.drill.report import PHASES, from_json
 from tallyglass.restore.drill.run_folder import PREFIX, users_of
+from tallyglass.restore.drill.state import state_folder
 from tallyglass_tui.cli.main import main
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
@@ -90,7 +91,7 @@ def test_a_drill_proves_the_newest_backup_and_only_reads_the_live_set(profiled: 
     assert made.rto_seconds == pytest.approx(sum(made.seconds[phase] for phase in PHASES), abs=0.2)
     assert 'tallyglass_restore_drill_status{set="tally"} 0.0' in metrics.read_text()
     assert past_drills.last(made.deployment) == made
-    assert left_behind(past_drills.state_folder()) == []
+    assert left_behind(state_folder()) == []
     assert {path: path.stat().st_mtime_ns for path in newest.rglob("*")} == files, "the backup is as it was"
     assert written_since(scene, since) == []
     scene.client["shop"].orders.find_one({})
@@ -237,7 +238,7 @@ def test_refusals_end_with_the_code_and_the_id_of_the_check(scene: Scene, tmp_pa
     assert (none.exit_code, "[backup-unreadable]" in none.stdout) == (2, True)
     gone = CliRunner().invoke(main, ["restore", "drill", "mongodb://127.0.0.1:1/", "--backup", str(backup)])
     assert (gone.exit_code, gone.stdout.startswith("DRILL UNKNOWN")) == (3, True)
-    assert left_behind(past_drills.state_folder()) == []
+    assert left_behind(state_folder()) == []
 
 
 @pytest.mark.soak

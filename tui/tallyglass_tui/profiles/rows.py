@@ -136,6 +136,9 @@ def facts(state: ProfileState | None, now: datetime, width: int) -> list[list[Pi
         made = state.drill.made
         text = f"{fmt.ago(made, now)}: {state.drill.title}" if made else "none from this machine and user"
         lines.append(_fact("drill", text, room))
+    if state.drill and (recoverable := state.drill.window):
+        text = f"{fmt.ago(recoverable.made, now)}: {recoverable.line}"
+        lines.append(_fact("window", text, room, "" if recoverable.status == 0 else "text--warn"))
     if state.lacking:
         lines.append(_fact("unknown", clean(state.lacking[0], 300), room, "text--warn"))
     return lines[:FACTS]

@@ -33,7 +33,7 @@ def head_lines(draft: Draft, width: int, version: str = "", drill: LastDrill | N
     verdict, point, backup = _plan_line(draft, version, room, drill), _point_lines(draft, room), _backup_line(draft)
     if draft.planning or draft.failure or draft.plan:
         return [verdict, _next_line(draft, room), backup, *point]
-    return [*point, backup, verdict, []]
+    return [*point, backup, verdict, _window_line(drill, room)]
 
 
 def parts_line(draft: Draft, incidents: int | None, here: str) -> list[Piece]:
@@ -141,6 +141,16 @@ def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:
     if age > _DRILL_EVERY:
         return [label, (fit(f"last proved {ago}; due every week", width), "text--bad")]
     return [label, (fit(f"proved {ago}{took}", width), "text--good")]
+
+
+def _window_line(drill: LastDrill | None, width: int) -> list[Piece]:
+    """The recoverable window, as ``restore window`` last found it; nothing where it never ran."""
+    found = drill.window if drill else None
+    if found is None:
+        return []
+    style = ("text--good", "text--warn", "text--bad")[min(found.status, 2)]
+    text = f"{fmt.ago(found.made, datetime.now(UTC))}: {found.line}"
+    return [(" window   ", "text--muted"), (fit(text, width), style)]
 
 
 def _verdict(draft: Draft, plan: Plan, width: int) -> list[Piece]:

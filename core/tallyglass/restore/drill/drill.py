@@ -33,6 +33,7 @@ from tallyglass.restore.drill.components import UnfitComponents, check_component
 from tallyglass.restore.drill.random_point import draw
 from tallyglass.restore.drill.report import PHASES, UNKNOWN, DrillFinding, Report, compare, sealed
 from tallyglass.restore.drill.run_folder import DrillRunning, sole_run, users_of
+from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed, why_stopped
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.plan.from_backup import plan_restore
@@ -159,7 +160,7 @@ async def _rehearse(run: _Drill) -> Report:
     cache = load.cache_for(load.available_memory())
     if cache is None:
         raise Failed("memory", "There is too little free memory for a spare and the tools.", "Run it elsewhere.")
-    with sole_run(past_drills.state_folder(), request.work_root) as folder:
+    with sole_run(state_folder(), request.work_root) as folder:
         run.tell(PHASES[0])
         plan = await _plan(run, folder)
         before = None

@@ -8,16 +8,16 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
-
-from platformdirs import user_state_path
 
 from tallyglass.deployment.identity import identify
 from tallyglass.errors import InputError
 from tallyglass.moment import parse_time
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.drill.last_window import LastWindow, last_window
 from tallyglass.restore.drill.report import UNKNOWN, Report, from_json, to_json
+from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.model.plan import Level
+from tallyglass.restore.proof.speed import BYTES_A_SECOND
 from tallyglass.text import clean
 from tallyglass.whole_file import write_whole
 
@@ -26,11 +26,6 @@ _PROVED = (Level.OK.value, Level.WARN.value)
 _LOOK_SECONDS = 30.0
 _RANDOM_KEPT = 1_000
 """Drills at random points that are counted: nearly three years of nights."""
-
-
-def state_folder() -> Path:
-    """Where the drills of this user are kept."""
-    return user_state_path("tallyglass", appauthor=False) / "drills"
 
 
 def last(deployment: str, *, proved: bool = False) -> Report | None:
@@ -46,12 +41,15 @@ def last(deployment: str, *, proved: bool = False) -> Report | None:
 
 @dataclass(frozen=True, slots=True)
 class LastDrill:
-    """A summary of the last drill of a deployment; safe to show. ``made`` is None if there was none."""
+    """A summary of the last drill of a deployment; safe to show. ``made`` is None if there was none. ``window`` is the
+    recoverable window as it was last computed; None if it never was."""
 
     made: datetime | None = None
     proved: bool = False
     title: str = ""
     rto_seconds: float | None = None
+    backup_bytes: int = 0
+    window: LastWindow | None = None
 
 
 async def follow_last(gateway: Gateway) -> AsyncIterator[LastDrill]:
@@ -69,14 +67,29 @@ async def last_of(gateway: Gateway) -> LastDrill:
 
 async def _last_by_name(name: str) -> LastDrill:
     report = await asyncio.to_thread(last, name) if name else None
-    return LastDrill() if report is None else _in_short(report)
+    found = LastDrill() if report is None else _in_short(report)
+    return replace(found, window=await asyncio.to_thread(last_window, name) if name else None)
 
 
 def _in_short(report: Report) -> LastDrill:
     name = f"{report.id}: " if report.id else ""
     return LastDrill(
-        parse_time(report.made), report.level in _PROVED, clean(f"{name}{report.title}", 300), report.rto_seconds
+        parse_time(report.made),
+        report.level in _PROVED,
+        clean(f"{name}{report.title}", 300),
+        report.rto_seconds,
+        report.backup_bytes,
     )
+
+
+def restore_seconds(size: int, drill: LastDrill | None) -> tuple[float, float]:
+    """How long a restore of a backup of ``size`` bytes may take, from its plan to a verified spare: the band between
+    what the speed of mongorestore says and what the last drill took, for its backup and in proportion for this one."""
+    found = [size / BYTES_A_SECOND]
+    if drill is not None and drill.proved and drill.rto_seconds is not None:
+        share = size / drill.backup_bytes if drill.backup_bytes else 1.0
+        found += [drill.rto_seconds, drill.rto_seconds * max(share, 1.0)]
+    return min(found), max(found)
 
 
 def keep(report: Report) -> None:

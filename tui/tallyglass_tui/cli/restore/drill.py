@@ -118,7 +118,7 @@ def drill(
     target = target_of(given)
     started = time.monotonic()
     from tallyglass.restore.drill.drill import DrillRequest
-    from tallyglass.restore.drill.past_drills import state_folder
+    from tallyglass.restore.drill.state import state_folder
 
     request = DrillRequest(
         backup=place,

@@ -39,13 +39,15 @@ class WindowOptions:
 
 @dataclass(frozen=True, slots=True)
 class WindowAnswer:
-    """The window with the last drill, its state as an exit code, a sentence, and perfdata."""
+    """The window with the last drill, its state as an exit code, a sentence, perfdata, and the band of seconds in which
+    a restore of the newest base may end."""
 
     window: RecoverableWindow
     drill: LastDrill | None
     status: int
     words: str
     perfdata: str
+    band: tuple[float, float] | None = None
 
 
 @click.command(short_help="From when to when every second can be restored.")
@@ -108,20 +110,31 @@ def window(
 
 def answer(given: ConnectionOptions, options: WindowOptions) -> WindowAnswer:
     """Find and judge the window. Raises InputError, and the errors of the gateway."""
+    from tallyglass.deployment.identity import identify
     from tallyglass.restore.catalogue.window import find_window, judge
-    from tallyglass.restore.drill.past_drills import last_of
+    from tallyglass.restore.drill.last_window import keep_window, summary
+    from tallyglass.restore.drill.past_drills import last_of, restore_seconds
 
-    async def work(gateway: Gateway | None) -> tuple[RecoverableWindow, LastDrill | None]:
+    async def work(gateway: Gateway | None) -> tuple[RecoverableWindow, LastDrill | None, str]:
         found = await find_window(options.backups, options.slices, gateway)
-        return found, await last_of(gateway) if gateway is not None else None
+        if gateway is None:
+            return found, None, ""
+        return found, await last_of(gateway), await identify(gateway, await gateway.command("hello"))
 
-    found, drill = ask(given, work) if is_named(given) else asyncio.run(work(None))
+    found, drill, deployment = ask(given, work) if is_named(given) else asyncio.run(work(None))
     status, reasons = judge(found, least_hours=options.least, head_room_hours=options.head_room)
-    words = "; ".join([*(clean(one, 300).replace("|", "/") for one in reasons[:5]), _span(found), *_last(drill)])
+    base = found.newest_base
+    band = restore_seconds(base.backup.bytes, drill) if base is not None and base.backup is not None else None
+    if deployment:
+        keep_window(deployment, summary(found, int(status), next(iter(reasons), ""), band))
+    takes = [f"a restore takes {duration(band[0])} to {duration(band[1])}"] if band and found.restorable else []
+    shown = [clean(one, 300).replace("|", "/") for one in reasons[:5]]
+    words = "; ".join([*shown, _span(found), *takes, *_last(drill)])
     values = {"window": f"{found.seconds}s", "holes": str(len(found.holes))}
     if found.hours_left is not None:
         values["head_room"] = f"{found.hours_left * 3600:.0f}s"
-    return WindowAnswer(found, drill, int(status), words, " ".join(f"{name}={value}" for name, value in values.items()))
+    perfdata = " ".join(f"{name}={value}" for name, value in values.items())
+    return WindowAnswer(found, drill, int(status), words, perfdata, band)
 
 
 def _span(found: RecoverableWindow) -> str:
@@ -172,6 +185,7 @@ def _as_dict(found: WindowAnswer) -> dict[str, Any]:
         "head_room_hours": window.hours_left,
         "last_drill": iso(drill.made) if drill and drill.made else None,
         "rto_seconds": drill.rto_seconds if drill else None,
+        "restore_seconds": found.band,
     }  # fmt: skip
 
 

@@ -1,0 +1,87 @@
+"""The recoverable window as it was last computed, kept for the dashboard: computing it reads every backup."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tallyglass.moment import Ts, iso, parse_time, parse_ts
+from tallyglass.restore.drill.state import state_folder
+from tallyglass.text import clean
+from tallyglass.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from tallyglass.restore.catalogue.window import RecoverableWindow
+
+_MOST_BYTES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class LastWindow:
+    """A summary of one window; safe to show. ``made`` is when it was computed, ``status`` the exit code of the check,
+    ``first`` and ``last`` bound the newest stretch without a hole, None where nothing can be restored. ``why`` is the
+    worst that speaks against it, ``seconds`` the band in which a restore of the newest base may end."""
+
+    made: datetime
+    status: int
+    first: Ts | None
+    last: Ts | None
+    holes: int
+    why: str = ""
+    seconds: tuple[float, float] | None = None
+
+    @property
+    def line(self) -> str:
+        """One line without the time at which it was computed."""
+        if self.first is None or self.last is None:
+            return f"nothing can be restored. {self.why}".rstrip()
+        span = f"every second from {self.first.time:%Y-%m-%d %H:%M}Z to {self.last.time:%m-%d %H:%M}Z"
+        return f"{span}; {self.why}" if self.why else span
+
+
+def summary(
+    window: RecoverableWindow, status: int, why: str = "", seconds: tuple[float, float] | None = None
+) -> LastWindow:
+    """The summary of a window that was just computed."""
+    newest = window.restorable[-1] if window.restorable else None
+    made = datetime.now(UTC).replace(microsecond=0)
+    first, last = (newest.first, newest.last) if newest else (None, None)
+    return LastWindow(made, status, first, last, len(window.holes), clean(why, 200), seconds)
+
+
+def keep_window(deployment: str, found: LastWindow) -> None:
+    """Store it as the last one of a deployment. Raises InputError if that fails."""
+    folder = state_folder()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    content = {
+        "made": iso(found.made), "status": found.status, "first": str(found.first or ""), "last": str(found.last or ""),
+        "holes": found.holes, "why": found.why, "seconds": found.seconds,
+    }  # fmt: skip
+    write_whole(_path(deployment), json.dumps(content))
+
+
+def last_window(deployment: str) -> LastWindow | None:
+    """The last window of a deployment; None if there is none, or it cannot be read."""
+    try:
+        with _path(deployment).open(encoding="ascii") as file:
+            content = json.loads(file.read(_MOST_BYTES))
+        first, last = (parse_ts(content[name]) if content[name] else None for name in ("first", "last"))
+        band = content["seconds"]
+        return LastWindow(
+            parse_time(content["made"]),
+            int(content["status"]),
+            first,
+            last,
+            int(content["holes"]),
+            clean(str(content["why"]), 200),
+            (float(band[0]), float(band[1])) if band else None,
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _path(deployment: str) -> Path:
+    return state_folder() / f"{deployment}-window.json"
