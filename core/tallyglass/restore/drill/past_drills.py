@@ -82,13 +82,14 @@ def _in_short(report: Report) -> LastDrill:
     )
 
 
-def restore_seconds(size: int, drill: LastDrill | None) -> tuple[float, float]:
+def restore_seconds(size: int, drill: LastDrill | None) -> tuple[float, float] | None:
     """How long a restore of a backup of ``size`` bytes may take, from its plan to a verified spare: the band between
-    what the speed of mongorestore says and what the last drill took, for its backup and in proportion for this one."""
-    found = [size / BYTES_A_SECOND]
-    if drill is not None and drill.proved and drill.rto_seconds is not None:
-        share = size / drill.backup_bytes if drill.backup_bytes else 1.0
-        found += [drill.rto_seconds, drill.rto_seconds * max(share, 1.0)]
+    what the speed of mongorestore says and what the last drill took, for its backup and in proportion for this one.
+    None if no drill has succeeded: the speed alone says nothing about this machine."""
+    if drill is None or not drill.proved or drill.rto_seconds is None:
+        return None
+    share = size / drill.backup_bytes if drill.backup_bytes else 1.0
+    found = [size / BYTES_A_SECOND, drill.rto_seconds, drill.rto_seconds * max(share, 1.0)]
     return min(found), max(found)
 
 

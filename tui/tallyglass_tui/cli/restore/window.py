@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,6 +105,9 @@ def window(
         print_text(as_json(_as_dict(found), indent=2))
     else:
         print_text(f"WINDOW {_WORDS[found.status]} - {found.words} | {found.perfdata}")
+        from tallyglass_tui.cli.restore.time_line import picture
+
+        print_text("\n".join(picture(found.window, *shutil.get_terminal_size((80, 24)))))
         print_text(table([("from", "to", ""), *_time_line(found.window)]))
     return found.status
 
@@ -127,7 +131,7 @@ def answer(given: ConnectionOptions, options: WindowOptions) -> WindowAnswer:
     band = restore_seconds(base.backup.bytes, drill) if base is not None and base.backup is not None else None
     if deployment:
         keep_window(deployment, summary(found, int(status), next(iter(reasons), ""), band))
-    takes = [f"a restore takes {duration(band[0])} to {duration(band[1])}"] if band and found.restorable else []
+    takes = [f"a restore may take {duration(band[0])} to {duration(band[1])}"] if band and found.restorable else []
     shown = [clean(one, 300).replace("|", "/") for one in reasons[:5]]
     words = "; ".join([*shown, _span(found), *takes, *_last(drill)])
     values = {"window": f"{found.seconds}s", "holes": str(len(found.holes))}

@@ -1,0 +1,63 @@
+"""The recoverable window as a picture: every cell true, within the given size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tallyglass.moment import Ts
+from tallyglass.restore.catalogue.backups import Listed
+from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
+from tallyglass.restore.model.plan import Backup
+from tallyglass_tui.cli.restore.time_line import KEY, picture
+
+T = 1_795_414_200
+
+
+def base(name: str, start: int, end: int, why: str = "") -> Listed:
+    ends = Ts(T + start, 1), Ts(T + end, 1)
+    return Listed(Path("/b") / name, Backup(Path("/b") / name, "directory", False, *ends, "oplog"), why, True)
+
+
+def stretch(first: int, last: int) -> Stretch:
+    return Stretch(Ts(T + first, 1), Ts(T + last, 1))
+
+
+def test_every_base_stretch_and_hole_has_its_place() -> None:
+    unread = Listed(Path("/b/broken"), None, "It is damaged.")
+    window = RecoverableWindow(
+        (base("monday\x1b", 10, 12), base("tuesday", 60, 60), base("partly", 70, 71, "It is selective."), unread),
+        (stretch(0, 30), stretch(50, 100)), (stretch(12, 30), stretch(60, 100)), Ts(T + 100, 1),
+    )  # fmt: skip
+    lines = picture(window, 25 + 101, 24)
+    assert lines[0].split() == ["11-23", "06:10:00Z", "11-23", "06:11:40Z"]
+    assert lines[1][25:] == "|" + "now".rjust(100)
+    assert [line[25:] for line in lines[2:-1]] == [
+        "-" * 31 + " " * 19 + "-" * 51,
+        " " * 10 + "BBB",
+        " " * 60 + "B",
+        " " * 70 + "!!",
+        "",
+        " " * 12 + "=" * 18 + "x" * 31 + "=" * 40,
+    ]
+    assert lines[-1] == KEY
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_hole_of_a_second_in_a_month_is_seen() -> None:
+    halves = (stretch(0, 1_000_000), stretch(1_000_001, 2_600_000))
+    lines = picture(RecoverableWindow((), halves, halves), 80, 24)
+    assert lines[-2].startswith("restorable")
+    assert lines[-2].count("x") == 1
+
+
+def test_a_picture_stays_within_its_size() -> None:
+    many = tuple(base(f"backup {n}", n, n + 1) for n in range(60))
+    window = RecoverableWindow(many, (stretch(0, 90),), (stretch(1, 90),), None)
+    for width, height in ((80, 24), (120, 40), (40, 10)):
+        lines = picture(window, width, height)
+        assert max(map(len, lines)) <= width
+        assert len(lines) < height
+        assert any(line.startswith("backup 59") for line in lines), "the newest stay"
+        shown = sum(line.startswith("backup") for line in lines)
+        assert f"{60 - shown} older bases" in lines
+    assert picture(RecoverableWindow((), (), ()), 80, 24) == []
