@@ -11,7 +11,8 @@ from bson import Timestamp
 
 from tallyglass.moment import Ts
 from tallyglass.restore.checks.all_checks import run_checks
-from tallyglass.restore.proof.prove import RestoreRequest, gather
+from tallyglass.restore.proof.prove import gather
+from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.timeline.coverage import Start
 
 

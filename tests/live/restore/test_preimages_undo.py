@@ -29,7 +29,7 @@ from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.backup.bson_file import documents
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.plan.from_images import plan_undo
-from tallyglass.restore.proof.prove import RestoreRequest
+from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.sources.image_files import image_file
 from tallyglass_tui.cli.main import main
 

@@ -20,7 +20,7 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.plan.from_images import plan_undo
-from tallyglass.restore.proof.prove import RestoreRequest
+from tallyglass.restore.proof.request import RestoreRequest
 
 pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
 

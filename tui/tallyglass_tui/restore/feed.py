@@ -19,7 +19,8 @@ from tallyglass_tui.restore.draft import Draft, First, Planned, Room
 
 if TYPE_CHECKING:
     from tallyglass.restore.drill.past_drills import LastDrill
-    from tallyglass.restore.proof.prove import Progress, RestoreRequest
+    from tallyglass.restore.proof.prove import Progress
+    from tallyglass.restore.proof.request import RestoreRequest
 
 _ROOM_SECONDS = 5.0
 
@@ -61,7 +62,7 @@ async def plan_once(
 
 
 def _request(draft: Draft, source_uri: str) -> RestoreRequest:
-    from tallyglass.restore.proof.prove import RestoreRequest
+    from tallyglass.restore.proof.request import RestoreRequest
 
     return RestoreRequest(
         absolute_path(draft.backup) if draft.backup else None,

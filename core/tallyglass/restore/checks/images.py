@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from tallyglass.deployment.cluster import Deployment
-from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo
 from tallyglass.oplog.incidents.verdict import MAYBE_TTL
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.outcome import block, ok, warn
-from tallyglass.restore.model.plan import Check, Loss
+from tallyglass.restore.model.plan import Check
+from tallyglass.restore.pre_images.image_proof import ImageProof
 from tallyglass.restore.pre_images.settings import SINCE, Retention, how_to_enable, keeps_images
 from tallyglass.restore.proof.returns import LONGEST_NAMESPACE
 from tallyglass.restore.tools.toolset import version_pair
@@ -20,29 +19,7 @@ from tallyglass.restore.undo.incident_scope import written
 from tallyglass.restore.undo.outcome import id_json
 from tallyglass.text import clean_name
 
-SHOWN = 5
-"""Ids of missing images that are shown of each collection."""
 _SOON_HOURS = 24
-
-
-@dataclass(slots=True)
-class ImageProof:
-    """What is known of one collection: how many images are needed, which of them are missing, and their bytes.
-    ``from_backup`` counts the documents that come from a backup instead; ``refused`` says why others do not."""
-
-    ns: str
-    info: CollectionInfo
-    needed: int
-    by_accident: int
-    by_others: int
-    first: Ts | None = None
-    missing: list[bytes] = field(default_factory=list)
-    missing_count: int = 0
-    bytes: int = 0
-    from_backup: int = 0
-    refused: str = ""
-    streamed: bool = False
-    loss: Loss | None = None
 
 
 def possible(deployment: Deployment, incident: Incident) -> Iterator[Check]:

@@ -39,7 +39,7 @@ from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.plan.precheck import quick_answer
 from tallyglass.restore.plan.self_extracting import MODE, script
-from tallyglass.restore.proof.prove import RestoreRequest
+from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.timeline import coverage
 from tallyglass.text import clean
 

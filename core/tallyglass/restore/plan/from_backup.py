@@ -17,7 +17,8 @@ from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.plan.steps.specify import live_fixes, specify
 from tallyglass.restore.proof.findings import Findings
-from tallyglass.restore.proof.prove import Progress, RestoreRequest, gather
+from tallyglass.restore.proof.prove import Progress, gather
+from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.timeline.coverage import Start
 from tallyglass.restore.tools.toolset import needed_for
 from tallyglass.text import clean_name

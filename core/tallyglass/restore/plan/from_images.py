@@ -19,7 +19,6 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.checks import images
 from tallyglass.restore.checks.all_checks import tested
-from tallyglass.restore.checks.images import ImageProof
 from tallyglass.restore.checks.outcome import block, ok
 from tallyglass.restore.checks.undone import unclear
 from tallyglass.restore.model.plan import (
@@ -28,7 +27,6 @@ from tallyglass.restore.model.plan import (
     Check,
     ExpectedNamespace,
     Level,
-    Loss,
     Plan,
     Return,
     Strategy,
@@ -37,8 +35,9 @@ from tallyglass.restore.model.plan import (
 from tallyglass.restore.plan.from_backup import default_work_dir
 from tallyglass.restore.plan.steps.spec import Damage, ReturnSpec
 from tallyglass.restore.plan.steps.undo_steps import undo_steps
+from tallyglass.restore.pre_images.image_proof import BackupIfNeeded, ImageProof, fill_gaps, read_proof
 from tallyglass.restore.pre_images.settings import ROLE, retention
-from tallyglass.restore.proof.prove import RestoreRequest
+from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.proof.returns import free_name
 from tallyglass.restore.timeline import coverage
 from tallyglass.restore.tools import toolset
@@ -46,15 +45,12 @@ from tallyglass.restore.tools.tool_uri import ToolUri, tool_uri
 from tallyglass.restore.tools.toolset import needed_for
 from tallyglass.restore.undo.earlier_returns import STAGING
 from tallyglass.restore.undo.infer import find_accident
-from tallyglass.restore.undo.sources.backup import UsableBackup, carry_forward, usable_backup
 from tallyglass.restore.undo.sources.image_files import FOLDER
-from tallyglass.restore.undo.sources.images import ImageSelection, read_images, select
+from tallyglass.restore.undo.sources.images import select
 from tallyglass.text import clean_name
 
 FORM = "pre-images"
 """The backup form that a plan from pre-images records."""
-WITH_BACKUP = "pre-images, the missing ones from this backup"
-"""The backup form of a plan in which documents without an image come from a backup."""
 
 
 async def plan_undo(gateway: Gateway, request: RestoreRequest) -> Plan:
@@ -127,12 +123,12 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
     checks += images.collections(names, live, incident)
     kept = await retention(gateway)
     proofs: list[ImageProof] = []
-    backup = _LazyBackup(gateway, request, plan.limit)
+    backup = BackupIfNeeded(gateway, request.backup, request.backup_start, plan.limit)
     for ns in names:
         if ns in live:
             with closing(await select(gateway, accident, ns, plan.limit)) as selection:
-                proofs.append(await _read(gateway, selection, live[ns]))
-                await _fill(gateway, selection, proofs[-1], backup, plan.limit)
+                proofs.append(await read_proof(gateway, selection, live[ns]))
+                await fill_gaps(gateway, selection, proofs[-1], backup, plan.limit)
     checks += images.gaps(proofs, kept)
     checks += images.streamed(proofs)
     checks += images.expiring(proofs, kept)
@@ -186,70 +182,6 @@ async def _of_transaction(gateway: Gateway, accident: Accident) -> list[str]:
         for part in parts:
             names |= {one.ns: None for one in part.inner() if one.op in ("i", "u", "d")}
     return list(names)
-
-
-async def _read(gateway: Gateway, selection: ImageSelection, info: CollectionInfo) -> ImageProof:
-    """Read every image once: only what the server still holds counts."""
-    proof = ImageProof(selection.ns, info, selection.count, selection.by_accident, selection.by_others)
-    async for image in read_images(gateway, selection):
-        proof.first = min(proof.first or image.key.ts, image.key.ts)
-        if image.document is None:
-            selection.note_missing(image.id)
-            proof.missing_count += 1
-            if len(proof.missing) < images.SHOWN:
-                proof.missing.append(image.id)
-        else:
-            proof.bytes += len(image.document)
-    proof.streamed = selection.streamed
-    done = selection.operations
-    proof.loss = Loss(clean_name(proof.ns), done["i"], done["u"], done["d"])
-    return proof
-
-
-class _LazyBackup:
-    """The backup of a request, opened only if an image is missing."""
-
-    def __init__(self, gateway: Gateway, request: RestoreRequest, limit: Ts) -> None:
-        self._gateway, self._request, self._limit = gateway, request, limit
-        self.found: UsableBackup | None = None
-
-    async def use(self) -> UsableBackup:
-        """The backup. Raises InputError, which says why it cannot be used."""
-        request = self._request
-        if request.backup is None:
-            raise InputError("No backup was named.")
-        if self.found is None:
-            self.found = await usable_backup(self._gateway, request.backup, self._limit, request.backup_start)
-        return self.found
-
-    @property
-    def as_source(self) -> Backup:
-        """The backup, as a plan from pre-images records it."""
-        assert self.found is not None
-        return replace(self.found.contents.backup, form=WITH_BACKUP, gzip=False)
-
-
-async def _fill(gateway: Gateway, selection: ImageSelection, proof: ImageProof, backup: _LazyBackup, limit: Ts) -> None:
-    """Look for the documents without an image in the backup. If no image exists at all, use a restore."""
-    if not 0 < proof.missing_count < proof.needed:
-        return
-    try:
-        found = carry_forward(gateway, await backup.use(), proof.info, selection.missing(), limit)
-        missing: list[bytes] = []
-        lacking = 0
-        async for id_, document in found:
-            if document is None:
-                lacking += 1
-                missing += [id_] if len(missing) < images.SHOWN else []
-            else:
-                proof.from_backup += 1
-                proof.bytes += len(document)
-    except InputError as error:
-        proof.refused, proof.from_backup = str(error), 0
-        return
-    proof.missing, proof.missing_count = missing, lacking
-    if lacking:
-        proof.refused = f"The backup does not prove how {lacking:,} of them were at the point."
 
 
 def _return(proof: ImageProof, limit: Ts, live: dict[str, CollectionInfo]) -> Return:

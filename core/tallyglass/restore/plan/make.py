@@ -14,7 +14,8 @@ from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.plan.precheck import QuickAnswer, quick_answer
 from tallyglass.restore.plan.ways import Decision, decide, possible_ways
-from tallyglass.restore.proof.prove import Progress, RestoreRequest
+from tallyglass.restore.proof.prove import Progress
+from tallyglass.restore.proof.request import RestoreRequest
 
 
 async def make_plan(

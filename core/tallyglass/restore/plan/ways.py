@@ -16,7 +16,7 @@ from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.restore.plan.from_images import live_collections
 from tallyglass.restore.plan.precheck import quick_answer
 from tallyglass.restore.pre_images.settings import ROLE, how_to_enable, keeps_images, retention
-from tallyglass.restore.proof.prove import RestoreRequest
+from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.incident_scope import why_not_undone, written
 from tallyglass.restore.undo.sources.images import ImageKey, images_between
 from tallyglass.text import clean_name

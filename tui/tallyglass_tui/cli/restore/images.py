@@ -73,7 +73,7 @@ async def _rest(gateway: Gateway, plan: Plan, ns: str, selection: ImageSelection
 
 
 async def _save(gateway: Gateway, plan: Plan, accident: Accident, row: Return, number: int, out: Path) -> int:
-    from tallyglass.restore.plan.from_images import WITH_BACKUP
+    from tallyglass.restore.pre_images.image_proof import WITH_BACKUP
     from tallyglass.restore.undo.sources.image_files import image_file
     from tallyglass.restore.undo.sources.images import read_images, select
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.oplog.snapshot import Incident
     from tallyglass.restore.model.plan import Choice, Plan
-    from tallyglass.restore.proof.prove import RestoreRequest
+    from tallyglass.restore.proof.request import RestoreRequest
     from tallyglass.restore.undo.evidence import KnownStatement
 
 _HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")
@@ -108,7 +108,7 @@ def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, second
     target = target_of(given)
 
     async def make(gateway: Gateway) -> Plan:
-        from tallyglass.restore.proof.prove import RestoreRequest
+        from tallyglass.restore.proof.request import RestoreRequest
 
         incident = await _incident(gateway, asked.number, start, seconds) if asked.number is not None else None
         request = RestoreRequest(

@@ -1,0 +1,104 @@
+"""Which images an undo needs of one collection, and whether each is held, or its document comes from a backup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import CollectionInfo, Gateway
+from tallyglass.restore.model.plan import Backup, Loss
+from tallyglass.restore.undo.sources.backup import UsableBackup, carry_forward, usable_backup
+from tallyglass.restore.undo.sources.images import ImageSelection, read_images
+from tallyglass.text import clean_name
+
+WITH_BACKUP = "pre-images, the missing ones from this backup"
+"""The backup form of a plan in which documents without an image come from a backup."""
+SHOWN = 5
+"""Ids of missing images that are shown of each collection."""
+
+
+@dataclass(slots=True)
+class ImageProof:
+    """What is known of one collection: how many images are needed, which of them are missing, and their bytes.
+    ``from_backup`` counts the documents that come from a backup instead; ``refused`` says why others do not."""
+
+    ns: str
+    info: CollectionInfo
+    needed: int
+    by_accident: int
+    by_others: int
+    first: Ts | None = None
+    missing: list[bytes] = field(default_factory=list)
+    missing_count: int = 0
+    bytes: int = 0
+    from_backup: int = 0
+    refused: str = ""
+    streamed: bool = False
+    loss: Loss | None = None
+
+
+async def read_proof(gateway: Gateway, selection: ImageSelection, info: CollectionInfo) -> ImageProof:
+    """Read every image once: only what the server still holds counts."""
+    proof = ImageProof(selection.ns, info, selection.count, selection.by_accident, selection.by_others)
+    async for image in read_images(gateway, selection):
+        proof.first = min(proof.first or image.key.ts, image.key.ts)
+        if image.document is None:
+            selection.note_missing(image.id)
+            proof.missing_count += 1
+            if len(proof.missing) < SHOWN:
+                proof.missing.append(image.id)
+        else:
+            proof.bytes += len(image.document)
+    proof.streamed = selection.streamed
+    done = selection.operations
+    proof.loss = Loss(clean_name(proof.ns), done["i"], done["u"], done["d"])
+    return proof
+
+
+class BackupIfNeeded:
+    """The backup of a request, opened only if an image is missing. Path and start may be None if none was named."""
+
+    def __init__(self, gateway: Gateway, path: Path | None, start: Ts | None, limit: Ts) -> None:
+        self._gateway, self._path, self._start, self._limit = gateway, path, start, limit
+        self.found: UsableBackup | None = None
+
+    async def use(self) -> UsableBackup:
+        """The backup. Raises InputError, which says why it cannot be used."""
+        if self._path is None:
+            raise InputError("No backup was named.")
+        if self.found is None:
+            self.found = await usable_backup(self._gateway, self._path, self._limit, self._start)
+        return self.found
+
+    @property
+    def as_source(self) -> Backup:
+        """The backup, as a plan from pre-images records it."""
+        assert self.found is not None
+        return replace(self.found.contents.backup, form=WITH_BACKUP, gzip=False)
+
+
+async def fill_gaps(
+    gateway: Gateway, selection: ImageSelection, proof: ImageProof, backup: BackupIfNeeded, limit: Ts
+) -> None:
+    """Look for the documents without an image in the backup. If no image exists at all, use a restore."""
+    if not 0 < proof.missing_count < proof.needed:
+        return
+    try:
+        found = carry_forward(gateway, await backup.use(), proof.info, selection.missing(), limit)
+        missing: list[bytes] = []
+        lacking = 0
+        async for id_, document in found:
+            if document is None:
+                lacking += 1
+                missing += [id_] if len(missing) < SHOWN else []
+            else:
+                proof.from_backup += 1
+                proof.bytes += len(document)
+    except InputError as error:
+        proof.refused, proof.from_backup = str(error), 0
+        return
+    proof.missing, proof.missing_count = missing, lacking
+    if lacking:
+        proof.refused = f"The backup does not prove how {lacking:,} of them were at the point."
