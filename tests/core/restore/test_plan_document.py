@@ -53,7 +53,7 @@ def test_what_was_written_is_read() -> None:
 def test_every_field_is_needed_and_no_other_is_known() -> None:
     content = json.loads(to_json(PLAN))
     objects = list(every_object(content))
-    assert len(objects) == 9
+    assert len(objects) == 10
     for one in objects:
         for name in list(one):
             kept = dict(one)
@@ -73,7 +73,7 @@ def test_every_field_is_needed_and_no_other_is_known() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 1}, "is of format 1; this version reads format 5"),
+        ({"format": 1}, "is of format 1; this version reads format 6"),
         ({"expected": {}}, "expected is not of the right type"),
         ({"expected_applied": "12"}, "expected_applied is not of the right type"),
         ({"expected_applied": True}, "expected_applied is not of the right type"),

@@ -16,11 +16,9 @@ def test_the_page_names_every_check() -> None:
     written = set(re.findall(r'(?:\b(?:ok|warn|block|Check|_blocked))\(\s*"([a-z-]+)"', source))
     assert len(written) > 50, "the pattern still finds them"
     known = written | set(window.BLOCKING) | {name for name, _ in window.WORDS.values()}
-    shell = "".join(file.read_text() for file in (SOURCES / "plan" / "shell").iterdir())
-    shell += (SOURCES / "plan" / "self_extracting.py").read_text()
-    stops = set(re.findall(r"\b(?:die|fail|stop) \"(\[[a-z-]+\])", shell)) | set(
-        re.findall(r"STOPPED: (\[[a-z-]+\])", shell)
-    )
+    shell = "".join((SOURCES / "plan" / name).read_text() for name in ("folder.py", "self_extracting.py"))
+    stops = set(re.findall(r"(?:\bstop \"|STOPPED: )(\[[a-z-]+\])", shell))
+    stops |= {f"[{name}]" for name in re.findall(r'(?:\bRunStopped|_failed)\(\s*"([a-z-]+)"', source)}
     assert len(stops) > 10
     page = (ROOT / "docs" / "restore.md").read_text()
     assert sorted(word for word in known | stops if f"`{word}`" not in page) == []

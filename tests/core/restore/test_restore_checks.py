@@ -40,6 +40,7 @@ INPUTS = Inputs(
     LIMIT, SOURCE, Contents(BACKUP), spare=SPARE, source_uri=tool_uri("mongodb://a:1/", "rs"),
     spare_uri=tool_uri("mongodb://u@s:2/"), free_bytes=10**9,
 )  # fmt: skip
+VALIDATED = Replay({"s.c": StoredCollection("s.c", "collection", None, {"validator": {"a": 1}}, ())})
 START = Start(Ts(9, 1), 10, Ts(1, 1), Ts(30, 1))
 
 
@@ -168,8 +169,13 @@ def test_what_cannot_be_read_of_the_spare_is_a_warning(spare: dict[str, Any], ch
         ({"inputs": {"deployment": replace(SOURCE, sharded=True)}}, "sharded"),
         ({"inputs": {"deployment": replace(SOURCE, kind=Kind.STANDALONE)}}, "no-oplog"),
         ({"inputs": {"uri_trouble": "No."}}, "uri"),
-        ({"inputs": {"tools": Tools({"mongodump": (100, 14, 1)})}}, "tool-version"),
-        ({"inputs": {"tools": Tools({"mongodump": (100, 15, 0)})}}, ""),
+        ({"inputs": {"tools": Tools({"mongodump": (100, 9, 5)})}}, "tool-version"),
+        ({"inputs": {"tools": Tools({"mongodump": (100, 10, 0)})}}, ""),
+        ({"inputs": {"tools": Tools({"mongodump": (100, 10, 0)}), "deployment": replace(SOURCE, version="8.0.4"),
+                     "spare": replace(SPARE, version="8.0.4")},
+          "backup": replace(BACKUP, server_version="8.0.4")}, "tool-version"),
+        ({"inputs": {"tools": Tools({"mongodump": (100, 14, 1)})}, "replay": VALIDATED}, "tool-version"),
+        ({"inputs": {"tools": Tools({"mongodump": (100, 15, 0)})}, "replay": VALIDATED}, ""),
         ({"located": {"start": NoStart("no", Ts(30, 1))}}, "coverage"),
         ({"overwritten": "no"}, "coverage"),
         ({"covered": {"lost_beginning": Ts(2, 1)}}, "mid-transaction"),

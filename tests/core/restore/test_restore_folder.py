@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from test_restore_script import LIMIT, begin, plan, rehearse, spec, step, with_work
 
+from tallyglass import __version__
 from tallyglass.errors import InputError
 from tallyglass.restore.model.document import from_json
 from tallyglass.restore.model.plan import Check, ExpectedNamespace, Level, Loss, Plan, PlanFile, Return, Strategy
@@ -99,7 +101,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     folder.mkdir()
     write_folder(made, folder)
     for change, message in (
-        (lambda: (folder / "lib.sh").write_text("echo"), "lib.sh in .* was changed since it was written"),
+        (lambda: (folder / "restore.sh").write_text("echo"), "restore.sh in .* was changed since it was written"),
         (lambda: (folder / "checksums").write_text("x"), f"holds another plan: to just before {LIMIT}"),
         (lambda: (folder / "plan.json").write_text('{"format": 1, "limit": "1:1"}'), "a plan of another version"),
         (lambda: (folder / "plan.json").unlink(), "is not the folder of a plan"),
@@ -130,7 +132,7 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["steps.txt", "helper.js", "source.yml", "lib.sh"])
+@pytest.mark.parametrize("name", ["steps.txt", "helper.js", "source.yml", "plan.json"])
 def test_nothing_is_run_from_a_folder_that_was_edited(tmp_path: Path, name: str) -> None:
     made = replace(
         with_work(tmp_path, step(f"touch {tmp_path}/ran")),
@@ -146,7 +148,10 @@ def test_nothing_is_run_from_a_folder_that_was_edited(tmp_path: Path, name: str)
     for shell in ("sh", "bash", "zsh"):
         if shutil.which(shell):
             again = [shell, str(folder / "restore.sh"), "--yes"]
-            said = subprocess.run(again, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL).stderr
+            env = {"PATH": f"{tmp_path}/tools:/usr/bin:/bin", "HOME": str(tmp_path)}
+            said = subprocess.run(
+                again, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=env
+            ).stderr
             assert "[edited] Changed since it was written: checksums." in said, shell
     assert not (tmp_path / "ran").exists()
 
@@ -154,7 +159,10 @@ def test_nothing_is_run_from_a_folder_that_was_edited(tmp_path: Path, name: str)
 def test_the_script_calls_only_the_version_that_made_the_plan(tmp_path: Path) -> None:
     made = replace(with_work(tmp_path, step(f"touch {tmp_path}/ran")), made_by="0.0.2")
     done = rehearse(tmp_path, made, "--yes")
-    assert (done.returncode, "made by tallyglass 0.0.2; the version here is: tallyglass 0.0.1" in done.stderr) == (
+    assert (
+        done.returncode,
+        f"made by tallyglass 0.0.2; the version here is: tallyglass {__version__}" in done.stderr,
+    ) == (
         1,
         True,
     )
@@ -181,15 +189,24 @@ def test_the_script_unpacks_its_folder_whole_or_not_at_all(tmp_path: Path) -> No
     assert set(folder_files(made)) <= {file.name for file in (tmp_path / "work").iterdir()}
 
 
-def test_a_stop_reaches_the_step_that_runs(tmp_path: Path) -> None:
-    made = with_work(tmp_path, step(f"touch {tmp_path}/begun; sleep 600"))
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+def test_a_stop_ends_the_step_that_runs_first(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    """The run waits for it, and then says how it ended."""
+    for name in ("release", "trapped"):
+        os.mkfifo(tmp_path / name)
+    trap = "echo x >trapped; read -r x <release; touch ended; exit"
+    made = with_work(tmp_path, step(f"cd {tmp_path}; trap '{trap}' TERM; sleep 600 & touch begun; wait"))
     running = begin(tmp_path, made, "--yes")
     while not (tmp_path / "begun").exists():
         assert running.poll() is None
-    running.terminate()
-    assert running.wait(timeout=60) == 143
-    running.communicate(timeout=60)
-    assert not (tmp_path / "work" / "lock").exists()
+    running.send_signal(number)
+    (tmp_path / "trapped").read_text()
+    assert running.poll() is None
+    (tmp_path / "release").write_text("x\n")
+    _, said = running.communicate(timeout=60)
+    assert (running.returncode, "Stopped at your request. Run it again to resume." in said) == (code, True)
+    assert (tmp_path / "ended").exists()
+    assert not (tmp_path / "work" / "running").exists()
 
 
 def test_zsh_and_bash_run_a_folded_line_alike(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import hashlib
 import json
 import os
 import shlex
-import shutil
-import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from bson.datetime_ms import DatetimeMS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallyglass import __version__
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore.backup.backup import DATA_FILES, Contents
@@ -31,6 +31,7 @@ from tallyglass.restore.model.plan import (
     Phase,
     Plan,
     PlanFile,
+    Proof,
     Return,
     RunMode,
     Slice,
@@ -71,7 +72,7 @@ def plan(*steps: Command) -> Plan:
     made = from_seconds(1_795_197_999)
     backup = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog")
     return Plan(
-        LIMIT, Ts(5, 1), LIMIT, backup, "rs", "s:2", made, commands=steps, server_version="6.0.5", made_by="0.0.1"
+        LIMIT, Ts(5, 1), LIMIT, backup, "rs", "s:2", made, commands=steps, server_version="6.0.5", made_by=__version__
     )
 
 
@@ -110,27 +111,27 @@ def test_mongosh_text_means_one_thing() -> None:
     assert not mongosh.has_literal({"bytes that were not UTF-8: \ufffd": 1})
 
 
-def step(shell: str, proof: str = "", phase: Phase = Phase.SECURE) -> Command:
+def step(shell: str, proof: Proof = Proof(), phase: Phase = Phase.SECURE) -> Command:  # noqa: B008 - it is frozen
     return Command(phase, "A step", (), shell, proof=proof)
 
 
-def begin(tmp_path: Path, made: Plan, *options: str, **variables: str) -> subprocess.Popen[str]:
+def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
     """The script with tools that only know their version; mongodump copies its last argument but one to its last."""
     tools = tmp_path / "tools"
     if not tools.exists():
         tools.mkdir()
-        output = dict.fromkeys(("mongodump", "mongorestore", "bsondump"), "version: 100.18.0") | {"tallyglass": "0.0.1"}
-        for name, version in output.items():
-            (tools / name).write_text(
-                f'#!/bin/sh\n[ "$1" != --version ] || exec echo \'{name} {version}\'\ncat "$1" >"$2"\n'
-            )
+        output = dict.fromkeys(("mongodump", "mongorestore", "bsondump"), "version: 100.18.0")
+        real = f'exec {shlex.quote(sys.executable)} -m tallyglass_tui "$@"'
+        for name, version in (output | {"tallyglass": __version__}).items():
+            work = real if name == "tallyglass" else 'cat "$1" >"$2"'
+            (tools / name).write_text(f"#!/bin/sh\n[ \"$1\" != --version ] || exec echo '{name} {version}'\n{work}\n")
             (tools / name).chmod(0o755)
     path = tmp_path / f"{hashlib.sha256(script(made).encode()).hexdigest()[:8]}.sh"
     # What is running cannot be written.
     if not path.exists():
         path.write_text(script(made))
         path.chmod(0o700)
-    environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)} | variables
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)}
     return subprocess.Popen(
         ["setsid", str(path), *options],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, env=environment,
@@ -153,12 +154,12 @@ def test_the_script_stops_at_the_first_doubt_and_goes_on_there(tmp_path: Path) -
     made = with_work(
         tmp_path,
         step(f"echo one >> {log}"),
-        step(f"echo two >> {log}", proof=f"test -e {gate}"),
+        step(f"echo two >> {log}; cat {gate} > made || true", proof=Proof(file="made")),
         step(f"false | cat; echo three >> {log}", phase=Phase.RESTORE),
     )
     stopped = rehearse(tmp_path, made, "--yes", "--until", "secure")
     assert (stopped.returncode, "[check-failed] Step 2" in stopped.stderr) == (1, True)
-    (tmp_path / "gate").touch()
+    (tmp_path / "gate").write_text("x")
     assert rehearse(tmp_path, made, "--yes", "--until=secure").returncode == 0
     assert (tmp_path / "log").read_text() == "one\ntwo\ntwo\n"
     assert rehearse(tmp_path, made, "--yes").returncode == 0
@@ -210,7 +211,6 @@ def test_a_password_reaches_the_tools_as_it_is_and_is_removed_afterwards(tmp_pat
     assert (tmp_path / "seen").read_text() == f"uri: \"x\"\npassword: '{quoted}'\n"
     assert read_config((tmp_path / "seen").read_text()) == ("x", secret)
     assert (work / "source.yml").read_text() == 'uri: "x"\n'
-    assert "\n    IFS= read -rs " in script(made), "a typed password keeps its outer spaces"
 
 
 def test_only_the_passwords_that_are_needed_are_requested(tmp_path: Path) -> None:
@@ -223,74 +223,46 @@ def test_only_the_passwords_that_are_needed_are_requested(tmp_path: Path) -> Non
     assert "is empty" in rehearse(tmp_path, made, "--yes", f"--spare-password-file={tmp_path}/empty").stderr
 
 
-def test_mongod_is_needed_where_a_spare_is_started_and_not_for_what_a_folder_is_called() -> None:
-    assert "USES_MONGOD=0" in script(plan(step("cp -a '/backups/mongod 6.0' /w")))
-    assert "USES_MONGOD=1" in script(plan(*commands(replace(spec(), own_spare=27117)).commands))
+def test_mongod_and_mongosh_are_needed_where_a_step_calls_them(tmp_path: Path) -> None:
+    made = with_work(tmp_path, step("true"))
+    assert rehearse(tmp_path, made, "--yes").returncode == 0
+    for file, program in (("spare.sh", "mongod"), ("helpers.js", "mongosh")):
+        (tmp_path / file).mkdir()
+        needs = replace(made, files=(PlanFile(file, ""),), work_dir=str(tmp_path / file / "work"))
+        assert f"[tool-missing] {program} is not installed here" in rehearse(tmp_path, needs, "--yes").stderr
 
 
-def test_two_runs_of_one_script_do_not_meet(tmp_path: Path) -> None:
+def test_two_runs_of_one_folder_do_not_meet_and_one_that_was_killed_is_resumed(tmp_path: Path) -> None:
     gate, work = tmp_path / "gate", tmp_path / "work"
     os.mkfifo(gate)
-    made = with_work(tmp_path, step(f"touch {tmp_path}/begun && mongodump {gate} slice"))
+    made = with_work(tmp_path, step("touch first"), step(f"touch {tmp_path}/begun && mongodump {gate} slice"))
     first = begin(tmp_path, made, "--yes")
     wait_for(tmp_path / "begun")
     again = rehearse(tmp_path, made, "--yes")
     assert (again.returncode, "[locked] Another run" in again.stderr) == (1, True)
-    os.kill(int((work / "lock" / "pid").read_text().split()[0]), signal.SIGKILL)
+    first.kill()
     first.wait(timeout=60)
-    killed = rehearse(tmp_path, made, "--yes")
-    assert (killed.returncode, "[stale-lock]" in killed.stderr) == (1, True)
-    shutil.rmtree(work / "lock")
     orphan = rehearse(tmp_path, made, "--yes")
     assert (orphan.returncode, "[still-running]" in orphan.stderr) == (1, True)
-    assert not (work / "lock").exists(), "a run that stops by itself lets go"
     with gate.open("w") as end:
         end.write("x")
     first.communicate(timeout=60)
     gate.unlink()
     gate.write_text("y")
-    assert rehearse(tmp_path, made, "--yes").returncode == 0
+    while "[still-running]" in (resumed := rehearse(tmp_path, made, "--yes")).stderr:
+        pass
+    assert (resumed.returncode, "A step (done before)" in resumed.stderr) == (0, True)
+    assert (work / "slice").read_text() == "y", "what was half done is done again"
 
 
-@pytest.mark.parametrize(("server", "code"), [("exit 1", 1), ("[ $1 != restore ] || touch asked", 143)])
-def test_a_tool_that_prints_nothing_new_is_ended_unless_a_server_works(tmp_path: Path, server: str, code: int) -> None:
-    os.mkfifo(tmp_path / "gate")
-    waits = step(f"mongorestore {tmp_path / 'gate'} slice")
-    made = replace(with_work(tmp_path, waits, step("touch after")), files=(PlanFile("spare.yml", 'uri: "x"\n'),))
-    rehearse(tmp_path, made, "--until=never")
-    version = "[ \"$1\" != --version ] || exec echo 'tallyglass 0.0.1'"
-    (tmp_path / "tools" / "tallyglass").write_text(f"#!/bin/sh\n{version}\n{server}\n")
-    running = begin(tmp_path, made, "--yes", "--max-silence=1")
-    if code == 143:
-        wait_for(tmp_path / "work" / "asked")
-        os.kill(int((tmp_path / "work" / "lock" / "pid").read_text().split()[0]), signal.SIGTERM)
-        os.close(os.open(tmp_path / "gate", os.O_RDWR))  # which does not wait for a reader that is gone already
-    _, output = running.communicate(timeout=60)
-    assert (running.returncode, "[step-silent] Step 1" in output) == (code, code == 1)
-    assert not list((tmp_path / "work" / "done").iterdir())
-
-
-def test_a_script_that_is_killed_as_a_step_starts_leaves_nothing_running(tmp_path: Path) -> None:
-    trap = tmp_path / "trap.sh"
-    trap.write_text("""set -T; trap '[ "$BASH_COMMAND" != "set -m" ] || kill -9 $$' DEBUG\n""")
-    made = with_work(tmp_path, step(f"touch {tmp_path}/begun"))
-    killed = begin(tmp_path, made, "--yes", BASH_ENV=str(trap))
-    _, output = killed.communicate(timeout=20)  # what still runs would hold stderr open
-    assert "[1/1]" in output
-    assert not (tmp_path / "begun").exists()
-    assert (tmp_path / "work" / "lock").exists()
-
-
-def test_a_run_on_another_machine_and_one_that_only_begins_are_respected(tmp_path: Path) -> None:
+def test_a_run_on_another_machine_is_respected(tmp_path: Path) -> None:
     made = with_work(tmp_path, step("true"))
     write_folder(made, tmp_path / "work")
     lock = tmp_path / "work" / "lock"
-    lock.mkdir()
-    assert "does not name its owner" in rehearse(tmp_path, made, "--yes").stderr
-    (lock / "pid").write_text("1\nlong ago\nelsewhere\n")
-    assert "A run on elsewhere" in rehearse(tmp_path, made, "--yes").stderr
-    (lock / "pid").write_text(f"{os.getpid()}\nlong ago\n{os.uname().nodename}\n")
-    assert "[stale-lock]" in rehearse(tmp_path, made, "--yes").stderr, "the number belongs to another process by now"
+    lock.write_text("1 elsewhere\n")
+    assert "[locked] A run on elsewhere (process 1)" in rehearse(tmp_path, made, "--yes").stderr
+    lock.write_text(f"{os.getpid()} {os.uname().nodename}\n")
+    assert rehearse(tmp_path, made, "--yes").returncode == 0, "of this machine the kernel knows whether it still runs"
 
 
 def wait_for(path: Path) -> None:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 from test_restore_script import begin, plan, rehearse, spec, step, with_work
 
 from tallyglass.restore.model.plan import Command, ExpectedNamespace, Level, Phase, Return, Strategy
-from tallyglass.restore.plan import folder
 from tallyglass.restore.plan.steps.commands import commands
+from tallyglass.restore.run.proof import Printed
 from tallyglass.restore.spare.verify import _read_log
 
 STAMP = "2026-11-20T18:15:44.000+0000"
-LIB = Path(folder.__file__).parent / "shell" / "lib.sh"
 FINE = f"\n{STAMP}\t2 document(s) restored successfully. 0 document(s) failed to restore."
 """A collection may have a name like that."""
 
 
 def proves(command: Command, log: Path) -> bool:
     """Whether what a tool printed is taken as proof that the step did its work."""
-    program = f". {LIB}; LOG={log}; {command.proof}"
-    return subprocess.run(["bash", "-c", program], check=False).returncode == 0
+    printed = Printed()
+    for line in log.read_text().splitlines():
+        printed.hear(line)
+    return printed.proves(command.proof, log.parent)
 
 
 def test_a_name_is_not_mistaken_for_the_last_line_of_the_tool(tmp_path: Path) -> None:
@@ -47,18 +46,17 @@ def test_what_tools_say_does_not_steer_the_terminal_and_their_failure_counts(tmp
     done = rehearse(tmp_path, made, "--yes")
     assert (done.returncode, "[step-failed] Step 2" in done.stderr) == (1, True)
     assert "\033" not in done.stderr
-    assert done.stderr.count("^[]0;owned^G") == 2
-    log = tmp_path / "work" / "log" / "2.txt"
-    assert log.read_bytes() == b"\033]0;owned\007", "the log keeps it as it was"
+    assert done.stderr.count("\\u{1b}]0;owned\\u{7}") == 2
+    log = tmp_path / "work" / "restore.log"
+    assert log.read_bytes().count(b"\033]0;owned\007") == 2, "the log keeps it as it was"
 
 
 def test_a_step_that_outlives_its_script_holds_the_next_run(tmp_path: Path) -> None:
-    work, gate = tmp_path / "work", tmp_path / "gate"
+    gate = tmp_path / "gate"
     os.mkfifo(gate)
-    made = with_work(tmp_path, step(f'kill -9 "$(head -n 1 lock/pid)" && read -r line <{gate}'))
+    made = with_work(tmp_path, step(f'kill -9 "$(cut -d" " -f1 lock)" && read -r line <{gate}'))
     killed = begin(tmp_path, made, "--yes")
     assert killed.wait(timeout=60) == -9
-    shutil.rmtree(work / "lock")
     again = rehearse(tmp_path, made, "--yes")
     assert (again.returncode, "[still-running]" in again.stderr) == (1, True)
     with gate.open("w") as end:

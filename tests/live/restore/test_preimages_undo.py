@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -239,22 +238,18 @@ def kill_at(scene: Scene, plan: Plan, step: int, *, with_step: bool) -> None:
             assert line, "it ended before that step"
         while with_step and not running.exists() and process.poll() is None:
             time.sleep(0.005)
-        session = subprocess.run(
-            ["ps", "-o", "pid=", "-s", str(process.pid)], capture_output=True, text=True, check=True
-        )
-        for pid in session.stdout.split() if with_step else [process.pid]:
+        process.kill()
+        if with_step and running.exists():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+                os.killpg(int(running.read_text().split()[0]), signal.SIGKILL)
 
 
 def resume(scene: Scene, plan: Plan) -> subprocess.CompletedProcess[str]:
-    """Run it again as its message says: after the step of the killed run has ended, and without that run's lock."""
+    """Run it again as its message says: after the step of the killed run has ended."""
     deadline = time.monotonic() + 60
     while True:
         done = scene.run(plan)
-        if "[stale-lock]" in done.stderr:
-            shutil.rmtree(Path(plan.work_dir) / "lock")
-        elif "[still-running]" not in done.stderr:
+        if "[still-running]" not in done.stderr:
             return done
         assert time.monotonic() < deadline
         time.sleep(0.2)

@@ -220,10 +220,10 @@ def end_spare(folder: Path) -> None:
 
 
 KILLER = """#!/bin/sh
-[ "$1" != --version ] || exec {real} --version
+case "$1 $2" in "--version "* | "restore run") exec {real} "$@" ;; esac
 {real} "$@" || exit
 case "$*" in {where}) ;; *) exit 0 ;; esac
-pid=$(head -n 1 {work}/lock/pid)
+pid=$(cut -d' ' -f1 {work}/lock)
 case $(ps -o stat= -p "$pid") in "" | Z*) exit 0 ;; esac
 mkdir {marks}/$(printf %s "$*" | cksum | tr -d ' ') 2>/dev/null || exit 0
 kill -9 "$pid"
@@ -269,7 +269,6 @@ async def test_a_script_that_is_killed_goes_on(scene: Scene, archive: bool, wher
                 break
             if kills == least:
                 end_spare(work)  # as when the host went down with it
-            shutil.rmtree(work / "lock", ignore_errors=True)
         assert done.returncode == 0, done.stderr
         assert kills == len(list(marks.iterdir())) >= least
         after = record(scene.client)

@@ -30,6 +30,9 @@ def command(headless: bool, port: int | None, seconds: float | None, mongod: str
         return _headless(port, seconds, mongod)
     if seconds is not None:
         raise InputError("--seconds needs --headless.", "q quits the dashboard.")
+    from tallyglass.demo.programs import put_on_path
+
+    put_on_path(mongod)
     if why_no_terminal():
         from tallyglass_tui.cli.demo_report import report
 

@@ -14,7 +14,7 @@ from tallyglass.restore.checks.outcome import Checks, block, ok, warn
 from tallyglass.restore.checks.saved import saved_oplog
 from tallyglass.restore.model.plan import Check
 from tallyglass.restore.proof.findings import Findings
-from tallyglass.restore.tools.toolset import needed_for, parse_tool_version, version_pair
+from tallyglass.restore.tools.toolset import Tools, how_to_get, parse_tool_version, version_pair
 
 
 def run_checks(found: Findings) -> tuple[Check, ...]:
@@ -65,11 +65,13 @@ def tested(source: Deployment) -> Checks:
 
 def _tools(found: Findings) -> Checks:
     inputs = found.inputs
-    needed = needed_for(inputs.deployment.version)
+    needed = found.tools_needed
     word = ".".join(map(str, needed))
     tools = inputs.tools
+    if tools is not None and tools.missing:
+        yield tools_missing(tools, word)
     if tools is None or tools.oldest is None:
-        yield ok("tool-version", f"mongodump, mongorestore and bsondump {word} or newer are needed; the script checks.")
+        yield ok("tool-version", f"mongodump, mongorestore and bsondump {word} or newer are needed; the run checks.")
     elif tools.oldest[:2] < needed:
         have = ", ".join(f"{name} {'.'.join(map(str, version))}" for name, version in tools.versions.items())
         yield block("tool-version", f"The tools here are too old: {have}.", f"Install {word} or newer.")
@@ -80,6 +82,13 @@ def _tools(found: Findings) -> Checks:
     made_by = parse_tool_version(inputs.contents.backup.tool_version)
     if made_by is not None and made_by[:2] < (100, 4):
         yield warn("backup-tool-old", f"The backup was made by mongodump {inputs.contents.backup.tool_version}.")
+
+
+def tools_missing(tools: Tools, word: str) -> Check:
+    """The warning that programs are not on this machine; ``word`` is the version of the tools that is needed."""
+    verb = "is" if len(tools.missing) == 1 else "are"
+    title = f"{', '.join(tools.missing)} {verb} not installed here."
+    return warn("tool-missing", title, how_to_get(tools.missing, word))
 
 
 def _versions(found: Findings) -> Checks:

@@ -12,11 +12,16 @@ from pathlib import Path
 
 from tallyglass.errors import TallyglassError
 from tallyglass.restore.drill.run_folder import MARK
-from tallyglass.restore.tools.toolset import NAMES, installed, needed_for, version_pair
+from tallyglass.restore.tools.toolset import (
+    MONGOSH_FROM,
+    NAMES,
+    TOOLS_FROM,
+    installed,
+    needed_for,
+    version_pair,
+)
 from tallyglass.text import clean
 
-_TOOLS_FROM = "https://www.mongodb.com/try/download/database-tools"
-_MONGOSH_FROM = "https://www.mongodb.com/try/download/shell"
 _COMMON = ("bash", "ps", "awk", "sha256sum", "gzip")
 
 
@@ -28,17 +33,17 @@ def check_components(server_version: str, mongod: Path | None) -> dict[str, str]
     """The version of each program, by name. Raises UnfitComponents, which names all that are missing or unfit. Blocks
     until each program has started and answered."""
     problems: list[str] = []
-    tools = installed()
+    tools, floor = installed(), needed_for(server_version, plain=True)
     unfit = [
         f"{name} is {'.'.join(map(str, version))}" if (version := tools.versions.get(name)) else f"{name} is missing"
         for name in NAMES
-        if tools.versions.get(name, ())[:2] < needed_for(server_version)
+        if tools.versions.get(name, ())[:2] < floor
     ]
     if unfit:
-        needed = ".".join(map(str, needed_for(server_version)))
-        problems.append(f"{', '.join(unfit)}: install the Database Tools {needed} or newer ({_TOOLS_FROM})")
+        needed = ".".join(map(str, floor))
+        problems.append(f"{', '.join(unfit)}: install the Database Tools {needed} or newer ({TOOLS_FROM})")
     if shutil.which("mongosh") is None:
-        problems.append(f"mongosh is missing: install it ({_MONGOSH_FROM})")
+        problems.append(f"mongosh is missing: install it ({MONGOSH_FROM})")
     found = {name: ".".join(map(str, version)) for name, version in tools.versions.items()}
     wanted = ".".join(map(str, version_pair(server_version) or ("?",)))
     mongod_version = _version_of(mongod) if mongod else ""

@@ -219,6 +219,8 @@ async def _plan(run: _Drill, folder: Path) -> Plan:
         plan = await plan_restore(gateway, wanted)
     run.known = _planned(run.known, plan)
     blocking = next((check for check in plan.checks if check.level is Level.BLOCK), None)
+    if blocking is not None and blocking.id == "tool-version":
+        raise UnfitComponents(blocking.title, blocking.advice)
     if blocking is not None:
         raise Failed(blocking.id, blocking.title, blocking.advice)
     return plan

@@ -51,13 +51,14 @@ class Effect(StrEnum):
     """The strongest effect of a step."""
 
     FILES = "files only"
+    READS_SPARE = "reads spare"
     READS_LIVE = "reads live"
     WRITES_SPARE = "writes spare"
     WRITES_LIVE = "writes live"
 
 
 class RunMode(StrEnum):
-    """When the script runs a step."""
+    """When a run of all steps runs this one."""
 
     ONCE = "once"
     GUARD = "guard"
@@ -71,13 +72,24 @@ class RunMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """What must hold after a step, by what mongorestore printed: it ``applied`` so many entries of the oplog, and its
+    last line reports at least ``restored`` documents and no failure; None where that is not looked at. ``file`` names a
+    file that the step must have made."""
+
+    applied: int | None = None
+    restored: int | None = None
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """One step: ``shell`` is one line to paste in the plan's folder, and ``argv`` its arguments.
 
     ``why`` is one sentence; ``undo`` says how to take the step back, and is empty where nothing was changed. ``counts``
-    tells, for each namespace that is written, how many documents are expected to change.
-    ``proof`` is shell text that the script runs after the step and that fails at the first doubt; see ``lib.sh``.
-    ``seconds`` is an estimate, None where there is none. ``exits`` are the exit codes of a step that did its work.
+    tells, for each namespace that is written, how many documents are expected to change. ``proof`` must hold after the
+    step. ``seconds`` is an estimate, None where there is none. ``exits`` are the exit codes of a step that did its
+    work.
     """
 
     phase: Phase
@@ -86,7 +98,7 @@ class Command:
     shell: str
     why: str = ""
     undo: str = ""
-    proof: str = ""
+    proof: Proof = Proof()
     mode: RunMode = RunMode.ONCE
     effect: Effect = Effect.FILES
     counts: tuple[str, ...] = ()
@@ -347,6 +359,8 @@ class Plan:
     """What the return undoes, one row for each effect on each namespace."""
     oplog: tuple[str, ...] = ()
     """Where the saved oplog is that was read before the live one; empty where there was none."""
+    found_in: tuple[str, ...] = ()
+    """The folders of the programs that the steps call, on the machine that made the plan; without the usual ones."""
 
     @property
     def level(self) -> Level:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shlex
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 
 from tallyglass.errors import InputError
@@ -17,20 +17,15 @@ from tallyglass.moment import iso
 from tallyglass.paths import absolute_path
 from tallyglass.restore.model.document import from_json, to_json
 from tallyglass.restore.model.group import merged_checks
-from tallyglass.restore.model.plan import Level, Phase, Plan, RunMode, Strategy
+from tallyglass.restore.model.plan import Level, Plan, Strategy
 from tallyglass.restore.plan.readme import readme
 from tallyglass.restore.plan.step_text import step_text
-from tallyglass.restore.tools.files import PLAN, fold_json
-from tallyglass.text import clean, clean_name, shell_quote
+from tallyglass.restore.tools.files import PLAN, fold_json, without_password
+from tallyglass.text import clean, clean_name
 
 SCRIPT = "restore.sh"
 CHECKSUMS = "checksums"
-"""The SHA-256 of each file; the script checks them before it runs anything."""
-
-IN_BASH = '[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"'
-"""Restarts the script in bash if it was started with another shell."""
-
-_SHELL = files(__package__) / "shell"
+"""The SHA-256 of each file; they are checked before anything is run."""
 
 
 def folder_files(plan: Plan) -> dict[str, str]:
@@ -40,22 +35,27 @@ def folder_files(plan: Plan) -> dict[str, str]:
     found = {
         "README.md": readme(plan),
         PLAN: fold_json(to_json(_kept(plan), packed=True)) + "\n",
-        SCRIPT: "",
-        "lib.sh": (_SHELL / "lib.sh").read_text(encoding="ascii"),
+        SCRIPT: _script(plan),
         "steps.txt": _steps(plan),
         **{file.name: file.text for file in plan.files},
     }
-    found[SCRIPT] = _script_head(plan, len(found)) + (_SHELL / "restore.sh").read_text(encoding="ascii")
-    found[CHECKSUMS] = "".join(f"{_digest(text)}  {name}\n" for name, text in sorted(found.items()))
-    return found
+    return found | {CHECKSUMS: checksums({name: _digest(text) for name, text in found.items()})}
+
+
+def checksums(digests: Mapping[str, str]) -> str:
+    """The text of :data:`CHECKSUMS`, as ``sha256sum --check`` reads it. Its last line is a comment with the SHA-256 of
+    the others, so that no line can be taken out."""
+    text = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+    return f"{text}# {_digest(text)}\n"
 
 
 def _kept(plan: Plan) -> Plan:
-    """The part of a plan that the steps read, without what is only for display or proof."""
+    """The part of a plan that a run and its steps read, without what is only for display. The line of a step that is
+    one command follows from its arguments."""
     merged = {clean_name(row.ns) for row in plan.returns if row.strategy is Strategy.MERGE}
     return replace(
         plan,
-        commands=(),
+        commands=tuple(replace(step, shell="") if step.argv else step for step in plan.commands),
         files=(),
         checks=tuple(replace(check, title=clean(check.title, 100), advice="") for check in merged_checks(plan.checks)),
         loss=tuple(row for row in plan.loss if row.commands),
@@ -127,40 +127,23 @@ def _must_be_the_same(path: Path, wanted: dict[str, str]) -> None:
         raise InputError(f"{shown} holds another plan: {made}.", advice)
     for name, text in wanted.items():
         file = path / name
-        if not file.is_file() or _without_password(file.read_text(encoding="utf-8")) != text:
+        if not file.is_file() or without_password(file.read_text(encoding="utf-8")) != text:
             raise InputError(f"{name} in {shown} was changed since it was written.", advice)
 
 
-def _without_password(text: str) -> str:
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("password: "))
+def _script(plan: Plan) -> str:
+    """A few lines for those who start it with a shell."""
+    found = f'PATH="$PATH:"{shlex.quote(os.pathsep.join(plan.found_in))}\n' if plan.found_in else ""
+    head = f"# Restores {clean(plan.set_name)} to just before {plan.limit} ({iso(plan.limit.time)}): see README.md."
+    return f"#!/usr/bin/env bash\n{head}\n{found}{_RUN}"
 
 
-def _script_head(plan: Plan, files: int) -> str:
-    user = {"source": plan.source_user, "spare": plan.spare_user}
-    names = {step.argv[0] for step in plan.commands if step.argv}
-    programs = any("mongosh " in file.text for file in plan.files if file.name.endswith(".sh"))
-    starts = any(step.mode is RunMode.AGAIN and step.phase is Phase.RESTORE for step in plan.commands)
-    values = {
-        "VERSION": plan.made_by,
-        "NEEDED": plan.tools_needed,
-        "SERVER": plan.server_version,
-        "SOURCE_USER": user["source"] if "source" in plan.passwords else "",
-        "SPARE_USER": user["spare"] if "spare" in plan.passwords else "",
-        "STEPS": str(len(plan.commands)),
-        "FILES": str(files),
-        "USES_MONGOSH": str(int("mongosh" in names or programs)),
-        "USES_MONGOD": str(int(starts)),
-    }
-    return "\n".join(
-        [
-            "#!/usr/bin/env bash",
-            f"# Restores {clean(plan.set_name)} to just before {plan.limit} ({iso(plan.limit.time)}): see README.md.",
-            "# Asks before each step of steps.txt, checks after it, and stops at the first doubt.",
-            IN_BASH,
-            *(f"{name}={shell_quote(value) if value else ''}" for name, value in values.items()),
-            "",
-        ]
-    )
+_RUN = """\
+# Asks before each step of steps.txt, checks after it, and stops at the first doubt. Run it again to resume.
+# Options: --yes, --until PHASE, --source-password-file FILE, --spare-password-file FILE, --max-silence SECONDS.
+command -v tallyglass >/dev/null || { echo "STOPPED: [tool-missing] tallyglass is not installed here." >&2; exit 1; }
+exec tallyglass restore run "$@" -- "$(dirname -- "$0")"
+"""
 
 
 def _steps(plan: Plan) -> str:

@@ -20,7 +20,7 @@ from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.proof.prove import Progress, gather
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.timeline.coverage import Start
-from tallyglass.restore.tools.toolset import needed_for
+from tallyglass.restore.tools.toolset import found_in
 from tallyglass.text import clean_name
 
 __all__ = ["RestoreRequest", "plan_restore"]
@@ -41,7 +41,7 @@ async def plan_restore(gateway: Gateway, request: RestoreRequest, progress: Prog
         unproven = block("unproven", "The proof is not complete: there is nothing to replay up to this point.")
         return replace(plan, checks=(*plan.checks, unproven))
     steps = commands(specify(assessed, uris, assessed.replayed.slice, plan))
-    return replace(plan, commands=steps.commands, files=steps.files)
+    return replace(plan, commands=steps.commands, files=steps.files, found_in=found_in())
 
 
 def _describe(found: Findings, request: RestoreRequest) -> Plan:
@@ -62,7 +62,7 @@ def _describe(found: Findings, request: RestoreRequest) -> Plan:
         checks=run_checks(found),
         server_version=inputs.deployment.version,
         made_by=__version__,
-        tools_needed=".".join(map(str, needed_for(inputs.deployment.version))),
+        tools_needed=".".join(map(str, found.tools_needed)),
         work_dir=request.work_dir or default_work_dir(inputs.limit),
         source_user=clean_name(source.user) if source else "",
         spare_user=clean_name(spare.user) if spare else "",

@@ -18,7 +18,7 @@ from tallyglass.oplog.read.entries import edge, read_effects, stamp
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.checks import images
-from tallyglass.restore.checks.all_checks import tested
+from tallyglass.restore.checks.all_checks import tested, tools_missing
 from tallyglass.restore.checks.outcome import block, ok
 from tallyglass.restore.checks.undone import unclear
 from tallyglass.restore.model.plan import (
@@ -67,7 +67,7 @@ async def plan_undo(gateway: Gateway, request: RestoreRequest) -> Plan:
         set_name=deployment.set_name, spare="", made=datetime.now(UTC).replace(microsecond=0),
         incident=incident.described,
         server_version=deployment.version, made_by=__version__,
-        tools_needed=".".join(map(str, needed_for(deployment.version))),
+        tools_needed=".".join(map(str, needed_for(deployment.version, plain=True))), found_in=toolset.found_in(),
         work_dir=request.work_dir or default_work_dir(incident.limit),
     )  # fmt: skip
     checks = [*images.possible(deployment, incident), *tested(deployment)]
@@ -96,10 +96,12 @@ def _incident(request: RestoreRequest) -> Incident:
 
 
 def _tools(server_version: str) -> Iterator[Check]:
-    oldest, needed = toolset.installed().oldest, needed_for(server_version)
-    word = ".".join(map(str, needed))
+    tools, needed = toolset.installed(), needed_for(server_version, plain=True)
+    oldest, word = tools.oldest, ".".join(map(str, needed))
+    if tools.missing:
+        yield tools_missing(tools, word)
     if oldest is None:
-        yield ok("tool-version", f"mongorestore {word} or newer is needed; the script checks.")
+        yield ok("tool-version", f"mongorestore {word} or newer is needed; the run checks.")
     elif oldest[:2] < needed:
         have = ".".join(map(str, oldest))
         yield block("tool-version", f"The tools here are too old: {have}.", f"Install {word} or newer.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -83,7 +85,10 @@ _OPERATIONS = ("inserts", "updates", "deletes")
 def _how(plan: Plan) -> Iterator[str]:
     total = sum(step.seconds or 0.0 for step in plan.commands)
     yield from ("", "## How to run it, and how to stop", "")
-    yield from _item("`bash restore.sh` asks before each step, checks after it, and stops at the first doubt.")
+    yield from _item(
+        "`bash restore.sh` (or `tallyglass restore run` on this folder) asks before each step, checks after it, and "
+        "stops at the first doubt."
+    )
     yield from _item("`--until=secure` (restore, verify, return, clean) ends after a phase; `--yes` asks nothing.")
     yield from _item(
         "n, or Ctrl-C, stops it. Run it again to resume: steps that were done are passed over. "
@@ -93,6 +98,9 @@ def _how(plan: Plan) -> Iterator[str]:
         "Or paste the lines below one by one into bash or zsh, in this folder. Stop at the first failure. They need "
         f"the Database Tools {clean(plan.tools_needed, 20)} or newer, all of one version: `restore.sh` checks."
     )
+    if plan.found_in:
+        yield "- The programs were found on PATH and here; for pasted lines, first:"
+        yield f'  `export PATH="$PATH:"{shlex.quote(os.pathsep.join(plan.found_in))}`'
     yield from _item(f"The steps with an estimate take {duration(total)} together. restore.log keeps what was shown.")
 
 

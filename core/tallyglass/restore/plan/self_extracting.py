@@ -6,7 +6,7 @@ import hashlib
 
 from tallyglass.moment import iso
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.plan.folder import CHECKSUMS, IN_BASH, SCRIPT, folder_files, mode_of
+from tallyglass.restore.plan.folder import CHECKSUMS, SCRIPT, folder_files, mode_of
 from tallyglass.text import clean, shell_quote
 
 MODE = 0o700
@@ -22,7 +22,7 @@ def script(plan: Plan) -> str:
         "#!/usr/bin/env bash",
         f"# Restores {clean(plan.set_name)} to just before {plan.limit} ({iso(plan.limit.time)}).",
         "# Unpacks the folder of the plan, and runs restore.sh in it: README.md there says more.",
-        IN_BASH,
+        _IN_BASH,
         f"W={shell_quote(plan.work_dir)}",
         _UNPACK.replace("@CHECKSUMS@", CHECKSUMS),
     ]
@@ -31,6 +31,9 @@ def script(plan: Plan) -> str:
     parts.append(_RUN.replace("@CHECKSUMS@", CHECKSUMS).replace("@SCRIPT@", SCRIPT))
     return "\n".join(parts)
 
+
+_IN_BASH = '[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"'
+"""Restarts the script in bash if it was started with another shell."""
 
 _UNPACK = """\
 set -euo pipefail

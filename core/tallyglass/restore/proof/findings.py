@@ -30,7 +30,7 @@ from tallyglass.restore.timeline.chains import is_left_out
 from tallyglass.restore.timeline.coverage import NoStart, Start
 from tallyglass.restore.timeline.timeline import Timeline
 from tallyglass.restore.tools.tool_uri import ToolUri
-from tallyglass.restore.tools.toolset import Tools
+from tallyglass.restore.tools.toolset import Tools, needed_for
 from tallyglass.restore.undo.evidence import KnownStatement
 
 
@@ -209,6 +209,12 @@ class Findings:
         """The stage of the window, if it was reached."""
         replayed = self.replayed
         return replayed.covered if replayed else self.reached if isinstance(self.reached, Covered) else None
+
+    @property
+    def tools_needed(self) -> tuple[int, int]:
+        """The oldest database tools that can do this restore, as far as the proof came."""
+        covered = self.covered
+        return needed_for(self.inputs.deployment.version, plain=covered is None or covered.replay.is_plain)
 
     @property
     def located(self) -> Located | None:

@@ -74,6 +74,7 @@ class Replay:
         self._commands = Commands(self.catalog, self.kinds, self._problem, running=running)
         if any(item.options.get("recordIdsReplicated") for item in stored.values()):
             self.kinds.add("recordIds")
+        self._validated = any("validator" in item.options for item in stored.values())
         self._transactions = Transactions()
         self.timeline = Timeline()
         self._term = -1
@@ -121,6 +122,11 @@ class Replay:
     def last(self) -> Ts | None:
         """The newest entry of the file; None before the first."""
         return None if self._last < 0 else Ts.of_number(self._last)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether tools before 100.15 replay it as newer ones do: it holds no validator and no changed collection."""
+        return not self._validated and self.kinds.isdisjoint({"collMod", "validators", "recordIds"})
 
     def write(
         self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int

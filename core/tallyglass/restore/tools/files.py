@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tallyglass.text import shell_join, shell_quote
 
 SOURCE, SPARE = "source.yml", "spare.yml"
-"""The tools' ``--config`` files. The script adds the password for as long as it runs."""
+"""The tools' ``--config`` files. A run adds the passwords for as long as it lasts."""
 
 PLAN = "plan.json"
 QUERY = "query.json"
@@ -43,6 +43,12 @@ NULL_IDS = "null-ids.jsonl"
 
 BACK = "back"
 
+OUTCOME = "outcome.txt"
+"""The account of what came back."""
+
+INCOMPLETE = "incomplete"
+"""There is such a file until the account finds nothing damaged or unclear."""
+
 WIDTH = 120
 """Longest line of an emitted file, where it can be broken at all."""
 
@@ -66,6 +72,11 @@ def read_config(text: str) -> tuple[str, str]:
     if not isinstance(uri, str) or not uri:
         raise ValueError("no uri")
     return uri, password
+
+
+def without_password(text: str) -> str:
+    """The text of a ``--config`` file as it was written, without what a run adds."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("password: "))
 
 
 def lines(*parts: str) -> str:

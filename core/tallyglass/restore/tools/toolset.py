@@ -1,15 +1,26 @@
-"""Which database tools a plan needs, and which are here. Only asks them for their version."""
+"""Which programs the steps of a plan need, and which are here. Only asks them for their version."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 NAMES = ("mongodump", "mongorestore", "bsondump")
 NEEDED = (100, 15)
 """Older ones lose --bypassDocumentValidation on the way to the server, and stop at some changes of indexes."""
+
+PLAIN = (100, 10)
+"""These suffice where no validator and no changed index is replayed, on the servers that they were tested with."""
+
+_PLAIN_BEFORE = (8, 0)
+
+TOOLS_FROM = "https://www.mongodb.com/try/download/database-tools"
+MONGOSH_FROM = "https://www.mongodb.com/try/download/shell"
 
 _VERSION = re.compile(r"version:\s*(?:r|v)?(\d+)\.(\d+)\.(\d+)")
 _BY_SERVER = (((9, 0), (100, 18)), ((8, 3), (100, 16)))
@@ -20,6 +31,8 @@ class Tools:
     """The version of each tool that was found; empty where none is on the path of this machine."""
 
     versions: dict[str, tuple[int, int, int]]
+    missing: tuple[str, ...] = ()
+    """Those that are not here, and mongosh if it is not."""
 
     @property
     def oldest(self) -> tuple[int, int, int] | None:
@@ -32,9 +45,11 @@ class Tools:
         return len(set(self.versions.values())) > 1
 
 
-def needed_for(server: str) -> tuple[int, int]:
-    """The oldest tools that replay the oplog of this server version."""
+def needed_for(server: str, *, plain: bool = False) -> tuple[int, int]:
+    """The oldest tools that replay the oplog of this server version; ``plain`` if it needs no more than the oldest."""
     version = version_pair(server)
+    if plain and version is not None and version < _PLAIN_BEFORE:
+        return min(PLAIN, NEEDED)
     for since, tools in _BY_SERVER:
         if version is not None and version >= since:
             return tools
@@ -67,4 +82,25 @@ def installed() -> Tools:
         version = parse_tool_version(output)
         if version is not None:
             versions[name] = version
-    return Tools(versions)
+    return Tools(versions, tuple(name for name in (*NAMES, "mongosh") if shutil.which(name) is None))
+
+
+def how_to_get(missing: tuple[str, ...], version: str) -> str:
+    """Where to get programs that are missing; ``version`` is that of the database tools."""
+    tools = f"the Database Tools {version} or newer ({TOOLS_FROM})" if set(missing) & set(NAMES) else ""
+    shell = f"mongosh ({MONGOSH_FROM})" if "mongosh" in missing else ""
+    return f"Install {' and '.join(filter(None, (tools, shell)))} where the steps are run; in a checkout: make tools."
+
+
+_USUAL = frozenset(f"{root}/{name}" for root in ("", "/usr", "/usr/local") for name in ("bin", "sbin"))
+
+
+def found_in() -> tuple[str, ...]:
+    """The folders of the programs that the steps call, without those that every shell looks in."""
+    found = [where for name in (*NAMES, "mongosh", "node", "mongod", "tallyglass") if (where := shutil.which(name))]
+    beside = Path(sys.executable).with_name("tallyglass")
+    if shutil.which("tallyglass") is None and os.access(beside, os.X_OK):
+        found.append(str(beside))
+    folders = dict.fromkeys(str(Path(where).absolute().parent) for where in found)
+    # A line of a script, and a list that colons divide.
+    return tuple(name for name in folders if name not in _USUAL and name.isprintable() and os.pathsep not in name)

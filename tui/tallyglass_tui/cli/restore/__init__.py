@@ -1,4 +1,4 @@
-"""``tallyglass restore``: plan, prepare and verify a point-in-time restore. Only ``drill`` and ``look`` run one."""
+"""``tallyglass restore``: plan, run, prepare and verify a point-in-time restore."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _COMMANDS = (
     "plan-for-screen",
     "prepare",
     "recover",
+    "run",
     "save-oplog",
     "start-copy",
     "unpack",
     "verify",
     "window",
-    "working",
 )
 """Each has a module with a function of its name, underscores for hyphens."""
 
@@ -50,4 +50,4 @@ class Restore(click.Group):
 def command(ctx: click.Context) -> None:
     """Go back to just before a mistake: plan it, prepare for the next one, verify the result."""
     if ctx.invoked_subcommand is None:
-        raise click.UsageError("Name a subcommand: plan, prepare, verify, backups or drill.", ctx=ctx)
+        raise click.UsageError("Name a subcommand: plan, run, prepare, verify, backups or drill.", ctx=ctx)

@@ -91,9 +91,8 @@ def drill(
 ) -> int:  # fmt: skip
     """Restore a backup and the oplog onto a server of its own, verify it, and throw it away.
 
-    It runs what Tallyglass emits, the script of restore plan, as it stands, up to
-    its phase "verify". It starts a mongod on loopback for that and removes it. The source is only read, and no
-    other server is touched.
+    It runs what Tallyglass emits, the script of restore plan, as it stands, up to its phase "verify". It starts a
+    mongod on loopback for that and removes it. The source is only read, and no other server is touched.
 
     One line, as check prints it. Exit 0 proved, 1 proved with warnings, 2 the backup cannot be restored, or not in
     time, 3 unknown: the drill could not be run.

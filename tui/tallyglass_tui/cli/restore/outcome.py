@@ -34,10 +34,11 @@ def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
     Exit 0 every document that the accident touched is as it should be, 3 one is not, or nothing was restored.
     """
     plan = read_plan(plan_file)
+    from tallyglass.restore.tools.files import INCOMPLETE, OUTCOME
     from tallyglass.restore.undo.outcome import account, is_complete
 
     # Until the account is done, nothing is proven: a run that fails leaves no older account behind.
-    incomplete, told = out / "incomplete", out / "outcome.txt"
+    incomplete, told = out / INCOMPLETE, out / OUTCOME
     with private_file(incomplete):
         told.unlink(missing_ok=True)
 

@@ -112,8 +112,8 @@ def _slice_check(part: Slice) -> str:
 
 def _verify() -> Steps:
     step = run(
-        Phase.VERIFY, "Compare the spare with the plan", Effect.FILES, verification(),
-        why="Documents, indexes and options per namespace, and nothing that was not computed.",
+        Phase.VERIFY, "Compare the spare with the plan", Effect.READS_SPARE, verification(),
+        why="Documents, indexes and options per namespace, and nothing that was not computed. Exit status 1 means "
+        "warnings.",
     )  # fmt: skip
-    # 1: with warnings, which it has printed.
     return Steps((replace(step, exits=(0, 1)),))

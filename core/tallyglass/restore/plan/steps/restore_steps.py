@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT, PBM
-from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, RunMode
+from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Proof, RunMode
 from tallyglass.restore.plan.steps.spec import (
     RunbookSpec,
     Steps,
     join,
     mongosh_call,
-    restored,
     run,
     run_mongosh,
     run_shell,
@@ -97,7 +96,7 @@ def _unpack_archive(spec: RunbookSpec) -> Steps:
     databases = sorted({ns.partition(".")[0] for ns in backup.namespaces} - LEFT_OUT)
     dumps = [fold_command(("mongodump", f"--config={SPARE}", f"--db={db}", f"--out={BASE}")) for db in databases]
     dump = run_shell(
-        Phase.RESTORE, "Dump the spare as a directory", Effect.FILES,
+        Phase.RESTORE, "Dump the spare as a directory", Effect.READS_SPARE,
         PlanFile("dump-spare.sh", lines(f"rm -rf {BASE}", f"mkdir -p {BASE}", *dumps)),
         why="It is restored again from there, together with the oplog, onto an empty spare.",
     )  # fmt: skip
@@ -195,7 +194,7 @@ def _replay(spec: RunbookSpec) -> Command:
     )
     speed = OPS_A_SECOND_IN_SET if spec.spare_in_set else OPS_A_SECOND
     seconds = spec.applied / speed + (0.0 if classic else spec.contents.backup.bytes / BYTES_A_SECOND)
-    return replace(step, proof=f"applied_all {spec.applied} && {restored()}", seconds=seconds)
+    return replace(step, proof=Proof(applied=spec.applied, restored=0), seconds=seconds)
 
 
 def _repair(spec: RunbookSpec) -> Steps:

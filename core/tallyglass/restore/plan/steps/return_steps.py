@@ -13,7 +13,7 @@ from typing import Any
 from bson import json_util
 
 from tallyglass.restore.model.indexes import is_id_index
-from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Return, RunMode, Strategy
+from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Proof, Return, RunMode, Strategy
 from tallyglass.restore.plan.steps.spec import (
     Damage,
     ReturnSpec,
@@ -22,7 +22,6 @@ from tallyglass.restore.plan.steps.spec import (
     escape_pattern,
     join,
     mongosh_call,
-    restored,
     run,
     run_mongosh,
     run_shell,
@@ -34,6 +33,7 @@ from tallyglass.restore.tools.files import (
     BASE,
     HISTORY,
     MARK,
+    OUTCOME,
     PLAN,
     REPAIRS,
     SLICE_FOLDER,
@@ -97,11 +97,11 @@ def _account(spec: ReturnSpec) -> Command:
     """The last step: what came back, and what did not."""
     step = run(
         Phase.RETURN, "Account for every document", Effect.READS_LIVE, both_sides("outcome", spec.copy, "--out=."),
-        why="What came back, what others changed since, and what is damaged or unclear, with a file of the ids.",
+        why="What came back, what others changed since, and what is damaged or unclear, with a file of the ids. "
+        "Exit status 3 means that there are such.",
     )  # fmt: skip
-    # Exit status 3 means that something is damaged or unclear: the script ends with it after its last step. A command
-    # that could not answer exits so too, and leaves no account.
-    return replace(step, mode=RunMode.AGAIN, exits=(0, 3), proof="[ -s outcome.txt ]")
+    # A command that could not answer exits with 3 too, and leaves no account.
+    return replace(step, mode=RunMode.AGAIN, exits=(0, 3), proof=Proof(file=OUTCOME))
 
 
 # --- repairs of collections that are live
@@ -127,7 +127,7 @@ def _load_repairs(spec: ReturnSpec, rows: Sequence[tuple[int, Return]]) -> Steps
     (step,) = review.commands
     shown = Steps((replace(step, mode=RunMode.PREVIEW),), review.files)
     files = (PlanFile(_LOAD, lines(fold_command(_load_all(rows)))),) if len(rows) > _NAMED else ()
-    return join([Steps((compute, replace(load, proof=restored())), files), shown])
+    return join([Steps((compute, replace(load, proof=Proof(restored=0))), files), shown])
 
 
 def _compute(spec: ReturnSpec) -> tuple[str, ...]:
@@ -275,10 +275,10 @@ def _copy_back(spec: ReturnSpec, group: _Group) -> Steps:
     dumps = _dumps(spec, group)
     title, why = f"Dump {shown} from the spare", "Only what was damaged goes back."
     if len(dumps) == 1:
-        dump = Steps((run(Phase.RETURN, title, Effect.FILES, dumps[0], why=why),))
+        dump = Steps((run(Phase.RETURN, title, Effect.READS_SPARE, dumps[0], why=why),))
     else:
         program = PlanFile(f"dump-{group.number}.sh", lines(*map(fold_command, dumps)))
-        dump = run_shell(Phase.RETURN, title, Effect.FILES, program, why=why)
+        dump = run_shell(Phase.RETURN, title, Effect.READS_SPARE, program, why=why)
     targets = _named([row.beside or row.ns for row in group.rows])
     back = run(
         Phase.RETURN,
@@ -292,7 +292,7 @@ def _copy_back(spec: ReturnSpec, group: _Group) -> Steps:
     )
     # Expect some documents if there were some: mongorestore also succeeds with an empty folder.
     some = not spec.ids and any(spec.documents.get(row.ns) for row in group.rows)
-    return join([dump, Steps((replace(back, proof=restored(some)),))])
+    return join([dump, Steps((replace(back, proof=Proof(restored=int(some))),))])
 
 
 def _dumps(spec: ReturnSpec, group: _Group) -> list[tuple[str, ...]]:

@@ -119,12 +119,6 @@ def mongosh_call(name: str) -> tuple[str, ...]:
     return ("mongosh", "--nodb", "--norc", "--quiet", f"--file={name}")
 
 
-def restored(some: bool = False) -> str:
-    """The check that mongorestore succeeded: its last line reports restored documents (at least one if ``some``) and no
-    failures."""
-    return "restored_all '[1-9][0-9]*'" if some else "restored_all '[0-9]+'"
-
-
 def verification(*options: str) -> tuple[str, ...]:
     """``tallyglass restore verify`` of the spare against the plan in the folder."""
     return ("tallyglass", "restore", "verify", PLAN, f"--spare={SPARE}", *options)

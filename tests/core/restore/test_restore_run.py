@@ -1,0 +1,150 @@
+"""A run asks, shows how far a tool is, ends one that is silent for too long, and starts no step that it cannot end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from test_restore_script import rehearse, step, with_work
+
+from pseudo_terminal import Terminal
+from tallyglass.restore.model.plan import PlanFile, RunMode
+from tallyglass.restore.plan.folder import write_folder
+from tallyglass.restore.run.processes import members
+from tallyglass.restore.run.progress import Progress
+from tallyglass.restore.run.runner import DONE, STOPPED, RunRequest, run
+
+
+class Nobody:
+    """Nobody at a terminal; ``told`` is all that was shown."""
+
+    def __init__(self) -> None:
+        self.told = ""
+
+    def tell(self, text: str) -> None:
+        self.told += f"{text}\n"
+
+    def show_progress(self, text: str) -> None:
+        pass
+
+    def agrees(self) -> bool | None:
+        return None
+
+    def password(self, prompt: str) -> str | None:
+        return None
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tools that only know their version, on PATH."""
+    rehearse(tmp_path, with_work(tmp_path, step("true")), "--until=never")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'tools'}:/usr/bin:/bin")
+
+
+def work(folder: Path, works: Callable[[Path, str], bool]) -> tuple[int, str]:
+    nobody = Nobody()
+    return run(RunRequest(folder, works, yes=True, max_silence=1), nobody), nobody.told
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_tool_that_prints_nothing_new_is_ended_unless_a_server_works(tmp_path: Path) -> None:
+    gate, asked = tmp_path / "gate", []
+    os.mkfifo(gate)
+    waits = step(f"mongorestore {gate} slice")
+    made = replace(with_work(tmp_path, waits), files=(PlanFile("spare.yml", 'uri: "x"\n'),))
+    folder = write_folder(made, tmp_path / "silent")
+    code, told = work(folder, lambda *_: False)
+    assert (code, "[step-silent] Step 1" in told, list((folder / "done").iterdir())) == (STOPPED, True, [])
+
+    def works(server: Path, app: str) -> bool:
+        asked.append((server.name, app))
+        gate.write_text("x")  # what the server does ends, and with it the step
+        return True
+
+    code, told = work(folder, works)
+    assert (code, asked) == (DONE, [("spare.yml", "mongorestore")]), told
+
+
+_KILLED = """
+import os, sys
+from pathlib import Path
+from tallyglass.restore.run.step_process import StepProcess
+folder = Path(sys.argv[1])
+print(StepProcess("touch ran", folder, folder / "log", os.environ).group, flush=True)
+os._exit(9)
+"""
+
+
+def test_a_run_that_is_killed_as_a_step_starts_leaves_nothing_running(tmp_path: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], capture_output=True, text=True, check=False)
+    deadline = time.monotonic() + 60
+    while members(int(killed.stdout)):
+        assert time.monotonic() < deadline
+    assert not (tmp_path / "ran").exists()
+
+
+def has_asked(times: int, shown: bytes) -> bool:
+    return shown.count(b"run it? [y/N]") == times
+
+
+def test_a_person_is_asked_before_each_step(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    made = replace(
+        with_work(
+            tmp_path,
+            step(f"cp source.yml {seen}"),
+            replace(step(f"touch {tmp_path}/by-hand"), mode=RunMode.BY_HAND),
+            step(f"touch {tmp_path}/last"),
+        ),
+        source_user="u", passwords=("source",), files=(PlanFile("source.yml", 'uri: "x"\n'),),
+    )  # fmt: skip
+    rehearse(tmp_path, made, "--until=never")
+    env = {"PATH": f"{tmp_path / 'tools'}:/usr/bin:/bin", "HOME": str(tmp_path), "TERM": "xterm"}
+    script = ["bash", str(tmp_path / "work" / "restore.sh")]
+    with Terminal(script, env) as terminal:
+        terminal.wait("Password of u on the source:")
+        terminal.press(" it's \n")
+        for number, answer in enumerate(("y\n", "n\n", "\n"), start=1):
+            terminal.wait_raw(partial(has_asked, number))
+            terminal.press(answer)
+        assert terminal.wait_for_exit() == 1
+        assert "it's" not in terminal.text
+    assert seen.read_text() == "uri: \"x\"\npassword: ' it''s '\n"
+    assert (tmp_path / "work" / "source.yml").read_text() == 'uri: "x"\n'
+    assert not (tmp_path / "by-hand").exists()
+    assert not (tmp_path / "last").exists()
+    with Terminal(script, env) as terminal:
+        terminal.wait("Password of u on the source:")
+        terminal.press("x\n")
+        assert b"(done before)" in terminal.wait_raw(partial(has_asked, 1))
+        terminal.press("\x03")
+        assert terminal.wait_for_exit() == 130
+
+
+def test_the_progress_of_a_tool_is_that_of_all_its_collections(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    shown = Progress(None)
+    stamp = "2026-11-20T18:15:44.000+0000\t"
+    now = 110.0
+    assert shown.line() == "0:10"
+    for line in (
+        "[####....................]  shop.orders  10.0MB/50.0MB  (20.0%)",
+        "[########################]  shop.carts  10.0MB/10.0MB  (100.0%)",
+        "restoring shop.orders from base/shop/orders.bson",
+        "[##......................]  shop.a b\tc  5.00MB/40.0MB  (12.5%)",
+    ):
+        shown.hear(stamp + line)
+    assert shown.line() == "0:10, 25 MB at 2.5 MB/s, about 0:30 left"
+    counted, expected = Progress(None), Progress(60.0)
+    now = 120.0
+    counted.hear(f"{stamp}local.oplog.rs  2000")
+    assert counted.line() == "0:10, 2,000 documents at 200/s"
+    assert expected.line() == "0:10, about 0:50 left"

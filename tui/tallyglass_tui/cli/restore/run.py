@@ -1,0 +1,121 @@
+"""``tallyglass restore run``: the steps of a plan's folder, for a person at a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from tallyglass.errors import TallyglassError
+from tallyglass.paths import absolute_path
+from tallyglass_tui.cli.error_boundary import print_aside
+
+_PHASES = ("secure", "restore", "verify", "return", "clean")
+_ANSWER_SECONDS = 30.0
+"""A server that works may be slow to answer."""
+_TERMINAL = "/dev/tty"
+
+
+@click.command(short_help="Run the steps of a plan's folder, asking before each.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Ask nothing. Steps that need a decision are left out.")
+@click.option("--until", type=click.Choice(_PHASES), default=_PHASES[-1], help="End after this phase.")
+@click.option(
+    "--source-password-file", type=click.Path(path_type=Path), metavar="FILE", help="The live set's password."
+)
+@click.option("--spare-password-file", type=click.Path(path_type=Path), metavar="FILE", help="The spare's password.")
+@click.option(
+    "--max-silence",
+    type=click.IntRange(0, 999_999),
+    default=600,
+    show_default=True,
+    metavar="SECONDS",
+    help="End a database tool that prints nothing new for so long while no server works for it; 0 for no limit.",
+)
+def run(
+    folder: Path,
+    yes: bool,
+    until: str,
+    source_password_file: Path | None,
+    spare_password_file: Path | None,
+    max_silence: int,
+) -> int:
+    """Run the steps of DIR, which restore plan --out wrote: ask before each, check after it, stop at the first doubt.
+
+    Run it again to resume. Exit 0 all done, and nothing that the accident touched is damaged; 1 stopped; 3 done, but
+    something is damaged or unclear.
+    """
+    from tallyglass.restore.model.plan import Phase
+    from tallyglass.restore.run.runner import RunRequest
+    from tallyglass.restore.run.runner import run as run_steps
+
+    named = {"source": source_password_file, "spare": spare_password_file}
+    request = RunRequest(
+        absolute_path(folder),
+        _works,
+        yes,
+        Phase(until),
+        {role: absolute_path(path) for role, path in named.items() if path is not None},
+        max_silence,
+    )
+    return run_steps(request, AtTerminal())
+
+
+def _works(server_file: Path, app: str) -> bool:
+    """Whether the server of a configuration file works for a program; no if it does not answer."""
+    from tallyglass.restore.spare.working import works_for
+    from tallyglass_tui.cli.headless import ask
+    from tallyglass_tui.cli.options import ConnectionOptions
+    from tallyglass_tui.cli.restore.plan_file import server
+
+    try:
+        target = server(str(server_file), ConnectionOptions())
+        return ask(target, lambda gateway: works_for(gateway, app), _ANSWER_SECONDS)
+    except TallyglassError:
+        return False
+
+
+class AtTerminal:
+    """The person at this terminal; messages and questions go to stderr, answers come from the terminal itself."""
+
+    def __init__(self) -> None:
+        self._shows_progress = sys.stderr.isatty()
+        self._width = 0
+
+    def tell(self, text: str) -> None:
+        """Show lines on stderr, as they are."""
+        print_aside(text)
+
+    def show_progress(self, text: str) -> None:
+        """Overwrite the last such line; nothing where stderr is no terminal."""
+        if not self._shows_progress or not (text or self._width):
+            return
+        line = text[: shutil.get_terminal_size().columns - 1]
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"\r{line:<{self._width}}\r")
+            sys.stderr.flush()
+        self._width = len(line)
+
+    def agrees(self) -> bool | None:
+        """Ask for y or n; anything else, and no answer, is a no."""
+        try:
+            with open(_TERMINAL, encoding="utf-8", errors="replace") as terminal:
+                sys.stderr.write("  run it? [y/N] ")
+                sys.stderr.flush()
+                return terminal.readline().strip() in ("y", "Y")
+        except OSError:
+            return None
+
+    def password(self, prompt: str) -> str | None:
+        """Ask without showing what is typed."""
+        try:
+            with open(_TERMINAL, "rb"):
+                return getpass.getpass(prompt)
+        except OSError:
+            return None
+        except EOFError:
+            return ""
