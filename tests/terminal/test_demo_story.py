@@ -1,0 +1,93 @@
+"""The story of the demo, key by key: an accident, its plan, the run of its folder in another shell, and the documents
+are back. Nothing but the demo is on PATH."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import Timestamp
+from pymongo import MongoClient
+
+import database_tools
+from pseudo_terminal import Terminal, dashboard, environment
+from tallyglass.restore.model.document import from_json
+from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.tools.files import read_config
+
+pytestmark = [pytest.mark.live, pytest.mark.terminal, pytest.mark.tools, pytest.mark.long, pytest.mark.since(5, 0)]
+
+_LONG = 300.0
+"""A plan, or a step, on a busy machine."""
+_LOST = "deleteMany on shop.orders"
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A home whose path is short enough for a Unix socket below it."""
+    folder = Path(tempfile.mkdtemp(prefix="tg-", dir="/tmp"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_what_the_demo_lost_comes_back_by_what_is_on_the_screen(home: Path) -> None:
+    built = Path(__file__).parents[2] / ".tools" / "bin" / "mongosh"
+    path = "/usr/bin:/bin" if built.exists() else f"{database_tools.search_path()}:/usr/bin:/bin"
+    env = environment(home, PATH=path, TMPDIR=str(home))
+    with Terminal(dashboard("demo"), env) as demo:
+        demo.wait("crm.IDs people")
+        demo.press("4")
+        demo.wait(_LOST)
+        pick(demo, _LOST)
+        demo.press("\r")
+        demo.wait("ready", _LONG)
+        demo.press("w")
+        demo.wait("Folder for the plan")
+        demo.press("\r")
+        demo.wait("Written.")
+        (folder,) = home.glob("tallyglass-*-*-*")
+        with Terminal(["bash", str(folder / "restore.sh")], env, size=(120, 40)) as shell:
+            say_yes(shell)
+            assert shell.wait_for_exit() == 0, shell.text
+        plan = from_json((folder / "plan.json").read_text())
+        assert plan.accident is not None
+        with MongoClient[dict[str, Any]](read_config((folder / "source.yml").read_text())[0]) as client:
+            assert all_came_back(client, plan.accident)
+        demo.press("q")
+        assert demo.wait_for_exit() == 0
+
+
+def pick(terminal: Terminal, text: str) -> None:
+    """Put the cursor on the row with this text. Rows may come in above the cursor, which stays on its own."""
+    while (here := row_of(">", terminal.text)) != (there := row_of(text, terminal.text)):
+        terminal.press("j" if there > here else "k")
+        terminal.wait(lambda shown, before=here: row_of(">", shown) != before)
+
+
+def row_of(text: str, shown: str) -> int:
+    return next((number for number, line in enumerate(shown.splitlines()) if text in line), -1)
+
+
+def say_yes(shell: Terminal) -> None:
+    """Answer each question as it is asked, until the run says that it is done."""
+    answered = 0
+    while b"Files are in" not in shell.wait_raw(
+        lambda shown, before=answered: shown.count(b"run it?") > before or b"Files are in" in shown, seconds=_LONG
+    ):
+        shell.press("y\n")
+        answered += 1
+
+
+def all_came_back(client: MongoClient[dict[str, Any]], accident: Accident) -> bool:
+    """Whether each document that the accident deleted was inserted since; the demo deletes others later."""
+    assert accident.last is not None
+    first, last = (Timestamp(ts.t, ts.i) for ts in (accident.first, accident.last))
+    oplog = client.local["oplog.rs"]
+    lost = oplog.find({"ts": {"$gte": first, "$lte": last}, "op": "d", "ns": "shop.orders"})
+    ids = {row["o"]["_id"] for row in lost}
+    back = oplog.find({"ts": {"$gt": last}, "op": "i", "ns": "shop.orders", "o._id": {"$in": list(ids)}})
+    return len(ids) > 100 and {row["o"]["_id"] for row in back} == ids
