@@ -61,12 +61,14 @@ async def run(scenario: Scenario) -> list[Result]:
     """The undos of a scenario, one after the other, while its application writes on."""
     world = World({row["_id"]: row for row in scenario.documents})
     world.add(scenario.statements)
-    session = _Session(scenario, world)
+    session = Session(scenario, world)
     return [found for one in scenario.undos if (found := await session.undo(one)) is not None]
 
 
 @dataclass(slots=True)
-class _Session:
+class Session:
+    """The undos of one scenario, in its world."""
+
     scenario: Scenario
     world: World
     done: set[tuple[str, Any]] = field(default_factory=set)
@@ -84,7 +86,7 @@ class _Session:
         if row is None:
             return None
         source = cast(Gateway, MemoryServer(world))
-        known = _evidence(one, statement, len(own), row)
+        known = evidence(one, statement, len(own), row.op)
         found = await find_accident(source, row, row.limit, row.last, None, [NS], known)
         refused = next(iter(unclear(found.accident, found.doubts, found.groups)), None)
         if refused is not None and refused.level is Level.BLOCK:
@@ -109,16 +111,18 @@ class _Session:
         except (ReadError, InputError) as error:
             return self._refused(one, str(error), own)
         damaged = {_id(item.id) for item in rows[0].damaged}
-        return self._judge(one, own, damaged, code=0 if is_complete(rows) else 3, known=known)
+        return self.judge(one, own, damaged, code=0 if is_complete(rows) else 3, known=known)
 
     def _refused(self, one: Undo, reason: str, own: Sequence[Step]) -> Result:
         result = Result(one, "refused", reason)
         self._weigh(result, own, {step.id for step in own})
         return result
 
-    def _judge(
+    def judge(
         self, one: Undo, own: Sequence[Step], damaged: set[Any], *, code: int, known: KnownStatement | None
     ) -> Result:
+        """Compare the live documents with the oracle; ``own`` are the accident's steps, ``damaged`` the ``_id``s that
+        were listed."""
         wanted = self._oracle(one.accident)
         live = self.world.live
         differ = {id_ for id_ in {*wanted, *live} if not _alike(wanted.get(id_), live.get(id_))}
@@ -298,9 +302,9 @@ def _millis(entry: Document) -> int:
     return int(entry["wall"])
 
 
-def _evidence(one: Undo, statement: Statement, count: int, row: Incident) -> KnownStatement | None:
+def evidence(one: Undo, statement: Statement, count: int, op: str) -> KnownStatement | None:
     """What the person types, as the command reads it. A text that the command does not take is left out."""
-    if not row.op or statement.session is not None:
+    if not op or statement.session is not None:
         return None
     command = statement.one_command
     text = command.text if command is not None and "text" in one.knowledge else ""

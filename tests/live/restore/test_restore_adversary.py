@@ -1,0 +1,204 @@
+"""Worlds of tests/adversary on a real server: undone from pre-images by the emitted script, while a client writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import Timestamp, json_util
+from pymongo import DeleteOne, MongoClient, UpdateOne
+from pymongo.client_session import ClientSession
+from pymongo.errors import PyMongoError
+from restore_scene import OtherClient, Scene, blocks
+
+from adversary.attack import Result, Session, described, evidence
+from adversary.scenario import Scenario, dense
+from adversary.statements import Document, Statement, Write, apply, each_effect, operators
+from adversary.world import World
+from tallyglass.moment import Ts
+from tallyglass.mongo.client import open_gateway
+from tallyglass.oplog.incidents.incident import scan
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.model.plan import Level
+
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.soak, pytest.mark.since(6, 0)]
+
+_CASES = int(os.environ.get("ADVERSARY_CASES", "300"))
+_PART = min(_CASES, 30)
+_WRITTEN = "w"
+"""The field that the client beside the undo counts up."""
+
+
+def in_turn(scenario: Scenario) -> Scenario:
+    """One undo, and the statements one after the other: a real server does not repeat how they interleave."""
+    found = sorted(scenario.statements, key=lambda one: one.start)
+    statements = tuple(replace(one, start=2_000 + at * 1_000, step=0, pause=0, order=1) for at, one in enumerate(found))
+    return replace(scenario, statements=statements, undos=scenario.undos[:1])
+
+
+class Server:
+    """Runs statements as a driver sends them."""
+
+    def __init__(self, scene: Scene, name: str) -> None:
+        self._linked, self._plain = scene.client, MongoClient[Any](scene.source.uri, retryWrites=False)
+        self._name = name
+        self._sessions: dict[int, ClientSession] = {}
+
+    def close(self) -> None:
+        for session in self._sessions.values():
+            session.end_session()
+        self._plain.close()
+
+    def run(self, statement: Statement) -> None:
+        """Run one statement to its end, or to the document at which the server ends it."""
+        number = statement.session
+        client = self._plain if number is None else self._linked
+        session = None if number is None else self._sessions.setdefault(number, client.start_session())
+        items = client["shop"][self._name]
+        with suppress(PyMongoError):
+            if not statement.transaction:
+                for write in statement.writes:
+                    _send(items, write, session)
+                return
+            assert session is not None
+            with session.start_transaction():
+                for write in statement.writes:
+                    _send(items, write, session)
+
+
+def _send(items: Any, write: Write, session: ClientSession | None) -> None:
+    effects = each_effect(write)
+    if write.kind == "insert":
+        items.insert_one({"_id": write.ids[0]} | (write.document or {}), session=session)
+    elif write.kind == "replace":
+        items.replace_one({"_id": write.ids[0]}, write.document or {}, session=session)
+    elif write.kind == "rewrite":
+        held = items.find_one({"_id": write.ids[0]})
+        if held is not None:
+            items.replace_one({"_id": write.ids[0]}, apply(held, write.effects[0]), session=session)
+    elif write.query is not None and write.kind == "delete":
+        items.delete_many(write.query, session=session)
+    elif write.query is not None:
+        items.update_many(write.query, operators(write.effects[0]), session=session)
+    elif write.kind == "delete":
+        items.bulk_write([DeleteOne({"_id": id_}) for id_ in write.ids], session=session)
+    else:
+        updates = [UpdateOne({"_id": id_}, operators(next(effects)), upsert=write.upsert) for id_ in write.ids]
+        items.bulk_write(updates, session=session)
+
+
+class Writer(OtherClient):
+    """Counts a field of its own up while the undo runs."""
+
+    def __init__(self, scene: Scene, name: str, ids: list[Any]) -> None:
+        super().__init__(scene)
+        self._name, self._ids, self.written = name, ids, Counter[Any]()
+
+    def work(self, client: MongoClient[Any]) -> None:
+        rng = random.Random(0)
+        while not self.stop.wait(0.05):
+            id_ = rng.choice(self._ids)
+            found = client["shop"][self._name].update_one({"_id": id_}, {"$inc": {_WRITTEN: 1}})
+            self.written[id_] += found.matched_count
+
+
+class Case:
+    """One scenario on the server."""
+
+    def __init__(self, scene: Scene, seed: int, folder: Path) -> None:
+        self.scene, self.scenario, self.name = scene, in_turn(dense(seed)), f"adversary_{seed}"
+        scene.folder = folder
+        folder.mkdir()
+        options = {"changeStreamPreAndPostImages": {"enabled": True}}
+        self.items = scene.client["shop"].create_collection(self.name, **options)
+        with scene.source.client() as other:  # in a session of its own
+            other["shop"][self.name].insert_many([dict(row) for row in self.scenario.documents])
+        self.world = World({row["_id"]: row for row in self.scenario.documents})
+        self.world.add(self.scenario.statements)
+        self.world.run()
+        (self.undo,) = self.scenario.undos
+
+    def live(self) -> dict[Any, Document]:
+        """The documents on the server."""
+        return {row["_id"]: row for row in self.items.find()}
+
+    def happen(self) -> tuple[Ts, Ts]:
+        """Run all statements; the newest entry before the accident, and the newest of it."""
+        server, around = Server(self.scene, self.name), (self.scene.now(), self.scene.now())
+        for statement in self.scenario.statements:
+            self.scene.settle()
+            before = self.scene.now()
+            server.run(statement)
+            self.scene.settle()
+            if statement.name == self.undo.accident:
+                around = before, self.scene.now()
+        server.close()
+        return around
+
+    async def row(self, after: Ts, until: Ts) -> Incident | None:
+        """The row of the list in which the accident is; None where there is none."""
+        gateway, ns = open_gateway(self.scene.source.uri), f"shop.{self.name}"
+        about = {
+            "ts": {"$gt": Timestamp(*after), "$lte": Timestamp(*until)},
+            "$or": [{"ns": ns}, {"o.applyOps.ns": ns}],
+        }
+        entry = self.scene.client.local["oplog.rs"].find_one(about)
+        if entry is None:
+            return None
+        at = Ts(entry["ts"].time, entry["ts"].inc)
+        try:
+            async for progress in scan(gateway):
+                if progress.done:
+                    rows = [one for one in progress.incidents if one.ns == ns or one.kind == "transaction"]
+                    fits = [one for one in rows if one.first <= at <= one.last and not one.routine]
+                    return min(fits, key=lambda one: one.ops, default=None)
+        finally:
+            await gateway.close()
+        return None
+
+    async def attack(self) -> Result | None:
+        """Undo it; None where the list shows no such incident."""
+        around = self.happen()
+        if self.live() != self.world.live:
+            raise AssertionError(f"{self.name}: the model differs from the server\n{self.live()}\n{self.world.live}")
+        row = await self.row(*around)
+        own = [step for step in self.world.steps if step.who == self.undo.accident]
+        if row is None or not own:
+            return None
+        statement = next(one for one in self.scenario.statements if one.name == self.undo.accident)
+        known = evidence(self.undo, statement, len(own), row.op)
+        plan = await self.scene.undo(row, evidence=known)
+        if plan.level is Level.BLOCK:
+            return Result(self.undo, "refused", blocks(plan)[0])
+        with Writer(self.scene, self.name, list(self.world.initial)) as writer:
+            done = self.scene.run(plan)
+        live = self.live()
+        for id_, row_ in live.items():
+            assert row_.pop(_WRITTEN, 0) <= writer.written[id_], "others' work is kept, and never doubled"
+        listed = Path(plan.work_dir) / "still-damaged.jsonl"
+        if done.returncode not in (0, 3) or not listed.exists():
+            assert live == self.world.live, f"{self.name}: {done.stderr}"
+            return Result(self.undo, "refused", done.stderr[-300:])
+        damaged = {json_util.loads(json.dumps(json.loads(line)["_id"])) for line in listed.read_text().splitlines()}
+        self.world.live = live
+        return Session(self.scenario, self.world).judge(self.undo, own, damaged, code=done.returncode, known=known)
+
+
+@pytest.mark.parametrize("first", range(0, _CASES, _PART))
+async def test_no_undo_on_a_server_is_wrong_in_silence(scene: Scene, tmp_path: Path, first: int) -> None:
+    found: list[Result] = []
+    for seed in range(first, first + _PART):
+        case = Case(scene, seed, tmp_path / str(seed))
+        result = await case.attack()
+        found += [result] if result is not None else []
+        print(seed, result.verdict if result is not None else "no such row", flush=True)
+        case.items.drop()
+    print(Counter(one.verdict for one in found))
+    assert [described(one) for one in found if one.verdict == "wrong"] == []
