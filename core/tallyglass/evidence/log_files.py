@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tallyglass.errors import InputError, TallyglassError
@@ -20,6 +22,9 @@ LINE_LIMIT = 1_000_000
 
 FOUND_BYTES = 64_000_000
 """How much of the end of a log that was not named, but found beside the server, is read: about three seconds."""
+
+_BEGUN = re.compile(r"_\d{10}\Z")
+"""When a file of a folder of evidence was begun."""
 
 _GZIP = b"\x1f\x8b"
 _SAME_LINES = 50
@@ -42,10 +47,16 @@ def files_of(path: Path) -> list[Path]:
 
 
 def read_files(
-    book: Book, paths: Sequence[Path], wanted: Callable[[str, int, int], bool] | None = None, *, most: int = 0
+    book: Book,
+    paths: Sequence[Path],
+    wanted: Callable[[str, int, int], bool] | None = None,
+    *,
+    most: int = 0,
+    others: Sequence[Path] = (),
 ) -> tuple[str, ...]:
     """Read log files and audit logs, ``most`` bytes of the end of each unless that is 0. Those of one server, which
-    differ only in what follows ``.log`` in their names, are read as one, the oldest first.
+    differ only in what follows ``.log`` in their names, are read as one, the oldest first. ``others`` of the paths are
+    of other servers, whose statements did not write what is looked at.
 
     Returns the last line of each server, by which a later source can go on. Raises InputError for a file that cannot be
     read.
@@ -56,20 +67,31 @@ def read_files(
         if audits:
             AuditReader(book).feed(_lines(path, most))
         else:
-            servers.setdefault((path.parent, path.name.partition(".log")[0]), []).append((at, path.name, path))
-    return tuple(_read_server(book, str(name), files, wanted, most) for name, files in servers.items())
+            servers.setdefault(_server_of(path), []).append((at, path.name, path))
+    foreign, lasts = {_server_of(path) for path in others}, []
+    for server, files in servers.items():
+        reader, last = LogReader(book, f"files {server}", wanted, statements=server not in foreign), ""
+        for _, _, path in sorted(files):
+            for text in _lines(path, most):
+                reader.feed((text,))
+                last = text
+        reader.flush()
+        lasts.append(last)
+    return tuple(lasts)
 
 
-def _read_server(
-    book: Book, name: str, files: list[tuple[int, str, Path]], wanted: Callable[[str, int, int], bool] | None, most: int
-) -> str:
-    reader, last = LogReader(book, f"files {name}", wanted), ""
-    for _, _, path in sorted(files):
-        for text in _lines(path, most):
-            reader.feed((text,))
-            last = text
-    reader.flush()
-    return last
+def _server_of(path: Path) -> tuple[Path, str]:
+    return path.parent, _BEGUN.sub("", path.name.partition(".log")[0])
+
+
+async def foreign_files(gateway: Gateway, paths: Sequence[Path]) -> list[Path]:
+    """The files that are not known to be of a member of this set: they share no line with the memory of any."""
+    lines: set[str] = set()
+    for member in gateway.members() or ("",):
+        with suppress(TallyglassError):
+            lines.update(map(str, (await gateway.command("getLog", "global", member=member)).get("log", ())))
+    own = {_server_of(path) for path in paths if _ends_with_any(path, lines)}
+    return [path for path in paths if _server_of(path) not in own]
 
 
 async def log_beside(gateway: Gateway) -> Path | None:

@@ -69,11 +69,20 @@ class LogReader:
     """Reads the lines of one member's log in order, and adds what they say to a book.
 
     ``wanted`` limits the deletes and updates of a long log to those for whose namespace, begin and end, in
-    milliseconds, it is true; of each client :data:`BESIDE_LIMIT` others are kept.
+    milliseconds, it is true; of each client :data:`BESIDE_LIMIT` others are kept. Without ``statements`` only
+    connections, sessions and definitions are read.
     """
 
-    def __init__(self, book: Book, member: str, wanted: Callable[[str, int, int], bool] | None = None) -> None:
+    def __init__(
+        self,
+        book: Book,
+        member: str,
+        wanted: Callable[[str, int, int], bool] | None = None,
+        *,
+        statements: bool = True,
+    ) -> None:
         self._book = book
+        self._statements = statements
         self._member = member
         self._wanted = wanted
         self._beside: Counter[tuple[str, str]] = Counter()
@@ -244,6 +253,8 @@ class LogReader:
             self._add(replace(write, before=before) if before else write)
 
     def _add(self, write: Write) -> None:
+        if not self._statements:
+            return
         if self._wanted is not None and not self._wanted(write.ns, write.began, write.ended):
             who = (write.client.user, write.client.application)
             self._beside[who] += 1

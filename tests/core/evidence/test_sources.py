@@ -14,7 +14,7 @@ from core.evidence.test_profile import profiled
 from tallyglass.errors import InputError, PrivilegeError, ReadError
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import Source, user_of
-from tallyglass.evidence.log_files import files_of, log_beside, read_files
+from tallyglass.evidence.log_files import files_of, foreign_files, log_beside, read_files
 from tallyglass.evidence.observer import LEAST_PAUSE, MOST_PAUSE, STATE_PAUSE, Observer
 
 CONNECTION = {
@@ -190,6 +190,23 @@ def test_logs_of_two_servers_do_not_share_connections(tmp_path: Path) -> None:
     book = Book()
     assert len(read_files(book, files_of(tmp_path))) == 2
     assert [one.client.user for one in statements(book)] == [""]
+
+
+async def test_statements_of_another_shard_are_not_joined(tmp_path: Path) -> None:
+    own, other = [remove(10, 1), remove(20, 2)], [metadata(), login(), command(25), remove(30, 3)]
+    for name, lines in (("s0.log", own), ("s1.log", other)):
+        write(str(tmp_path / name), *lines)
+    (tmp_path / "s0.log.1").write_text(remove(5, 9))
+    server = Server(*own[1:], remove(40, 4))
+    files = files_of(tmp_path)
+    others = await foreign_files(server, files)  # type: ignore[arg-type]
+    assert [path.name for path in others] == ["s1.log"]
+    book = Book()
+    read_files(book, files, others=others)
+    assert sizes(book) == [9, 1, 2]
+    assert [client.user for _, client in book.sessions.items()] == ["alice@admin"], "a router's log names clients"
+    server.refused["getLog"] = PrivilegeError("no")
+    assert len(await foreign_files(server, files)) == 3  # type: ignore[arg-type]
 
 
 async def test_profiles_are_read_where_there_is_one_and_each_document_once(monkeypatch: pytest.MonkeyPatch) -> None:

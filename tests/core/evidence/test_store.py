@@ -33,6 +33,17 @@ def test_only_evidence_is_kept_and_read_again_as_a_log(tmp_path: Path) -> None:
     assert book.tally.lines == 4
 
 
+def test_a_login_in_one_file_names_the_statements_of_the_next(tmp_path: Path) -> None:
+    folder = EvidenceFolder(tmp_path / "kept")
+    folder.write("a:1", [metadata(), login()])
+    (first,) = folder.path.iterdir()
+    first.rename(folder.path / "a_1_0000000001.log")
+    folder.write("a:1", [remove(20, 5).replace('"remote":', '"was":')])
+    book = Book()
+    assert len(read_files(book, folder.by_member()["a_1"])) == 1
+    assert [one.client.user for one in statements(book)] == ["alice@admin"]
+
+
 def test_the_oldest_go_when_the_folder_is_full(tmp_path: Path) -> None:
     folder = EvidenceFolder(tmp_path / "kept", keep_bytes=64_000)
     (tmp_path / "kept" / "notes.txt").write_text("mine")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.evidence.book import Book
-from tallyglass.evidence.log_files import FOUND_BYTES, log_beside, read_files
+from tallyglass.evidence.log_files import FOUND_BYTES, foreign_files, log_beside, read_files
 from tallyglass.evidence.observer import LEAST_PAUSE, Observer
 from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.mongo.cluster_gateway import ClusterGateway
@@ -31,10 +31,12 @@ _KNOWN = (Certainty.EXACT, Certainty.UNIQUE)
 class Authors:
     """Who wrote the incidents of one replica set, as far as its evidence shows. Remembers what was once found.
 
-    ``logs`` are log files to read; without them the one beside the server, if there is one.
+    ``logs`` are log files to read; without them the one beside the server, if there is one. For a ``shard`` they may be
+    of other servers of the cluster.
     """
 
-    def __init__(self, gateway: Gateway, observer: Observer, logs: Sequence[Path] = ()) -> None:
+    def __init__(self, gateway: Gateway, observer: Observer, logs: Sequence[Path] = (), *, shard: bool = False) -> None:
+        self._shard = shard
         self._gateway = gateway
         self._observer = observer
         self._logs = logs
@@ -102,14 +104,22 @@ class Authors:
         files = self._files
         most = 0 if self._logs else FOUND_BYTES
         observer, wanted = self._observer, concerning(acting)
+        others: Sequence[Path] = await foreign_files(self._gateway, files) if self._shard and self._logs else ()
         try:
             if files:
-                observer.last_lines[""] = await asyncio.to_thread(read_files, observer.book, files, wanted, most=most)
+                reading = asyncio.to_thread(read_files, observer.book, files, wanted, most=most, others=others)
+                observer.last_lines[""] = await reading
             for member, kept in (observer.folder.by_member() if observer.folder else {}).items():
-                observer.last_lines[member] = await asyncio.to_thread(read_files, observer.book, kept, wanted)
+                others = kept if self._shard and member not in self._own_names() else ()
+                reading = asyncio.to_thread(read_files, observer.book, kept, wanted, others=others)
+                observer.last_lines[member] = await reading
         except InputError:
             if self._logs:
                 raise
+
+    def _own_names(self) -> set[str]:
+        """The members of this set as the folder of evidence names them."""
+        return {EvidenceFolder.name_of(member) for member in self._gateway.members()}
 
     def _forget(self, kept: dict[object, Authorship]) -> None:
         for known in (self._found, self._compared, self._tries):
@@ -159,7 +169,8 @@ def naming(
 
     def named(one: Gateway, scans: AsyncIterator[IncidentScan]) -> AsyncIterator[IncidentScan]:
         router = None if one is gateway or isinstance(gateway, ClusterGateway) else gateway
-        return attributed(scans, Authors(one, Observer(one, router=router, folder=folder, keeps=keeps), logs))
+        observer = Observer(one, router=router, folder=folder, keeps=keeps)
+        return attributed(scans, Authors(one, observer, logs, shard=one is not gateway))
 
     return named
 
