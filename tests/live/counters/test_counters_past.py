@@ -14,10 +14,11 @@ import pytest
 from bson import Int64, ObjectId
 from counters.backdate import hours_ago, write_past
 
-from tallyglass.counters.follow.watch import WatchSettings, look
-from tallyglass.counters.history.oplog_samples import PastValue
+from tallyglass.counters.follow.watch import Watcher, WatchSettings, look
+from tallyglass.counters.history.oplog_samples import SLICES, OplogPast, PastValue
 from tallyglass.counters.history.store import SampleStore
-from tallyglass.counters.snapshot import CountersSnapshot, Flag, NumericType
+from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, NumericType
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 
@@ -88,6 +89,46 @@ async def test_hours_of_oplog_give_a_band_in_the_first_snapshot(one_member: Repl
     assert accounts.forecast.spread is not None
     assert found["wild"].notes[0].startswith("Turned from int32 into double at ")
     assert found["back"].flags == (Flag.REWOUND,)
+
+
+@pytest.mark.since(6, 0)
+async def test_a_dashboard_on_a_slow_oplog_agrees_with_a_fresh_one(
+    one_member: ReplicaSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A day, with hours at three times the load of others: a few slices tell another rate than all of them.
+    start, number, entries = hours_ago(24), 0, []
+    for minute in range(24 * 60):
+        number += 3 if minute // 60 % 4 == 0 else 1
+        entries.append(update(start + 60 * minute, "shop.counters", "orders", "seq", number))
+    with one_member.client() as client:
+        client.shop.counters.insert_one({"_id": "orders", "seq": number})
+    write_past(one_member, entries)
+    (fresh,) = (await look_at(one_member, WatchSettings())).counters
+    advance = OplogPast.advance
+
+    async def few_at_once(past: OplogPast, _: float, pacer: Pacer) -> bool:
+        return await advance(past, float("-inf"), pacer)
+
+    monkeypatch.setattr(OplogPast, "advance", few_at_once)
+    gateway = open_gateway(one_member.uri)
+    watcher = Watcher(gateway, WatchSettings())
+    try:
+        views = [(await watcher.refresh(1)).counters[0] for _ in range(SLICES // 4 + 2)]
+    finally:
+        await watcher.close()
+        await gateway.close()
+    # It says nothing of the past before it knows all of it.
+    assert {round(view.forecast.history_seconds / 3600) for view in views} == {0, 24}
+    for running, one in zip(_figures(views[-1]), _figures(fresh), strict=True):
+        assert running == pytest.approx(one, rel=0.05)
+
+
+def _figures(counter: CounterView) -> tuple[float, ...]:
+    crossing = counter.crossing
+    assert crossing is not None
+    assert crossing.rate is not None
+    assert crossing.spread is not None
+    return crossing.rate, crossing.history_seconds, crossing.steps, crossing.spread
 
 
 async def test_weeks_of_object_ids_give_dates(one_member: ReplicaSet) -> None:

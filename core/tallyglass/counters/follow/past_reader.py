@@ -19,7 +19,7 @@ from tallyglass.counters.follow.drift import LargestId
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.forecast.series import WEEK
 from tallyglass.counters.history.objectid_samples import read_dated
-from tallyglass.counters.history.oplog_samples import PastValue, Values, oplog_end, read_oplog
+from tallyglass.counters.history.oplog_samples import OplogPast, PastValue, Values, oplog_end
 from tallyglass.counters.history.store import SAVE_SECONDS, KnownCounter, SampleStore
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.pacer import Pacer
@@ -55,7 +55,8 @@ class PastReader:
         self._dated: set[str] = set()
         self._opened = False
         self._ahead = 0.0
-        self._until: Timestamp | None = None
+        self._until: dict[Namespace, Timestamp | None] = {}
+        self._filling: tuple[list[CounterCollection], OplogPast | None] | None = None
         self.troubles: dict[str, CounterTrouble] = {}
 
     async def open(self) -> None:
@@ -112,22 +113,35 @@ class PastReader:
 
     async def mark(self, collections: Iterable[CounterCollection]) -> None:
         """Call this before new collections are read: their values will include every entry of the oplog up to now."""
-        if all(collection.has_past for collection in collections):
-            return
-        window = await self.oplog_window()
-        self._until = window[1] if window else None
+        new = [one.place.ns for one in collections if not one.has_past and one.place.ns not in self._until]
+        if new:
+            window = await self.oplog_window()
+            self._until |= dict.fromkeys(new, window[1] if window else None)
 
-    async def fill(self, collections: Sequence[CounterCollection], seconds: float, pacer: Pacer) -> None:
-        """Give the counters of new collections their history from the oplog and earlier runs.
+    async def fill(
+        self, collections: Sequence[CounterCollection], seconds: float, pacer: Pacer, *, last: bool = False
+    ) -> None:
+        """Give the counters of new collections their history from the oplog and earlier runs, once all of it is read.
 
-        Raises ReadError if no server answers.
+        After ``seconds`` it is continued in the next call; if this is the ``last``, what was read has to do, which is
+        said. Raises ReadError if no server answers.
         """
-        new = [collection for collection in collections if not collection.has_past]
-        if not new:
-            return
-        values = await self._read_oplog(new, self._until, seconds, pacer) if self._until else {}
+        if self._filling is None:
+            new = [collection for collection in collections if not collection.has_past]
+            if not new:
+                return
+            self._filling = new, self._past_of(new)
+        new, past = self._filling
+        if past is not None and not await self._advance(past, time.monotonic() + seconds, pacer):
+            if not last:
+                return
+            title = "The time was up before all of the oplog was read: the history of counters has holes."
+            self.troubles[_HISTORY] = CounterTrouble("", title, "Try a longer --timeout.", partial=True)
+        self._filling = None
+        values = await self._on_this_clock(past.values, pacer) if past is not None else {}
         for collection in new:
             collection.has_past = True
+            self._until.pop(collection.place.ns, None)
             moved = values.get(collection.place.ns, {})
             await collection.follow_active(self._gateway, moved)
             collection.add_past(moved)
@@ -213,18 +227,25 @@ class PastReader:
         self._saved |= {key: (pasts[-1].at, pasts[-1].number) for key, pasts in stored.items()}
         return stored
 
-    async def _read_oplog(
-        self, new: Sequence[CounterCollection], until: Timestamp, seconds: float, pacer: Pacer
-    ) -> Values:
+    def _past_of(self, new: Sequence[CounterCollection]) -> OplogPast | None:
+        until = [mark for one in new if (mark := self._until.get(one.place.ns)) is not None]
+        if not until or not self._oplog:
+            return None
         paths = {collection.place.ns: collection.paths() for collection in new if collection.trackers}
+        return OplogPast(self._gateway, paths, min(until))
+
+    async def _advance(self, past: OplogPast, deadline: float, pacer: Pacer) -> bool:
         try:
-            values = await read_oplog(self._gateway, paths, until, seconds, pacer)
+            return await past.advance(deadline, pacer)
         except (PrivilegeError, ReadError) as error:
             if is_lost(error):
                 raise
             self.no_oplog(error)
-            return {}
-        # The oplog is dated by the server's clock, a sample by this one's.
+            past.values.clear()
+            return True
+
+    async def _on_this_clock(self, values: Values, pacer: Pacer) -> Values:
+        """The oplog is dated by the server's clock, a sample by this one's."""
         for by_key in values.values():
             for by_path in by_key.values():
                 for path, pasts in by_path.items():
@@ -234,7 +255,7 @@ class PastReader:
 
     def no_oplog(self, error: PrivilegeError | ReadError) -> None:
         """Stop reading the oplog, and record the reason."""
-        self._oplog, self._until = False, None
+        self._oplog = False
         self.troubles[str(OPLOG)] = replace(
             trouble_of(str(OPLOG), error),
             title=f"The history of counters cannot be read. {clean(error.title)}",

@@ -275,7 +275,10 @@ class Watcher:
         trackers = await self._collect(pacer)
         self._drift.apply(self._targeted, began)
         await self._past.fill(
-            [*self._collections.values()], self._at_least(_PAST_SECONDS if first else _LATER_SECONDS), pacer
+            [*self._collections.values()],
+            self._at_least(_PAST_SECONDS if first else _LATER_SECONDS),
+            pacer,
+            last=self._is_patient,
         )
         await self._past.fill_dated(self._targeted, self._drift.largest, self._at_least(_DRIFT_SECONDS))
         await self._update_forecasts(trackers, now, pacer)

@@ -59,36 +59,50 @@ Values = dict[Namespace, dict[Hashable, dict[str, list[PastValue]]]]
 """Past values by collection, document and path."""
 
 
-async def read_oplog(
-    gateway: Gateway, paths: Mapping[Namespace, Sequence[str]], until: Timestamp, seconds: float, pacer: Pacer
-) -> Values:
-    """Past values of the numbers at ``paths`` of these collections, up to ``until``, as far as ``seconds`` allow.
+class OplogPast:
+    """Reads the past values of the numbers at ``paths`` of some collections, up to ``until``, a few slices at a time.
 
-    Raises PrivilegeError if this user may not read the oplog, ReadError if no server answers; a slice that takes the
-    server too long is left out. Empty if there is no oplog.
+    ``values`` is complete once :meth:`advance` returns True: a part of it would be a series with holes.
     """
-    if not paths:
-        return {}
-    deadline = time.monotonic() + seconds
-    oldest = await oplog_end(gateway, 1)
-    if oldest is None:
-        return {}
-    first, last = oldest.time, until.time + 1
-    width = (last - first) / SLICES
-    entries = await gateway.estimate(OPLOG)
-    narrow = max(_NARROWEST, min(width, DOCUMENTS / SLICES / max(entries, 1) * (last - first)))
-    starts = [first + part * width for part in scattered(SLICES)]
-    found: Values = {}
-    while starts and time.monotonic() < deadline:
-        batch, starts = starts[:_AT_ONCE], starts[_AT_ONCE:]
-        slices = (_slice(gateway, [*paths], start, min(start + narrow, last)) for start in batch)
-        for rows in await asyncio.gather(*slices):
-            for row in rows:
-                if row.ts <= (until.time, until.inc):
+
+    def __init__(self, gateway: Gateway, paths: Mapping[Namespace, Sequence[str]], until: Timestamp) -> None:
+        self._gateway = gateway
+        self._paths = paths
+        self._until = until
+        self._slices: list[tuple[float, float]] | None = None
+        self.values: Values = {}
+
+    async def advance(self, deadline: float, pacer: Pacer) -> bool:
+        """Read on until ``deadline`` (monotonic), at least one step; returns whether everything was read.
+
+        Raises PrivilegeError if this user may not read the oplog, ReadError if no server answers; a slice that takes
+        the server too long is left out.
+        """
+        if self._slices is None:
+            self._slices = await self._plan() if self._paths else []
+        while self._slices:
+            batch, self._slices = self._slices[:_AT_ONCE], self._slices[_AT_ONCE:]
+            found = await asyncio.gather(*(_slice(self._gateway, [*self._paths], *ends) for ends in batch))
+            for row in (row for rows in found for row in rows):
+                if row.ts <= (self._until.time, self._until.inc):
                     with suppress(Malformed):
-                        _collect(found, row, paths)
+                        _collect(self.values, row, self._paths)
                 await pacer.rest()
-    return found
+            if time.monotonic() > deadline:
+                break
+        return not self._slices
+
+    async def _plan(self) -> list[tuple[float, float]]:
+        """The slices, in an order in which the first ones are spread over the whole oplog; none if there is none."""
+        oldest = await oplog_end(self._gateway, 1)
+        if oldest is None:
+            return []
+        first, last = oldest.time, self._until.time + 1
+        width = (last - first) / SLICES
+        entries = await self._gateway.estimate(OPLOG)
+        narrow = max(_NARROWEST, min(width, DOCUMENTS / SLICES / max(entries, 1) * (last - first)))
+        starts = [first + part * width for part in scattered(SLICES)]
+        return [(start, min(start + narrow, last)) for start in starts]
 
 
 async def oplog_end(gateway: Gateway, direction: int) -> Timestamp | None:
