@@ -6,16 +6,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from bson.int64 import Int64
+from click.testing import CliRunner
 
 from programs import MONGOOSE, install_node_packages
 from tallyglass.counters.follow.watch import look
 from tallyglass.counters.snapshot import NumericType
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
+from tallyglass_tui.cli.main import main
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("node", "npm")]
 
-DB, DB_OF_GROUPS = "counters_node", "counters_node_groups"
+DB, DB_OF_GROUPS, DB_DOWN = "counters_node", "counters_node_groups", "node_down"
 PACKAGES = {
     **MONGOOSE,
     "@typegoose/auto-increment": "4.7.0",
@@ -75,12 +78,29 @@ const { plugin } = require('mongoose-plugin-autoinc');
 """
 
 
+DOWN = """
+const mongoose = require('mongoose');
+const sequence = require('mongoose-sequence')(mongoose);
+
+(async () => {
+  await mongoose.connect(process.argv[2]);
+  const tickets = new mongoose.Schema({ number: { type: Number, index: true } });
+  tickets.plugin(sequence, { inc_field: 'number', inc_amount: -1, start_seq: 1000 });
+  const Ticket = mongoose.model('Ticket', tickets);
+  await Ticket.init();
+  for (let n = 0; n < Number(process.argv[3]); n++) console.log((await new Ticket({}).save()).number);
+  await mongoose.disconnect();
+})().catch((error) => { console.error(error); process.exit(1); });
+"""
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the libraries installed."""
     folder = tmp_path_factory.mktemp("node")
     (folder / "write.js").write_text(SCRIPT)
     (folder / "groups.js").write_text(GROUPS)
+    (folder / "down.js").write_text(DOWN)
     install_node_packages(folder, PACKAGES)
     return folder
 
@@ -116,3 +136,28 @@ async def test_counters_written_by_libraries_are_recognised(replica_set: Replica
         assert (pen.value, pen.type, pen.confidence, pen.drift) == (value, NumericType.INT32, 1.0, None)
     ticket = found["mongo-autoincrement", 'tickets.number.{"tenant":7}']
     assert (ticket.value, ticket.type, ticket.confidence) == (3, NumericType.INT32, 1.0)
+
+
+def test_a_descending_counter_is_repaired_so_that_the_library_goes_on(project: Path, replica_set: ReplicaSet) -> None:
+    uri = replica_set.uri.replace("/?", f"/{DB_DOWN}?")
+
+    def numbers(count: int) -> list[int]:
+        command = ["node", "down.js", uri, str(count)]
+        done = subprocess.run(command, cwd=project, check=True, timeout=120, capture_output=True, text=True)
+        return [int(line) for line in done.stdout.split()]
+
+    config = project / "down.toml"
+    config.write_text(
+        f'[[counter]]\ncollection = "{DB_DOWN}.counters"\nfield = "seq"\ntarget = "{DB_DOWN}.tickets.number"\n'
+    )
+    repair = ["repair", replica_set.uri, "--config", str(config), "--no-history", "--match", f"{DB_DOWN}.*"]
+    with replica_set.client() as client:
+        db = client[DB_DOWN]
+        assert numbers(15) == [*range(1000, 985, -1)]
+        db.tickets.insert_many([{"number": number} for number in range(966, 986)])
+        shown = CliRunner().invoke(main, repair)
+        assert (shown.exit_code, '{"$min": {"seq": NumberLong("966")}}' in shown.stdout) == (1, True), shown.stdout
+        db.counters.update_one({}, {"$min": {"seq": Int64(966)}})
+        assert CliRunner().invoke(main, repair).exit_code == 0
+        assert numbers(3) == [965, 964, 963]
+        client.drop_database(DB_DOWN)
