@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup import compression, s2
 from tallyglass.restore.backup.backup import Contents
-from tallyglass.restore.backup.bson_file import BrokenFile, Stated, documents
+from tallyglass.restore.backup.bson_file import BrokenFile, Stated, documents, entry_ts
 from tallyglass.restore.backup.compression import Compression, compression_of, read_plain
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.backup.unpack import unpack
@@ -259,7 +260,7 @@ async def test_the_window_names_its_holes(stored: Path) -> None:
     assert (status, reasons[0]) == (Status.CRITICAL, "nothing can be restored")
 
 
-FAULTS = 40
+FAULTS, REPEATED_FAULTS = 40, 15
 
 
 async def test_no_fault_of_a_file_passes_the_window(stored: Path) -> None:
@@ -279,6 +280,48 @@ async def test_no_fault_of_a_file_passes_the_window(stored: Path) -> None:
             status, _ = judge(await find_window([storage]), least_hours=0, head_room_hours=0)
             assert status is Status.CRITICAL, (file.name, at, damaged)
         file.write_bytes(whole)
+
+
+def overlapping(folder: Path) -> list[Path]:
+    """Make the slices of a folder redundant, as when several members archive theirs; returns those that were there."""
+    slices = sorted(folder.iterdir(), key=lambda path: path.name)
+    for one, other in pairwise(slices):
+        start, end = one.name.split("_")[1], other.name.split("_")[2].rpartition(".")[0]
+        (folder / f"oplog_{start}_{end}.zst").write_bytes(read_plain(one) + read_plain(other))
+    return slices
+
+
+async def test_a_fault_of_a_slice_that_others_repeat_is_named_and_tears_nothing(stored: Path) -> None:
+    slices, rng = overlapping(stored / "wal-g" / "oplog_005"), random.Random(7)
+    whole = await find_window([stored / "wal-g"])
+    assert judge(whole, least_hours=0, head_room_hours=0) == (Status.OK, ())
+    for _ in range(REPEATED_FAULTS):
+        file, other = rng.sample(slices, 2)
+        held, at = file.read_bytes(), rng.randrange(file.stat().st_size)
+        flipped = held[:at] + bytes([held[at] ^ 1 << rng.randrange(8)]) + held[at + 1 :]
+        damaged = rng.choice([flipped, flipped, held[:at], b"", other.read_bytes()])
+        file.write_bytes(damaged)
+        window = await find_window([stored / "wal-g"])
+        status, reasons = judge(window, least_hours=0, head_room_hours=0)
+        assert (status, file.name in " ".join(reasons)) == (Status.WARNING, True), (file.name, at, damaged[:20])
+        assert window.restorable == whole.restorable
+        file.write_bytes(held)
+
+
+def test_a_gap_of_wal_g_is_a_hole_unless_another_member_archived_it(stored: Path) -> None:
+    folder = stored / "wal-g" / "oplog_005"
+    slices = sorted(folder.iterdir(), key=lambda path: path.name)
+    lost = slices[1]
+    span = lost.name.removeprefix("oplog_").rpartition(".")[0]
+    kept = lost.read_bytes()
+    lost.unlink()
+    (folder / f"gap_{span}.lz4").write_bytes(b"")
+    found = read_saved([folder], Ts(1795414623, 21))
+    before, after = entry_ts([*documents(slices[0])][-1]), entry_ts(next(iter(documents(slices[2]))))
+    assert str(found.hole) == f"between {before} and {after}"
+    assert found.problems == ()
+    lost.write_bytes(kept)
+    assert read_saved([folder], Ts(1795414623, 21)).hole is None
 
 
 def test_a_missing_library_is_named(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
