@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from tallyglass.moment import Ts
 from tallyglass.restore.catalogue.backups import Listed
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
 from tallyglass.restore.model.plan import Backup
+from tallyglass_tui.cli.main import main
 from tallyglass_tui.cli.restore.time_line import KEY, picture
 
 T = 1_795_414_200
@@ -48,6 +51,12 @@ def test_a_hole_of_a_second_in_a_month_is_seen() -> None:
     lines = picture(RecoverableWindow((), halves, halves), 80, 24)
     assert lines[-2].startswith("restorable")
     assert lines[-2].count("x") == 1
+
+
+def test_a_window_that_cannot_be_read_is_unknown_and_no_alarm(tmp_path: Path) -> None:
+    for words in ([f"--backups={tmp_path / 'none'}"], ["--backups"]):
+        done = CliRunner().invoke(main, ["restore", "window", *words])
+        assert (done.exit_code, done.stdout.startswith("WINDOW UNKNOWN - ")) == (3, True), done.output
 
 
 def test_a_picture_stays_within_its_size() -> None:

@@ -3,47 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from tallyglass.connection.secret import scrub
-from tallyglass.errors import InputError, TallyglassError
+from tallyglass.errors import InputError
 from tallyglass.text import clean
 from tallyglass_tui.cli.check_oplog import OplogHours, with_oplog, with_restore
 from tallyglass_tui.cli.counters import config_option, guesses_option, history_option, look_once
-from tallyglass_tui.cli.error_boundary import UNKNOWN, usage_sentence
 from tallyglass_tui.cli.headless import print_text
+from tallyglass_tui.cli.monitoring import MonitoringPlugin
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 from tallyglass_tui.cli.restore.window import WindowOptions
-
-
-class MonitoringPlugin(click.Command):
-    """A command that reports every failure as UNKNOWN on stdout; exit code 2 would be an alarm.
-
-    ``service`` is the first word of the line.
-    """
-
-    service = "COUNTERS"
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Parse the arguments; report wrong ones as UNKNOWN."""
-        try:
-            return super().make_context(*args, **kwargs)
-        except click.UsageError as error:
-            self._print_unknown(usage_sentence(error))
-            raise click.exceptions.Exit(UNKNOWN) from None
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run; report failures as UNKNOWN."""
-        try:
-            return super().invoke(ctx)
-        except TallyglassError as error:
-            self._print_unknown(str(error))
-            return UNKNOWN
-
-    def _print_unknown(self, why: str) -> None:
-        print_text(f"{self.service} UNKNOWN - {clean(scrub(why), 400).replace('|', '/')}")
 
 
 def _share(ctx: click.Context, parameter: click.Parameter, value: str) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import ask
+from tallyglass_tui.cli.monitoring import WORDS
 from tallyglass_tui.cli.options import ConnectionOptions
 from tallyglass_tui.cli.restore.window import WindowOptions, answer
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import OplogWindow
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
-_WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _SEVERITY = {OK: 0, WARNING: 1, UNKNOWN: 2, CRITICAL: 3}
 
 
@@ -82,5 +82,5 @@ def worse_of(line: str, level: int, own: int, words: str, perfdata: str) -> tupl
     title, _, rest = line.partition(" - ")
     text, bar, data = rest.partition("|")
     service = title.split()[0] if title else "COUNTERS"
-    first = f"{service} {_WORDS[worse]} - {words}; {text.strip()}"
+    first = f"{service} {WORDS[worse]} - {words}; {text.strip()}"
     return f"{first} |{f' {data.strip()}' if bar else ''} {perfdata}".rstrip(" |"), worse

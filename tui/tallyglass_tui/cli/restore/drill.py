@@ -17,10 +17,10 @@ from tallyglass.errors import EmbeddedServerError, InputError
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass.whole_file import check_writable, write_whole
-from tallyglass_tui.cli.check import MonitoringPlugin
 from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message
 from tallyglass_tui.cli.headless import print_text, printable_json
 from tallyglass_tui.cli.metrics import as_text, load_client
+from tallyglass_tui.cli.monitoring import MonitoringPlugin
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
 from tallyglass_tui.cli.schedule import as_schedule, duration, emit_option, own_words
 from tallyglass_tui.this_program import this_program

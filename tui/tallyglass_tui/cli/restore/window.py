@@ -15,6 +15,7 @@ from tallyglass.moment import iso
 from tallyglass.text import clean
 from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
+from tallyglass_tui.cli.monitoring import WORDS, MonitoringPlugin
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, is_named
 from tallyglass_tui.format import duration
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
     from tallyglass.restore.drill.past_drills import LastDrill
 
-_WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _HEAD_ROOM_HOURS = 24.0
 """Default of --head-room: a night in which somebody can save the oplog."""
 
@@ -51,7 +51,13 @@ class WindowAnswer:
     band: tuple[float, float] | None = None
 
 
-@click.command(short_help="From when to when every second can be restored.")
+class WindowPlugin(MonitoringPlugin):
+    """Reports errors as the result line of the window."""
+
+    service = "WINDOW"
+
+
+@click.command(cls=WindowPlugin, short_help="From when to when every second can be restored.")
 @connection_options()
 @click.option(
     "--backups",
@@ -104,7 +110,7 @@ def window(
     if wants_json:
         print_text(as_json(_as_dict(found), indent=2))
     else:
-        print_text(f"WINDOW {_WORDS[found.status]} - {found.words} | {found.perfdata}")
+        print_text(f"WINDOW {WORDS[found.status]} - {found.words} | {found.perfdata}")
         from tallyglass_tui.cli.restore.time_line import picture
 
         print_text("\n".join(picture(found.window, *shutil.get_terminal_size((80, 24)))))
