@@ -190,9 +190,14 @@ class Session:
         them from its own."""
         statement = next(item for item in self.scenario.statements if item.name == one.accident)
         write = statement.one_command
+        sessions = {item.name: item.session for item in self.scenario.statements}
+        if statement.session is not None and not statement.transaction and len(own) <= len(statement.writes):
+            # Single writes of one client, one after the other, are one loop or several: nothing says which.
+            kinds = {step.kind for step in own}
+            return [step for step in self.world.steps if step.who != one.accident and step.kind in kinds
+                    and sessions[step.who] == statement.session]  # fmt: skip
         if write is None or statement.session is not None:
             return []
-        sessions = {item.name: item.session for item in self.scenario.statements}
         found = []
         for step in self.world.steps:
             if step.who == one.accident or (sessions[step.who] is not None and not self._many(step.who)):
