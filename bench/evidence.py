@@ -95,10 +95,10 @@ class Recording:
 
     def incidents(self) -> tuple[Incident, ...]:
         """What the grouper finds in the whole recording."""
-        grouper = Grouper(backward=True)
+        grouper = Grouper()
         for start in range(len(self.entries), 0, -2_000):
-            grouper.feed_batch(b"".join(self.entries[max(start - 2_000, 0) : start][::-1]))
-        return grouper.close()
+            grouper.feed_batch(b"".join(self.entries[max(start - 2_000, 0) : start]))
+        return grouper.incidents()
 
     def log(self, slowms: int, shift: float = 0.0) -> Iterator[str]:
         """The log as it would be with that threshold, its clock ``shift`` seconds ahead."""

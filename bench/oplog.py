@@ -83,7 +83,7 @@ def drain_grouped(batches: list[bytes]) -> int:
     grouper = Grouper()
     for batch in batches:
         grouper.feed_batch(batch)
-    grouper.close()
+    grouper.incidents()
     return grouper.fed
 
 

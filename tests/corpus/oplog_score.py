@@ -43,16 +43,17 @@ class Score:
 
 
 def incidents_of(scenario: Scenario, *, backward: bool = False, batch: int = BATCH) -> tuple[Incident, ...]:
-    """What the grouper says, fed in batches in either direction."""
-    grouper = Grouper(backward=backward)
+    """What the grouper says, fed in slices from either end."""
+    grouper = Grouper()
     grouper.known.ttl |= scenario.ttl
     grouper.known.capped |= scenario.capped
     grouper.note_oldest(scenario.window[0])
     grouper.note_newest(scenario.window[1], None)
-    entries = scenario.entries[::-1] if backward else scenario.entries
-    for at in range(0, len(entries), batch):
+    entries = scenario.entries
+    places = range(0, len(entries), batch)
+    for at in reversed(places) if backward else places:
         grouper.feed_batch(b"".join(entries[at : at + batch]))
-    return grouper.close()
+    return grouper.incidents()
 
 
 def add(score: Score, scenario: Scenario, incidents: Iterable[Incident]) -> None:

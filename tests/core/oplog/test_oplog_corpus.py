@@ -77,7 +77,7 @@ def test_memory_is_bounded_over_namespaces_and_sessions() -> None:
         grouper.feed_batch(b"".join(entries[at : at + 500]))
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(grouper.close()) <= FINISHED_LIMIT + ROUTINE_LIMIT
+    assert len(grouper.incidents()) <= FINISHED_LIMIT + ROUTINE_LIMIT
     assert size < 24_000_000
 
 
@@ -99,11 +99,10 @@ def test_routine_of_days_does_not_push_out_the_one_delete_of_four(days: float) -
         writer.write(mistakes + 30_000 + n * 0.1, "u", "shop.prices", n, label="update")
     entries, labels, _ = writer.stream()
     for backward in (False, True):
-        grouper = Grouper(backward=backward)
-        for at in range(0, len(entries), 5_000):
-            part = entries[::-1][at : at + 5_000] if backward else entries[at : at + 5_000]
-            grouper.feed_batch(b"".join(part))
-        found = {one.kind: one for one in grouper.close() if not one.routine}
+        grouper, places = Grouper(), range(0, len(entries), 5_000)
+        for at in reversed(places) if backward else places:
+            grouper.feed_batch(b"".join(entries[at : at + 5_000]))
+        found = {one.kind: one for one in grouper.incidents() if not one.routine}
         assert {kind: one.first for kind, one in found.items()} == {
             "deleteMany": labels["delete"][0],
             "dropIndexes": labels["index"][0],

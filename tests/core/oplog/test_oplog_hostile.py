@@ -100,12 +100,11 @@ def hold(raw: bytes) -> None:
         collector = Collector(wanted, 10)
         collector.take(raw)
         collector.rows(None)
-    for backward in (False, True):
-        grouper = Grouper(backward=backward)
-        grouper.feed_batch(raw)
-        for incident in grouper.close():
-            for text in (incident.title, incident.ns, incident.note, *incident.samples):
-                assert clean(text, 2_000) == text
+    grouper = Grouper()
+    grouper.feed_batch(raw)
+    for incident in grouper.incidents():
+        for text in (incident.title, incident.ns, incident.note, *incident.samples):
+            assert clean(text, 2_000) == text
 
 
 def test_names_that_act_on_a_terminal_are_made_visible_in_incidents() -> None:
@@ -115,10 +114,10 @@ def test_names_that_act_on_a_terminal_are_made_visible_in_incidents() -> None:
         drop = bson.encode({"op": "c", "ns": f"{db}.$cmd", "o": {"drop": name}, "ts": Timestamp(5, 1)})
         whole = bson.encode({"op": "c", "ns": f"{db}.$cmd", "o": {"dropDatabase": 1}, "ts": Timestamp(5, 2)})
         for backward in (False, True):
-            grouper = Grouper(backward=backward)
+            grouper = Grouper()
             for raw in (whole, drop) if backward else (drop, whole):
                 grouper.feed_batch(raw)
-            (incident,) = grouper.close()
+            (incident,) = grouper.incidents()
             for text in (incident.title, incident.ns, *incident.samples):
                 assert clean(text, 2_000) == text
 

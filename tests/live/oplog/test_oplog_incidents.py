@@ -152,7 +152,7 @@ async def test_the_same_are_found_forwards_and_from_all_entries(what_was_done: t
     with servers.client() as client:
         for batch in client.local["oplog.rs"].find_raw_batches(batch_size=500):
             forward.feed_batch(batch)
-        forwards = forward.close()
+        forwards = forward.incidents()
         for one in done:
             _check(client, one, forwards)
 

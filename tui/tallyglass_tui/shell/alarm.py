@@ -62,7 +62,9 @@ class Alarm:
         if scan is None or not scan.done:
             return
         red = {
-            (one.first, one.kind, one.ns): one for one in scan.incidents if one.harm is Harm.LOSS and not one.routine
+            (one.first, one.kind, one.ns): one
+            for one in scan.incidents
+            if one.harm is Harm.LOSS and not one.routine and one.confidence != "low"
         }
         known, self._incidents = self._incidents, (self._incidents or set()) | set(red)
         if known is not None:

@@ -10,7 +10,7 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.entry import json, walk
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.walk import Element
-from tallyglass.oplog.incidents.run import GAP_MILLIS, Run
+from tallyglass.oplog.incidents.run import Run
 from tallyglass.oplog.snapshot import Harm
 from tallyglass.text import clean, clean_name
 
@@ -24,7 +24,6 @@ INTERNAL = ("config.", "local.", "admin.system.")
 DEFINITIONS_LIMIT = 20_000
 
 _FCV = "featureCompatibilityVersion"
-_FCV_MILLIS = 600_000
 _OUT = re.compile(r"tmp\.(agg_out|mr)\.")
 _CONVERT = re.compile(r"tmp[A-Za-z0-9]{5}\.convertToCapped\.")
 _ACROSS = re.compile(r"tmp[A-Za-z0-9]{5}\.renameCollection\Z")
@@ -38,23 +37,23 @@ _TEMPORARY = re.compile(
 
 @dataclass(slots=True)
 class Act:
-    """One entry's meaning. Acts with the same ``key`` within ``reach`` milliseconds are one incident; an act with
-    ``ends`` closes it."""
+    """One entry's meaning. ``ends`` says that it is the last of its kind's steps."""
 
     kind: str
     harm: Harm
     title: str
     ns: str
     documents: int | None = None
-    key: tuple[str, ...] = ()
-    reach: int = GAP_MILLIS
     ends: bool = False
     note: str = ""
 
     def run(self, entry: Entry) -> Run:
-        """An empty run that begins and ends at this entry."""
+        """The incident that it is by itself."""
         wall = entry.wall_millis
-        return Run(self.kind, self.ns, self.harm, self.title, entry.ts, entry.ts, wall, wall, note=self.note)
+        run = Run(self.kind, self.ns, self.harm, self.title, entry.ts, entry.ts, wall, wall, note=self.note)
+        run.add(entry.ts, wall, 1, self.documents)
+        run.closed = self.ends
+        return run
 
 
 def is_temporary(ns: str) -> bool:
@@ -216,7 +215,7 @@ def _fcv_act(entry: Entry) -> Act | None:
     if version is None:
         return None
     title = f"setFCV {clean(walk.text(entry.raw, version), 20)}"
-    return Act("setFCV", Harm.DEFINITION, title, entry.ns, key=("setFCV",), reach=_FCV_MILLIS, ends=target is None)
+    return Act("setFCV", Harm.DEFINITION, title, entry.ns, ends=target is None)
 
 
 @dataclass(slots=True)
@@ -231,6 +230,8 @@ class CollectionDefinitions:
     ttl: set[str] = field(default_factory=set)
     capped: set[str] = field(default_factory=set)
     since: dict[str, Ts] = field(default_factory=dict)
+    ttl_millis: int = 60_000
+    """How often the server looks for what has expired (``ttlMonitorSleepSecs``)."""
 
     def learn(self, entry: Entry) -> None:
         """Record what a command defines."""
@@ -248,6 +249,8 @@ class CollectionDefinitions:
             if not any(_expires(entry, spec) for spec in entry.index_specs()):
                 return
             self.ttl.add(ns)
+            if command == "collMod":
+                return  # what expired before did so as well, only at another age
         else:
             return
         self.since[ns] = max(self.since.get(ns, entry.ts), entry.ts)

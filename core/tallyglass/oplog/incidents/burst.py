@@ -1,9 +1,13 @@
-"""Writes in close succession: an interval that grows at either end, in either direction of time."""
+"""Writes in close succession, as a value: an older and a newer burst that follow each other join into one.
+
+Joining looks only at the last entry of the older one and the first of the newer one, so it is associative: however an
+oplog is cut into slices, and in whatever direction they are read, the bursts are the same.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tallyglass.oplog.entry.entry import read_entry
@@ -12,16 +16,11 @@ from tallyglass.oplog.entry.layout import Stamp
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents.id_order import IdOrder, order_of, thinned
 
-EDGE_ENTRIES = 16
-"""How many entries at the older end of a burst keep their position, to find where a statement began."""
-
-_MANY_STAMPS = 4
-
 LOOP_STATEMENTS = 20
 """The fewest statements of a session with consecutive numbers that show a loop."""
 
 SAMPLES = 5
-_RAW_SAMPLE_BYTES, _KEPT_SAMPLE_BYTES = 1_024, 320
+_RAW_SAMPLE_BYTES, _KEPT_SAMPLE_BYTES = 1_024, 480
 """Entries up to this size are kept whole as samples: while a burst is open, and once it is kept."""
 
 _KEPT_MARK_BYTES = 480
@@ -51,13 +50,13 @@ def sample_text(sample: Sample) -> str:
 
 
 @dataclass(slots=True)
-class Piece:
-    """Entries of one operation on one namespace without a pause between them.
+class Burst:
+    """Entries of one kind on one namespace.
 
-    ``first`` and ``last`` are timestamps as one number (``t << 32 | i``), the walls milliseconds since 1970. ``edge``
-    holds ``(ts, wall)`` of the oldest entries, oldest first. ``number`` is the lowest ``txnNumber`` of a session's
-    writes, ``statements`` how many consecutive numbers follow from there; 0 without a session. ``marks`` are some of
-    the entries without a session, oldest first.
+    ``first`` and ``last`` are timestamps as one number (``t << 32 | i``), the walls milliseconds since 1970. Of a
+    session's writes ``low`` and ``high`` bound the transaction numbers, ``statements`` counts those that occur, and
+    ``batch`` is the most documents under one of them, ``head`` and ``tail`` those under the first and the last.
+    ``marks`` are some of the entries, oldest first. ``apart`` says that nothing of its kind came shortly before it.
     """
 
     first: int
@@ -66,188 +65,87 @@ class Piece:
     last_wall: int
     entries: int
     documents: int
-    edge: list[tuple[int, int]]
-    sample: Sample = ""
-    number: int = -1
-    statements: int = 0
-    marks: list[bytes] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Burst:
-    """Pieces with short gaps between them. The fields are those of :class:`Piece`.
-
-    ``low`` and ``high`` bound the transaction numbers, ``batch`` is the largest number of documents under one of them.
-    """
-
-    first: int
-    last: int
-    first_wall: int
-    last_wall: int
-    entries: int = 0
-    documents: int = 0
     low: int = -1
     high: int = -1
     statements: int = 0
     batch: int = 0
+    head: int = 0
+    tail: int = 0
     session: bytes = b""
     user: bytes = b""
     find_and_modify: bool = False
-    edge: list[tuple[int, int]] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
-    before: list[Stamp] | None = None
-    """A few earlier writes of the same session, after a gap in the numbers. It may still grow."""
-
+    apart: bool = True
+    samples: tuple[Sample, ...] = ()
     marks: list[bytes] = field(default_factory=list)
+    is_small: bool = False
+    """Whether :meth:`shrink` was called."""
+
     _order: IdOrder | None = None
-    _number: int = -1
-    _in_number: int = 0
 
-    @classmethod
-    def of(cls, piece: Piece, session: bytes = b"", user: bytes = b"") -> Burst:
-        """A burst of one piece."""
-        samples: list[Sample] = [piece.sample] if piece.sample else []
-        if not piece.statements:
-            return cls(
-                piece.first, piece.last, piece.first_wall, piece.last_wall, piece.entries, piece.documents,
-                session=session, user=user, edge=piece.edge, samples=samples, marks=piece.marks,
-            )  # fmt: skip
-        high = piece.number + piece.statements - 1
-        in_number = 1 if piece.statements > 1 else piece.documents
-        return cls(
-            piece.first, piece.last, piece.first_wall, piece.last_wall, piece.entries, piece.documents, piece.number,
-            high, piece.statements, in_number, session, user, False, piece.edge, samples,
-            _number=high, _in_number=in_number,
-        )  # fmt: skip
-
-    def add(self, piece: Piece) -> None:
-        """Add a piece that lies before or after this burst."""
-        older = piece.first < self.first
-        if older:
-            self.first, self.first_wall = piece.first, piece.first_wall
-            self.edge = (piece.edge + self.edge)[:EDGE_ENTRIES]
-        elif len(self.edge) < EDGE_ENTRIES:
-            self.edge = (self.edge + piece.edge)[:EDGE_ENTRIES]
-        if piece.last > self.last:
-            self.last, self.last_wall = piece.last, piece.last_wall
-        self.entries += piece.entries
-        self.documents += piece.documents
-        if self.marks:
-            self.marks = thinned(piece.marks + self.marks if older else self.marks + piece.marks)
-        if piece.sample and len(self.samples) < SAMPLES:
-            self.samples.append(piece.sample)
-        if piece.statements:
-            self._count_statements(piece, older)
-
-    def add_single(self, stamp: Stamp) -> None:
-        """Add one entry of a session."""
-        ts, wall, number = stamp
-        older = ts < self.first
-        if older:
-            self.first, self.first_wall = ts, wall
-            self.edge = [(ts, wall), *self.edge[: EDGE_ENTRIES - 1]]
-        elif len(self.edge) < EDGE_ENTRIES:
-            self.edge.append((ts, wall))
-        if ts > self.last:
-            self.last, self.last_wall = ts, wall
-        self.entries += 1
-        self.documents += 1
-        if number == self._number and number >= 0:
-            self._in_number += 1
-        elif number >= 0:
-            self.low = number if self.low < 0 or number < self.low else self.low
-            self.high = number if number > self.high else self.high
-            self.statements += 1
-            self._number, self._in_number = number, 1
-        if self._in_number > self.batch:
-            self.batch = self._in_number
-
-    def add_singles(self, stamps: list[Stamp]) -> None:
-        """Add entries of a session in reading order, whose numbers follow each other."""
-        older, newer = stamps[0][0] < self.first, stamps[0][0] > self.last
-        if len(stamps) < _MANY_STAMPS or stamps[0][2] < 0 or not (older or newer):
-            for stamp in stamps:
-                self.add_single(stamp)
+    def count_numbers(self, numbers: list[int]) -> None:
+        """Note the transaction numbers of a session's writes, a document each, in order of time."""
+        self.low, self.high = numbers[0], numbers[-1]
+        size, distinct = len(numbers), len(set(numbers))
+        self.statements = distinct
+        if distinct == size:
+            self.batch = self.head = self.tail = 1
             return
-        (ts, wall, number), numbers = stamps[-1], [number for _, _, number in stamps]
-        if older:
-            self.first, self.first_wall = ts, wall
-            edge = [(ts, wall) for ts, wall, _ in stamps[: -EDGE_ENTRIES - 1 : -1]]
-            self.edge = edge + self.edge[: EDGE_ENTRIES - len(edge)]
-        else:
-            self.last, self.last_wall = ts, wall
-            self.edge += [(ts, wall) for ts, wall, _ in stamps[: EDGE_ENTRIES - len(self.edge)]]
-        self.entries += len(stamps)
-        self.documents += len(stamps)
-        in_number = Counter(numbers)
-        self.statements += len(in_number) - (numbers[0] == self._number)
-        if numbers[0] == self._number:
-            in_number[self._number] += self._in_number
-        self.low = min(numbers[0], number, self.low if self.low >= 0 else number)
-        self.high = max(numbers[0], number, self.high)
-        self.batch = max(self.batch, *in_number.values())
-        self._number, self._in_number = number, in_number[number]
+        sizes: dict[int, int] = {}
+        for number in numbers:
+            sizes[number] = sizes.get(number, 0) + 1
+        self.batch, self.head, self.tail = max(sizes.values()), sizes[self.low], sizes[self.high]
 
-    def _count_statements(self, piece: Piece, older: bool) -> None:
-        low, high = piece.number, piece.number + piece.statements - 1
-        self.low = low if self.low < 0 else min(self.low, low)
-        self.high = max(self.high, high)
-        nearest, outermost = (high, low) if older else (low, high)
-        if piece.statements > 1:
-            self.statements += piece.statements - (nearest == self._number)
-            self._number, self._in_number = outermost, 1
-            self.batch = max(self.batch, 1)
-            return
-        if nearest == self._number:
-            self._in_number += piece.documents
+    def join(self, newer: Burst) -> Burst:
+        """This burst with a newer one, which it takes in."""
+        seam = self.high == newer.low and self.high >= 0
+        if seam:
+            across = self.tail + newer.head
+            self.batch = max(self.batch, newer.batch, across)
+            self.head = across if self.low == self.high else self.head
+            self.tail = across if newer.low == newer.high else newer.tail
+            self.statements -= 1
         else:
-            self.statements += 1
-            self._number, self._in_number = nearest, piece.documents
-        self.batch = max(self.batch, self._in_number)
+            self.batch, self.tail = max(self.batch, newer.batch), newer.tail
+        self.statements += newer.statements
+        self.low, self.high = self.low if self.low >= 0 else newer.low, max(self.high, newer.high)
+        if self.marks and newer.marks:
+            self.marks = thinned(self.marks + newer.marks)
+        elif self._order is not None or newer._order is not None:
+            mine, others = self.order, newer.order
+            self.marks, self._order = [], mine.joined(others) if mine is not None and others is not None else None
+        else:
+            self.marks = []
+        if newer.last > self.last:
+            self.last, self.last_wall = newer.last, newer.last_wall
+        if newer.first < self.first:
+            self.first, self.first_wall = newer.first, newer.first_wall
+        self.entries += newer.entries
+        self.documents += newer.documents
+        self.find_and_modify |= newer.find_and_modify
+        if len(self.samples) < SAMPLES and newer.samples:
+            self.samples = (self.samples + newer.samples)[:SAMPLES]
+        return self
 
-    def gap(self, piece: Piece | Burst) -> int:
-        """Milliseconds between this burst and another; 0 if they overlap."""
-        if piece.first > self.last:
-            return max(piece.first_wall - self.last_wall, 0)
-        if piece.last < self.first:
-            return max(self.first_wall - piece.last_wall, 0)
-        return 0
+    def copy(self) -> Burst:
+        """A copy, which can take in others without changing this one."""
+        twin = Burst(self.first, self.last, self.first_wall, self.last_wall, self.entries, self.documents)
+        twin.low, twin.high, twin.statements = self.low, self.high, self.statements
+        twin.batch, twin.head, twin.tail = self.batch, self.head, self.tail
+        twin.session, twin.user, twin.find_and_modify = self.session, self.user, self.find_and_modify
+        twin.apart, twin.samples, twin.marks, twin._order = self.apart, self.samples, self.marks, self._order
+        return twin
+
+    def gap(self, newer: Burst) -> int:
+        """Milliseconds to a newer burst; 0 if they overlap."""
+        return max(newer.first_wall - self.last_wall, 0)
 
     def overlaps(self, other: Burst) -> bool:
         """Whether the two have a moment in common."""
         return self.first <= other.last and other.first <= self.last
 
-    def jump(self, piece: Piece) -> int:
-        """How far the transaction numbers of a piece are from this burst's interval."""
-        high = piece.number + piece.statements - 1
-        return max(piece.number - self.high, self.low - high, 0)
-
-    def steps_to(self, stamp: Stamp) -> tuple[int, int]:
-        """:meth:`jump` and :meth:`gap` for one entry."""
-        ts, wall, number = stamp
-        gap = wall - self.last_wall if ts > self.last else self.first_wall - wall if ts < self.first else 0
-        return max(number - self.high, self.low - number), gap
-
-    def absorb(self, other: Burst) -> None:
-        """Merge another burst into this one."""
-        older = other.first < self.first
-        mine, others = self.order, other.order
-        self.marks = []
-        self._order = None
-        if mine is not None and others is not None:
-            self._order = others.joined(mine) if older else mine.joined(others)
-        if older:
-            self.first, self.first_wall = other.first, other.first_wall
-            self.edge = (other.edge + self.edge)[:EDGE_ENTRIES]
-        if other.last > self.last:
-            self.last, self.last_wall = other.last, other.last_wall
-        self.entries += other.entries
-        self.documents += other.documents
-        self.statements += other.statements
-        self.batch = max(self.batch, other.batch)
-        self.low = min(self.low, other.low) if self.low >= 0 and other.low >= 0 else max(self.low, other.low)
-        self.high = max(self.high, other.high)
-        self.samples = (self.samples + other.samples)[:SAMPLES]
+    def holds(self, other: Burst) -> bool:
+        """Whether the other lies within this one."""
+        return self.first <= other.first and other.last <= self.last
 
     @property
     def order(self) -> IdOrder | None:
@@ -256,21 +154,13 @@ class Burst:
 
     def shrink(self) -> None:
         """Turn entries into what is read from them, unless they are small: then that would not take less memory."""
+        if self.is_small:
+            return
+        self.is_small = True
         if sum(map(len, self.marks)) > _KEPT_MARK_BYTES:
             self._order, self.marks = self.order, []
-        for place, sample in enumerate(self.samples):
-            if len(sample) > _KEPT_SAMPLE_BYTES:
-                self.samples[place] = sample_text(sample)
-
-    def copy(self) -> Burst:
-        """A copy of the burst, which can be joined without changing this one."""
-        twin = Burst(self.first, self.last, self.first_wall, self.last_wall, session=self.session, user=self.user)
-        twin.find_and_modify = self.find_and_modify
-        twin.entries, twin.documents, twin.statements = self.entries, self.documents, self.statements
-        twin.low, twin.high, twin.batch = self.low, self.high, self.batch
-        twin.edge, twin.samples = list(self.edge), list(self.samples)
-        twin.marks, twin._order = self.marks, self._order
-        return twin
+        if sum(map(len, self.samples)) > _KEPT_SAMPLE_BYTES:
+            self.samples = tuple(map(sample_text, self.samples))
 
     @property
     def millis(self) -> int:
@@ -283,53 +173,34 @@ class Burst:
         return self.statements / (self.high - self.low + 1) if self.low >= 0 else 0.0
 
     @property
-    def form(self) -> str:
-        """How a session wrote it: a "script" from its first statement on, a "loop" of one statement after the other, or
-        "mixed" with other writes or several documents a statement."""
-        if self.statements < LOOP_STATEMENTS or self.purity < 0.9 or self.batch > 1:
-            return "mixed"
-        return "script" if self.low <= 2 else "loop"
+    def rank(self) -> tuple[int, int]:
+        """Orders by size, the largest first; those of one size at random, but always alike."""
+        return -self.documents, scattered(self.first)
 
 
-class ShortRun:
-    """The first writes of a session's run. Most runs stay this short, so it uses little memory.
-
-    ``stamps`` are in reading order: newest first if the oplog is read backwards.
-    """
-
-    __slots__ = ("before", "stamps")
-
-    def __init__(self, stamps: list[Stamp]) -> None:
-        self.stamps = stamps
-        self.before: list[Stamp] | None = None
-
-    @property
-    def documents(self) -> int:
-        """How many writes there are."""
-        return len(self.stamps)
-
-    @property
-    def last(self) -> int:
-        """The ``ts`` of the newest."""
-        return max(self.stamps[0][0], self.stamps[-1][0])
-
-    def burst(self, session: bytes, user: bytes = b"") -> Burst:
-        """These writes as a Burst, which they become when the run outgrows this class."""
-        run = burst_of(self.stamps, session, user)
-        run.before = self.before
-        return run
+def scattered(ts: int) -> int:
+    """A number that looks random, made of a timestamp."""
+    return ts * 0x9E3779B97F4A7C15 >> 17 & 0xFFFFFFFF
 
 
-def burst_of(stamps: list[Stamp], session: bytes, user: bytes = b"") -> Burst:
-    """A few writes of one session as a burst."""
-    (first, first_wall, _), (last, last_wall, _) = sorted((stamps[0], stamps[-1]))
-    edge = sorted((ts, wall) for ts, wall, _ in stamps)[:EDGE_ENTRIES]
-    count = len(stamps)
-    run = Burst(first, last, first_wall, last_wall, count, count, session=session, user=user, edge=edge)
-    numbers = [number for _, _, number in stamps if number >= 0]
-    if numbers:
-        run.low, run.high = min(numbers), max(numbers)
-        run.statements = len(set(numbers))
-        run.batch = max(map(numbers.count, numbers)) if run.statements < count else 1
-        run._number, run._in_number = numbers[-1], numbers.count(numbers[-1])
-    return run
+Ends = list[Burst]
+"""The oldest and the newest burst of a chain, which may still grow; one if they are the same."""
+
+
+def join_ends(older: Ends, newer: Ends, follows: Callable[[Burst, Burst], bool]) -> tuple[Ends, list[Burst]]:
+    """Join two chains: the ends of the whole, and what lies between them and cannot grow any more."""
+    if not older or not newer:
+        return older or newer, []
+    row = [*older, *newer]
+    if follows(older[-1], newer[0]):
+        row[len(older) - 1 : len(older) + 1] = [older[-1].join(newer[0])]
+    return (row, []) if len(row) <= 2 else ([row[0], row[-1]], row[1:-1])
+
+
+def burst_of(stamps: list[Stamp], session: bytes, user: bytes) -> Burst:
+    """Writes of one session, in order of time."""
+    first, last, count = stamps[0], stamps[-1], len(stamps)
+    burst = Burst(first[0], last[0], first[1], last[1], count, count, session=session, user=user)
+    if last[2] >= 0:
+        burst.count_numbers([number for _, _, number in stamps])
+    return burst

@@ -104,7 +104,7 @@ class _IncidentReader:
         self._ns = ns
         self._among = _only(ns) if ns else None
         self._match = {**self._among, "op": {"$in": ["c", "d", "u"]}} if self._among else MATCH
-        self._grouper = Grouper(backward=True)
+        self._grouper = Grouper()
         self._asked: set[str] = set()
         self._end = EntryPosition(ZERO)
         self._goal = ZERO
@@ -144,7 +144,6 @@ class _IncidentReader:
 
     async def future(self) -> AsyncIterator[IncidentScan]:
         """New entries after the past; ends if that past was rolled back."""
-        self._grouper.turn()
         stream = OplogStream(self._gateway, self._end.ts, MATCH, anchor=self._end)
         asked, shown = time.monotonic(), await self._known(self._goal, done=True)
         async with closing(stream.events()) as events:

@@ -7,8 +7,9 @@ from collections import deque
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.burst import Burst, sample_text
 from tallyglass.oplog.incidents.families import Family
+from tallyglass.oplog.incidents.recurrence import often
 from tallyglass.oplog.incidents.run import SAMPLES, Run
-from tallyglass.oplog.incidents.verdict import PACE, Finding
+from tallyglass.oplog.incidents.verdict import Finding
 from tallyglass.oplog.snapshot import Harm
 from tallyglass.text import clean_name
 
@@ -27,19 +28,13 @@ def act_run(finding: Finding, family: Family) -> Run:
 def routine_run(finding: Finding, family: Family) -> Run:
     """The routine of a family in one line."""
     ns, noun = clean_name(family.ns, 255), _NOUN[family.op]
+    words = often(finding.times, finding.starts if finding.reason == "recurs" else ())
     kind, title = {
         "ttl": ("ttl", f"TTL on {ns}"),
         "capped": ("capped", f"oldest documents of capped {ns} removed"),
-    }.get(finding.reason, ("trickle", f"routine {noun} on {ns}"))
-    if finding.reason.startswith("every "):
-        kind, title = "job", f"{noun} on {ns} {finding.reason}"
+    }.get(finding.reason, ("job" if "every" in words else "trickle", f"routine {noun} on {ns}"))
     run = _run(finding, family, kind, title)
-    run.reason = finding.reason
-    run.note = f"{finding.times:,} times" if finding.times > 1 else ""
-    if finding.reason == PACE:
-        run.note = f"{run.note}; an application, or a script that pauses".removeprefix("; ")
-    if kind == "trickle":
-        run.note = f"{finding.reason}; {run.note}" if run.note else finding.reason
+    run.reason, run.note = finding.reason, words
     return run
 
 
@@ -88,12 +83,7 @@ def _note(finding: Finding, family: Family) -> str:
         if seconds >= _SLOW_SECONDS and burst.entries < seconds * _SLOW_RATE:
             return "or an application that writes without sessions (retryWrites=false)"
     if finding.about:
-        usual = family.clump_sizes.usual(burst.documents)
-        noun = _NOUN[family.op]
-        size = f" 1 to {usual} at a time" if usual > 1 else " one at a time"
-        share = round(family.documents / max(family.active_minutes, 1) / 60_000 * burst.millis)
-        mine = f"; about {share:,} of these documents may be its own" if share else ""
-        return f"The application {noun}{size} here{mine}." if usual else ""
+        return f"An application {_NOUN[family.op]} here too: some of these documents may be its own."
     if finding.form == "single" and burst.millis:
         return f"{burst.documents:,} single {_NOUN[family.op]} in {burst.millis / 1_000:,.1f} s: a script or a shell."
     return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tallyglass.moment import Ts, from_millis
@@ -75,6 +75,10 @@ class Run:
         """Merge another run into this one."""
         self.add(other.first, other.first_wall, 0)
         self.add(other.last, other.last_wall, other.ops, other.documents)
+
+    def copy(self) -> Run:
+        """A copy, which can take in others without changing this one."""
+        return replace(self, samples=self.samples.copy())
 
     @property
     def rank(self) -> tuple[bool, int, int, Ts]:

@@ -15,17 +15,17 @@ LARGE = 100
 
 
 class TransactionRuns:
-    """Transactions that are still incomplete. Bounded: the one that began first is forgotten first.
+    """Transactions of which a part has been read, from either end. Bounded: the oldest known is forgotten first.
 
     A transaction takes effect with its last entry, or with the commit of a prepared one: that is its ``point``.
     """
 
-    def __init__(self, *, backward: bool) -> None:
-        self.backward = backward
+    def __init__(self) -> None:
+        self._begun: set[Txn] = set()
         self._open: OrderedDict[Txn, Run] = OrderedDict()
 
-    def take(self, entry: Entry) -> Run | None:
-        """Note one applyOps of a transaction. Returns the run once the transaction is complete, if it is large."""
+    def take(self, entry: Entry) -> None:
+        """Note one applyOps of a transaction."""
         key = Txn(entry.session, entry.txn_number or 0)
         run = self._open.get(key) or self._begin(key, entry)
         inner = summarize_operations(entry)
@@ -39,25 +39,29 @@ class TransactionRuns:
             run.title = f"transaction on {inner.where}" if inner.where else "transaction"
             if not entry.flag(b"prepare"):
                 run.point = entry.ts
-        begun = entry.previous is None
-        if run.point is not None and (begun if self.backward else last):
-            return self._end(key)
-        return None
+        if entry.previous is None:
+            self._begun.add(key)
 
-    def take_end(self, entry: Entry, *, committed: bool) -> Run | None:
+    def take_end(self, entry: Entry, *, committed: bool) -> None:
         """Note the end of a prepared transaction, which has no effect if it was aborted."""
         if entry.txn_number is None:
-            return None
+            return
         key = Txn(entry.session, entry.txn_number)
         if not committed:
             self._open.pop(key, None)
-            return None
-        if key not in self._open and not self.backward:
-            return None
+            self._begun.discard(key)
+            return
         run = self._open.get(key) or self._begin(key, entry)
         run.add(entry.ts, entry.wall_millis)
         run.point = entry.ts
-        return None if self.backward else self._end(key)
+
+    def take_complete(self) -> list[Run]:
+        """The large ones of which both ends, and so everything in between, have been read; to be asked after each
+        slice."""
+        complete = [key for key in self._begun if key in self._open and self._open[key].point is not None]
+        for key in complete:
+            self._begun.discard(key)
+        return [run for key in complete if _is_large(run := self._open.pop(key))]
 
     def with_known_end(self) -> list[Run]:
         """Large transactions whose end has been read, but not yet their beginning."""
@@ -69,12 +73,8 @@ class TransactionRuns:
         run.txn = entry.txn_number
         self._open[key] = run
         if len(self._open) > OPEN_LIMIT:
-            self._open.popitem(last=False)
+            self._begun.discard(self._open.popitem(last=False)[0])
         return run
-
-    def _end(self, key: Txn) -> Run | None:
-        run = self._open.pop(key)
-        return run if _is_large(run) else None
 
 
 def _is_large(run: Run) -> bool:

@@ -1,53 +1,46 @@
-"""Whether bursts are incidents or routine: decided once the usual writes of the namespace are known."""
+"""Whether bursts are incidents or routine: decided when the list is asked for, from all that was read of a family."""
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 
-from tallyglass.oplog.incidents.burst import Burst
-from tallyglass.oplog.incidents.families import CLUMP_MILLIS, LEAST_RUN, LEAST_UNUSUAL, Family
-from tallyglass.oplog.incidents.rhythm import TTL_MILLIS, in_step, in_step_with_ttl, period_of
+from tallyglass.oplog.incidents.burst import LOOP_STATEMENTS, Burst
+from tallyglass.oplog.incidents.compaction import LEAST_RUN
+from tallyglass.oplog.incidents.families import RUN_MILLIS, Family
+from tallyglass.oplog.incidents.recurrence import SIMILAR, YOUNG, Recurrence, Verdict, Window
 
-USUAL_FACTOR = 5
-"""A burst of more than this many times the usual size is unusual."""
+MAYBE_TTL = "or the TTL index of this collection"
 
 JOIN_MILLIS = 3_000
-MAYBE_TTL = "or the TTL index of this collection"
-_QUIET_JOIN_MILLIS, _YOUNG_JOIN_MILLIS, _LONGEST_JOIN_MILLIS = 10_000, 30_000, 120_000
-_STEADY_MILLIS = 1_800_000
-_STEADY_SHARE, _YOUNG_SHARE = 0.4, 0.25
-_STEADY_WINDOW_MILLIS = 600_000
-_BASELINE_EPISODES = 5
-_COVER_TO_CUT = 0.3
-_PAUSE_MILLIS, _CHANCE = 250, 0.01
-"""How long a server may pause within a statement, and how likely other clients write as much in that time."""
+"""Pieces no further apart are one act, unless the documents say that they are two."""
 
-_FEW_CLUMPS = 3
+GOES_ON_MILLIS = 10_000
+"""Pieces no further apart are one act if the newer one goes on through the documents where the older one stopped."""
 
+REACH_MILLIS = 250
+"""How long a server may pause within the first documents of a statement."""
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The span of the oplog that was read, in milliseconds since 1970."""
+LEAST, LEAST_COARSE = 2, 20
+"""The fewest documents of a row without a session, and of one whose pieces are all of usual size."""
 
-    begin: int
-    end: int
+FULL, FULL_MILLIS, FULL_WINDOW_MILLIS = 0.4, 1_800_000, 600_000
+"""What lasts for such a share of the window, or for half an hour, is the steady work of an application."""
 
-    @property
-    def millis(self) -> int:
-        """Its length, at least a minute."""
-        return max(self.end - self.begin, 60_000)
+SLOW_MILLIS = 100
+"""Single writes that are so far apart on average are a loop, not a statement."""
+
+_SHARED_BURSTS = 20
+_TTL_SLACK_MILLIS, _TTL_STEPS, _TTL_LEAST_MILLIS = 2_000, 5, 10_000
 
 
 @dataclass(slots=True)
 class Finding:
-    """One row of a family: a burst, or several joined.
-
-    ``reason`` says why it is routine; empty for an act. ``about`` means that the application may have written some of
-    the documents.
-    """
+    """One row of a family. ``reason`` says why it is routine; empty for an act. ``about`` means that the application
+    may have written some of the documents."""
 
     burst: Burst
     form: str
@@ -55,6 +48,7 @@ class Finding:
     note: str = ""
     about: bool = False
     times: int = 1
+    starts: list[int] = field(default_factory=list)
     sessions: int = 0
     confidence: str = "high"
 
@@ -67,385 +61,276 @@ class FamilyVerdict:
     routine: Finding | None = None
 
 
-def cover(family: Family, window: Window) -> float:
-    """The share of the window's minutes in which the family wrote."""
-    return min(1.0, family.active_minutes / (window.millis / 60_000))
-
-
-def is_young(family: Family, window: Window) -> bool:
-    """Whether all writes of a family are so close together that there is no baseline."""
-    return family.last_wall - family.first_wall <= _YOUNG_SHARE * window.millis
-
-
-def is_steady(burst: Burst, window: Window) -> bool:
-    """Whether it lasted long enough to be the usual work of an application."""
-    if burst.millis > _STEADY_MILLIS:
-        return True
-    return window.millis >= _STEADY_WINDOW_MILLIS and burst.millis > _STEADY_SHARE * window.millis
-
-
-USUAL_RATE = "usual rate here"
-"""The reason for what is written where an application writes all the time."""
-
-PACE = "usual pace here"
-"""The reason for what keeps a pace."""
-
-PACE_BURSTS = 20
-"""The fewest bursts that show a pace: more than a person makes by hand, one statement for each of a few customers."""
-
-PACE_MINUTES = 3
-_PACE_PAUSE_MILLIS = 1_000
-
-
-def keeps_a_pace(family: Family) -> bool:
-    """Whether a family writes again and again, with pauses and about the same number of documents: an application.
-
-    It may have been started only recently. One statement that is slow has far shorter pauses, or fewer.
-    """
-    sizes, minutes = family.clump_sizes, family.active_minutes
-    if sizes.count < PACE_BURSTS or minutes < PACE_MINUTES:
-        return False
-    return minutes * 60_000 >= _PACE_PAUSE_MILLIS * sizes.count and sizes.are_alike and sizes.usual() > 1
-
-
-# Writes without a session
-
-
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What a collection's definition explains: deletes by a TTL index or a size limit, ``since`` a timestamp."""
+    """What a collection's definition explains: deletes by a TTL index or a size limit, ``since`` a timestamp.
+
+    ``ttl_millis`` is how often the server looks for what has expired.
+    """
 
     ttl: bool = False
     capped: bool = False
     since: int = 0
+    ttl_millis: int = 60_000
 
 
-def judge_plain(family: Family, window: Window, explained: Explained) -> FamilyVerdict:
-    """Deletes or updates without a session."""
-    clumps, episodes = family.all_clumps(), family.all_episodes()
-    ttl = explained.ttl and family.op == "d"
-    if explained.capped and family.op == "d":
-        return _capped(family, episodes, explained.since)
-    paced = not ttl and keeps_a_pace(family)
-    if paced:
-        window = Window(family.first_wall, family.last_wall)
-        acts, reason = _against_baseline(family, clumps, episodes, window, None, paced=True)
-    elif family.episode_count < _BASELINE_EPISODES and not any(is_steady(one, window) for one in episodes):
-        acts, reason = [Finding(one, "many") for one in _split(episodes, clumps)], ""
-        rhythm = _by_rhythm(episodes, clumps, explained if ttl else None, family)
-        if rhythm is not None:
-            acts, reason = rhythm
-        elif ttl:
-            for act in acts:
-                act.note = MAYBE_TTL
+def judge(family: Family, open_runs: Sequence[Burst], window: Window, explained: Explained) -> FamilyVerdict:
+    """The acts and the routine of a family."""
+    reasons: Counter[str] = Counter()
+    if family.user is None:
+        acts = _capped(family, explained, reasons) if explained.capped else _plain(family, window, explained, reasons)
     else:
-        acts, reason = _against_baseline(family, clumps, episodes, window, explained if ttl else None)
-    joined = join_pieces(acts, family, window)
-    shared = _is_shared(family, rest_of(family, joined)[1], window)
-    for act in joined:
-        if shared and reason != "ttl":
-            _take_beginning(act, joined, clumps, family)
-            _cut(act, family)
-            act.about = True
-            act.confidence = "medium"
-        if act.form == "many" and _is_slow(act.burst, clumps):
-            act.form = "slow"
-            act.confidence = "low"
-    rest, entries = rest_of(family, joined)
-    routine = None
-    if reason and rest > 0:
-        whole = whole_of(family, rest, entries)
-        times = max(len(episodes) + family.folded.bursts - len(joined), 1)
-        routine = Finding(whole, "many", reason, times=times)
-    return FamilyVerdict(joined, routine)
+        acts = _in_sessions(family, open_runs, window, reasons)
+    return FamilyVerdict(acts, _routine(family, acts, reasons, len(open_runs)))
 
 
-def _is_shared(family: Family, others: int, window: Window) -> bool:
-    """Whether the number of entries outside any act shows that other clients write there all the time.
-
-    Without other writers a pause within a statement is the server's own, and a cut there would make the point too late.
-    """
-    minutes = window.millis / 60_000
-    return cover(family, window) >= _COVER_TO_CUT and others >= max(_BASELINE_EPISODES, _COVER_TO_CUT * minutes)
+def is_steady(burst: Burst, window: Window) -> bool:
+    """Whether it lasted long enough to be the usual work of an application."""
+    return burst.millis >= min(FULL * max(window.millis, FULL_WINDOW_MILLIS), FULL_MILLIS)
 
 
-def _capped(family: Family, episodes: list[Burst], since: int) -> FamilyVerdict:
-    """What a size limit removed; deletes from before the collection was capped are a client's."""
-    acts = [Finding(one, "many") for one in episodes if one.first < since]
-    rest, entries = rest_of(family, acts)
-    times = len(episodes) - len(acts) + family.folded.bursts
-    if rest <= 0 or not times:
-        return FamilyVerdict(acts)
-    return FamilyVerdict(acts, Finding(whole_of(family, rest, entries), "many", "capped", times=times))
-
-
-def _starts(bursts: Sequence[Burst], family: Family) -> list[int]:
-    return sorted({*(one.first_wall for one in bursts), *family.folded.starts})
-
-
-def rest_of(family: Family, acts: Iterable[Finding]) -> tuple[int, int]:
-    """Documents and entries of a family that are not part of an act."""
+def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[str], open_runs: int) -> Finding | None:
     bursts = [act.burst for act in acts]
-    return family.documents - sum(one.documents for one in bursts), family.entries - sum(one.entries for one in bursts)
-
-
-def whole_of(family: Family, documents: int, entries: int) -> Burst:
-    whole = Burst(family.first, family.last, family.first_wall, family.last_wall, entries, documents)
-    for one in (family.all_clumps() or family.all_episodes())[-1:]:
+    rest = family.documents - sum(one.documents for one in bursts)
+    entries = family.entries - sum(one.entries for one in bursts)
+    if not reasons or rest <= 0:
+        return None
+    (reason, _), scale = reasons.most_common(1)[0], family.runs or family.coarse
+    whole = Burst(family.first, family.last, family.first_wall, family.last_wall, max(entries, 0), rest)
+    kept = scale.bursts()
+    for one in kept[-1:]:
         whole.samples = one.samples
-    return whole
+    starts = [one.first_wall for one in kept if not any(other.overlaps(one) for other in bursts)]
+    times = max(scale.count + len(scale.ends) + open_runs - len(acts), 1)
+    return Finding(whole, "many", reason, times=times, starts=starts)
 
 
-def _split(episodes: Sequence[Burst], clumps: Sequence[Burst]) -> Iterable[Burst]:
-    """Split an episode of two or three dense stretches, with pauses between them, into its statements."""
-    for episode in episodes:
-        inside = [one for one in clumps if episode.first <= one.first and one.last <= episode.last]
-        dense = sum(one.documents for one in inside) == episode.documents
-        if not 1 < len(inside) <= _FEW_CLUMPS or not dense:
-            yield episode
-            continue
-        apart = all(left.gap(right) > JOIN_MILLIS for left, right in itertools.pairwise(inside))
-        found = [inside[0].copy()]
-        for left, right in itertools.pairwise(inside):
-            if _are_two(left, right) or (apart and not _goes_on(left, right)):
-                found.append(right.copy())
-            else:
-                found[-1].absorb(right)
-        yield from found if len(found) > 1 else (episode,)
+# Without a session
 
 
-def _are_two(left: Burst, right: Burst) -> bool:
-    """Whether two stretches, the older one first, are two statements for certain."""
-    before, after = left.order, right.order
-    return before is not None and after is not None and before.is_apart_from(after)
-
-
-def _goes_on(left: Burst, right: Burst) -> bool:
-    """Whether the newer stretch looks like the rest of the statement that wrote the older one."""
-    before, after = left.order, right.order
-    return before is not None and after is not None and before.goes_on_in(after)
-
-
-def _against_baseline(
-    family: Family,
-    clumps: list[Burst],
-    episodes: list[Burst],
-    window: Window,
-    ttl: Explained | None,
-    *,
-    paced: bool = False,
-) -> tuple[list[Finding], str]:
-    """The unusual bursts, and the routine."""
-    bursts = _outstanding_clumps(family, clumps)
-    mixed = paced or any(is_steady(one, window) for one in episodes)
-    looked_at = bursts if mixed else episodes
-    found = _by_rhythm(looked_at, [] if mixed else clumps, ttl, family)
-    if found is not None:
-        acts, reason = found
-        if not mixed:
-            return [_narrowed(act, bursts) for act in acts], reason
-        return acts, USUAL_RATE
-    if mixed:
-        acts = [Finding(one, "many") for one in bursts if not like_others(one, bursts, family, window)]
-        return acts, PACE if paced else USUAL_RATE
-    if is_young(family, window) and family.episode_count < 4 * _BASELINE_EPISODES:
-        return [Finding(one, "many") for one in episodes], ""
+def _capped(family: Family, explained: Explained, reasons: Counter[str]) -> list[Finding]:
+    """What a size limit removed is routine; deletes from before the collection was capped are a client's."""
     acts = []
-    for episode in episodes:
-        inside = [one for one in bursts if episode.first <= one.first and one.last <= episode.last]
-        inside = [one for one in inside if not like_others(one, bursts, family, window)]
-        if inside:
-            acts += [Finding(one, "many") for one in inside]
-        elif _is_unusual(episode, family) and not _is_at_usual_rate(episode, family):
-            acts.append(Finding(episode, "many"))
-    return acts, "usual size here"
+    for one in family.coarse.bursts():
+        if one.first >= explained.since:
+            reasons["capped"] += one.documents
+        elif one.documents >= LEAST:
+            acts.append(Finding(one, "many"))
+    return acts
 
 
-def _outstanding_clumps(family: Family, clumps: list[Burst]) -> list[Burst]:
-    sizes = family.clump_sizes
-    closed = {id(one) for one in family.clumps}
+def _plain(family: Family, window: Window, explained: Explained, reasons: Counter[str]) -> list[Finding]:
+    """Deletes or updates without a session."""
+    fine, coarse = family.fine.bursts(), family.coarse.bursts()
+    seen = family.fine.all_seen(family.fine.ends), family.coarse.all_seen(family.coarse.ends)
+    passes = _passes(coarse, explained) if explained.ttl else []
+    if passes:
+        reasons["ttl"] += sum(one.documents for one in passes)
+        fine, coarse = _outside(fine, passes), _outside(coarse, passes)
+        for one in seen:
+            one.remove(passes)
+    rows = _rows(fine, seen[0], window, LEAST, reasons)
+    large = _rows(coarse, seen[1], window, LEAST_COARSE, Counter())
+    for row in large:
+        inside = [one for one in rows if one.burst.overlaps(row.burst)]
+        if all(one.burst.documents * 2 < row.burst.documents for one in inside):
+            rows = [one for one in rows if one not in inside]
+            rows.append(row)
+    rows.sort(key=lambda row: row.burst.first)
+    shared = bool(reasons) and bool(passes or family.fine.count >= _SHARED_BURSTS)
+    for row in rows:
+        if shared:
+            _take_beginning(row, rows, fine)
+        row.about = shared
+        if row.confidence == "high" and shared:
+            row.confidence = "medium"
+        if explained.ttl:
+            row.note = MAYBE_TTL
+        if row.burst.documents >= LEAST_COARSE and row.burst.millis >= SLOW_MILLIS * row.burst.documents:
+            row.form = "slow"
+            row.confidence = "low"
+    return rows
+
+
+def _outside(bursts: Sequence[Burst], passes: Sequence[Burst]) -> list[Burst]:
+    """Those that no pass of the TTL monitor holds."""
+    firsts = [one.first for one in passes]
     found = []
-    for one in clumps:
-        usual = sizes.usual(one.documents if id(one) in closed else None)
-        if one.documents >= max(LEAST_UNUSUAL, USUAL_FACTOR * max(usual, 1)) or usual == 0:
-            found.append(one)
+    for burst in bursts:
+        at = bisect_left(firsts, burst.first + 1) - 1
+        if at < 0 or not passes[at].holds(burst):
+            found.append(burst)
     return found
 
 
-def _is_unusual(episode: Burst, family: Family) -> bool:
-    closed = any(one is episode for one in family.episodes)
-    usual = family.episode_sizes.usual(episode.documents if closed else None)
-    return episode.documents > USUAL_FACTOR * usual
+def _passes(bursts: Sequence[Burst], explained: Explained) -> list[Burst]:
+    """The bursts that come at the interval at which the server looks for what has expired."""
+    starts, period = sorted(one.first_wall for one in bursts), explained.ttl_millis
+    found = [one for one in bursts if one.first >= explained.since]
+    if period >= _TTL_LEAST_MILLIS:
+        found = [one for one in found if _in_step(one.first_wall, starts, period)]
+    sizes = sorted(one.documents for one in found)
+    if len(sizes) > 1 and sizes[-1] > SIMILAR * sizes[-2]:
+        found = [one for one in found if one.documents < sizes[-1]]
+    return found
 
 
-def _is_at_usual_rate(episode: Burst, family: Family) -> bool:
-    """Whether a long episode has at most three times the family's mean rate over its active minutes."""
-    minutes = max(family.active_minutes, 1)
-    usual_rate = family.documents / minutes / 60_000
-    return episode.millis > 60_000 and episode.documents / max(episode.millis, 1) <= 3 * usual_rate
+def _in_step(start: int, starts: Sequence[int], period: int) -> bool:
+    """Whether two of the other starts lie whole periods away."""
+    found = 0
+    for step in range(1, _TTL_STEPS + 1):
+        for sign in (-1, 1):
+            centre, reach = start + sign * step * period, _TTL_SLACK_MILLIS * sqrt(step)
+            at = bisect_left(starts, centre - reach)
+            found += at < len(starts) and starts[at] <= centre + reach
+            if found >= 2:
+                return True
+    return False
 
 
-def like_others(one: Burst, bursts: Sequence[Burst], family: Family, window: Window) -> bool:
-    """Whether at least four others of similar size are spread over the time: a separate job."""
-    if is_young(family, window):
-        return False
-    alike = [
-        other
-        for other in bursts
-        if other is not one and one.documents <= USUAL_FACTOR * other.documents <= USUAL_FACTOR**2 * one.documents
-    ]
-    if len(alike) < 4:
-        return False
-    walls = [other.first_wall for other in alike]
-    return max(walls) - min(walls) > _YOUNG_SHARE * window.millis
-
-
-def _by_rhythm(
-    bursts: list[Burst], clumps: list[Burst], ttl: Explained | None, family: Family
-) -> tuple[list[Finding], str] | None:
-    """The bursts that are out of step with the others or too large; None if there is no rhythm.
-
-    If a burst also holds a regular one, only its ``clumps`` that are out of step count.
-    """
-    steps: Callable[[int], bool]
-    starts = _starts(bursts, family)
-    period = TTL_MILLIS if ttl is not None else period_of(starts)
-    if not period:
-        return None
-    if ttl is not None:
-        steps = functools.partial(in_step_with_ttl, starts=starts)
-    else:
-        steps = functools.partial(in_step, starts=starts, period=period)
-    regular = [steps(one.first_wall) and (ttl is None or one.first >= ttl.since) for one in bursts]
-    if ttl is not None and not any(regular) and not family.folded.bursts:
-        return None
-    acts, usual = [], _median(bursts, family)
-    for one, stepped in zip(bursts, regular, strict=True):
-        if stepped and one.documents <= USUAL_FACTOR * usual:
+def _rows(
+    bursts: Sequence[Burst], seen: Recurrence, window: Window, least: int, reasons: Counter[str]
+) -> list[Finding]:
+    """The acts among bursts in order of time: neighbours that are pieces of one are one, with what lies between."""
+    rows: list[list[Burst]] = []
+    others: list[int] = []
+    between: list[Burst] = []
+    for burst in bursts:
+        verdict = Verdict(0, "steady") if is_steady(burst, window) else seen.judge(burst, window)
+        if verdict.reason:
+            between.append(burst)
+            reasons[verdict.reason] += burst.documents if burst.documents >= least else 0
             continue
-        note = (
-            f"{one.documents / max(usual, 1):.0f} times the usual size of what runs here {every(period)}"
-            if stepped
-            else f"out of step with what runs here {every(period)}"
-        )
-        inside = [clump for clump in clumps if clump.overlaps(one)]
-        irregular = [clump for clump in inside if not steps(clump.first_wall)]
-        burst = _one_burst(irregular) if len(irregular) < len(inside) else None
-        acts.append(Finding(burst or one, "many", note=f"{note}; {MAYBE_TTL}" if ttl is not None else note))
-    return acts, "ttl" if ttl is not None else every(period)
+        if rows and _are_one(rows[-1][-1], burst):
+            rows[-1] += [*between, burst]
+            others[-1] = min(others[-1], verdict.others)
+        else:
+            rows.append([burst])
+            others.append(verdict.others)
+        between = []
+    found = []
+    for pieces, similar in zip(rows, others, strict=True):
+        for part in _loop_and_statement(pieces):
+            whole = _whole(part)
+            if is_steady(whole, window):
+                reasons["steady"] += whole.documents
+            elif whole.documents >= least:
+                unsure = bool(similar) or window.is_young
+                found.append(Finding(whole, "many", confidence="low" if unsure else "high"))
+    for reason in [reason for reason, documents in reasons.items() if not documents]:
+        del reasons[reason]
+    return found
 
 
-def _one_burst(bursts: Sequence[Burst]) -> Burst | None:
-    """All of them as one; None if there are none."""
-    if not bursts:
-        return None
-    whole = bursts[0].copy()
-    for one in bursts[1:]:
-        whole.absorb(one)
+def _loop_and_statement(pieces: list[Burst]) -> Iterable[list[Burst]]:
+    """Split a row whose largest piece comes after many small ones: a loop, then a statement."""
+    largest = max(range(len(pieces)), key=lambda place: pieces[place].documents)
+    before = pieces[:largest]
+    if len(before) < YOUNG or sum(one.documents for one in before) * 2 > pieces[largest].documents * len(before):
+        return [pieces]
+    close = largest
+    while close and pieces[close - 1].gap(pieces[close]) < SLOW_MILLIS:
+        close -= 1
+    return [pieces[:close], pieces[close:]] if close else [pieces]
+
+
+def _whole(pieces: Sequence[Burst]) -> Burst:
+    if len(pieces) == 1:
+        return pieces[0]
+    whole = pieces[0].copy()
+    for one in pieces[1:]:
+        whole.join(one.copy())
     return whole
 
 
-def _median(bursts: Sequence[Burst], family: Family) -> float:
-    """The usual size: of the kept bursts, or of the folded ones if there are more of those."""
-    folded = family.folded
-    if folded.bursts > len(bursts):
-        return folded.documents / folded.bursts
-    ordered = sorted(one.documents for one in bursts)
-    return ordered[len(ordered) // 2] if ordered else 0
-
-
-def every(period: int) -> str:
-    return f"every {period / 1_000:.0f} s"
-
-
-def _narrowed(act: Finding, bursts: Sequence[Burst]) -> Finding:
-    """Replace an episode by the dense statement that makes up most of it."""
-    inside = [one for one in bursts if act.burst.first <= one.first and one.last <= act.burst.last]
-    if len(inside) == 1 and inside[0].documents * 2 >= act.burst.documents:
-        act.burst = inside[0]
-    return act
-
-
-def join_pieces(acts: list[Finding], family: Family, window: Window) -> list[Finding]:
-    """Join neighbours that are pieces of one act."""
-    acts.sort(key=lambda act: act.burst.first)
-    quiet = cover(family, window) < _COVER_TO_CUT
-    young = is_young(family, window)
-    joined: list[Finding] = []
-    for act in acts:
-        before = joined[-1] if joined else None
-        if before is not None:
-            gap = before.burst.gap(act.burst)
-            two = len(acts) <= _FEW_CLUMPS and _are_two(before.burst, act.burst)
-            if not two and gap <= _reach(before.burst, act.burst, quiet=quiet, young=young):
-                if joined[-1].times == 1:
-                    before.burst = before.burst.copy()
-                before.burst.absorb(act.burst)
-                before.times += 1
-                before.note = before.note or act.note
-                continue
-        joined.append(act)
-    for act in joined:
-        act.times = 1
-    return joined
-
-
-def _reach(before: Burst, after: Burst, *, quiet: bool, young: bool) -> int:
-    if before.entries > _FEW_CLUMPS and before.millis <= before.entries * 5 and after.millis <= after.entries * 5:
-        return JOIN_MILLIS
-    if not quiet:
-        return JOIN_MILLIS
-    if young:
-        return _YOUNG_JOIN_MILLIS
-    mean = before.millis // max(before.entries, 1)
-    return min(max(_QUIET_JOIN_MILLIS, 8 * mean), _LONGEST_JOIN_MILLIS)
-
-
-def _take_beginning(act: Finding, acts: list[Finding], clumps: Sequence[Burst], family: Family) -> None:
-    """Add what was written shortly before an act, if others hardly write so much at a time.
-
-    The server may have paused within the first documents of a statement.
-    """
-    for clump in reversed(clumps):
-        if clump.first >= act.burst.first or _may_be_others(clump.documents, family):
-            continue
-        if clump.gap(act.burst) > _PAUSE_MILLIS or any(clump.overlaps(other.burst) for other in acts):
-            return
-        act.burst = act.burst.copy()
-        act.burst.absorb(clump)
-
-
-def _may_be_others(documents: int, family: Family) -> bool:
-    """Whether other clients write so many at a time so often that it may stand before an act by chance."""
-    found = family.clump_sizes.at_least(documents) - 2  # without the act, and what is asked about
-    return found * _PAUSE_MILLIS > _CHANCE * 60_000 * max(family.active_minutes, 1)
-
-
-def _cut(act: Finding, family: Family) -> None:
-    """Leave out isolated entries at the older end, if other clients write so many at a time: then they are theirs."""
-    burst = act.burst
-    edge = burst.edge
-    if len(edge) < 2 or burst.entries <= len(edge) // 2:
-        return
-    apart = max(CLUMP_MILLIS, 20 * burst.millis / max(burst.entries, 1))
-    cut = 0
-    for number in range(1, len(edge)):
-        if edge[number][1] - edge[number - 1][1] >= apart:
-            if not _may_be_others(number - cut, family):
-                break
-            cut = number
-    if cut and cut < burst.entries:
-        burst = burst.copy()
-        burst.first, burst.first_wall = edge[cut]
-        burst.documents -= cut
-        burst.entries -= cut
-        burst.edge = edge[cut:]
-        act.burst = burst
-
-
-def _is_slow(burst: Burst, clumps: Sequence[Burst]) -> bool:
-    """Whether it consists of single documents with pauses: a loop, not one statement."""
-    if burst.documents < LEAST_RUN or burst.millis < 100 * burst.entries:
+def _are_one(older: Burst, newer: Burst) -> bool:
+    """Whether two stretches are pieces of one statement, as far as their documents show."""
+    gap = older.gap(newer)
+    if gap > GOES_ON_MILLIS:
         return False
-    inside = sum(one.documents for one in clumps if burst.first <= one.first and one.last <= burst.last)
-    return inside * 2 < burst.documents
+    before, after = older.order, newer.order
+    if before is None or after is None:
+        return gap <= JOIN_MILLIS
+    return not before.is_apart_from(after) if gap <= JOIN_MILLIS else before.goes_on_in(after)
+
+
+def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burst]) -> None:
+    """Add what was written shortly before an act: the server may have paused within its first documents."""
+    for burst in reversed(bursts):
+        if burst.first >= row.burst.first:
+            continue
+        if burst.gap(row.burst) > REACH_MILLIS or burst.documents * SIMILAR >= row.burst.documents:
+            return
+        if any(one.burst.overlaps(burst) for one in rows if one is not row):
+            return
+        row.burst = burst.copy().join(row.burst.copy())
+
+
+# Of sessions
+
+
+def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, reasons: Counter[str]) -> list[Finding]:
+    """Single deletes or updates by the sessions of one user."""
+    pool = family.fine.all_seen(family.fine.ends)
+    runs, seen = (family.runs.bursts(open_runs), family.runs.all_seen(open_runs)) if family.runs else ([], Recurrence())
+    acts: list[Burst] = []
+    last: dict[bytes, int] = {}
+    lows: list[bool] = []
+    for run in runs:
+        verdict = _session_verdict(run, seen, pool, window)
+        if verdict.reason:
+            if run.documents >= LEAST_RUN:
+                reasons[verdict.reason] += run.documents
+            continue
+        at = last.get(run.session)
+        if at is not None and acts[at].gap(run) <= RUN_MILLIS:
+            acts[at] = acts[at].copy().join(run.copy())
+            lows[at] = lows[at] and (bool(verdict.others) or window.is_young)
+            continue
+        last[run.session] = len(acts)
+        acts.append(run)
+        lows.append(bool(verdict.others) or window.is_young)
+    shared = bool(reasons)
+    found = [_session_finding(run, low=low) for run, low in zip(acts, lows, strict=True) if run.documents >= LEAST_RUN]
+    spread = _rows(family.fine.bursts(), pool, window, LEAST_COARSE, Counter())
+    for row in spread:
+        inside = [run for run in runs if run.overlaps(row.burst)]
+        if len({run.session for run in inside}) < 2 or _largest_share(inside) * 2 >= row.burst.documents:
+            continue
+        found = [one for one in found if one.form == "fan_out" or not _mostly_in(one.burst, row.burst)]
+        row.form, row.about, row.sessions = "fan_out", shared, len({run.session for run in inside})
+        row.burst.user = family.user or b""
+        found.append(row)
+    return found
+
+
+def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Window) -> Verdict:
+    if is_steady(run, window):
+        return Verdict(0, "steady")
+    verdict = seen.judge(run, window)
+    if not verdict.reason and run.batch > 1:
+        batches = pool.judge_size(run.batch, 0, 0, window)
+        if batches.reason:
+            return batches
+    return verdict
+
+
+def _session_finding(run: Burst, *, low: bool) -> Finding:
+    form = "batch" if run.batch >= LOOP_STATEMENTS and run.batch * 2 >= run.documents else "single"
+    if form == "single" and run.millis > 500 * run.documents:
+        form = "slow"
+    confidence = "low" if low else "medium" if run.purity < 0.9 else "high"
+    return Finding(run, form, sessions=1, confidence=confidence)
+
+
+def _mostly_in(one: Burst, other: Burst) -> bool:
+    """Whether a run lies within a row, or shares most of its time with it."""
+    return one.overlaps(other)
+
+
+def _largest_share(runs: Iterable[Burst]) -> int:
+    """The documents of the session that wrote most."""
+    by_session: Counter[bytes] = Counter()
+    for run in runs:
+        by_session[run.session] += run.documents
+    return max(by_session.values(), default=0)

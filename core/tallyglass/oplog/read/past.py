@@ -154,10 +154,9 @@ async def backward(
 ) -> AsyncIterator[tuple[Iterator[bytes], Ts]]:
     """Slices of what matches, newest first: the batches of each, newest first as well, and where it begins.
 
-    Each slice is read forwards, since a server seeks the bounds of ``ts`` only in that direction, and turned round
-    here. ``among`` is the query that a service demands for the oldest entry. If the oplog rolls past ``since``
-    meanwhile, the last slice begins at the oldest entry that is left: what lies before it was not read. Errors: as for
-    :func:`past`.
+    The entries of a batch are oldest first: a server seeks the bounds of ``ts`` only in that direction. ``among`` is
+    the query that a service demands for the oldest entry. If the oplog rolls past ``since`` meanwhile, the last slice
+    begins at the oldest entry that is left: what lies before it was not read. Errors: as for :func:`past`.
     """
     pace, failures, end = SliceLength(), 0, until
     while end > since:
@@ -188,13 +187,13 @@ async def backward(
             continue
         failures = 0
         pace.took(time.monotonic() - began, size)
-        yield _turned(held), left
+        yield _newest_first(held), left
         if left > begin:
             return
         end = begin
 
 
-def _turned(batches: list[bytes]) -> Iterator[bytes]:
-    """The batches from the last to the first, each turned round and given up when the next is wanted."""
+def _newest_first(batches: list[bytes]) -> Iterator[bytes]:
+    """The batches from the last to the first, each given up when the next is wanted."""
     while batches:
-        yield b"".join(list(entries(batches.pop()))[::-1])
+        yield batches.pop()

@@ -1,0 +1,258 @@
+"""Measure the list of incidents: a recording of real applications with known acts, and the labelled corpus.
+
+``python -m bench.incidents DIR`` reads ``oplog.bson.gz`` and ``acts.jsonl`` of a recording. It prints how many acts are
+found and how many rows are neither an act nor an effect of one, how far ``point`` is off, and how often a row comes and
+goes while the oplog grows by a minute at a time. Without a directory only the labelled corpus is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import importlib
+import json
+import re
+import sys
+import time
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tallyglass.moment import Ts, parse_ts
+from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.oplog.incidents.grouper import Grouper
+from tallyglass.oplog.snapshot import Incident
+
+BATCH = 2_000
+SETUP_SECONDS = 120
+"""How long a recording's applications create their collections, users and indexes."""
+
+EFFECT_SECONDS = 5
+"""Commands on the database of an act so shortly before or after it belong to it: a restore drops several."""
+
+FLIP_SECONDS = 60
+_COMMANDS = {"out", "drop", "rename", "collMod", "createIndexes", "dropIndexes", "convertToCapped", "dropDatabase"}
+_OPS = {
+    "renameCollection": ("rename", "out"), "commitIndexBuild": ("createIndexes",), "dropUser": ("users",),
+    "applyOps": ("transaction", "deletes"),
+}  # fmt: skip
+_UNDATED = {"txn 50 deletes invoices": (1795409999, 3), "convertToCapped audit": (1795410320, 1226)} | {
+    "dropUser": (1795410335, 104)
+}
+_BEGINNING = {
+    "dm all carts": (1795409884, 33), "um posts deleted": (1795410287, 291), "aps jobs deleteMany": (1795410491, 98),
+    "beanie delete_all houses": (1795410533, 69),
+}  # fmt: skip
+"""Where the noted interval begins with the application's own entries: the statement's first one."""
+_EXPIRING = {"lab.docs", "shop.logs"}
+"""Collections on which a person changed a TTL index: what expired there afterwards is an effect of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What one person did, as the recording's authors noted it."""
+
+    name: str
+    ns: str
+    op: str
+    documents: int
+    first: Ts
+    last: Ts
+
+    def is_in(self, row: Incident) -> bool:
+        """Whether a row shows this act."""
+        kinds = _OPS.get(self.op, (self.op,))
+        same = row.op == self.op if self.op in ("d", "u") else row.kind in kinds or row.kind == self.op
+        where = row.ns == self.ns or (
+            self.op not in ("d", "u") and row.ns.partition(".")[0] == self.ns.partition(".")[0]
+        )
+        return same and where and row.first <= self.last and self.first <= row.last
+
+
+@dataclass(slots=True)
+class Recording:
+    """A recorded oplog and its acts. ``places`` are the entries by namespace and operation."""
+
+    entries: list[bytes] = field(default_factory=list)
+    stamps: list[Ts] = field(default_factory=list)
+    places: defaultdict[tuple[str, str], list[Ts]] = field(default_factory=lambda: defaultdict(list))
+    acts: list[Act] = field(default_factory=list)
+    expiring: set[str] = field(default_factory=set)
+    """Collections from which the server removes what has expired, by its log; a scan asks the server."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Recording:
+        """Read a recording."""
+        found, raw, at = cls(), gzip.decompress((folder / "oplog.bson.gz").read_bytes()), 0
+        while at < len(raw):
+            size = int.from_bytes(raw[at : at + 4], "little")
+            found.entries.append(raw[at : at + size])
+            entry = read_entry(found.entries[-1])
+            found.stamps.append(entry.ts)
+            found.places[entry.ns, entry.op].append(entry.ts)
+            at += size
+        log = folder / "mongod.log.gz"
+        for text in gzip.decompress(log.read_bytes()).decode().splitlines() if log.exists() else ():
+            if '"id":5479200' in text:
+                found.expiring.add(str(json.loads(text)["attr"]["namespace"]))
+        for line in (folder / "acts.jsonl").read_text().splitlines():
+            one = json.loads(line)
+            undated = _UNDATED.get(one["name"])
+            if not one["first"] and undated is None:
+                continue
+            first = Ts(*(undated or _BEGINNING.get(one["name"]) or parse_ts(one["first"])))
+            last = Ts(*undated) if undated else parse_ts(one["last"])
+            found.acts.append(Act(one["name"], one["ns"], one["op"], one["n"] or 0, first, last))
+        return found
+
+    def error(self, act: Act, row: Incident) -> int:
+        """How many entries the point of a row lies after the act's first one; before it: negative."""
+        places: Sequence[Ts] = self.places.get((act.ns, act.op), ()) if act.op in ("d", "u") else ()
+        return bisect_left(places, row.limit) - bisect_left(places, act.first)
+
+    def is_effect(self, row: Incident) -> bool:
+        """Whether a row is set-up, or what an act brought about."""
+        if row.first.t - self.stamps[0].t < SETUP_SECONDS and row.kind not in ("drop", "out"):
+            return True
+        for act in self.acts:
+            near = row.ns.partition(".")[0] == act.ns.partition(".")[0]
+            soon = act.first.t - EFFECT_SECONDS <= row.first.t <= act.last.t + EFFECT_SECONDS
+            if near and soon and (row.op == "" or (row.ns == act.ns and act.op in ("renameCollection", "c"))):
+                return True
+            if row.ns == act.ns and soon:
+                return True
+        return row.ns in _EXPIRING and row.op == "d"
+
+
+def incidents_of(recording: Recording, *, backward: bool = False) -> tuple[Incident, ...]:
+    """The incidents of a recording that is fed in slices from either end."""
+    grouper, entries = Grouper(), recording.entries
+    grouper.known.ttl |= recording.expiring
+    slices = [entries[at : at + BATCH] for at in range(0, len(entries), BATCH)]
+    for one in reversed(slices) if backward else slices:
+        grouper.feed_batch(b"".join(one))
+    return grouper.incidents()
+
+
+def _line(row: Incident) -> str:
+    exact = "" if row.documents_exact else "about "
+    return f"{row.kind} {row.ns} {exact}{row.documents} {row.first} to {row.last} {row.confidence}"
+
+
+def score(recording: Recording, incidents: Iterable[Incident], *, verbose: bool) -> str:
+    """The confusion table of a recording."""
+    rows = [row for row in incidents if not row.routine]
+    found = {act.name: [row for row in rows if act.is_in(row)] for act in recording.acts}
+    false = [row for row in rows if not recording.is_effect(row)]
+    plain = [row for row in false if row.op]
+    late, early, counted = list[str](), list[str](), 0
+    sized = [act for act in recording.acts if act.op in ("d", "u") and found[act.name]]
+    for act in sized:
+        errors = [recording.error(act, row) for row in found[act.name]]
+        error = min(errors)
+        if error:
+            (late if error > 0 else early).append(f"{act.name} {error:+d}")
+        documents = sum(row.documents or 0 for row in found[act.name])
+        counted += abs(documents - act.documents) <= max(0.02 * act.documents, 0)
+    missed = [act.name for act in recording.acts if not found[act.name]]
+    low = sum(row.confidence == "low" for row in false)
+    lines = [
+        f"acts found {len(recording.acts) - len(missed)} of {len(recording.acts)}",
+        f"rows {len(rows)}, false {len(false)} (low {low}, without commands {len(plain)}, TTL 0)",
+        f"documents within 2 %: {counted} of {len(sized)}",
+        f"late: {late}",
+        f"early: {early}",
+        f"missed: {missed}",
+    ]
+    if verbose:
+        lines += [f"  false: {_line(row)}" for row in false]
+        lines += [f"  {name}: {list(map(_line, ones))}" for name, ones in found.items()]
+    return "\n".join(lines)
+
+
+def flips(recording: Recording, *, verbose: bool = False) -> str:
+    """How often rows come and go while the oplog grows; a row is known by its namespace, operation and time."""
+    grouper, at, alarms = Grouper(), 0, 0
+    shown: dict[tuple[str, str, int], Incident] = {}
+    changes: Counter[str] = Counter()
+    grouper.known.ttl |= recording.expiring
+    next_look = recording.stamps[0].t + FLIP_SECONDS
+    ever: dict[tuple[str, str, int], str] = {}
+    while at < len(recording.entries):
+        end = bisect_left(recording.stamps, Ts(next_look, 0), at)
+        for begin in range(at, end, BATCH):
+            grouper.feed_batch(b"".join(recording.entries[begin : min(begin + BATCH, end)]))
+        at, next_look = end, next_look + FLIP_SECONDS
+        now = {
+            (one.ns, one.kind if not one.op else one.op, one.last.t): one
+            for one in grouper.incidents()
+            if not one.routine
+        }
+        for key, one in now.items():
+            if key not in ever:
+                alarms += one.confidence != "low"
+            ever[key] = one.confidence
+            changes["come"] += key not in shown
+        for key in shown.keys() - now.keys():
+            row = shown[key]
+            if any(k[:2] == key[:2] and one.first <= row.last and row.first <= one.last for k, one in now.items()):
+                continue
+            changes["gone, high or medium" if row.confidence != "low" else "gone, low"] += 1
+            if verbose:
+                print("  gone", next_look - FLIP_SECONDS - recording.stamps[0].t, _line(row))
+        shown = now
+    acts = sum(any(act.is_in(row) for row in shown.values()) for act in recording.acts)
+    return f"rows ever shown {len(ever)} {dict(changes)}, shown as more than low {alarms}, acts at the end {acts}"
+
+
+def labelled(*, seed: int, verbose: bool, match: str = "") -> str:
+    """The labelled corpus: what the rules were tuned on, and what was held out."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    corpus, scores = importlib.import_module("corpus.oplog_corpus"), importlib.import_module("corpus.oplog_score")
+    lines = []
+    for held_out in (False, True):
+        whole = scores.Score()
+        for recipe in corpus.RECIPES:
+            if recipe.held_out is held_out and re.search(match, recipe.name):
+                scenario = corpus.build(recipe, seed)
+                scores.add(whole, scenario, scores.incidents_of(scenario, backward=seed % 2 == 0))
+        late = [error for error in whole.point_errors if error > 0]
+        early = [error for error in whole.point_errors if error < 0]
+        lines.append(
+            f"{'held out' if held_out else 'tuned'}: {whole.found} of {whole.wanted} acts, {whole.rows} rows, "
+            f"{whole.false_rows} false, point exact {whole.exact:.3f}, late {late}, early {early}"
+        )
+        if verbose:
+            lines += [f"  missed {one}" for one in whole.missed] + [f"  false {one}" for one in whole.false[:40]]
+            lines += [f"  off {one}" for one in whole.off]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.incidents", description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--flips", action="store_true")
+    parser.add_argument("--no-corpus", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--match", default="", help="only recipes whose name matches")
+    given = parser.parse_args(arguments)
+    if given.folder is not None:
+        recording = Recording.read(given.folder)
+        for backward in (False, True):
+            began = time.process_time()
+            found = incidents_of(recording, backward=backward)
+            rate = len(recording.entries) / (time.process_time() - began)
+            print(f"recording, {'backward' if backward else 'forward'}, {rate:,.0f} entries/s")
+            print(score(recording, found, verbose=given.verbose and not backward))
+        if given.flips:
+            print(flips(recording, verbose=given.verbose))
+    if not given.no_corpus:
+        print(labelled(seed=given.seed, verbose=given.verbose, match=given.match))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,206 @@
+"""What recurs: an act is what the rest of the window does not contain.
+
+For one burst of writes, or one command, the others of similar size in its family decide. Where they are spread over the
+window it is routine; where there are none, or only close by, it is an act; in between it is an act of which nobody can
+be sure yet. Nothing here depends on the order in which the oplog is read, and all of it is bounded by time, not by the
+number of entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tallyglass.oplog.incidents.burst import Burst
+
+SIMILAR = 4
+"""Others of at least a quarter of the size are similar: jobs vary by two or three. 3 to 5 give the same lists."""
+
+OTHERS = 3
+"""So many others, at other times, make four runs: a job."""
+
+SHARE = 0.25
+"""The share of the window that the others must span; five acts of one afternoon do not."""
+
+AWAY_MILLIS = 30_000
+"""What is closer belongs to the burst: a statement in pieces must not excuse itself."""
+
+YOUNG = 15
+"""So many slots with bursts that stand apart are an application, even if it was started a moment ago."""
+
+APART_MILLIS = 1_000
+"""A burst stands apart if nothing of its family was written for so long before it."""
+
+YOUNG_WINDOW_MILLIS = 300_000
+"""Of 218 rows of a recording 134 went again while it grew, and all of those that were not low within five minutes."""
+
+SLOT_MILLIS = 10_000
+_SLOTS = 3_600_000 // SLOT_MILLIS
+_CLASSES = 2 * (SIMILAR.bit_length() - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The span of the oplog that was read, in milliseconds since 1970."""
+
+    begin: int
+    end: int
+
+    @property
+    def millis(self) -> int:
+        """Its length, at least a minute."""
+        return max(self.end - self.begin, 60_000)
+
+    @property
+    def is_young(self) -> bool:
+        """Whether it is too short to know what is usual: everything in it is new."""
+        return self.millis < YOUNG_WINDOW_MILLIS
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the others say of a burst: ``others`` slots of ten seconds with one of similar size.
+
+    ``reason`` is why it is routine; empty for an act.
+    """
+
+    others: int
+    reason: str = ""
+
+    @property
+    def confidence(self) -> str:
+        """Low where something like it was seen, but not often enough to know."""
+        return "low" if self.others else "high"
+
+
+class Slots:
+    """A set of slots of ten seconds, as a bitmap for each hour."""
+
+    __slots__ = ("hours",)
+
+    def __init__(self, hours: dict[int, int] | None = None) -> None:
+        self.hours = hours if hours is not None else {}
+
+    def add(self, slot: int) -> None:
+        """Add one slot."""
+        hour, place = divmod(slot, _SLOTS)
+        self.hours[hour] = self.hours.get(hour, 0) | 1 << place
+
+    def unite(self, other: Slots) -> None:
+        """Add all slots of another set."""
+        for hour, bits in other.hours.items():
+            self.hours[hour] = self.hours.get(hour, 0) | bits
+
+    def without(self, first: int, last: int) -> Slots:
+        """The slots before ``first`` and after ``last``."""
+        kept = {}
+        for hour, bits in self.hours.items():
+            low, high = max(first - hour * _SLOTS, 0), min(last - hour * _SLOTS, _SLOTS - 1)
+            if low <= high:
+                bits &= ~(((1 << high - low + 1) - 1) << low)
+            if bits:
+                kept[hour] = bits
+        return Slots(kept)
+
+    def __len__(self) -> int:
+        return sum(bits.bit_count() for bits in self.hours.values())
+
+    @property
+    def span_millis(self) -> int:
+        """From the first slot to the last."""
+        if not self.hours:
+            return 0
+        oldest, newest = min(self.hours), max(self.hours)
+        low = self.hours[oldest] & -self.hours[oldest]
+        first = oldest * _SLOTS + low.bit_length() - 1
+        return (newest * _SLOTS + self.hours[newest].bit_length() - 1 - first) * SLOT_MILLIS
+
+
+class Recurrence:
+    """When bursts of a family were seen, by size class. Adding is commutative."""
+
+    __slots__ = ("_at_least", "apart", "seen")
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Slots] = {}
+        self.apart: dict[int, Slots] = {}
+        self._at_least: dict[tuple[int, bool], Slots] = {}
+
+    def add(self, burst: Burst) -> None:
+        """Note a burst, in every slot that it touches."""
+        self._at_least.clear()
+        kind, slot = size_class(burst.documents), burst.first_wall // SLOT_MILLIS
+        seen = self.seen.get(kind)
+        if seen is None:
+            seen = self.seen[kind] = Slots()
+        seen.add(slot)
+        for one in range(slot + 1, burst.last_wall // SLOT_MILLIS + 1):
+            seen.add(one)
+        if burst.apart:
+            self.apart.setdefault(kind, Slots()).add(slot)
+
+    def add_all(self, found: Iterable[tuple[int, int]], table: dict[int, Slots]) -> None:
+        """Note size classes and slots in one of the two tables."""
+        self._at_least.clear()
+        for kind, slot in found:
+            slots = table.get(kind)
+            if slots is None:
+                slots = table[kind] = Slots()
+            slots.add(slot)
+
+    def unite(self, other: Recurrence) -> None:
+        """Add all that another one has seen."""
+        self._at_least.clear()
+        for mine, others in ((self.seen, other.seen), (self.apart, other.apart)):
+            for kind, slots in others.items():
+                mine.setdefault(kind, Slots()).unite(slots)
+
+    def remove(self, bursts: Iterable[Burst]) -> None:
+        """Forget the slots in which bursts lie that something else explains."""
+        self._at_least.clear()
+        for table in (self.seen, self.apart):
+            for kind in table:
+                for burst in bursts:
+                    table[kind] = table[kind].without(burst.first_wall // SLOT_MILLIS, burst.last_wall // SLOT_MILLIS)
+
+    def judge(self, burst: Burst, window: Window) -> Verdict:
+        """Whether the others of similar size recur."""
+        return self.judge_size(burst.documents, burst.first_wall, burst.last_wall, window)
+
+    def judge_size(self, size: int, first_wall: int, last_wall: int, window: Window) -> Verdict:
+        """Whether others of similar size recur, apart from what is close to an interval."""
+        kind = size_class(size)
+        first, last = (first_wall - AWAY_MILLIS) // SLOT_MILLIS, (last_wall + AWAY_MILLIS) // SLOT_MILLIS
+        others = self._of(kind - _CLASSES, apart=False).without(first, last)
+        found = len(others)
+        if found >= OTHERS and others.span_millis >= SHARE * window.millis:
+            return Verdict(found, "recurs")
+        if found >= YOUNG and len(self._of(kind - _CLASSES, apart=True).without(first, last)) >= YOUNG:
+            return Verdict(found, "recurs")
+        return Verdict(found)
+
+    def _of(self, least: int, *, apart: bool) -> Slots:
+        """The slots of all classes from ``least`` on."""
+        known = self._at_least.get((least, apart))
+        if known is None:
+            known = self._at_least[least, apart] = Slots()
+            for kind, slots in (self.apart if apart else self.seen).items():
+                if kind >= least:
+                    known.unite(slots)
+        return known
+
+
+def size_class(size: int) -> int:
+    """The class of a size: two for each power of two."""
+    return (size * size).bit_length()
+
+
+def often(times: int, starts: Iterable[int]) -> str:
+    """How often something recurs, in words: with its interval where the gaps are alike. Only for the reader."""
+    walls = sorted(starts)
+    gaps = sorted(later - earlier for earlier, later in pairwise(walls))
+    words = f"{times:,} times" if times > 1 else ""
+    if len(gaps) >= OTHERS and gaps[len(gaps) // 10] * 1.25 >= gaps[-1 - len(gaps) // 10]:
+        words = f"{words}, about every {gaps[len(gaps) // 2] / 1_000:,.0f} s".removeprefix(", ")
+    return words

@@ -1,0 +1,127 @@
+"""The incidents of an oplog do not depend on how it is cut into slices, nor on the end from which they are read."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpus.oplog_build import BEGIN
+from corpus.oplog_entries import UI, OplogWriter, Session
+from tallyglass.oplog.incidents.grouper import Grouper
+from tallyglass.oplog.snapshot import Incident
+
+NAMESPACES = ["shop.orders", "shop.carts", "crm.people"]
+EXPIRING = "shop.carts"
+
+
+def random_oplog(rng: random.Random) -> list[bytes]:
+    """Some minutes of jobs, single writes, pools, loops, statements, commands and passes of a TTL index."""
+    writer = OplogWriter(BEGIN, rng.choice(["6.0", "4.4"]))
+    sessions = [Session(bytes([n]) * 16, rng.choice(["app@admin", "ann@admin"])) for n in range(4)]
+    minutes = rng.choice([2, 8, 30])
+    for _ in range(rng.randrange(1, 9)):
+        _something(rng, writer, rng.random() * minutes * 60_000, sessions)
+    for _ in range(rng.randrange(3)):
+        ns, op, size = rng.choice(NAMESPACES), rng.choice("du"), rng.choice([1, 3, 12])
+        for at in range(0, minutes * 60_000, rng.choice([7_000, 60_000])):
+            session = rng.choice([None, rng.choice(sessions)])
+            for n in range(size + rng.randrange(2)):
+                writer.write(at + n * 3, op, ns, rng.randrange(50), session)
+    return writer.stream()[0]
+
+
+def _something(rng: random.Random, writer: OplogWriter, at: float, sessions: list[Session]) -> None:
+    ns, op, size = rng.choice(NAMESPACES), rng.choice("du"), rng.choice([2, 9, 30])
+    gap = rng.choice([0.2, 10, 49, 60, 900, 1_100, 4_000])
+    match rng.randrange(6):
+        case 0:
+            for n in range(size):
+                writer.write(at + n * gap, op, ns, n)
+        case 1:
+            for n in range(size):
+                writer.write(at + n * gap, op, ns, n, sessions[0], new_number=rng.choice([0, 1, 1, 3]))
+        case 2:
+            for n in range(size * 2):
+                writer.write(at + n * gap, op, ns, n, rng.choice(sessions))
+        case 3:
+            name = rng.choice(["old", "older"])
+            writer.command(at, "shop", {"drop": name}, o2={"numRecords": size})
+            writer.command(at + gap, "shop", rng.choice([{"create": name}, {"dropDatabase": 1}, {"drop": "x"}]))
+        case 4:
+            out = {"renameCollection": "shop.tmp.agg_out.0b1c", "to": "shop.report", "dropTarget": UI}
+            for n in range(rng.choice([1, 5])):
+                writer.command(at + n * 100_000, "shop", out, o2={"numRecords": size})
+        case 5:
+            inner = [{"op": op, "ns": ns, "o": {"_id": n}, "o2": {"_id": n}} for n in range(size)]
+            writer.command(at, "admin", {"applyOps": inner})
+            writer.write(at + gap, op, ns, 1)
+
+
+def fed(slices: list[list[bytes]]) -> Grouper:
+    grouper = Grouper()
+    grouper.known.ttl.add(EXPIRING)
+    for one in slices:
+        grouper.feed_batch(b"".join(one))
+    return grouper
+
+
+def shape(incidents: tuple[Incident, ...]) -> list[tuple[Any, ...]]:
+    return [
+        (i.number, i.kind, i.title, i.ns, i.first, i.last, i.ops, i.documents, i.documents_exact, i.point, i.open,
+         i.note, i.reason, i.confidence, i.session, i.sessions, i.user_hash)
+        for i in incidents
+    ]  # fmt: skip
+
+
+def in_any_order(rng: random.Random, entries: list[bytes]) -> list[list[bytes]]:
+    """Slices of random sizes, from one of them on to both ends."""
+    cuts = sorted(rng.sample(range(1, len(entries)), min(rng.choice([1, 4, 30, 300]), len(entries) - 1)))
+    slices = [entries[low:high] for low, high in zip([0, *cuts], [*cuts, len(entries)], strict=True)]
+    low = high = rng.randrange(len(slices))
+    found = [slices[low]]
+    while low > 0 or high < len(slices) - 1:
+        older = high == len(slices) - 1 or (low > 0 and rng.random() < 0.5)
+        low, high = (low - 1, high) if older else (low, high + 1)
+        found.append(slices[low if older else high])
+    return found
+
+
+@pytest.mark.parametrize("examples", [30, pytest.param(600, marks=pytest.mark.soak)])
+def test_slices_and_their_order_do_not_matter(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.integers(min_value=0, max_value=2**32))
+    def holds(seed: int) -> None:
+        rng = random.Random(seed)
+        entries = random_oplog(rng)
+        if len(entries) < 2:
+            return
+        whole = shape(fed([entries]).incidents())
+        assert shape(fed(in_any_order(rng, entries)).incidents()) == whole
+
+    holds()
+
+
+@pytest.mark.parametrize("examples", [30, pytest.param(600, marks=pytest.mark.soak)])
+def test_an_act_is_withdrawn_only_with_a_reason_that_is_shown(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.integers(min_value=0, max_value=2**32))
+    def holds(seed: int) -> None:
+        rng = random.Random(seed)
+        entries = random_oplog(rng)
+        if len(entries) < 2:
+            return
+        part = rng.randrange(1, len(entries))
+        grouper = fed([entries[:part]])
+        before = [row for row in grouper.incidents() if not row.routine]
+        grouper.feed_batch(b"".join(entries[part:]))
+        after = grouper.incidents()
+        for row in before:
+            same = [one for one in after if one.ns.partition(".")[0] == row.ns.partition(".")[0] and one.op == row.op]
+            assert any(one.first <= row.last and row.first <= one.last for one in same), row
+            assert all(one.reason for one in same if one.routine)
+
+    holds()
