@@ -357,3 +357,54 @@ def test_a_pool_is_told_from_sessions_that_always_delete() -> None:
     spread(log, 201, 400, range(70, 73), every=0.5)
     (found,) = [one for one in log.incidents() if one.kind == "fan_out"]
     assert (found.documents, found.limit, found.documents_exact) == (900, dense[0], False)
+
+
+def test_a_worker_that_ended_is_not_called_a_script() -> None:
+    log = Log()
+    log.add(0, "n", "", {"msg": "periodic noop"})
+    for n in range(1_500):
+        lsid = {"id": Binary(b"w" * 16, 4), "uid": Binary(b"u" * 32)}
+        log.add(600 + n * 0.3, "d", "shop.jobs", {"_id": n}, lsid=lsid, txnNumber=Int64(1 + n), stmtId=0)
+    log.add(9_000, "n", "", {"msg": "periodic noop"})
+    (found,) = log.incidents()
+    assert (found.documents, found.confidence) == (1_500, "low")
+    assert "worker" in found.note
+
+
+@pytest.mark.parametrize(("times", "rows"), [(1, ["out"]), (2, ["out", "out"]), (5, ["job"])])
+def test_a_command_that_recurs_is_routine_and_says_how_often(times: int, rows: list[str]) -> None:
+    log = Log()
+    log.add(0, "n", "", {"msg": "periodic noop"})
+    for n in range(times):
+        source = f"shop.{TEMPORARY}"
+        rename = {"renameCollection": source, "to": f"shop.report_{20261120 + n}", "dropTarget": True}
+        log.add(300 + 300 * n, "c", "shop.$cmd", rename, {"numRecords": 900 + 100 * n})
+    log.add(2_000, "n", "", {"msg": "periodic noop"})
+    found = log.incidents()
+    assert [one.kind for one in found] == rows
+    assert {one.confidence for one in found if not one.routine} <= ({"high"} if times == 1 else {"low"})
+    assert [one.note for one in found if one.routine] == ["5 times, about every 300 s"] * (times == 5)
+
+
+def test_single_deletes_of_an_application_are_not_part_of_a_statement_after_them() -> None:
+    log = Log()
+    log.add(0, "n", "", {"msg": "periodic noop"})
+    for n in range(600):
+        log.add(1_000 + n * 0.1, "d", "shop.orders", {"_id": -n})
+    first = log.add(1_060, "d", "shop.orders", {"_id": 0})
+    for n in range(1, 3_000):
+        log.add(1_060 + n / 10_000, "d", "shop.orders", {"_id": n})
+    log.add(9_000, "n", "", {"msg": "periodic noop"})
+    found = {one.kind: one for one in log.incidents()}
+    assert (found["deleteMany"].limit, found["deleteMany"].documents) == (first, 3_000)
+    loop = found["slow_loop"]
+    assert (loop.limit.t, loop.documents_exact) == (2_000, False), "of so many single writes only some are kept"
+
+
+def test_a_change_of_the_time_after_which_documents_expire_keeps_what_is_known_of_earlier_passes() -> None:
+    log = Log()
+    for minute in range(20):
+        for n in range(30 + minute % 3):
+            log.add(minute * 60 + n / 1_000, "d", "shop.logs", {"_id": minute * 100 + n})
+    log.add(1_170, "c", "shop.$cmd", {"collMod": "logs", "index": {"name": "at_1", "expireAfterSeconds": 60}})
+    assert sorted(one.kind for one in log.incidents(ttl={"shop.logs"})) == ["collMod", "ttl"]

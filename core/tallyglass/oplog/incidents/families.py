@@ -109,8 +109,9 @@ class Scale:
                 burst.shrink()
 
     def bursts(self, more: Iterable[Burst] = ()) -> list[Burst]:
-        """All that are kept, and those that may still grow, oldest first."""
-        return sorted([*self.kept, *self.ends, *more], key=lambda burst: burst.first)
+        """The largest, and those that may still grow, oldest first."""
+        kept = self.kept if len(self.kept) <= KEPT else sorted(self.kept, key=lambda burst: burst.rank)[:KEPT]
+        return sorted([*kept, *self.ends, *more], key=lambda burst: burst.first)
 
     def all_seen(self, growing: Iterable[Burst]) -> Recurrence:
         """When bursts were seen, with those that may still grow."""

@@ -10,7 +10,7 @@ from math import sqrt
 
 from tallyglass.oplog.incidents.burst import LOOP_STATEMENTS, Burst
 from tallyglass.oplog.incidents.compaction import LEAST_RUN
-from tallyglass.oplog.incidents.families import RUN_MILLIS, Family
+from tallyglass.oplog.incidents.families import KEPT, RUN_MILLIS, Family
 from tallyglass.oplog.incidents.recurrence import SIMILAR, YOUNG, Recurrence, Verdict, Window
 
 MAYBE_TTL = "or the TTL index of this collection"
@@ -32,6 +32,9 @@ FULL, FULL_MILLIS, FULL_WINDOW_MILLIS = 0.4, 1_800_000, 600_000
 
 SLOW_MILLIS = 100
 """Single writes that are so far apart on average are a loop, not a statement."""
+
+WORKER_MILLIS = 300_000
+"""Single writes with pauses by one session, for so long, may be a worker that ended: each deployment ends some."""
 
 _SHARED_BURSTS = 20
 _TTL_SLACK_MILLIS, _TTL_STEPS, _TTL_LEAST_MILLIS = 2_000, 5, 10_000
@@ -136,12 +139,15 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
         if all(one.burst.documents * 2 < row.burst.documents for one in inside):
             rows = [one for one in rows if one not in inside]
             rows.append(row)
+    if family.fine.count > KEPT:
+        for row in rows:
+            _take_forgotten(row, coarse)
     rows.sort(key=lambda row: row.burst.first)
     shared = bool(reasons) and bool(passes or family.fine.count >= _SHARED_BURSTS)
     for row in rows:
         if shared:
             _take_beginning(row, rows, fine)
-        row.about = shared
+        row.about = row.about or shared
         if row.confidence == "high" and shared:
             row.confidence = "medium"
         if explained.ttl:
@@ -150,6 +156,18 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
             row.form = "slow"
             row.confidence = "low"
     return rows
+
+
+def _take_forgotten(row: Finding, coarse: Sequence[Burst]) -> None:
+    """Begin a slow loop where its whole began: of very many single writes only some are kept."""
+    if row.burst.millis < SLOW_MILLIS // 2 * row.burst.documents:
+        return
+    for one in coarse:
+        if one.overlaps(row.burst):
+            row.about = True
+            if one.first < row.burst.first:
+                row.burst = row.burst.copy()
+                row.burst.first, row.burst.first_wall = one.first, one.first_wall
 
 
 def _outside(bursts: Sequence[Burst], passes: Sequence[Burst]) -> list[Burst]:
@@ -320,7 +338,10 @@ def _session_finding(run: Burst, *, low: bool) -> Finding:
     if form == "single" and run.millis > 500 * run.documents:
         form = "slow"
     confidence = "low" if low else "medium" if run.purity < 0.9 else "high"
-    return Finding(run, form, sessions=1, confidence=confidence)
+    note = ""
+    if run.millis >= max(WORKER_MILLIS, SLOW_MILLIS * run.documents):
+        confidence, note = "low", "a worker that ended, or a script that pauses"
+    return Finding(run, form, note=note, sessions=1, confidence=confidence)
 
 
 def _mostly_in(one: Burst, other: Burst) -> bool:
