@@ -3,6 +3,7 @@ record of what the data was."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -15,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
+import lz4.frame
 from bson import Timestamp
 from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
@@ -244,6 +246,19 @@ class OtherClient(ABC):
     def _run(self) -> None:
         with self._scene.source.client() as client:
             self.work(client)
+
+
+def with_wal_g(scene: Scene, storage: str = "wal-g", name: str = "stream_1") -> Path:
+    """A backup as wal-g stores it, of the live set: an archive that it compresses, and the positions around it."""
+    bases = scene.folder / storage / "basebackups_005"
+    (bases / name).mkdir(parents=True)
+    before = scene.now()
+    archive = scene.backup(archive=True, name=f"archive-{name}").read_bytes()
+    (bases / name / "stream.lz4").write_bytes(lz4.frame.compress(archive, content_checksum=True))
+    ends = {side: {"LastMajTS": {"TS": ts.t, "Inc": ts.i}} for side, ts in (("Before", before), ("After", scene.now()))}
+    content = {"BackupName": name, "BackupType": "logical", "MongoMeta": ends}
+    (bases / f"{name}_backup_stop_sentinel.json").write_text(json.dumps(content))
+    return scene.folder / storage
 
 
 def blocks(plan: Plan) -> list[str]:

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import lz4.frame
 import pytest
 from bson import json_util
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
-from restore_scene import RAW, Scene, blocks, ids, record, same
+from restore_scene import RAW, Scene, blocks, ids, record, same, with_wal_g
 
 from stored_backups import FIRST, T1, extract, stop_at
 from tallyglass.demo.server import ReplicaSet, Servers, Standalone
@@ -100,19 +99,6 @@ async def test_a_backup_of_pbm_and_its_slices_give_the_state_that_was_recorded(a
     for ns, item in wanted.items():
         assert item["type"] == "view" or found[ns]["nat"] == item["nat"], ns
         assert found[ns]["idx"] == sorted(one.replace('"hidden": true, ', "") for one in item.get("idx", ())), ns
-
-
-def with_wal_g(scene: Scene) -> Path:
-    """A backup as wal-g stores it, of the live set: an archive that it compresses, and the positions around it."""
-    bases = scene.folder / "wal-g" / "basebackups_005"
-    (bases / "stream_1").mkdir(parents=True)
-    before = scene.now()
-    archive = scene.backup(archive=True, name="archive").read_bytes()
-    (bases / "stream_1" / "stream.lz4").write_bytes(lz4.frame.compress(archive, content_checksum=True))
-    ends = {side: {"LastMajTS": {"TS": ts.t, "Inc": ts.i}} for side, ts in (("Before", before), ("After", scene.now()))}
-    content = {"BackupName": "stream_1", "BackupType": "logical", "MongoMeta": ends}
-    (bases / "stream_1_backup_stop_sentinel.json").write_text(json.dumps(content))
-    return scene.folder / "wal-g"
 
 
 async def test_a_backup_of_wal_g_is_decompressed_and_restored(scene: Scene) -> None:
