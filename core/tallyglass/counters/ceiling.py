@@ -9,15 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import lru_cache
 
-from tallyglass.counters.numbers import (
-    DECIMAL_STALL,
-    DOUBLE_STALL,
-    INT32_MAX,
-    INT64_MAX,
-    JS_SAFE_MAX,
-    UINT32_MAX,
-    Number,
-)
+from tallyglass.counters.limits import DECIMAL_STALL, DOUBLE_STALL, INT32_MAX, INT64_MAX, JS_SAFE_MAX, UINT32_MAX
+from tallyglass.counters.numbers import Number
 from tallyglass.counters.snapshot import Ceiling, NumericType
 
 

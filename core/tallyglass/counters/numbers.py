@@ -9,15 +9,8 @@ from typing import Any
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
+from tallyglass.counters.limits import DECIMAL_STALL, DOUBLE_STALL, INT64_MAX, INT64_MIN
 from tallyglass.counters.snapshot import NumericType
-
-INT32_MAX = 2**31 - 1
-UINT32_MAX = 2**32 - 1
-JS_SAFE_MAX = 2**53 - 1
-DOUBLE_STALL = 2**53
-INT64_MAX = 2**63 - 1
-INT64_MIN = -(2**63)
-DECIMAL_STALL = 10**34
 
 Number = int | float
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tallyglass.counters.numbers import INT32_MAX
+from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.snapshot import (
     Ceiling,
     CounterView,

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from bson.objectid import ObjectId
 
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.numbers import INT32_MAX, Number
+from tallyglass.counters.limits import INT32_MAX
+from tallyglass.counters.numbers import Number
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import is_lost, trouble_of
 from tallyglass.counters.recognise.ids import IdReader, from_to, is_indexed, reach

@@ -15,7 +15,8 @@ from tallyglass.counters.follow.view import view_of
 from tallyglass.counters.forecast.forecast import NO_HISTORY, forecasts
 from tallyglass.counters.forecast.series import Series
 from tallyglass.counters.history.oplog_samples import PastValue
-from tallyglass.counters.numbers import INT32_MAX, INT64_MIN, Number
+from tallyglass.counters.limits import INT32_MAX, INT64_MIN
+from tallyglass.counters.numbers import Number
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.guess import LOOSE
 from tallyglass.counters.recognise.identity import Identity

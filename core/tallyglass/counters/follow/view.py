@@ -11,7 +11,8 @@ from typing import Protocol
 from tallyglass.counters.follow.pools import PoolPart
 from tallyglass.counters.forecast.forecast import NO_HISTORY
 from tallyglass.counters.forecast.series import Series
-from tallyglass.counters.numbers import INT32_MAX, Number, is_stalled
+from tallyglass.counters.limits import INT32_MAX
+from tallyglass.counters.numbers import Number, is_stalled
 from tallyglass.counters.recognise.identity import Identity
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, Grade, NumericType, PoolView
 from tallyglass.counters.standing import Standing, odd_ids

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tallyglass.counters.numbers import DECIMAL_STALL, INT64_MAX, as_number, encoded, numeric_type
+from tallyglass.counters.limits import DECIMAL_STALL, INT64_MAX
+from tallyglass.counters.numbers import as_number, encoded, numeric_type
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import NumericType

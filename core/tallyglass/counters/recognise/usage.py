@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple
 
-from tallyglass.counters.numbers import INT32_MAX
+from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.finding import DOUBTED_AFTER, UsageFinding
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics

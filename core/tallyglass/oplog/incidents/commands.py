@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.incidents.burst import Burst
-from tallyglass.oplog.incidents.recurrence import Recurrence, Verdict, Window, often
+from tallyglass.oplog.incidents.recurrence import Judgment, Recurrence, Window, often
 from tallyglass.oplog.incidents.run import GAP_MILLIS, SAMPLES, Run
 from tallyglass.text import clean_name
 
@@ -34,7 +34,7 @@ _NUMBERS = re.compile(r"[0-9a-fA-F]{8,}|\d+")
 CommandKey = tuple[str, str]
 
 
-class Commands:
+class CommandRuns:
     """All commands that are incidents, in any order of time. Bounded."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Commands:
         self.left_out = 0
 
     def add(self, run: Run, window: Window) -> None:
-        """Take one."""
+        """Add a run of one command; the oldest ones are folded where there are too many."""
         self._runs.append(run)
         if len(self._runs) > 2 * FINISHED_LIMIT:
             self._bound(window)
@@ -72,9 +72,9 @@ class Commands:
                 found.append(_routine(routine, self._times[key]))
         return found
 
-    def _judged(self, key: CommandKey, runs: Sequence[Run], window: Window) -> list[tuple[Run, Verdict]]:
+    def _judged(self, key: CommandKey, runs: Sequence[Run], window: Window) -> list[tuple[Run, Judgment]]:
         if run_kind(key) not in RECURRING:
-            return [(run, Verdict(0)) for run in runs]
+            return [(run, Judgment(0)) for run in runs]
         bursts, seen = [_burst(run) for run in runs], Recurrence()
         if key in self._folded:
             seen.unite(self._folded[key])

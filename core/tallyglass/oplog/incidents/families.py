@@ -99,7 +99,7 @@ class Scale:
             self.recurrence.add_all(apart, self.recurrence.apart)
 
     def bound(self, limit: int) -> None:
-        """Keep the largest."""
+        """Keep the ``limit`` largest bursts."""
         if len(self.kept) > limit:
             self.kept.sort(key=lambda burst: burst.rank)
             del self.kept[limit:]

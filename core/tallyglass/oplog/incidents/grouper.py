@@ -14,7 +14,7 @@ from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents import acts, rows
 from tallyglass.oplog.incidents.acts import Act, CollectionDefinitions
 from tallyglass.oplog.incidents.burst import Burst
-from tallyglass.oplog.incidents.commands import FINISHED_LIMIT, Commands, bounded
+from tallyglass.oplog.incidents.commands import FINISHED_LIMIT, CommandRuns, bounded
 from tallyglass.oplog.incidents.compaction import Compactor, burst_in
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import Window
@@ -58,7 +58,7 @@ class Grouper:
         self._walker = Walker(_judge)
         self._writes = Compactor()
         self._transactions = TransactionRuns()
-        self._commands = Commands()
+        self._commands = CommandRuns()
         self._inner: defaultdict[tuple[str, str], list[Burst]] = defaultdict(list)
         self._inner_runs: defaultdict[tuple[str, str], list[Burst]] = defaultdict(list)
         self._migrated: dict[tuple[str, str], Family] = {}

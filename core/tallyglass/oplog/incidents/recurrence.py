@@ -59,7 +59,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judgment:
     """What the others say of a burst: ``others`` slots of ten seconds with one of similar size.
 
     ``reason`` is why it is routine; empty for an act.
@@ -83,7 +83,7 @@ class Slots:
         self.hours = hours if hours is not None else {}
 
     def add(self, slot: int) -> None:
-        """Add one slot."""
+        """Note that something happened in this slot of time."""
         hour, place = divmod(slot, _SLOTS)
         self.hours[hour] = self.hours.get(hour, 0) | 1 << place
 
@@ -164,21 +164,21 @@ class Recurrence:
                 for burst in bursts:
                     table[kind] = table[kind].without(burst.first_wall // SLOT_MILLIS, burst.last_wall // SLOT_MILLIS)
 
-    def judge(self, burst: Burst, window: Window) -> Verdict:
+    def judge(self, burst: Burst, window: Window) -> Judgment:
         """Whether the others of similar size recur."""
         return self.judge_size(burst.documents, burst.first_wall, burst.last_wall, window)
 
-    def judge_size(self, size: int, first_wall: int, last_wall: int, window: Window) -> Verdict:
+    def judge_size(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
         """Whether others of similar size recur, apart from what is close to an interval."""
         kind = size_class(size)
         first, last = (first_wall - AWAY_MILLIS) // SLOT_MILLIS, (last_wall + AWAY_MILLIS) // SLOT_MILLIS
         others = self._of(kind - _CLASSES, apart=False).without(first, last)
         found = len(others)
         if found >= OTHERS and others.span_millis >= SHARE * window.millis:
-            return Verdict(found, "recurs")
+            return Judgment(found, "recurs")
         if found >= YOUNG and len(self._of(kind - _CLASSES, apart=True).without(first, last)) >= YOUNG:
-            return Verdict(found, "recurs")
-        return Verdict(found)
+            return Judgment(found, "recurs")
+        return Judgment(found)
 
     def _of(self, least: int, *, apart: bool) -> Slots:
         """The slots of all classes from ``least`` on."""

@@ -11,7 +11,7 @@ from math import sqrt
 from tallyglass.oplog.incidents.burst import LOOP_STATEMENTS, Burst
 from tallyglass.oplog.incidents.compaction import LEAST_RUN
 from tallyglass.oplog.incidents.families import KEPT, RUN_MILLIS, Family
-from tallyglass.oplog.incidents.recurrence import SIMILAR, YOUNG, Recurrence, Verdict, Window
+from tallyglass.oplog.incidents.recurrence import SIMILAR, YOUNG, Judgment, Recurrence, Window
 
 MAYBE_TTL = "or the TTL index of this collection"
 
@@ -214,7 +214,7 @@ def _rows(
     others: list[int] = []
     between: list[Burst] = []
     for burst in bursts:
-        verdict = Verdict(0, "steady") if is_steady(burst, window) else seen.judge(burst, window)
+        verdict = Judgment(0, "steady") if is_steady(burst, window) else seen.judge(burst, window)
         if verdict.reason:
             between.append(burst)
             reasons[verdict.reason] += burst.documents if burst.documents >= least else 0
@@ -322,9 +322,9 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     return found
 
 
-def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Window) -> Verdict:
+def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Window) -> Judgment:
     if is_steady(run, window):
-        return Verdict(0, "steady")
+        return Judgment(0, "steady")
     verdict = seen.judge(run, window)
     if not verdict.reason and run.batch > 1:
         batches = pool.judge_size(run.batch, 0, 0, window)

@@ -31,7 +31,7 @@ def private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-class Tail:
+class LogTail:
     """The lines that were added to a file since ``start``, read as it grows."""
 
     def __init__(self, path: Path, start: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tallyglass.restore.model.plan import Command, Phase, Plan, RunMode
 from tallyglass.restore.plan.step_text import step_text
 from tallyglass.restore.run.folder_lock import sole_run
-from tallyglass.restore.run.journal import LOG, Journal, Tail
+from tallyglass.restore.run.journal import LOG, Journal, LogTail
 from tallyglass.restore.run.operator import Operator
 from tallyglass.restore.run.passwords import passwords_in_place
 from tallyglass.restore.run.programs import check_programs, environment
@@ -179,7 +179,7 @@ class _Run:
     def _attempt(self, number: int, step: Command, otherwise: str) -> Printed:
         """Run one step, and follow what it prints. Raises RunStopped if it fails."""
         printed, progress = Printed(), Progress(step.seconds)
-        tail = Tail(self._journal.path, self._journal.size())
+        tail = LogTail(self._journal.path, self._journal.size())
         with StepProcess(step.shell, self._folder, self._journal.path, self._env) as process:
             silence = Silence(process.group, self._request.max_silence, self._works)
             status = process.wait(0)

@@ -32,7 +32,7 @@ class NotRestored(TallyglassError):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedSpare:
     """How to connect: ``shell`` is a line for mongosh without a password in it, ``uri`` is for other programs, with the
     user but without the password, which ``password_file`` holds."""
 
@@ -73,7 +73,7 @@ def running(folder: Path, environment: dict[str, str]) -> Iterator[None]:
         yield
 
 
-def open_to_read(folder: Path, plan: Plan, only: str, environment: dict[str, str]) -> Opened:
+def open_to_read(folder: Path, plan: Plan, only: str, environment: dict[str, str]) -> OpenedSpare:
     """Make the user who may read all that was restored, or the collection ``only``. Raises NotRestored."""
     password = secrets.token_urlsafe(18)
     write_whole(folder / _OPEN, "\n".join(_statements(plan, only, password)) + "\n")
@@ -88,7 +88,7 @@ def open_to_read(folder: Path, plan: Plan, only: str, environment: dict[str, str
     write_whole(folder / _PASSWORD, password + "\n")
     write_whole(folder / _SHELL, f"db = connect({mongosh.literal(f'mongodb://{USER}:{password}@{where}')});\n")
     shell = shell_join(("mongosh", "--nodb", "--shell", str(folder / _SHELL)))
-    return Opened(shell, f"mongodb://{USER}@{where}", folder / _PASSWORD)
+    return OpenedSpare(shell, f"mongodb://{USER}@{where}", folder / _PASSWORD)
 
 
 def _statements(plan: Plan, only: str, password: str) -> Iterator[str]:
