@@ -10,7 +10,7 @@ from typing import Any
 from pymongo import DeleteOne, MongoClient, ReplaceOne
 
 from server_version import major
-from tallyglass.oplog.incidents.database_drops import REMADE
+from tallyglass.oplog.incidents.commands import REMADE
 from tallyglass.oplog.snapshot import Harm
 
 DB = "oplog_incidents"

@@ -22,6 +22,8 @@ INTERNAL = ("config.", "local.", "admin.system.")
 """Namespaces that the server itself deletes from and updates."""
 
 DEFINITIONS_LIMIT = 20_000
+TTL_MILLIS = 60_000
+"""How often a server looks for what has expired, if it was not told otherwise."""
 
 _FCV = "featureCompatibilityVersion"
 _OUT = re.compile(r"tmp\.(agg_out|mr)\.")
@@ -230,7 +232,7 @@ class CollectionDefinitions:
     ttl: set[str] = field(default_factory=set)
     capped: set[str] = field(default_factory=set)
     since: dict[str, Ts] = field(default_factory=dict)
-    ttl_millis: int = 60_000
+    ttl_millis: int = field(default_factory=lambda: TTL_MILLIS)
     """How often the server looks for what has expired (``ttlMonitorSleepSecs``)."""
 
     def learn(self, entry: Entry) -> None:

@@ -274,10 +274,11 @@ def _are_one(older: Burst, newer: Burst) -> bool:
 
 def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burst]) -> None:
     """Add what was written shortly before an act: the server may have paused within its first documents."""
+    start = row.burst
     for burst in reversed(bursts):
         if burst.first >= row.burst.first:
             continue
-        if burst.gap(row.burst) > REACH_MILLIS or burst.documents * SIMILAR >= row.burst.documents:
+        if burst.gap(start) > REACH_MILLIS or burst.documents * SIMILAR >= row.burst.documents:
             return
         if any(one.burst.overlaps(burst) for one in rows if one is not row):
             return
