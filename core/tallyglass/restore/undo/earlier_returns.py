@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import UNKNOWN, Fields, Value, changes_of, get, is_replacement, parse
+from tallyglass.oplog.entry.changes import UNKNOWN, Fields, Unfit, Value, changes_of, get, is_replacement, parse
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
 
@@ -49,7 +49,14 @@ def changed_from(repair: Fields) -> Iterator[tuple[bytes, Value]]:
 
 
 def is_written_from(repair: Fields, op: str, o: bytes) -> bool:
-    """Whether an operation leaves what a repair says, and nothing else."""
+    """Whether an operation leaves what a repair says, and nothing else. No repair writes one field name twice."""
+    try:
+        return _leaves(repair, op, o)
+    except Unfit:
+        return False
+
+
+def _leaves(repair: Fields, op: str, o: bytes) -> bool:
     if b"r" not in repair:
         return False  # a document of a copy
     wanted = repair[b"r"][1]
