@@ -178,18 +178,18 @@ async def test_a_value_computed_from_the_accidents_is_listed(scene: Scene, name:
     accounts.update_one({"_id": 7}, {"$set": {"state": "theirs", "balance": 100}})
     done = scene.run(await undo(scene, incident))
     assert done.returncode == 3, done.stderr
-    assert sorted(listed(scene)) == list(range(5))
-    assert columns(scene) == [20, 13, 0, 2, 5, 0]
+    assert sorted(listed(scene)) == [*range(5), 7], "a number over a number may be a sum, also if it is the old one"
+    assert columns(scene) == [20, 13, 0, 1, 6, 0]
 
 
 async def test_nothing_restored_is_not_done(scene: Scene) -> None:
     shop = scene.client["shop"]
     shop.create_collection("accounts", **KEPT)
-    shop.accounts.insert_many([{"_id": n, "balance": 100} for n in range(10)])
+    shop.accounts.insert_many([{"_id": n, "balance": 100, "state": "good"} for n in range(10)])
     since = scene.now()
     shop.accounts.delete_many({})
     incident = done_since(scene, since, "d", "shop.accounts")
-    shop.accounts.insert_many([{"_id": n, "balance": 100} for n in range(10)])
+    shop.accounts.insert_many([{"_id": n, "balance": 100, "state": "good"} for n in range(10)])
     done = scene.run(await undo(scene, incident))
     assert done.returncode == 3, done.stderr
     assert "Nothing was restored" in done.stderr
