@@ -81,11 +81,11 @@ def test_what_a_backup_must_hold_counts_a_batched_delete_only_whole() -> None:
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_what_the_incidents_are(backward: bool) -> None:
-    grouper = Grouper(backward=backward)
+    grouper = Grouper()
     entries = [entry.raw(n) for n, entry in enumerate(EVERY, 1)]
     for raw in entries[::-1] if backward else entries:
         grouper.feed_batch(raw)
-    found = {incident.kind: incident for incident in grouper.close()}
+    found = {incident.kind: incident for incident in grouper.incidents()}
     assert set(found) == {"deleteMany", "sharding", "truncateRange"}
     assert grouper.damaged == 0
     assert found["deleteMany"].documents == 4 + 3 + 1
@@ -99,5 +99,5 @@ def test_an_index_that_expires_documents_is_seen_as_a_spec_too() -> None:
     command = {"createIndexes": "orders", "spec": INDEX | {"expireAfterSeconds": 60}}
     grouper = Grouper()
     grouper.feed_batch(bson.encode(bson.decode(spec.raw()) | {"o": command}))
-    assert [incident.kind for incident in grouper.close()] == ["createIndexes"]
+    assert [incident.kind for incident in grouper.incidents()] == ["createIndexes"]
     assert grouper.known.ttl == {"shop.orders"}
