@@ -41,10 +41,10 @@ def test_what_the_demo_lost_comes_back_by_what_is_on_the_screen(home: Path) -> N
     with Terminal(dashboard("demo"), env) as demo:
         demo.wait("crm.IDs people")
         demo.press("4")
-        demo.wait(_LOST)
+        demo.wait(lambda shown: any(_LOST in line and "going on" not in line for line in shown.splitlines()))
         pick(demo, _LOST)
         demo.press("\r")
-        demo.wait("ready", _LONG)
+        assert "can come back" in demo.wait(lambda shown: shown.splitlines()[1].startswith((" YES ", " NO ")), _LONG)
         demo.press("w")
         demo.wait("Folder for the plan")
         demo.press("\r")
@@ -63,9 +63,9 @@ def test_what_the_demo_lost_comes_back_by_what_is_on_the_screen(home: Path) -> N
 
 def pick(terminal: Terminal, text: str) -> None:
     """Put the cursor on the row with this text. Rows may come in above the cursor, which stays on its own."""
-    while (here := row_of(">", terminal.text)) != (there := row_of(text, terminal.text)):
+    while (here := row_of("> ", terminal.text)) != (there := row_of(text, terminal.text)):
         terminal.press("j" if there > here else "k")
-        terminal.wait(lambda shown, before=here: row_of(">", shown) != before)
+        terminal.wait(lambda shown, before=here: row_of("> ", shown) != before)
 
 
 def row_of(text: str, shown: str) -> int:
