@@ -40,15 +40,18 @@ def command(
 ) -> int:  # fmt: skip
     """Show why counters and their collections differ, with the command that moves one forward. Runs nothing.
 
-    Exit 0 if no counter is behind, 1 if one is, 3 if that is unclear of one: then there is no command for it.
+    Exit 0 if no counter is behind, 1 if one is, 3 if that is unclear of one, which then has no command, or if some
+    collections could not be read.
     """
     from tallyglass.counters.follow.differences import differences
     from tallyglass.counters.standing import Standing
 
     # How a counter moved decides, as in check: so the samples of earlier runs count too.
     settings = replace(watch_settings(given, config, history=not no_history), search_seconds=seconds * SEARCH_SHARE)
-    rows, unknown = ask(given, lambda gateway: differences(gateway, settings, patterns), seconds)
-    if patterns and not rows and not unknown:
+    rows, unknown, unread = ask(given, lambda gateway: differences(gateway, settings, patterns), seconds)
+    if unread:
+        warn(f"Not all was read, so there may be more counters: {'; '.join(unread)}.")
+    if patterns and not rows and not unknown and not unread:
         shown = clean(patterns[0], 60)
         raise InputError(f"No counter matches --match {shown!r}.", "tallyglass counters lists them.")
     behind = any(row.behind for row in rows)
@@ -67,7 +70,7 @@ def command(
         )
     if behind:
         return 1
-    return UNKNOWN if unclear else 0
+    return UNKNOWN if unclear or unread else 0
 
 
 def _lines(row: Difference) -> Iterator[str]:

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import bson
 
+from tallyglass.counters.check_line import incomplete
 from tallyglass.counters.follow.drift import LargestId
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.follow.watch import Watcher, WatchSettings
@@ -85,8 +86,9 @@ class Difference:
 
 async def differences(
     gateway: Gateway, settings: WatchSettings, patterns: Sequence[str] = ()
-) -> tuple[list[Difference], int]:
-    """The counters whose collection is known, compared with it; and the number of counters without a known collection.
+) -> tuple[list[Difference], int, list[str]]:
+    """The counters whose collection is known, compared with it; the number of counters without a known collection; and
+    why there may be more counters than were found, empty if all was read.
 
     ``patterns`` select by "namespace id". Raises ConnectError or ReadError if no server answers.
     """
@@ -94,7 +96,7 @@ async def differences(
     try:
         # All of the past: a part of it may not show that a counter descends or starts again.
         deadline = time.monotonic() + 1.5 * settings.search_seconds
-        await watcher.refresh(settings.search_seconds, deadline, patient=True)
+        searched = await watcher.refresh(settings.search_seconds, deadline, patient=True)
         await watcher.check_drift(settings.search_seconds / 2)
         await watcher.refresh(settings.search_seconds / 4, deadline, patient=True)
         rows: list[Difference] = []
@@ -107,7 +109,7 @@ async def differences(
                 unknown += 1
                 continue
             rows.append(await _difference(gateway, tracker, tracker.standing, largest))
-        return sorted(rows, key=lambda row: -row.behind), unknown
+        return sorted(rows, key=lambda row: -row.behind), unknown, incomplete(searched)
     finally:
         await watcher.close()
 
