@@ -82,7 +82,7 @@ _POSSIBLE = {True: ("yes", "text--good"), None: ("?", "text--warn"), False: ("no
 
 
 def first_items(first: First) -> list[Item]:
-    """The quick answer, and the line that saves the oplog while the proof goes on."""
+    """The quick answer, and the line that saves the oplog while the proof goes on; both copy that line."""
 
     def answer(width: int) -> Lines:
         return [[(line, "")] for line in wrap_words(clean(first.line, 900), width)]
@@ -94,7 +94,7 @@ def first_items(first: First) -> list[Item]:
             *([("  ", ""), (line, "text--tool")] for line in wrap_words(clean(first.save, 4_000), max(10, width - 2))),
         ]
 
-    return [Item("first", answer, first.line), *([Item("save", save, first.save)] if first.save else [])]
+    return [Item("first", answer, first.save), *([Item("save", save, first.save)] if first.save else [])]
 
 
 def way_items(draft: Draft) -> list[Item]:

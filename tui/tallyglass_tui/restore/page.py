@@ -173,7 +173,7 @@ class RestorePage(Page):
         selected = self.query_one(PickList).selected
         words = {
             "incidents": "the point",
-            "checks": "the check",
+            "checks": "the check" if self._draft.plan else "the line",
             "loss": "the namespace",
             "counters": "the fix",
             "commands": "the line, for the plan's folder",
