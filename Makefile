@@ -14,7 +14,7 @@ PARALLEL = -n $(WORKERS)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Tests that need no server, no terminal and no database tools.
-UNIT := tests/core tests/tui tests/adversary -m "not (soak or live or terminal or tools)"
+UNIT := tests/core tests/tui tests/adversary -m "not (soak or long or live or terminal or tools)"
 LOWEST := .venv-lowest
 
 .PHONY: demo test test-all unit test-lowest lint soak adversary mutants bench screenshots docs dist packages tools clean
