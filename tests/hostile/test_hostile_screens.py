@@ -171,7 +171,7 @@ def test_what_is_copied_is_safe_to_paste(hostile: Hostile, odd_backup: Path, ope
     terminal.wait(" docs")
     texts.append(copy())
     terminal.press("j" * 10 + ENTER)
-    terminal.wait("plan     ready")
+    terminal.wait(" can come back")
     texts.append(copy())
     terminal.press(TAB)
     terminal.wait("comes back")

@@ -50,7 +50,7 @@ def test_notices_a_changed_server_version(open_on: Open, tmp_path: Path) -> None
         terminal.press("\r")
         terminal.wait("Backup: ")
         terminal.press(f"{kept}\r")
-        terminal.wait(lambda text: "plan     ready" in text and f"MongoDB {WAS}." in text)
+        terminal.wait(lambda text: " can come back" in text and f"MongoDB {WAS}." in text)
 
         proxy.rewritten = list(zip(version_fields(WAS), version_fields(NOW), strict=True))
         proxy.reset()
@@ -62,4 +62,4 @@ def test_notices_a_changed_server_version(open_on: Open, tmp_path: Path) -> None
         proxy.reset()
         terminal.wait(lambda text: f" {WAS} P* · " in text and f"the server is {WAS} now: r plans again" in text)
         terminal.press("r")
-        terminal.wait(lambda text: "plan     ready" in text and NOW not in text)
+        terminal.wait(lambda text: " can come back" in text and NOW not in text)

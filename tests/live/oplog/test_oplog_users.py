@@ -50,10 +50,12 @@ def test_a_session_names_its_user_and_a_statement_names_none(guarded_set: Guarde
     with MongoClient[dict[str, Any]](guarded.uri("admin")) as client:
         deleted = [one["ts"] for one in client.local["oplog.rs"].find({"ns": f"{DB}.many", "op": "d"})]
     first, last = (f"{ts.time}:{ts.inc}" for ts in (min(deleted), max(deleted)))
-    assert seen["many"].items() >= {
+    expected = {
         "first_ts": first, "last_ts": last, "point": first, "documents": 30, "operations": len(deleted), "sessions": 0,
-        "routine": False, "note": "", "confidence": "high", "open": True,
-    }.items()  # fmt: skip
+        "routine": False, "note": "", "confidence": "low", "open": True,
+    }  # fmt: skip
+    # An oplog of a few seconds does not show what is usual: the confidence is low.
+    assert {name: seen["many"][name] for name in expected} == expected
     unknown = incidents(guarded.uri(reader))["looped"]
     assert (unknown["user"], unknown["user_hash"]) == (None, uid)
     assert unknown["who"].startswith(f"User unknown: none of those that may be listed has the hash {uid[:12]}")

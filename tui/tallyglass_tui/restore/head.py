@@ -11,10 +11,13 @@ from tallyglass.restore.model.way import FROM_IMAGES
 from tallyglass.text import clean, clean_name
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft
-from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.cells import fit, fit_middle
 from tallyglass_tui.widgets.line_view import Piece
 
 LINES = 6
+_NS = 32
+"""The most cells of a namespace in the verdict, so that the verdict itself fits into 80."""
+
 _LONG_SECONDS = 5.0
 _DRILL_EVERY = timedelta(weeks=1)
 PARTS = ("incidents", "checks", "loss", "counters", "commands")
@@ -185,7 +188,7 @@ def _what_returns(draft: Draft, plan: Plan) -> str:
     names = {clean_name(row.ns) for row in plan.returns} or {clean_name(row.ns) for row in plan.undone}
     if not names:
         return "the data at the point can come back" if draft.incident is None else "it can come back"
-    where = names.pop() if len(names) == 1 else fmt.plural(len(names), "collection")
+    where = fit_middle(names.pop(), _NS).rstrip() if len(names) == 1 else fmt.plural(len(names), "collection")
     counts = [row.documents for row in plan.undone]
     if not counts or None in counts:
         return f"{where} can come back"

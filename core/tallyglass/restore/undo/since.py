@@ -227,7 +227,7 @@ def _wanted(ns: str, found: Compared) -> bytes | None:
     if not one.later:
         return None if found.actual == one.document else one.document
     worlds = _both_worlds(one)
-    right = not (worlds.unclear or worlds.overwritten) and worlds.actual == found.actual
+    right = not _is_mixed(worlds) and worlds.actual == found.actual
     return worlds.wanted if right and worlds.wanted != found.actual else None
 
 
@@ -235,8 +235,15 @@ def _both_worlds(one: Written) -> Counterfactual:
     """The document as it was carried over and as others had left it, each with what they wrote since."""
     worlds = Counterfactual(one.carried, one.document)
     for operation in one.later:
-        worlds.others(*operation)
+        # An update that brings what others had left may be the repair of an earlier run.
+        feed = worlds.repaired if operation.op == "u" else worlds.others
+        feed(*operation)
     return worlds
+
+
+def _is_mixed(worlds: Counterfactual) -> bool:
+    """Whether what others wrote before and after cannot be told apart."""
+    return bool(worlds.unclear or worlds.overwritten or worlds.doubts)
 
 
 def _why_left(row: Return, found: Compared) -> str:
@@ -254,7 +261,7 @@ def _why_left(row: Return, found: Compared) -> str:
     if one.fate is OthersDid.GONE:
         return "" if one.later or found.actual is None else "Others deleted it meanwhile: delete it again."
     worlds = _both_worlds(one)
-    if worlds.unclear or worlds.overwritten:
+    if _is_mixed(worlds):
         return _MEANWHILE
     return "" if worlds.wanted == found.actual else "It could not be written: run the script again."
 
