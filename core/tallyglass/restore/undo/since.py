@@ -146,7 +146,7 @@ async def carried_over(
         write_whole(seen, str((await safe_end(source)).ts))
     ledger = await _read_ledger(source, row, since, returned, _stored(seen))
     async for found in _compared(source, spare, row, target, ledger):
-        document = _wanted(row.ns, found)
+        document = _wanted(row.ns, found, returned=bool(returned))
         if document is not None:
             yield target, found, document
 
@@ -219,12 +219,13 @@ async def _compared(
                 yield Compared(one, copies.get(one.key), held.get(one.key))
 
 
-def _wanted(ns: str, found: Compared) -> bytes | None:
-    """The document as it is to be, where it is not so; None where nothing is to be written."""
+def _wanted(ns: str, found: Compared, *, returned: bool) -> bytes | None:
+    """The document as it is to be, where it is not so; None where nothing is to be written. Once the names have changed
+    others write it too: one that is not as the oplog was read to leave it was written since, and stays."""
     one = found.written
     if one.document is None or found.copy is not None or counter_paths(ns, one.document):
         return None
-    if not one.later:
+    if not returned:
         return None if found.actual == one.document else one.document
     worlds = _both_worlds(one)
     right = not _is_mixed(worlds) and worlds.actual == found.actual
