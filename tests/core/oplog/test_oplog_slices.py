@@ -116,7 +116,8 @@ def test_an_act_is_withdrawn_only_with_a_reason_that_is_shown(examples: int) -> 
             return
         part = rng.randrange(1, len(entries))
         grouper = fed([entries[:part]])
-        before = [row for row in grouper.incidents() if not row.routine]
+        # One of low confidence raises no alarm, and may turn out to be too small once more is known.
+        before = [row for row in grouper.incidents() if not row.routine and row.confidence != "low"]
         grouper.feed_batch(b"".join(entries[part:]))
         after = grouper.incidents()
         for row in before:
