@@ -10,11 +10,15 @@ from tallyglass.oplog.entry.batch import EntryGroup, sessions, stamp, times
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.layout import SESSION_OP_AT, Stamp
 from tallyglass.oplog.incidents.burst import Burst, Sample, sample_of
+from tallyglass.oplog.incidents.families import LEAST_RUN, RUN_MILLIS
 from tallyglass.oplog.incidents.id_order import MARKS
 
 _MARK_BYTES = 1_024
 _SAMPLED = 20
 """How many entries of sessions share a sample: most bursts are smaller and never shown."""
+
+SAMPLED_RUN = LEAST_RUN - 1
+"""How many writes of one session have a sample: what one slice of the oplog has of a run may be less than all."""
 
 _RETRY_IMAGE = b"needsRetryImage\0"
 
@@ -68,18 +72,31 @@ class BatchEntries:
         else:
             first, last = self.stamp(low)[:2], self.stamp(high - 1)[:2]
         burst = Burst(first[0], last[0], first[1], last[1], high - low, high - low)
-        if marked or high - low >= _SAMPLED:
-            burst.samples = (self.sample(low),)
         if marked:
             burst.marks = self._marks(low, high)
+        if marked or high - low >= _SAMPLED:
+            burst.samples = (burst.marks[0] if burst.marks else self.sample(low),)
         return burst
 
-    def _marks(self, low: int, high: int) -> list[bytes]:
+    def statement(self) -> Burst | None:
+        """All as a run, if one session wrote them under one transaction number, which never goes down: a bulkWrite."""
+        one, other = self.first, self.last
+        if self.op_at != SESSION_OP_AT or self.size < SAMPLED_RUN or not one[2] == other[2] >= 0:
+            return None
+        if other[1] - one[1] > RUN_MILLIS or not layout.is_one_session(self.batch, self.starts):
+            return None
+        run = Burst(one[0], other[0], one[1], other[1], self.size, self.size, one[2], one[2], 1)
+        run.batch = run.head = run.tail = self.size
+        run.session, run.samples = layout.session_in(self.batch, self.starts[0]), (self.sample(0),)
+        run.user, run.find_and_modify = self.user_and_image(0)
+        return run
+
+    def _marks(self, low: int, high: int) -> tuple[bytes, ...]:
         """Some entries from the first to the last, oldest first; none if they are large."""
-        places = sorted({low + (high - 1 - low) * n // (MARKS - 1) for n in range(MARKS)})
-        if any(self.ends[place] - self.starts[place] > _MARK_BYTES for place in places):
-            return []
-        return [self.batch[self.starts[place] : self.ends[place]] for place in places]
+        span = high - 1 - low
+        places = range(low, high) if span < MARKS else [low + span * n // (MARKS - 1) for n in range(MARKS)]
+        marks = tuple([self.batch[self.starts[place] : self.ends[place]] for place in places])
+        return marks if max(map(len, marks)) <= _MARK_BYTES else ()
 
     def stretches(self, millis: int) -> list[int]:
         """The start of each stretch that follows a pause of more than the given milliseconds, and the end."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.json import id_text
@@ -76,7 +76,7 @@ class Burst:
     find_and_modify: bool = False
     apart: bool = True
     samples: tuple[Sample, ...] = ()
-    marks: list[bytes] = field(default_factory=list)
+    marks: tuple[bytes, ...] = ()
     is_small: bool = False
     """Whether :meth:`shrink` was called."""
 
@@ -109,12 +109,12 @@ class Burst:
         self.statements += newer.statements
         self.low, self.high = self.low if self.low >= 0 else newer.low, max(self.high, newer.high)
         if self.marks and newer.marks:
-            self.marks = thinned(self.marks + newer.marks)
+            self.marks, self._order = thinned(self.marks + newer.marks), None
         elif self._order is not None or newer._order is not None:
             mine, others = self.order, newer.order
-            self.marks, self._order = [], mine.joined(others) if mine is not None and others is not None else None
+            self.marks, self._order = (), mine.joined(others) if mine is not None and others is not None else None
         else:
-            self.marks = []
+            self.marks = ()
         if newer.last > self.last:
             self.last, self.last_wall = newer.last, newer.last_wall
         if newer.first < self.first:
@@ -150,7 +150,9 @@ class Burst:
     @property
     def order(self) -> IdOrder | None:
         """In which order it went through the documents, if it is known."""
-        return order_of(self.marks) if self.marks else self._order
+        if self.marks and self._order is None:
+            self._order = order_of(self.marks)
+        return self._order
 
     def shrink(self) -> None:
         """Turn entries into what is read from them, unless they are small: then that would not take less memory."""
@@ -158,7 +160,7 @@ class Burst:
             return
         self.is_small = True
         if sum(map(len, self.marks)) > _KEPT_MARK_BYTES:
-            self._order, self.marks = self.order, []
+            self._order, self.marks = self.order, ()
         if sum(map(len, self.samples)) > _KEPT_SAMPLE_BYTES:
             self.samples = tuple(map(sample_text, self.samples))
 
@@ -201,6 +203,10 @@ def burst_of(stamps: list[Stamp], session: bytes, user: bytes) -> Burst:
     """Writes of one session, in order of time."""
     first, last, count = stamps[0], stamps[-1], len(stamps)
     burst = Burst(first[0], last[0], first[1], last[1], count, count, session=session, user=user)
-    if last[2] >= 0:
+    if count == 1:
+        if last[2] >= 0:
+            burst.low = burst.high = last[2]
+            burst.statements = burst.batch = burst.head = burst.tail = 1
+    elif last[2] >= 0:
         burst.count_numbers([number for _, _, number in stamps])
     return burst

@@ -10,10 +10,18 @@ from operator import sub
 from tallyglass.oplog.entry.batch import EntryGroup
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.layout import Stamp
-from tallyglass.oplog.incidents.batch_entries import BatchEntries
+from tallyglass.oplog.incidents.batch_entries import SAMPLED_RUN, BatchEntries
 from tallyglass.oplog.incidents.burst import Burst, Ends, Sample, burst_of, join_ends
-from tallyglass.oplog.incidents.families import NEXT_MILLIS, RUN_JUMP, RUN_MILLIS, Family, Scale, follows_in_session
-from tallyglass.oplog.incidents.recurrence import APART_MILLIS
+from tallyglass.oplog.incidents.families import (
+    LEAST_RUN,
+    NEXT_MILLIS,
+    RUN_JUMP,
+    RUN_MILLIS,
+    Family,
+    Scale,
+    follows_in_session,
+)
+from tallyglass.oplog.incidents.recurrence import APART_MILLIS, Closed
 
 RUN_LIMIT = 5_000
 """The most sessions whose runs may grow; the least recently used one is closed for the next."""
@@ -22,16 +30,14 @@ FAMILY_LIMIT = 20_000
 TOTAL_BURST_LIMIT = 50_000
 OTHERS = "(other collections)"
 
-LEAST_RUN = 5
-"""The fewest single writes by one session that are an incident."""
-
 Key = tuple[str, str, bytes | None]
 RunKey = tuple[str, str, bytes]
 
 
 @dataclass(slots=True)
 class _Session:
-    """The entries of one session in a batch: their places in it, and their stamps."""
+    """The entries of one session in a batch: their places in it, and their stamps. ``closed`` takes in what is noted
+    of its runs that cannot grow any more."""
 
     family: Family
     session: bytes
@@ -39,11 +45,12 @@ class _Session:
     entries: BatchEntries
     places: list[int]
     stamps: list[Stamp]
+    closed: list[Closed]
 
     def run(self, low: int, high: int) -> Burst:
         """Those from ``low`` up to before ``high`` as a run."""
         run = burst_of(self.stamps[low:high], self.session, self.user)
-        if high - low >= LEAST_RUN - 1:
+        if high - low >= SAMPLED_RUN:
             run.samples = (self.entries.sample(self.places[low]),)
             run.find_and_modify = self.entries.user_and_image(self.places[low])[1]
         run.apart = not low or self.stamps[low][1] - self.stamps[low - 1][1] >= APART_MILLIS
@@ -64,8 +71,9 @@ class Compactor:
         family = self.family(group.envelope.ns, group.envelope.op, None)
         entries = BatchEntries(batch, group.starts, group.ends, group)
         family.count(entries.size, entries.size, entries.first, entries.last)
+        made: dict[tuple[int, int], Burst] = {}
         for scale in (family.fine, family.coarse):
-            self._extend(scale, entries, others, marked=True)
+            self._extend(scale, entries, others, made, marked=True)
 
     def bursts(self, ns: str, op: str, bursts: list[Burst]) -> None:
         """Deletes or updates without a session that one entry holds several of."""
@@ -78,6 +86,13 @@ class Compactor:
         Raises Malformed."""
         ns, op = group.envelope.ns, group.envelope.op
         whole = BatchEntries(batch, group.starts, group.ends, group)
+        if not others and (run := whole.statement()) is not None:
+            family = self.family(ns, op, run.user)
+            family.count(whole.size, whole.size, whole.first, whole.last)
+            self._extend(family.fine, whole, [], {}, marked=False)
+            self._extend_run((ns, op, run.session), family, run)
+            self._check_room(_runs(family))
+            return
         whole.read_all()
         sessions, numbers = whole.sessions()
         places: defaultdict[bytes, list[int]] = defaultdict(list)
@@ -93,18 +108,31 @@ class Compactor:
             if len(of_users) > 1:
                 mine = whole.only(sorted(place for session in theirs for place in places[session]))
             family.count(mine.size, mine.size, mine.first, mine.last)
-            self._extend(family.fine, mine, [], marked=False)
+            self._extend(family.fine, mine, [], {}, marked=False)
+            closed = list[Closed]()
             for session in theirs:
                 own = stamps if len(places) == 1 else [stamps[place] for place in places[session]]
                 beside = [one for one in others if one.session == session]
-                self._runs_of(_Session(family, session, user, whole, places[session], own), beside)
+                self._runs_of(_Session(family, session, user, whole, places[session], own, closed), beside)
+            if closed:
+                _runs(family).note(closed)
         for one in others:
             family = self.family(ns, op, one.user)
             family.count_burst(one)
             if one.session not in places:
-                self._extend_runs((ns, op, one.session), family, [one])
+                self._extend_run((ns, op, one.session), family, one)
 
-    def _extend(self, scale: Scale, entries: BatchEntries, others: list[Burst], *, marked: bool) -> None:
+    def _extend(
+        self,
+        scale: Scale,
+        entries: BatchEntries,
+        others: list[Burst],
+        made: dict[tuple[int, int], Burst],
+        *,
+        marked: bool,
+    ) -> None:
+        """Extend a scale by the entries of a batch, with ``others``. Closed bursts do not change any more: those in
+        ``made``, by their bounds, are shared between scales."""
         bounds = entries.stretches(scale.reach)
         if others or len(bounds) <= 3:
             found = [entries.burst(low, high, marked=marked) for low, high in pairwise(bounds)]
@@ -116,23 +144,19 @@ class Compactor:
         last = entries.burst(bounds[-2], bounds[-1], marked=marked)
         entries.read_all()
         walls, inner = entries.walls, bounds[1:-1]
-        sizes = list(map(sub, inner[1:], inner))
-        gaps = [walls[low] - walls[low - 1] for low in inner]
-        if max(sizes) < scale.least:
-            scale.close_small(sizes, [walls[low] for low in inner], [walls[end - 1] for end in inner[1:]], gaps)
-        else:
-            small: list[int] = []
-            for place, size in enumerate(sizes):
-                if not scale.keeps(size, entries.ts[inner[place]]):
-                    small.append(place)
-                    continue
-                burst = entries.burst(inner[place], inner[place] + size, marked=marked)
-                burst.apart = gaps[place] >= APART_MILLIS
-                scale.close(burst)
-            starts = [walls[inner[place]] for place in small]
-            ends = [walls[inner[place + 1] - 1] for place in small]
-            scale.close_small([sizes[place] for place in small], starts, ends, [gaps[place] for place in small])
-        last.apart = gaps[-1] >= APART_MILLIS
+        closed = [
+            (high - low, walls[low], walls[high - 1], walls[low] - walls[low - 1] >= APART_MILLIS)
+            for low, high in pairwise(inner)
+        ]
+        scale.note(closed)
+        for low, (size, _, _, apart) in zip(inner, closed, strict=False):
+            if size >= scale.least and scale.keeps(size, entries.ts[low]):
+                burst = made.get((low, size))
+                if burst is None:
+                    burst = made[low, size] = entries.burst(low, low + size, marked=marked)
+                    burst.apart = apart
+                scale.keep(burst)
+        last.apart = walls[inner[-1]] - walls[inner[-1] - 1] >= APART_MILLIS
         scale.extend([first, last])
         self._check_room(scale)
 
@@ -151,7 +175,7 @@ class Compactor:
         for burst in bursts:
             family = self.family(ns, op, burst.user)
             family.count_burst(burst)
-            self._extend_runs((ns, op, burst.session), family, [burst])
+            self._extend_run((ns, op, burst.session), family, burst)
 
     def _runs_of(self, one: _Session, others: list[Burst]) -> None:
         """The runs of one session in a batch, with ``others`` of it."""
@@ -160,26 +184,28 @@ class Compactor:
         if others:
             found = sorted([*map(one.run, bounds, bounds[1:]), *others], key=lambda run: run.first)
             for run in found:
-                self._extend_runs(key, one.family, [run])
+                self._extend_runs(key, one.family, [run], one.closed)
             return
         chain = [one.run(bounds[0], bounds[1])]
         if len(bounds) > 2:
             chain.append(one.run(bounds[-2], bounds[-1]))
-            small = list[tuple[int, int]]()
             for low, high in pairwise(bounds[1:-1]):
-                if scale.keeps(high - low, stamps[low][0]):
-                    scale.close(one.run(low, high))
-                else:
-                    small.append((low, high - low))
-            if small:
-                walls = [stamps[low][1] for low, _ in small]
-                before = [stamps[low - 1][1] for low, _ in small]
-                ends = [stamps[low + size - 1][1] for low, size in small]
-                scale.close_small([size for _, size in small], walls, ends, map(sub, walls, before))
-        self._extend_runs(key, one.family, chain)
+                first = stamps[low]
+                one.closed.append(
+                    (high - low, first[1], stamps[high - 1][1], first[1] - stamps[low - 1][1] >= APART_MILLIS)
+                )
+                if high - low >= scale.least and scale.keeps(high - low, first[0]):
+                    scale.keep(one.run(low, high))
+        self._extend_runs(key, one.family, chain, one.closed)
         self._check_room(scale)
 
-    def _extend_runs(self, key: RunKey, family: Family, chain: Ends) -> None:
+    def _extend_run(self, key: RunKey, family: Family, run: Burst) -> None:
+        closed = list[Closed]()
+        self._extend_runs(key, family, [run], closed)
+        if closed:
+            _runs(family).note(closed)
+
+    def _extend_runs(self, key: RunKey, family: Family, chain: Ends, closed: list[Closed]) -> None:
         held, scale = self._runs.get(key), _runs(family)
         if held is None:
             self._runs[key] = chain, family
@@ -194,7 +220,9 @@ class Compactor:
         self._runs[key] = ends, family
         self._runs.move_to_end(key)
         for run in between:
-            scale.close(run)
+            closed.append((run.documents, run.first_wall, run.last_wall, run.apart))
+            if scale.keeps(run.documents, run.first):
+                scale.keep(run)
 
     def open_runs(self) -> dict[int, list[Burst]]:
         """The runs that may still grow, by the identity of their family."""

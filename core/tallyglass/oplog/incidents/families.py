@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tallyglass.oplog.entry.layout import Stamp
 from tallyglass.oplog.incidents.burst import Burst, Ends, join_ends, scattered
-from tallyglass.oplog.incidents.recurrence import APART_MILLIS, SLOT_MILLIS, Recurrence, size_class
+from tallyglass.oplog.incidents.recurrence import APART_MILLIS, Closed, Recurrence
 
 CLUMP_MILLIS = 50
 """The longest pause within a statement: 21 ms was the longest of 60,000 on an idle server, but a busy one pauses."""
@@ -21,12 +21,15 @@ RUN_MILLIS, RUN_JUMP = 10_000, 4
 NEXT_MILLIS = 1_800_000
 """The longest pause between two statements of one run of a session: the lifetime of a session."""
 
+LEAST_RUN = 5
+"""The fewest single writes by one session that are an incident."""
+
 KEPT = 256
 """The largest bursts of a family that are kept. What is routine at one size is routine below it as well."""
 
 
-_FEW = 64
-"""So many are made small at once: most of those that follow are soon forgotten again."""
+_FEW, _SLACK = 64, 128
+"""So many are made small at once: most of those that follow are soon forgotten again, so many together."""
 
 
 @dataclass(slots=True)
@@ -66,37 +69,29 @@ class Scale:
 
     def close(self, burst: Burst) -> None:
         """Take a burst that cannot grow any more."""
-        self.count += 1
-        if self.recurrence is None:
-            self.recurrence = Recurrence()
-        self.recurrence.add(burst)
+        self.note([(burst.documents, burst.first_wall, burst.last_wall, burst.apart)])
         if self.keeps(burst.documents, burst.first):
-            self.kept.append(burst)
-            if len(self.kept) < _FEW:
-                burst.shrink()
-            if len(self.kept) > KEPT + _FEW:
-                self.bound(KEPT)
+            self.keep(burst)
+
+    def keep(self, burst: Burst) -> None:
+        """Keep a closed burst that is large enough."""
+        self.kept.append(burst)
+        if len(self.kept) < _FEW:
+            burst.shrink()
+        if len(self.kept) > KEPT + _SLACK:
+            self.bound(KEPT)
 
     def keeps(self, documents: int, first: int) -> bool:
         """Whether a burst is large enough to be kept."""
         least = self.least
         return documents > least or (documents == least and scattered(first) <= self.least_rank)
 
-    def close_small(self, sizes: Sequence[int], walls: Sequence[int], ends: Iterable[int], gaps: Iterable[int]) -> None:
-        """Take bursts that are too small to be kept: their sizes, when they began and ended, and the pauses before."""
+    def note(self, closed: Sequence[Closed]) -> None:
+        """Count bursts that cannot grow any more, and when they were seen."""
+        self.count += len(closed)
         if self.recurrence is None:
             self.recurrence = Recurrence()
-        self.count += len(sizes)
-        found = [(size_class(size), wall // SLOT_MILLIS) for size, wall in zip(sizes, walls, strict=False)]
-        more = {
-            (kind, slot)
-            for (kind, first), end in zip(found, ends, strict=False)
-            for slot in range(first + 1, end // SLOT_MILLIS + 1)
-        }
-        self.recurrence.add_all({*found, *more}, self.recurrence.seen)
-        apart = {one for one, gap in zip(found, gaps, strict=False) if gap >= APART_MILLIS}
-        if apart:
-            self.recurrence.add_all(apart, self.recurrence.apart)
+        self.recurrence.add_all(closed)
 
     def bound(self, limit: int) -> None:
         """Keep the ``limit`` largest bursts."""

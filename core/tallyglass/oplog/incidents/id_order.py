@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry import layout
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.entry.walk import Malformed
 
@@ -62,9 +62,7 @@ class IdOrder:
 def order_of(marks: Sequence[bytes]) -> IdOrder | None:
     """The order of a stretch, read from some of its entries, oldest first; None where they cannot be compared."""
     try:
-        entries = [read_entry(mark) for mark in marks]
-        ids = [_id(entry) for entry in entries]
-        fields = [_fields(entry) for entry in entries]
+        ids, fields = zip(*map(_read, marks), strict=True)
     except Malformed:
         return None
     kept = [one for one in ids if one is not None]
@@ -76,9 +74,9 @@ def order_of(marks: Sequence[bytes]) -> IdOrder | None:
     return IdOrder(kept[0], kept[-1], direction, _NONE if _NONE in fields else frozenset[bytes]().union(*fields))
 
 
-def thinned(marks: list[bytes]) -> list[bytes]:
+def thinned(marks: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """At most twice :data:`MARKS` of them, with the first and the last."""
-    return marks if len(marks) <= 2 * MARKS else [*marks[:-1:2], marks[-1]]
+    return marks if len(marks) <= 2 * MARKS else (*marks[:-1:2], marks[-1])
 
 
 def _step(one: Id, other: Id) -> int:
@@ -87,16 +85,21 @@ def _step(one: Id, other: Id) -> int:
     return 1 if one[1] < other[1] else -1
 
 
-def _id(entry: Entry) -> Id | None:
+def _read(mark: bytes) -> tuple[Id | None, frozenset[bytes]]:
+    """The ``_id`` of an entry, None if it has no order, and the fields that it changed. Raises Malformed."""
+    write = layout.write_at(mark, layout.OP_AT, len(mark))
+    if write is not None and write[0] == "d":
+        return _id(write[3][0], write[3][1:]), _NONE
+    entry = read_entry(mark)
     found = entry.id_at
-    kind = _ORDERED.get(found.type) if found is not None else None
-    if found is None or kind is None:
-        return None
-    if kind == "number":
-        return kind, walk.whole_number(entry.raw, found)
-    if kind == "date":
-        return kind, int.from_bytes(entry.raw[found.start : found.end], "little", signed=True)
-    return kind, entry.raw[found.start + 4 * (kind == "text") : found.end]
+    return None if found is None else _id(found.type, entry.raw[found.start : found.end]), _fields(entry)
+
+
+def _id(type_: int, value: bytes) -> Id | None:
+    kind = _ORDERED.get(type_)
+    if kind in ("number", "date"):
+        return kind, int.from_bytes(value, "little", signed=True)
+    return None if kind is None else (kind, value[4 * (kind == "text") :])
 
 
 def _fields(entry: Entry) -> frozenset[bytes]:

@@ -9,7 +9,7 @@ number of entries.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tallyglass.oplog.incidents.burst import Burst
@@ -42,15 +42,14 @@ _CLASSES = 2 * (SIMILAR.bit_length() - 1)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The span of the oplog that was read, in milliseconds since 1970."""
+    """The span of the oplog that was read, in milliseconds since 1970. ``millis`` is its length, at least a minute."""
 
     begin: int
     end: int
+    millis: int = field(init=False)
 
-    @property
-    def millis(self) -> int:
-        """Its length, at least a minute."""
-        return max(self.end - self.begin, 60_000)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "millis", max(self.end - self.begin, 60_000))
 
     @property
     def is_young(self) -> bool:
@@ -72,6 +71,9 @@ class Judgment:
     def confidence(self) -> str:
         """Low where something like it was seen, but not often enough to know."""
         return "low" if self.others else "high"
+
+
+_RECURS = Judgment(OTHERS, "recurs")
 
 
 class Slots:
@@ -107,14 +109,33 @@ class Slots:
         return sum(bits.bit_count() for bits in self.hours.values())
 
     @property
-    def span_millis(self) -> int:
-        """From the first slot to the last."""
+    def ends(self) -> tuple[int, int]:
+        """The first slot and the last; 0 and 0 if there are none."""
         if not self.hours:
-            return 0
+            return 0, 0
         oldest, newest = min(self.hours), max(self.hours)
         low = self.hours[oldest] & -self.hours[oldest]
-        first = oldest * _SLOTS + low.bit_length() - 1
-        return (newest * _SLOTS + self.hours[newest].bit_length() - 1 - first) * SLOT_MILLIS
+        return oldest * _SLOTS + low.bit_length() - 1, newest * _SLOTS + self.hours[newest].bit_length() - 1
+
+    @property
+    def span_millis(self) -> int:
+        """From the first slot to the last."""
+        first, last = self.ends
+        return (last - first) * SLOT_MILLIS
+
+
+Closed = tuple[int, int, int, bool]
+"""Of a burst that cannot grow any more: its documents, when it began and ended, and whether it stands apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The slots of some size classes together, their number, the first and the last."""
+
+    slots: Slots
+    count: int
+    first: int
+    last: int
 
 
 class Recurrence:
@@ -125,29 +146,27 @@ class Recurrence:
     def __init__(self) -> None:
         self.seen: dict[int, Slots] = {}
         self.apart: dict[int, Slots] = {}
-        self._at_least: dict[tuple[int, bool], Slots] = {}
+        self._at_least: dict[tuple[int, bool], _Seen] = {}
 
     def add(self, burst: Burst) -> None:
         """Note a burst, in every slot that it touches."""
-        self._at_least.clear()
-        kind, slot = size_class(burst.documents), burst.first_wall // SLOT_MILLIS
-        seen = self.seen.get(kind)
-        if seen is None:
-            seen = self.seen[kind] = Slots()
-        seen.add(slot)
-        for one in range(slot + 1, burst.last_wall // SLOT_MILLIS + 1):
-            seen.add(one)
-        if burst.apart:
-            self.apart.setdefault(kind, Slots()).add(slot)
+        self.add_all(((burst.documents, burst.first_wall, burst.last_wall, burst.apart),))
 
-    def add_all(self, found: Iterable[tuple[int, int]], table: dict[int, Slots]) -> None:
-        """Note size classes and slots in one of the two tables."""
+    def add_all(self, bursts: Iterable[Closed]) -> None:
+        """Note bursts, each in every slot that it touches: most of a batch share a slot and a size class."""
         self._at_least.clear()
-        for kind, slot in found:
-            slots = table.get(kind)
-            if slots is None:
-                slots = table[kind] = Slots()
-            slots.add(slot)
+        alike = {
+            ((size * size).bit_length(), first // SLOT_MILLIS, last // SLOT_MILLIS, apart)
+            for size, first, last, apart in bursts
+        }
+        for kind, first, last, apart in alike:
+            seen = self.seen.get(kind)
+            if seen is None:
+                seen = self.seen[kind] = Slots()
+            for slot in range(first, max(first, last) + 1):
+                seen.add(slot)
+            if apart:
+                self.apart.setdefault(kind, Slots()).add(first)
 
     def unite(self, other: Recurrence) -> None:
         """Add all that another one has seen."""
@@ -172,22 +191,27 @@ class Recurrence:
         """Whether others of similar size recur, apart from what is close to an interval."""
         kind = size_class(size)
         first, last = (first_wall - AWAY_MILLIS) // SLOT_MILLIS, (last_wall + AWAY_MILLIS) // SLOT_MILLIS
-        others = self._of(kind - _CLASSES, apart=False).without(first, last)
+        seen = self._of(kind - _CLASSES, apart=False)
+        spans = (seen.last - seen.first) * SLOT_MILLIS >= SHARE * window.millis
+        if spans and seen.first < first and last < seen.last and seen.count - (last - first + 1) >= OTHERS:
+            return _RECURS
+        others = seen.slots.without(first, last)
         found = len(others)
         if found >= OTHERS and others.span_millis >= SHARE * window.millis:
             return Judgment(found, "recurs")
-        if found >= YOUNG and len(self._of(kind - _CLASSES, apart=True).without(first, last)) >= YOUNG:
+        if found >= YOUNG and len(self._of(kind - _CLASSES, apart=True).slots.without(first, last)) >= YOUNG:
             return Judgment(found, "recurs")
         return Judgment(found)
 
-    def _of(self, least: int, *, apart: bool) -> Slots:
-        """The slots of all classes from ``least`` on."""
+    def _of(self, least: int, *, apart: bool) -> _Seen:
+        """What was seen of all classes from ``least`` on."""
         known = self._at_least.get((least, apart))
         if known is None:
-            known = self._at_least[least, apart] = Slots()
+            together = Slots()
             for kind, slots in (self.apart if apart else self.seen).items():
                 if kind >= least:
-                    known.unite(slots)
+                    together.unite(slots)
+            known = self._at_least[least, apart] = _Seen(together, len(together), *together.ends)
         return known
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from tallyglass.oplog.incidents.burst import LOOP_STATEMENTS, Burst
-from tallyglass.oplog.incidents.compaction import LEAST_RUN
-from tallyglass.oplog.incidents.families import KEPT, RUN_MILLIS, Family
+from tallyglass.oplog.incidents.families import KEPT, LEAST_RUN, RUN_MILLIS, Family
 from tallyglass.oplog.incidents.recurrence import SIMILAR, YOUNG, Judgment, Recurrence, Window
 
 MAYBE_TTL = "or the TTL index of this collection"
@@ -89,7 +88,11 @@ def judge(family: Family, open_runs: Sequence[Burst], window: Window, explained:
 
 def is_steady(burst: Burst, window: Window) -> bool:
     """Whether it lasted long enough to be the usual work of an application."""
-    return burst.millis >= min(FULL * max(window.millis, FULL_WINDOW_MILLIS), FULL_MILLIS)
+    return burst.millis >= _steady_millis(window)
+
+
+def _steady_millis(window: Window) -> float:
+    return min(FULL * max(window.millis, FULL_WINDOW_MILLIS), FULL_MILLIS)
 
 
 def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[str], open_runs: int) -> Finding | None:
@@ -213,8 +216,10 @@ def _rows(
     rows: list[list[Burst]] = []
     others: list[int] = []
     between: list[Burst] = []
+    steady = _steady_millis(window)
     for burst in bursts:
-        verdict = Judgment(0, "steady") if is_steady(burst, window) else seen.judge(burst, window)
+        lasts = burst.last_wall - burst.first_wall >= steady
+        verdict = Judgment(0, "steady") if lasts else seen.judge(burst, window)
         if verdict.reason:
             between.append(burst)
             reasons[verdict.reason] += burst.documents if burst.documents >= least else 0
