@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from restore_scene import Scene
+from pymongo import MongoClient
+from restore_scene import Scene, State, record
 
 import database_tools
 from shared_servers import shared
 from tallyglass.demo.server import ReplicaSet, Standalone
+from tallyglass.moment import Ts
+from tallyglass.restore.drill import drill
+from tallyglass.restore.drill.report import Report
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.tools import toolset
 
 
@@ -58,3 +64,22 @@ def scene(live_set: ReplicaSet, spare: Standalone, tmp_path: Path, tool_path: st
     scene = Scene(live_set, spare, tmp_path, tool_path)
     yield scene
     scene.close()
+
+
+@pytest.fixture
+def drilled(monkeypatch: pytest.MonkeyPatch) -> dict[Ts, State]:
+    """What the spare of each drill held when it was verified, by the limit of the drill."""
+    restored: dict[Ts, State] = {}
+    measured = drill._measured
+
+    def remember(known: Report, plan: Plan) -> Report:
+        key = (Path(plan.work_dir) / "spare.key").read_text().strip()
+        with MongoClient[Any](
+            f"mongodb://{plan.spare}/", directConnection=True, username="__system", password=key, authSource="local",
+            authMechanism="SCRAM-SHA-256",
+        ) as spare:  # fmt: skip
+            restored[plan.limit] = record(spare)
+        return measured(known, plan)
+
+    monkeypatch.setattr(drill, "_measured", remember)
+    return restored

@@ -4,15 +4,18 @@ record of what the data was."""
 from __future__ import annotations
 
 import json
+import lzma
 import os
+import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,11 +25,13 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 
-from tallyglass.demo.server import ReplicaSet, Servers
+from tallyglass.demo.find_mongod import find_mongod
+from tallyglass.demo.server import ReplicaSet, Servers, free_port
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.backup.data_files import start_script
 from tallyglass.restore.model.indexes import canonical_index, canonical_options
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
@@ -261,6 +266,83 @@ def with_wal_g(scene: Scene, storage: str = "wal-g", name: str = "stream_1") -> 
     content = {"BackupName": name, "BackupType": "logical", "MongoMeta": ends}
     (bases / f"{name}_backup_stop_sentinel.json").write_text(json.dumps(content))
     return scene.folder / storage
+
+
+def with_pbm(scene: Scene) -> Path:
+    """A logical backup of the live set as PBM stores it, uncompressed, with the oplog that was written meanwhile."""
+    first = scene.now()
+    scene.settle()
+    dump = scene.backup(name="dump")
+    scene.settle()
+    last, name = scene.now(), "2026-01-01T00:00:00Z"
+    folder = scene.folder / "pbm" / name / scene.source.set_name
+    (folder / "oplog").mkdir(parents=True)
+    rows = []
+    for file in sorted(dump.glob("*/*.metadata.json")):
+        metadata = json.loads(file.read_text())
+        collection = metadata["collectionName"]
+        stored = file.with_name(file.name.replace(".metadata.json", ".bson"))
+        if not stored.exists():
+            stored = stored.with_name(f"system.buckets.{stored.name}")
+        data = stored.read_bytes() if stored.exists() else b""
+        if data:
+            (folder / f"{file.parent.name}.{collection}").write_bytes(data)
+        number = {key: {"$numberLong": str(value)} for key, value in (("size", len(data)), ("crc", crc64(data)))}
+        what = {"db": file.parent.name, "collection": collection, "type": metadata.get("type", "collection")}
+        rows.append(what | number | {"metadata": file.read_text()})
+    (folder / "metadata.json").write_text(json.dumps({"namespaces": rows}))
+    named = ".".join(f"{ts.time:%Y%m%d%H%M%S}-{ts.i}" for ts in (first, last))
+    wanted = {"ts": {"$gte": Timestamp(first.t, first.i), "$lte": Timestamp(last.t, last.i)}}
+    entries = scene.client.local.get_collection("oplog.rs", codec_options=RAW).find(wanted)
+    (folder / "oplog" / named).write_bytes(b"".join(row.raw for row in entries))
+    ends = {key: {"T": ts.t, "I": ts.i} for key, ts in (("first_write_ts", first), ("last_write_ts", last))}
+    version = scene.client.server_info()["version"]
+    note = {"name": name, "type": "logical", "status": "done", "compression": "none", "mongodb_version": version}
+    note |= {"fcv": ".".join(version.split(".")[:2]), "replsets": [{"name": folder.name} | ends]} | ends
+    (scene.folder / "pbm" / f"{name}.pbm.json").write_text(json.dumps(note))
+    return scene.folder / "pbm" / name
+
+
+def crc64(data: bytes) -> int:
+    """The CRC-64 of the xz format, as its own encoder computes it."""
+    if not data:
+        return 0
+    packed = lzma.compress(data, check=lzma.CHECK_CRC64, preset=0)
+    after = 12 + 4 * (1 + int.from_bytes(packed[-8:-4], "little"))
+    return int.from_bytes(packed[-after - 8 : -after], "little")
+
+
+def copy_of_data(scene: Scene) -> tuple[Path, Ts]:
+    """A copy of the data files of the live set, taken while it may not write, and the end of the copy's oplog."""
+    copy, data = scene.folder / "snapshot", scene.source.members[0].folder / "data"
+    scene.client.admin.command({"fsync": 1, "lock": True})
+    try:
+        # What is left out is the lock, and space that is reserved for the journal.
+        shutil.copytree(data, copy, ignore=shutil.ignore_patterns("mongod.lock", "WiredTigerPreplog.*"))
+        return copy, scene.now()
+    finally:
+        scene.client.admin.command("fsyncUnlock")
+
+
+def pack(copy: Path) -> Path:
+    """Pack a copy of data files into one compressed tar file."""
+    packed = copy.with_suffix(".tar.gz")
+    with tarfile.open(packed, "w:gz", compresslevel=1) as tar:
+        tar.add(copy, "tally")
+    return packed
+
+
+@contextmanager
+def start_copy(backup: Path, folder: Path) -> Iterator[int]:
+    """Run the script for data files; yields the port of the server on the copy."""
+    port, start = free_port(), folder / "start.sh"
+    start.write_text(start_script(backup, port))
+    environment = {"PATH": f"{Path(find_mongod(None)).parent}:/usr/bin:/bin"}
+    subprocess.run(["bash", start], cwd=folder, env=environment, check=True)
+    try:
+        yield port
+    finally:
+        subprocess.run(["bash", start, "stop"], cwd=folder, env=environment, check=True)
 
 
 def blocks(plan: Plan) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from bson import json_util
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
-from restore_scene import RAW, Scene, blocks, ids, record, same, with_wal_g
+from restore_scene import RAW, Scene, blocks, ids
 
 from stored_backups import FIRST, T1, extract, stop_at
 from tallyglass.demo.server import ReplicaSet, Servers, Standalone
@@ -99,22 +99,6 @@ async def test_a_backup_of_pbm_and_its_slices_give_the_state_that_was_recorded(a
     for ns, item in wanted.items():
         assert item["type"] == "view" or found[ns]["nat"] == item["nat"], ns
         assert found[ns]["idx"] == sorted(one.replace('"hidden": true, ', "") for one in item.get("idx", ())), ns
-
-
-async def test_a_backup_of_wal_g_is_decompressed_and_restored(scene: Scene) -> None:
-    shop = scene.client["shop"]
-    shop.orders.insert_many([{"_id": n} for n in range(50)])
-    shop.create_collection("some", viewOn="orders", pipeline=[])
-    scene.settle()
-    storage = with_wal_g(scene)
-    shop.orders.insert_many([{"_id": n} for n in range(50, 60)])
-    before, since = record(scene.client), scene.now()
-    shop.orders.drop()
-    scene.settle()
-    limit = scene.first_entry({"o.drop": "orders"}, since)
-    plan = await scene.plan(storage / "basebackups_005" / "stream_1", limit)
-    scene.must_run(plan, "--until=verify")
-    same(record(scene.spare_client), before)
 
 
 async def test_the_data_folder_of_a_running_mongod_is_no_backup(scene: Scene, live_set: ReplicaSet) -> None:

@@ -11,14 +11,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 from restore_scene import Scene, State, record, same, with_wal_g
 
 from tallyglass.moment import Ts, parse_ts
-from tallyglass.restore.drill import drill
-from tallyglass.restore.drill.report import Report
-from tallyglass.restore.model.plan import Plan
 from tallyglass_tui.cli.main import main
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
@@ -96,23 +92,10 @@ def busy_hour(scene: Scene, rng: random.Random, kind: str) -> list[tuple[Ts, Sta
     ],
 )
 def test_a_drill_at_a_random_point_restores_what_was_there(
-    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, drills: int
+    scene: Scene, drilled: dict[Ts, State], tmp_path: Path, kind: str, drills: int
 ) -> None:
     rng = random.Random(drills)
     states = busy_hour(scene, rng, kind)
-    restored: dict[Ts, State] = {}
-    measured = drill._measured
-
-    def compare(known: Report, plan: Plan) -> Report:
-        key = (Path(plan.work_dir) / "spare.key").read_text().strip()
-        with MongoClient[Any](
-            f"mongodb://{plan.spare}/", directConnection=True, username="__system", password=key, authSource="local",
-            authMechanism="SCRAM-SHA-256",
-        ) as spare:  # fmt: skip
-            restored[plan.limit] = record(spare)
-        return measured(known, plan)
-
-    monkeypatch.setattr(drill, "_measured", compare)
     where: Counter[str] = Counter()
     for number in range(drills):
         words = ["restore", "drill", scene.source.uri, "--backup", str(tmp_path / "daily"), "--nice", "0"]
@@ -123,5 +106,5 @@ def test_a_drill_at_a_random_point_restores_what_was_there(
         where[report["random_where"]] += 1
         limit = parse_ts(report["point"])
         before = [state for ts, state in states if ts < limit]
-        same(restored[limit], before[-1])
+        same(drilled[limit], before[-1])
     print(f"{sum(where.values())} of {drills} identical: {dict(where)}")
