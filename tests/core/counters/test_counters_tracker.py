@@ -55,7 +55,7 @@ class Shop:
         return tracker
 
 
-def test_a_number_that_is_recognised_anew_keeps_what_was_seen_of_it() -> None:
+def test_a_number_that_is_recognised_again_keeps_what_was_seen_of_it() -> None:
     shop = Shop()
     for hour in range(48):
         shop.look(T0 + 3600 * hour, {"_id": "a", "seq": 100 * hour})

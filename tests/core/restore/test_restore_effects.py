@@ -98,7 +98,7 @@ def test_one_statement(rows: list[Row], what: str) -> None:
         ([*deletes(0, range(50)), *deletes(1_100, range(60, 80))], "longest of 1.1 s", ("50 entries", "20 entries")),
     ],
     ids=["values", "fields", "fields of an application", "a value among computed", "a part of computed",
-         "another whole", "whole again", "pause", "twice", "anew", "two deletes"],
+         "another whole", "whole again", "pause", "twice", "again", "two deletes"],
 )  # fmt: skip
 def test_what_may_be_several_statements(rows: list[Row], words: str, groups: tuple[str, ...]) -> None:
     found = fed(rows).one_statement(timed=True)

@@ -147,19 +147,19 @@ def stopped_before_the_names_change(scene: Scene, plan: Plan) -> None:
     scene.path = real
 
 
-async def test_a_collection_that_the_application_made_anew_between_two_renames_is_put_together(scene: Scene) -> None:
+async def test_a_collection_that_the_application_created_between_two_renames_is_put_together(scene: Scene) -> None:
     shop = scene.client["shop"]
     plan = await replaced(scene, "orders")
     (row,) = plan.returns
     shop.orders.insert_one({"_id": "since"})
     stopped_before_the_names_change(scene, plan)
     shop.orders.rename(row.away.partition(".")[2])
-    shop.orders.insert_one({"_id": "anew", "v": 1})
+    shop.orders.insert_one({"_id": "again", "v": 1})
     shop.orders.update_one({"_id": 5}, {"$set": {"paid": True}}, upsert=True)
     done = scene.run(plan)
     assert done.returncode == 3, done.stderr
     held = {one["_id"]: one for one in shop.orders.find()}
-    assert held.pop("anew") == {"_id": "anew", "v": 1}
+    assert held.pop("again") == {"_id": "again", "v": 1}
     assert held.pop(5) == {"_id": 5, "paid": True}, "what the application wrote stays"
     assert held.pop("since") == {"_id": "since"}
     assert held == {n: {"_id": n, "v": n} for n in range(COUNT) if n != 5}

@@ -363,7 +363,7 @@ class CounterCollection:
                 tracker.observe(*read, at)
 
     def _tracker(self, identity: Identity) -> Tracker:
-        """The tracker that followed this number before it was recognised anew, with all that it saw, or a new one."""
+        """The tracker that followed this number before it was recognised again, with all that it saw, or a new one."""
         former = self._former.pop(identity.key, None)
         return former if former is not None and former.recognise(identity) else Tracker(identity)
 

@@ -293,7 +293,7 @@ class Tracker:
         number = moved_to(stored, self.step, ids.last(self.direction) + stored - issued)
         moved = issued + number - stored
         if known.text:
-            self.standing_note += " It is a text, which no command of mongosh moves: write it anew."
+            self.standing_note += " It is a text, which no command of mongosh moves: write the new text yourself."
         elif (moved - self.ceiling.value) * self.direction > 0:
             limit = f"its limit, {self.ceiling.value} ({clean(self.ceiling.reason)})"
             self.standing_note += f" There is no command: {number} would be beyond {limit}."

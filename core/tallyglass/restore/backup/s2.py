@@ -1,6 +1,6 @@
 """Decode S2 and Snappy streams: chunks with a CRC-32C each, of blocks that are compressed for themselves.
 
-S2 is what PBM compresses with unless it is told otherwise. It extends Snappy by blocks of up to 4 MiB and by copies
+S2 is the default compression of PBM. It extends Snappy by blocks of up to 4 MiB and by copies
 that repeat the last offset, so that a decoder of Snappy fails on it; there is no package for it.
 """
 
