@@ -236,8 +236,25 @@ class Authorship:
     @property
     def who(self) -> Candidate | None:
         """The one that wrote it; None if that is not known, or if there are several."""
-        known = self.grade in (Certainty.EXACT, Certainty.UNIQUE)
-        return self.candidates[0] if known and len(self.candidates) == 1 else None
+        return self.candidates[0] if self.is_known and len(self.candidates) == 1 else None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the candidates are those that wrote it, beyond doubt."""
+        return self.grade in (Certainty.EXACT, Certainty.UNIQUE) and bool(self.candidates)
+
+    @property
+    def by(self) -> str:
+        """Those that wrote it in a few words: connections without an account by their application. How many may have
+        where that is not known; empty without any."""
+        count = len(self.candidates)
+        if not self.is_known:
+            return f"{count} possible" if count else ""
+        first = self.candidates[0].name
+        if count == 1:
+            return first
+        same = all(one.name == first for one in self.candidates)
+        return f"{first}, {count} connections" if same else f"{first} and {count - 1} more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,11 +311,7 @@ class Incident:
     def by(self) -> str:
         """Who wrote it in a few words, where that is known beyond doubt; else how many are possible; empty if
         nobody is known."""
-        if self.evidence is not None and self.evidence.who is not None:
-            return self.evidence.who.name
-        if self.evidence is not None and self.evidence.candidates:
-            return f"{len(self.evidence.candidates)} possible"
-        return self.user
+        return self.evidence.by if self.evidence is not None and self.evidence.candidates else self.user
 
     @property
     def who(self) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallyglass.moment import iso
+from tallyglass.moment import Ts, iso
+from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import print_message, warn
 from tallyglass_tui.cli.headless import as_json, ask, print_text
@@ -20,7 +21,6 @@ from tallyglass_tui.cli.shards import named_shards
 if TYPE_CHECKING:
     from tallyglass.evidence.store import EvidenceFolder
     from tallyglass.mongo.gateway import Gateway
-    from tallyglass.oplog.snapshot import Incident
 
 _ANSWER_SECONDS = 60.0
 
@@ -37,9 +37,10 @@ _ANSWER_SECONDS = 60.0
 @click.option("--json", "wants_json", is_flag=True, help="One JSON document per line.")
 @click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time.")
 def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seconds: float | None) -> None:
-    """Print each new incident as soon as it is known who wrote it, or that nobody can be named; without a screen.
+    """Print each new incident, without a screen: once it is seen, known by whom, and ended.
 
-    An incident that goes on, or whose author is known only later, is printed again. Ctrl-C ends it.
+    The oplog is read once at the start to learn what is usual. What is routine is not printed, nor changes that may
+    be. Ctrl-C ends it.
     """
     from tallyglass.evidence.store import EvidenceFolder
 
@@ -65,8 +66,9 @@ async def _watch(gateway: Gateway, folder: EvidenceFolder | None, wants_json: bo
         await need_oplog(gateway, _ANSWER_SECONDS)
     since = (await safe_end(gateway if shards is None else next(iter(shards.values())))).ts
     named = naming(gateway, folder=folder, keeps=True)
-    scans = named(gateway, watch(gateway, since)) if shards is None else watch_shards(shards, since, named=named)
-    shown: dict[object, str] = {}
+    # From the beginning of the oplog: what is usual is known only from what was there before.
+    scans = named(gateway, watch(gateway)) if shards is None else watch_shards(shards, named=named)
+    journal = IncidentJournal(since)
     trouble = ""
     print_message(f"Watching from {iso(since.time)}; press Ctrl-C to stop.")
     async with closing(scans) as found:
@@ -74,15 +76,34 @@ async def _watch(gateway: Gateway, folder: EvidenceFolder | None, wants_json: bo
             if scan.trouble and scan.trouble != trouble:
                 warn(scan.trouble)
             trouble = scan.trouble
-            for one in sorted(scan.incidents, key=lambda incident: incident.number):
-                line = _line(one, wants_json)
-                if not one.routine and shown.get(_key(one)) != line:
-                    shown[_key(one)] = line
-                    print_text(line)
+            for one in journal.news(scan):
+                print_text(_line(one, wants_json))
 
 
-def _key(incident: Incident) -> object:
-    return (incident.kind, incident.ns, incident.first, incident.session)
+class IncidentJournal:
+    """Which incidents of a growing list are to be printed: each once it is seen, known by whom, and ended. Pure.
+
+    Left out are those that ended before ``since``, what is routine, and changes of low confidence: nobody reads a list
+    of what may well be an application's.
+    """
+
+    def __init__(self, since: Ts) -> None:
+        self._since = since
+        self._told: dict[object, tuple[str, bool, int | None]] = {}
+
+    def news(self, scan: IncidentScan) -> list[Incident]:
+        """What is to be printed now, oldest first."""
+        found = []
+        for one in scan.incidents if scan.done else ():
+            if one.last <= self._since or one.routine or (one.confidence == "low" and one.harm is not Harm.LOSS):
+                continue
+            key = (one.kind, one.ns, one.first, one.session)
+            known, said = self._told.get(key), (one.by, one.open, one.documents)
+            # That it has grown and goes on is nothing new.
+            if known is None or (known[0] != one.by if one.open else known != said):
+                self._told[key] = said
+                found.append(one)
+        return sorted(found, key=lambda one: one.number)
 
 
 def _line(incident: Incident, wants_json: bool) -> str:
@@ -91,7 +112,8 @@ def _line(incident: Incident, wants_json: bool) -> str:
     grade = incident.evidence.grade if incident.evidence else "none"
     who = f"{incident.by} ({grade})" if incident.by else "nobody known"
     goes_on = ", goes on" if incident.open else ""
+    unsure = "  (low confidence)" if incident.confidence == "low" else ""
     return (
         f"{iso(incident.first.time)}  {incident.title}  {documents(incident)} documents{goes_on}  by {who}  "
-        f"--before {incident.limit}"
+        f"--before {incident.limit}{unsure}"
     )

@@ -9,7 +9,6 @@ from itertools import zip_longest
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import (
     Candidate,
-    Certainty,
     Incident,
     NamespaceRate,
     OplogRow,
@@ -173,14 +172,17 @@ def _who_lines(incident: Incident) -> list[str]:
     if found is None:
         return lines
     if found.who is None and found.candidates:
-        how = "Several wrote it" if found.grade in (Certainty.EXACT, Certainty.UNIQUE) else "Possible"
+        how = "Several wrote it" if found.is_known else "Possible"
         lines = [f"Who: not one account alone. {how}:"]
-    for one in found.candidates:
+    for one in found.candidates[:_SHOWN_CLIENTS]:
         if found.who is None:
             lines.append(f"  {one.chain}" + (f": {fmt.plural(one.documents, 'document')}" if one.documents else ""))
         lines += _statement_lines(one)
+    more = len(found.candidates) - _SHOWN_CLIENTS
+    if more > 0:
+        lines.append(f"  and {fmt.plural(more, 'other connection')}")
     lines.append(f"How sure: {found.grade}. {found.reason}")
-    for one in found.candidates:
+    for one in found.candidates[:_SHOWN_CLIENTS]:
         if one.beside:
             lines += ["", f"Within ten minutes, {one.connection} also ran:", *(f"  {text}" for text in one.beside)]
     return lines
@@ -202,6 +204,7 @@ def _statement_lines(one: Candidate) -> list[str]:
 
 
 _MASS = ("deleteMany", "updateMany")
+_SHOWN_CLIENTS = 10
 _DOUBT = "An application or a job may write the same entries."
 _ONE_OR_MORE = "One command or several: commands less than three seconds apart are rarely distinguishable in the oplog."
 
