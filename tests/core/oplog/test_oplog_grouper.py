@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -357,6 +358,29 @@ def test_a_pool_is_told_from_sessions_that_always_delete() -> None:
     spread(log, 201, 400, range(70, 73), every=0.5)
     (found,) = [one for one in log.incidents() if one.kind == "fan_out"]
     assert (found.documents, found.limit, found.documents_exact) == (900, dense[0], False)
+
+
+def test_a_pool_that_meets_by_chance_is_told_from_one_that_hurries() -> None:
+    """An application that was started twelve minutes ago, on a server whose oplog is older: some of its writes meet."""
+    log, rng = Log(), random.Random(3)
+    log.add(0, "n", "", {"msg": "periodic noop"})
+    at, numbers, hurried = 90_000.0, [0] * 6, list[Ts]()
+    while at < 90_720:
+        at += rng.expovariate(7)
+        if at > 90_400 and not hurried:
+            hurried = spread(log, 90_400.2, 300, range(16), every=0.002)
+            at = 90_401.5
+        session = rng.randrange(6)
+        numbers[session] += rng.choice((1, 1, 8))
+        lsid = {"id": Binary(bytes((90 + session,)) * 16, 4), "uid": Binary(b"u" * 32)}
+        log.add(at, "d", "s.pool", {"_id": len(log.entries)}, lsid=lsid, txnNumber=Int64(numbers[session]), stmtId=0)
+    found = log.incidents()
+    (act,) = [one for one in found if not one.routine]
+    assert hurried[0].t - 3 <= act.limit.t
+    assert act.limit <= hurried[0]
+    assert 300 <= act.documents <= 360
+    assert not act.documents_exact
+    assert [one.kind for one in found if one.routine] == ["trickle"]
 
 
 def test_a_worker_that_ended_is_not_called_a_script() -> None:

@@ -203,6 +203,10 @@ class Recurrence:
             return Judgment(found, "recurs")
         return Judgment(found)
 
+    def slots_without(self, first: int, last: int) -> int:
+        """In how many slots bursts of any size were seen, before ``first`` and after ``last``."""
+        return len(self._of(0, apart=False).slots.without(first, last))
+
     def _of(self, least: int, *, apart: bool) -> _Seen:
         """What was seen of all classes from ``least`` on."""
         known = self._at_least.get((least, apart))

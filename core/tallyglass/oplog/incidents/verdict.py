@@ -9,8 +9,16 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from tallyglass.oplog.incidents.burst import LOOP_STATEMENTS, Burst
-from tallyglass.oplog.incidents.families import KEPT, LEAST_RUN, RUN_MILLIS, Family
-from tallyglass.oplog.incidents.recurrence import SIMILAR, YOUNG, Judgment, Recurrence, Window
+from tallyglass.oplog.incidents.families import CLUMP_MILLIS, KEPT, LEAST_RUN, RUN_MILLIS, Family
+from tallyglass.oplog.incidents.recurrence import (
+    AWAY_MILLIS,
+    SIMILAR,
+    SLOT_MILLIS,
+    YOUNG,
+    Judgment,
+    Recurrence,
+    Window,
+)
 
 MAYBE_TTL = "or the TTL index of this collection"
 
@@ -34,6 +42,12 @@ SLOW_MILLIS = 100
 
 WORKER_MILLIS = 300_000
 """Single writes with pauses by one session, for so long, may be a worker that ended: each deployment ends some."""
+
+POOL_SLOTS = 2 * YOUNG
+"""A pool that wrote in so many other slots, five minutes, is an application's."""
+
+FASTER = 2
+"""An act is faster than what its pool writes all the time; twice as fast some writers are by chance."""
 
 _SHARED_BURSTS = 20
 _TTL_SLACK_MILLIS, _TTL_STEPS, _TTL_LEAST_MILLIS = 2_000, 5, 10_000
@@ -318,14 +332,29 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     found = [_session_finding(run, low=low) for run, low in zip(acts, lows, strict=True) if run.documents >= LEAST_RUN]
     spread = _rows(family.fine.bursts(), pool, window, LEAST_COARSE, Counter())
     for row in spread:
+        if _is_usual_pace(row.burst, family, pool):
+            reasons["steady"] += row.burst.documents
+            continue
         inside = [run for run in runs if run.overlaps(row.burst)]
         if len({run.session for run in inside}) < 2 or _largest_share(inside) * 2 >= row.burst.documents:
             continue
         found = [one for one in found if one.form == "fan_out" or not _mostly_in(one.burst, row.burst)]
         row.form, row.about, row.sessions = "fan_out", shared, len({run.session for run in inside})
         row.burst.user = family.user or b""
+        if row.burst.last_wall >= window.end - AWAY_MILLIS:
+            row.confidence = "low"  # an application that was just started begins like this
         found.append(row)
     return found
+
+
+def _is_usual_pace(row: Burst, family: Family, seen: Recurrence) -> bool:
+    """Whether a pool wrote hardly faster in a row than it does all the time: of many writers some meet by chance."""
+    first, last = (row.first_wall - AWAY_MILLIS) // SLOT_MILLIS, (row.last_wall + AWAY_MILLIS) // SLOT_MILLIS
+    millis = family.last_wall - family.first_wall - row.millis
+    if seen.slots_without(first, last) < POOL_SLOTS or millis <= 0:
+        return False
+    usual = (family.documents - row.documents) / millis
+    return row.documents <= FASTER * usual * (row.millis + CLUMP_MILLIS)
 
 
 def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Window) -> Judgment:
