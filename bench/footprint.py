@@ -1,8 +1,9 @@
 """Measure the load of each page on the server: commands and bytes per second, as the server counts them.
 
-This is the difference of two ``serverStatus`` on each page, less that of the same time with no dashboard connected.
-Nothing is written meanwhile. A write adds its own size once where the tail is followed. ``watch`` is measured idle, and
-beside a client that deletes all the time while every statement is logged.
+This is the difference of two ``serverStatus`` of each member on each page, less that of the same time with no
+dashboard connected. Nothing is written meanwhile. A write adds its own size once where the tail is followed. ``watch``
+is measured idle, and, on one member, beside a client that deletes all the time while every statement is logged: of
+several members the secondaries would be counted, which follow the oplog too.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import tempfile
 import termios
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from bson import Int64
@@ -48,32 +51,42 @@ class Load:
     names: dict[str, float]
 
 
-def totals(client: MongoClient[dict[str, Any]]) -> dict[str, float]:
-    """Return the server's command counters by name, with bytes received and sent under ``<in`` and ``<out``."""
-    status = client.admin.command("serverStatus")
-    counted: dict[str, float] = {}
-    for name, row in status["metrics"]["commands"].items():
-        if isinstance(row, Mapping) and "total" in row:
-            counted[name] = float(row["total"])
-    network = status["network"]
-    return counted | {"<in": float(network["bytesIn"]), "<out": float(network["bytesOut"])}
+def totals(*members: MongoClient[dict[str, Any]]) -> Counter[str]:
+    """Return the servers' command counters by name, with bytes received and sent under ``<in`` and ``<out``."""
+    counted: Counter[str] = Counter()
+    for client in members:
+        status = client.admin.command("serverStatus")
+        for name, row in status["metrics"]["commands"].items():
+            if isinstance(row, Mapping) and "total" in row:
+                counted[name] += int(row["total"])
+        counted["<in"] += int(status["network"]["bytesIn"])
+        counted["<out"] += int(status["network"]["bytesOut"])
+    return counted
 
 
-def during(client: MongoClient[dict[str, Any]], seconds: float) -> dict[str, float]:
+def during(members: Sequence[MongoClient[dict[str, Any]]], seconds: float) -> dict[str, float]:
     """Return the increase per second of each counter over ``seconds``."""
-    before, began = totals(client), time.monotonic()
+    before, began = totals(*members), time.monotonic()
     time.sleep(seconds)
-    after, took = totals(client), time.monotonic() - began
-    return {name: (after[name] - before.get(name, 0.0)) / took for name in after}
+    after, took = totals(*members), time.monotonic() - began
+    return {name: (after[name] - before[name]) / took for name in after}
+
+
+def _code_of(tree: Path | None) -> dict[str, str]:
+    """The environment in which the program of another checkout runs; that of this one without ``tree``."""
+    return {"PYTHONPATH": os.pathsep.join([str(tree / "core"), str(tree / "tui")])} if tree else {}
 
 
 @contextmanager
-def dashboard(uri: str) -> Iterator[int]:
-    """Run the dashboard on an 80x24 pseudo-terminal and discard its output. Yields the file descriptor for keys."""
+def dashboard(uri: str, tree: Path | None = None) -> Iterator[int]:
+    """Run the dashboard on an 80x24 pseudo-terminal and discard its output. Yields the file descriptor for keys.
+
+    ``tree`` is another checkout, whose program runs instead.
+    """
     master, slave = pty.openpty()
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with tempfile.TemporaryDirectory() as home:
-        env = os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "HOME": home}
+        env = os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "HOME": home} | _code_of(tree)
         process = subprocess.Popen(
             [sys.executable, "-m", "tallyglass_tui", uri], stdin=slave, stdout=slave, stderr=slave, env=env,
             start_new_session=True,
@@ -97,10 +110,12 @@ def dashboard(uri: str) -> Iterator[int]:
 
 
 @contextmanager
-def watching(uri: str) -> Iterator[None]:
+def watching(uri: str, tree: Path | None = None) -> Iterator[None]:
     """Run ``tallyglass watch`` and discard its output."""
     words = [sys.executable, "-m", "tallyglass_tui", "watch", uri]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | _code_of(tree)
+    )
     try:
         yield
     finally:
@@ -129,33 +144,49 @@ def deleting(client: MongoClient[dict[str, Any]]) -> Iterator[None]:
         client.admin.command("profile", 0, slowms=100)
 
 
-def measure_watch(client: MongoClient[dict[str, Any]], uri: str, seconds: float, settle: float) -> Iterator[Load]:
-    """Measure ``watch`` on an idle server, and beside a client that deletes, whose own commands are left out."""
-    own = ("insert", "delete")
-    quiet = during(client, seconds)
-    with watching(uri):
-        time.sleep(settle)
-        yield _load("watch", during(client, seconds), quiet)
-        with deleting(client):
-            time.sleep(settle)
-            busy = during(client, seconds)
-            yield _load("watch, busy", {name: rate for name, rate in busy.items() if name not in own}, quiet)
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A set that nobody else uses: a client of its primary, one of each member, and its rates with nobody connected."""
+
+    uri: str
+    client: MongoClient[dict[str, Any]]
+    members: tuple[MongoClient[dict[str, Any]], ...]
+    quiet: Mapping[str, float]
+    seconds: float
+    settle: float
+
+    def load(self, what: str, without: Collection[str] = ()) -> Load:
+        """Wait until what was started has settled, and measure it, without commands of some names."""
+        time.sleep(self.settle)
+        busy = during(self.members, self.seconds)
+        return _load(what, {name: rate for name, rate in busy.items() if name not in without}, self.quiet)
 
 
-def measure(seconds: float, settle: float = SETTLE) -> list[Load]:
-    """Measure each page for ``seconds``."""
-    with ReplicaSet(1) as servers, servers.client() as client:
+def measure_program(bench: Bench, tree: Path | None = None) -> Iterator[Load]:
+    """Measure each page of the dashboard, and ``watch``; of this checkout, or of another."""
+    named = f"{tree.name}: " if tree else ""
+    with dashboard(bench.uri, tree) as terminal:
+        for page, key in PAGES:
+            os.write(terminal, key.encode())
+            yield bench.load(named + page)
+    if tree and not (tree / "tui/tallyglass_tui/cli/watch.py").exists():
+        return
+    with watching(bench.uri, tree):
+        yield bench.load(f"{named}watch")
+        if len(bench.members) == 1:
+            with deleting(bench.client):
+                yield bench.load(f"{named}watch, busy", ("insert", "delete"))
+
+
+def measure(seconds: float, settle: float = SETTLE, members: int = 1, trees: Sequence[Path] = ()) -> list[Load]:
+    """Measure each page for ``seconds``, of the other checkouts ``trees`` first."""
+    with ReplicaSet(members) as servers, servers.client() as client, ExitStack() as opened:
         client.shop.counters.insert_many([{"_id": f"c{n}", "seq": Int64(n)} for n in range(COUNTERS)])
         client.shop.orders.insert_many([{"number": n} for n in range(DOCUMENTS)])
         client.shop.orders.delete_many({})
-        quiet = during(client, seconds)
-        loads = []
-        with dashboard(servers.uri) as terminal:
-            for page, key in PAGES:
-                os.write(terminal, key.encode())
-                time.sleep(settle)
-                loads.append(_load(page, during(client, seconds), quiet))
-        return [*loads, *measure_watch(client, servers.uri, seconds, settle)]
+        each = tuple(opened.enter_context(servers.client(n)) for n in range(members))
+        bench = Bench(servers.uri, client, each, during(each, seconds), seconds, settle)
+        return [load for tree in (*trees, None) for load in measure_program(bench, tree)]
 
 
 def _load(page: str, busy: Mapping[str, float], quiet: Mapping[str, float]) -> Load:
@@ -166,11 +197,11 @@ def _load(page: str, busy: Mapping[str, float], quiet: Mapping[str, float]) -> L
 
 def table(loads: Sequence[Load]) -> str:
     """Return the loads as a text table."""
-    lines = [f"{'page':<12} {'commands/s':>10} {'to server B/s':>14} {'from server B/s':>16}  by name, per second"]
+    lines = [f"{'page':<22} {'commands/s':>10} {'to server B/s':>14} {'from server B/s':>16}  by name, per second"]
     for load in loads:
         names = ", ".join(f"{name} {rate:g}" for name, rate in sorted(load.names.items(), key=lambda one: -one[1]))
         lines.append(
-            f"{load.page:<12} {load.commands:>10.1f} {load.bytes_in:>14,.0f} {load.bytes_out:>16,.0f}  {names}"
+            f"{load.page:<22} {load.commands:>10.1f} {load.bytes_in:>14,.0f} {load.bytes_out:>16,.0f}  {names}"
         )
     return "\n".join(lines)
 
@@ -179,7 +210,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench footprint", description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds on each page")
-    loads = measure(parser.parse_args(argv).seconds)
+    parser.add_argument("--members", type=int, default=1, help="members of the replica set; all are counted")
+    parser.add_argument(
+        "--tree", type=Path, action="append", default=[], metavar="DIR", help="measure another checkout first; repeat"
+    )
+    given = parser.parse_args(argv)
+    loads = measure(given.seconds, members=given.members, trees=given.tree)
     print(table(loads))
     print(f"Feeds keep running while another page is shown, the oplog's from its first visit. {COUNTERS} counters.")
     print(json.dumps([asdict(load) for load in loads]))

@@ -10,13 +10,15 @@ import pytest
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo import mongo_gateway
 from tallyglass.mongo.client import open_gateway
-from tallyglass.mongo.gateway import OPLOG, closing
+from tallyglass.mongo.gateway import GET_MORE_SECONDS, OPLOG, closing
+from tallyglass.oplog.read.stream import SELDOM_SECONDS
 
 pytestmark = pytest.mark.live
 
 
+@pytest.mark.parametrize("least_seconds", [GET_MORE_SECONDS, SELDOM_SECONDS])
 async def test_only_a_batch_that_is_not_full_is_followed_by_a_pause(
-    replica_set: ReplicaSet, monkeypatch: pytest.MonkeyPatch
+    least_seconds: float, replica_set: ReplicaSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with replica_set.client() as client:
         before = client.local["oplog.rs"].find_one(sort=[("$natural", -1)])
@@ -32,7 +34,9 @@ async def test_only_a_batch_that_is_not_full_is_followed_by_a_pause(
     gateway = open_gateway(replica_set.uri)
     full = 0
     try:
-        tail = gateway.tail_raw(OPLOG, {"ts": {"$gt": before["ts"]}}, batch_size=2, await_ms=1)
+        tail = gateway.tail_raw(
+            OPLOG, {"ts": {"$gt": before["ts"]}}, batch_size=2, await_ms=1, least_seconds=least_seconds
+        )
         async with closing(tail) as batches:
             async for batch in batches:
                 if pauses:
@@ -41,7 +45,7 @@ async def test_only_a_batch_that_is_not_full_is_followed_by_a_pause(
     finally:
         await gateway.close()
     assert full >= 10
-    assert 0 < pauses[0] <= mongo_gateway._GET_MORE_SECONDS
+    assert least_seconds - GET_MORE_SECONDS < pauses[0] <= least_seconds
 
 
 def _with_sleep(pause: Any) -> Any:

@@ -6,7 +6,7 @@ may not be read are named with the privilege that they need, and the others are 
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,16 +24,23 @@ from tallyglass.text import clean_name
 ROWS_LIMIT = 20_000
 """The most connections, and the most sessions, that are read at once."""
 
+COMMANDS_A_SECOND = 0.8
+"""Commands that reading evidence may cost: with a tail and the driver's own of a set of seven, less than two a second
+(tests/core/evidence/test_load.py)."""
+
+LONGEST_WAIT = 15.0
+"""Seconds for which a burst of commands may delay the log: at 60 lines a second the server keeps that much of it."""
+
 LINES_A_POLL = 300
 """New log lines for which the pause between two polls is chosen: the server keeps 1,024, and they come in bursts."""
 
 LEAST_PAUSE, MOST_PAUSE = 2.0, 30.0
-"""Seconds between two polls of all members; with more than two members at least a second for each."""
+"""Seconds between two polls of one member's log."""
 
-PROFILE_PAUSE = 5.0
+PROFILE_PAUSE = 10.0
 """Seconds between two reads of the profile of one database, for each database that has one."""
 
-SEARCH_PAUSE = 300.0
+SEARCH_PAUSE = 600.0
 """Seconds between two searches for databases with a profile, each at most :data:`DATABASES_LIMIT` commands."""
 
 DATABASES_LIMIT = 60
@@ -71,6 +78,9 @@ class _Ring:
     reader: LogReader
     written: int = 0
     last: str = ""
+    read_at: float = 0.0
+    """When it was last read, in seconds of the event loop's clock; 0 if never."""
+    due: float = 0.0
 
 
 @dataclass(slots=True)
@@ -97,41 +107,59 @@ class Observer:
     """Where lines of the log are kept, if ``keeps`` says so; else only what was kept there is known."""
     keeps: bool = False
     running: tuple[RunningOperation, ...] = ()
-    pause: float = LEAST_PAUSE
-    """Seconds until the log should be read again."""
     _rings: dict[str, _Ring] = field(default_factory=dict)
+    _free_at: float = 0.0
+    """When the commands that were sent are within :data:`COMMANDS_A_SECOND`."""
     _profiles: dict[str, _Profile] = field(default_factory=dict)
     _profiles_at: float = 0.0
     _searched_at: float = 0.0
     _state_at: float = 0.0
     _running_at: float = 0.0
 
-    async def read(self) -> None:
-        """Read what is new: connections and sessions now and then, the log of each member each time.
+    async def read(self, *, urgent: bool = False) -> None:
+        """Read what is new: connections and sessions now and then; of the logs the one that is due first, and those
+        that were never read; with ``urgent`` all.
 
         Raises nothing: a source that cannot be read is in ``book.refused`` or is tried again next time.
         """
-        now = time.monotonic()
+        now = _now()
         if not self._state_at or now - self._state_at >= STATE_PAUSE:
-            self._state_at = now
+            self._state_at = self._running_at = now
             await self._try(Source.OPERATIONS, self._operations(self.gateway))
             await self._try(Source.SESSIONS, self._sessions())
             if self.router is not None:
                 await self._try(Source.OPERATIONS, self._operations(self.router))
-        lines = [await self._try(Source.LOG, self._log(one)) for one in self.gateway.members() or ("",)]
-        if self.router is not None:
-            lines.append(await self._try(Source.LOG, self._log(ROUTER)))
+        for name in self._logs() if urgent else self._due(now):
+            await self._try(Source.LOG, self._log(name))
         await self._try(Source.PROFILE, self._read_profiles())
-        self.pause = min(max(self.pause * LINES_A_POLL / max(*lines, 1), self.least_pause), MOST_PAUSE)
 
-    @property
-    def least_pause(self) -> float:
-        """Seconds that must pass between two polls, so that they are one command a second at most."""
-        return max(LEAST_PAUSE, len(self.gateway.members()) + (self.router is not None))
+    def is_due(self, *, urgent: bool = False) -> bool:
+        """Whether :meth:`read` should be called now: a log is due, or all are wanted, and few commands were sent."""
+        now = _now()
+        return now >= self._free_at and (urgent or bool(self._due(now)))
+
+    def spend(self, commands: int = 1) -> None:
+        """Count commands that were sent: the next log is read when they are within :data:`COMMANDS_A_SECOND`."""
+        now = _now()
+        self._free_at = min(max(self._free_at, now) + commands / COMMANDS_A_SECOND, now + LONGEST_WAIT)
+
+    def _logs(self) -> list[str]:
+        return [*(self.gateway.members() or ("",)), *([ROUTER] if self.router is not None else [])]
+
+    def _due(self, now: float) -> list[str]:
+        """The logs that were never read; if there are none, the one that has been due longest."""
+        names = self._logs()
+        new = [name for name in names if name not in self._rings]
+        return (
+            new
+            or sorted((name for name in names if self._rings[name].due <= now), key=lambda one: self._rings[one].due)[
+                :1
+            ]
+        )
 
     async def read_running(self) -> tuple[RunningOperation, ...]:
         """The deletes, updates, drops and index builds that run now, as of a few seconds ago at most."""
-        now = time.monotonic()
+        now = _now()
         if not self._running_at or now - self._running_at >= RUNNING_PAUSE:
             self._running_at = now
             self.running = ()
@@ -139,6 +167,7 @@ class Observer:
         return self.running
 
     async def _running(self) -> int:
+        self.spend()
         rows = await self.gateway.inspect("$currentOp", {"allUsers": True}, limit=ROWS_LIMIT)
         self.running = running_of(rows)
         return len(self.running)
@@ -157,15 +186,16 @@ class Observer:
 
     async def _log(self, name: str) -> int:
         """Read the new lines of a member's log, or of the router's."""
+        self.spend()
+        asked = _now()
+        ring = self._rings.setdefault(name, _Ring(LogReader(self.book, name)))
+        ring.due = asked + MOST_PAUSE
         if name == ROUTER and self.router is not None:
             answer = await self.router.command("getLog", "global")
         else:
             answer = await self.gateway.command("getLog", "global", member=name)
         lines, written = [str(one) for one in answer.get("log", ())], int(answer.get("totalLinesWritten", 0))
-        ring = self._rings.get(name)
-        if ring is None:
-            ring = self._rings[name] = _Ring(LogReader(self.book, name), last=self._last_of(name, lines))
-        new = _after(lines, ring.last)
+        new = _after(lines, ring.last or self._last_of(name, lines))
         if len(new) == len(lines) and ring.written:
             # The last line that was read is no longer there: the server counts how many are lost.
             self.book.tally.missed += max(written - ring.written - len(lines), 0)
@@ -175,13 +205,16 @@ class Observer:
             self.folder.write(name, new)
         ring.reader.flush(COMMAND_MILLIS)
         ring.written, ring.last = written, lines[-1] if lines else ring.last
+        pause = LINES_A_POLL * (asked - ring.read_at) / max(len(new), 1) if ring.read_at else LEAST_PAUSE
+        ring.read_at, ring.due = asked, asked + min(max(pause, LEAST_PAUSE), MOST_PAUSE)
         return len(new)
 
     async def _read_profiles(self) -> int:
         """Read what is new in each profile, and now and then look where there is one."""
-        now, count = time.monotonic(), 0
+        now, count = _now(), 0
         if not self._searched_at or now - self._searched_at >= SEARCH_PAUSE:
             self._searched_at = now
+            self.spend()
             names = [name for name in await self.gateway.list_databases() if name not in _SERVERS_OWN]
             wanted = dict.fromkeys([*self._profiles, *names[:DATABASES_LIMIT]])
         elif now - self._profiles_at >= PROFILE_PAUSE * len(self._profiles):
@@ -194,6 +227,7 @@ class Observer:
         return count
 
     async def _profile(self, db: str) -> int:
+        self.spend()
         known = self._profiles.get(db) or _Profile()
         query: dict[str, object] = {"op": {"$in": list(OPERATIONS)}}
         if known.last is not None:
@@ -224,7 +258,10 @@ class Observer:
         return next((one for one in known if one in lines), "")
 
     async def _operations(self, gateway: Gateway) -> int:
+        self.spend()
         rows = await gateway.inspect("$currentOp", {"allUsers": True, "idleConnections": True}, limit=ROWS_LIMIT)
+        if gateway is self.gateway:
+            self.running = running_of(rows)
         for row in rows:
             client = client_of(row)
             if client is not None:
@@ -238,12 +275,17 @@ class Observer:
         return len(rows)
 
     async def _sessions(self) -> int:
+        self.spend()
         rows = await self.gateway.inspect("$listLocalSessions", {"allUsers": True}, limit=ROWS_LIMIT)
         for row in rows:
             key, user = row.get("_id"), row.get("user")
             if isinstance(key, Mapping) and isinstance(key.get("uid"), bytes) and isinstance(user, str) and user:
                 self.book.users[bytes(key["uid"])] = clean_name(user, 120)
         return len(rows)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _after(lines: list[str], last: str) -> list[str]:

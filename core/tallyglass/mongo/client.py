@@ -43,6 +43,14 @@ DEFAULTS: dict[str, Any] = {
 }
 """Client options that apply unless the connection string or the caller sets them."""
 
+_SELDOM: dict[str, Any] = {"heartbeatFrequencyMS": 10_000, "serverMonitoringMode": "poll"}
+
+
+def seldom_monitored(target: Target) -> dict[str, Any]:
+    """Client options with which the driver asks each member for its state every 10 s, unless the target sets them: for
+    a program that runs all the time, where nobody waits. A frozen member is noticed after 12 s, a dead one at once."""
+    return {name: value for name, value in _SELDOM.items() if name.lower() not in target.options}
+
 
 def open_gateway(
     uri: str | Target, *, driver: Driver | None = None, tell: Callable[[str], None] | None = None, **options: Any

@@ -19,6 +19,7 @@ from tallyglass.errors import ConnectError, DeploymentError, ReadError, Tallygla
 from tallyglass.mongo.codec import CODEC
 from tallyglass.mongo.gateway import (
     DEFAULT_TIME_MS,
+    GET_MORE_SECONDS,
     OPLOG,
     RAW_BATCH,
     CollectionInfo,
@@ -164,6 +165,7 @@ class ClusterGateway:
         *,
         batch_size: int = 1000,
         await_ms: int = 1000,
+        least_seconds: float = GET_MORE_SECONDS,
         prefer_secondary: bool = False,
         on_open: Callable[[str], None] | None = None,
     ) -> AsyncIterator[bytes]:

@@ -18,6 +18,9 @@ Document = Mapping[str, Any]
 DEFAULT_TIME_MS = 5_000
 """Default limit for one read on the server, in milliseconds."""
 
+GET_MORE_SECONDS = 0.125
+"""The least time between two getMore of a tail that keeps up: each costs the server more than the entries in it."""
+
 RAW_BATCH = 2_000
 """Documents of one undecoded batch: without a number a server answers with 16 MB, which the driver holds several times.
 More cost no less."""
@@ -203,6 +206,7 @@ class Gateway(Protocol):
         *,
         batch_size: int = 1000,
         await_ms: int = 1000,
+        least_seconds: float = GET_MORE_SECONDS,
         prefer_secondary: bool = False,
         on_open: Callable[[str], None] | None = None,
     ) -> AsyncIterator[bytes]:
@@ -211,7 +215,8 @@ class Gateway(Protocol):
         Yields undecoded batches, and ``b""`` each time ``await_ms`` milliseconds pass without one, so that a caller can
         tell an idle server from a dead one. Ends when the server closes the cursor, for any reason: the caller must
         check for a gap when it opens the next one. The read concern is local, so entries may still be rolled back.
-        ``on_open`` is called once with the member (``host:port``) of the cursor.
+        ``on_open`` is called once with the member (``host:port``) of the cursor. After a batch that is not full, the
+        next is asked for ``least_seconds`` after it at the earliest.
         """
         ...
 

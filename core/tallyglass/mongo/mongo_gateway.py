@@ -23,6 +23,7 @@ from tallyglass.mongo.codec import CODEC
 from tallyglass.mongo.driver_errors import NAMESPACE_NOT_FOUND, UNAUTHORIZED, family
 from tallyglass.mongo.gateway import (
     DEFAULT_TIME_MS,
+    GET_MORE_SECONDS,
     ONLY_VALUE,
     RAW_BATCH,
     READ_COMMANDS,
@@ -35,8 +36,6 @@ from tallyglass.mongo.gateway import (
 from tallyglass.mongo.link import HeldCursor, Link, Session
 
 _ROWS_A_CALL = 1_000
-_GET_MORE_SECONDS = 0.125
-"""The least time between two getMore of a tail that keeps up: each costs the server more than the entries in it."""
 _EVENT_PARTS = ("clusterTime", "documentKey", "fullDocumentBeforeChange", "operationType")
 """The requested fields of an event: with the full document and the update it could exceed 16 MB."""
 # The limit until the first batch of a tail: with a filter, the first match may be far from the start.
@@ -213,6 +212,7 @@ class MongoGateway:
         *,
         batch_size: int = 1000,
         await_ms: int = 1000,
+        least_seconds: float = GET_MORE_SECONDS,
         prefer_secondary: bool = False,
         on_open: Callable[[str], None] | None = None,
     ) -> AsyncIterator[bytes]:
@@ -231,7 +231,7 @@ class MongoGateway:
                     reported = True
                 yield batch or b""
                 if not _holds(batch or b"", batch_size):
-                    await asyncio.sleep(asked + _GET_MORE_SECONDS - time.monotonic())
+                    await asyncio.sleep(asked + least_seconds - time.monotonic())
 
     async def changes(
         self, ns: Namespace, since: Timestamp, *, await_ms: int = 1_000

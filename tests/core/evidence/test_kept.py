@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from core.evidence.test_log_lines import MILLIS, login, metadata, remove
+from builders.evidence import MILLIS, login, metadata, remove
 from tallyglass.errors import PrivilegeError
 from tallyglass.evidence.kept import EvidenceKept, ProfileKept, evidence_kept
 from tallyglass.moment import from_seconds

@@ -7,60 +7,10 @@ from typing import Any
 
 import pytest
 
+from builders.evidence import AT, MILLIS, REMOTE, SESSION, command, line, login, metadata, read, remove, statements
 from tallyglass.evidence import book as books
-from tallyglass.evidence.book import Book
-from tallyglass.evidence.facts import Client, Statement
-from tallyglass.evidence.log_lines import LogReader
+from tallyglass.evidence.facts import Client
 from tallyglass.moment import Ts
-
-AT = "2026-11-23T04:53:15.{:03d}+00:00"
-MILLIS = 1795409595_000
-SESSION = "9d0160d2-43dd-44ab-99aa-c18adefa18f3"
-REMOTE = "127.0.0.1:43610"
-
-
-def line(id: int, at: int, attr: dict[str, Any], *, ctx: str = "conn9", zone: str = "") -> str:
-    """A line at that many milliseconds of the second."""
-    date = zone or AT.format(at)
-    return json.dumps(
-        {"t": {"$date": date}, "s": "I", "c": "X", "id": id, "ctx": ctx, "msg": "m", "attr": attr},
-        separators=(",", ":"),
-    )
-
-
-def metadata(name: str = "nightly-cleanup", ctx: str = "conn9", remote: str = REMOTE) -> str:
-    doc = {"driver": {"name": "PyMongo|c", "version": "4.20.0|"}, "application": {"name": name}}
-    return line(51800, 1, {"remote": remote, "client": ctx, "doc": doc}, ctx=ctx)
-
-
-def login(user: str = "alice", ctx: str = "conn9") -> str:
-    return line(20250, 2, {"principalName": user, "authenticationDatabase": "admin", "remote": REMOTE}, ctx=ctx)
-
-
-def remove(at: int, n: int | None, query: Any = None, millis: int = 3, ctx: str = "conn9", **more: Any) -> str:
-    counted = {} if n is None else {"ndeleted": n}
-    body = {"q": {"s": 1} if query is None else query, "limit": 0}
-    attr = {"type": "remove", "ns": "shop.orders", "appName": "nightly-cleanup", "command": body, "remote": REMOTE}
-    return line(51803, at, attr | counted | {"durationMillis": millis} | more, ctx=ctx)
-
-
-def command(at: int, millis: int = 8, ctx: str = "conn9", **body: Any) -> str:
-    after = {"clusterTime": {"$timestamp": {"t": 1795409595, "i": 265}}}
-    body = {"delete": "orders", "lsid": {"id": {"$uuid": SESSION}}, "$clusterTime": after, "$db": "shop"} | body
-    attr = {"type": "command", "ns": "shop.$cmd", "command": body, "remote": REMOTE, "durationMillis": millis}
-    return line(51803, at, attr, ctx=ctx)
-
-
-def read(*lines: str) -> Book:
-    book = Book()
-    reader = LogReader(book, "a:1")
-    reader.feed(lines)
-    reader.flush()
-    return book
-
-
-def statements(book: Book, op: str = "d") -> list[Statement]:
-    return list(book.statements("shop.orders", op, 0, MILLIS * 2))
 
 
 def test_the_chain_of_a_delete() -> None:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from bson import Binary, Timestamp
 
+from builders.evidence import MILLIS, profiled
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import Client, Source
 from tallyglass.evidence.profile import read_profile
-from tallyglass.moment import Ts, from_seconds
+from tallyglass.moment import Ts
 
-MILLIS = 1795409595_000
-LOCKS = {"ParallelBatchWriterMode": {"acquireCount": {"r": 1}}, "Global": {"acquireCount": {"w": 1}}}
 SESSION = b"s" * 16
-
-
-def profiled(at: int, **more: Any) -> dict[str, Any]:
-    """A deleteMany that ended at that many milliseconds of the second."""
-    return {
-        "op": "remove", "ns": "shop.orders", "command": {"q": {"s": 1}, "limit": 0}, "ndeleted": 20, "keysDeleted": 20,
-        "locks": LOCKS, "millis": 5, "planSummary": "COLLSCAN", "client": "10.0.0.7", "appName": "nightly",
-        "ts": from_seconds(MILLIS / 1000) + timedelta(milliseconds=at), "user": "alice@admin",
-    } | more  # fmt: skip
 
 
 def read(*rows: dict[str, Any]) -> Book:

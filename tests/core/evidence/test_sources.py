@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from bson import Binary
 
-from core.evidence.test_log_lines import MILLIS, command, login, metadata, remove, statements
-from core.evidence.test_profile import profiled
+from builders.evidence import MILLIS, Server, command, login, metadata, observing, profiled, remove, statements
+from builders.virtual_time import run
 from tallyglass.errors import InputError, PrivilegeError, ReadError
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import Source, user_of
 from tallyglass.evidence.log_files import files_of, foreign_files, log_beside, read_files
-from tallyglass.evidence.observer import LEAST_PAUSE, MOST_PAUSE, STATE_PAUSE, Observer
+from tallyglass.evidence.observer import LEAST_PAUSE, MOST_PAUSE
 
 CONNECTION = {
     "desc": "conn9", "client": "127.0.0.1:43610", "appName": "nightly",
@@ -24,47 +25,12 @@ CONNECTION = {
 }  # fmt: skip
 
 
-class Server:
-    """A server with a log of few lines, which keeps the newest."""
-
-    def __init__(self, *lines: str, kept: int = 100) -> None:
-        self.lines, self.kept, self.asked = list(lines), kept, list[str]()
-        self.rows: dict[str, list[Any]] = {"$currentOp": [], "$listLocalSessions": []}
-        self.refused: dict[str, Exception] = {}
-        self.profile: dict[str, list[Any]] = {}
-        self.path = ""
-
-    def members(self) -> tuple[str, ...]:
-        return ("a:1",)
-
-    async def command(self, name: str, *_: Any, **__: Any) -> Any:
-        self.asked.append(name)
-        if name in self.refused:
-            raise self.refused[name]
-        if name == "getCmdLineOpts":
-            return {"parsed": {"systemLog": {"path": self.path}}}
-        return {"log": self.lines[-self.kept :], "totalLinesWritten": len(self.lines)}
-
-    async def list_databases(self) -> list[str]:
-        self.asked.append("listDatabases")
-        return ["shop", "local", "bank"]
-
-    async def find(self, ns: Any, query: Any, **_: Any) -> Any:
-        self.asked.append(str(ns))
-        since = query.get("ts", {}).get("$gte")
-        for row in self.profile.get(str(ns), ()):
-            if since is None or row["ts"] >= since:
-                yield row
-
-    async def inspect(self, stage: str, *_: Any, **__: Any) -> Any:
-        self.asked.append(stage)
-        if stage in self.refused:
-            raise self.refused[stage]
-        return self.rows[stage]
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
-def observing(server: Server, **how: Any) -> Observer:
-    return Observer(server, **how)  # type: ignore[arg-type]
+def write_lines(server: Server, count: int) -> None:
+    server.lines += [remove(n % 1_000, n) for n in range(len(server.lines), len(server.lines) + count)]
 
 
 def write(path: str, *lines: str) -> None:
@@ -78,15 +44,15 @@ def sizes(book: Book) -> list[int | None]:
 async def test_each_line_is_read_once_and_what_was_lost_is_counted() -> None:
     server = Server(metadata(), login(), remove(10, 1), kept=4)
     one = observing(server)
-    await one.read()
+    await one.read(urgent=True)
     server.lines += [remove(20, 2), remove(30, 3)]
-    await one.read()
-    await one.read()
+    await one.read(urgent=True)
+    await one.read(urgent=True)
     one._rings["a:1"].reader.flush()
     assert (sizes(one.book), one.book.tally.missed) == ([1, 2, 3], 0)
     assert one.book.covers(MILLIS + 10, MILLIS + 30)
     server.lines += [remove(40 + n, 10 + n) for n in range(7)]
-    await one.read()
+    await one.read(urgent=True)
     one._rings["a:1"].reader.flush()
     assert (sizes(one.book), one.book.tally.missed) == ([1, 2, 3, 13, 14, 15, 16], 3)
     assert not one.book.covers(MILLIS + 30, MILLIS + 44)
@@ -96,13 +62,13 @@ async def test_each_line_is_read_once_and_what_was_lost_is_counted() -> None:
 async def test_a_delete_waits_for_the_line_of_its_command() -> None:
     server = Server(metadata(), login(), remove(10, 1))
     one = observing(server)
-    await one.read()
+    await one.read(urgent=True)
     assert sizes(one.book) == []
     server.lines.append(command(20, millis=15, txnNumber=7))
-    await one.read()
+    await one.read(urgent=True)
     assert [one.in_session for one in statements(one.book)] == [True]
     server.lines += [remove(100, 2), login().replace("04:53:15", "04:53:25")]
-    await one.read()
+    await one.read(urgent=True)
     assert [one.in_session for one in statements(one.book)] == [True, None]
 
 
@@ -115,7 +81,7 @@ async def test_open_connections_and_sessions_name_what_the_log_no_longer_does() 
         {},
     ]
     one = observing(server)
-    await one.read()
+    await one.read(urgent=True)
     one._rings["a:1"].reader.flush()
     (found,) = statements(one.book)
     assert (found.client.user, found.client.driver, one.book.users.get(hashed)) == (
@@ -125,7 +91,7 @@ async def test_open_connections_and_sessions_name_what_the_log_no_longer_does() 
     )
     # The number of a connection alone is not enough: another address is another connection.
     server.lines.append(remove(20, 2).replace("43610", "43611"))
-    await one.read()
+    await one.read(urgent=True)
     one._rings["a:1"].reader.flush()
     assert [one.client.user for one in statements(one.book)] == ["ann@admin", ""]
 
@@ -138,33 +104,68 @@ async def test_refused_sources_are_named_and_the_others_read(monkeypatch: pytest
         "$listLocalSessions": ReadError("x"),
     }
     one = observing(server)
-    await one.read()
+    await one.read(urgent=True)
     assert set(one.book.refused) == {Source.OPERATIONS, Source.LOG}
     assert "getLog" in one.book.refused[Source.LOG]
     server.refused.clear()
-    await one.read()
+    await one.read(urgent=True)
     assert set(one.book.refused) == {Source.OPERATIONS}, "connections are read again only after a while"
     monkeypatch.setattr("tallyglass.evidence.observer.STATE_PAUSE", 0)
-    await one.read()
+    await one.read(urgent=True)
     assert not one.book.refused
 
 
-async def test_an_idle_log_is_read_seldom_and_a_busy_one_often() -> None:
-    server = Server(remove(10, 1))
+def test_an_idle_log_is_read_seldom_and_a_busy_one_often() -> None:
+    server, pauses = Server(remove(10, 1), kept=1_000), list[float]()
     one = observing(server)
-    for _ in range(3):
+
+    async def poll(lines_a_second: int) -> None:
+        """Read the log whenever it is due, five times."""
+        last, read = _now(), 0
+        while read < 5:
+            await asyncio.sleep(0.1)
+            write_lines(server, lines_a_second // 10)
+            if one.is_due():
+                await one.read()
+                pauses.append(_now() - last)
+                last, read = _now(), read + 1
+
+    async def work() -> None:
+        for rate in (0, 50, 150):
+            await poll(rate)
+
+    run(work())
+    idle, busy, busier = (pauses[at : at + 5][-2:] for at in (0, 5, 10))
+    assert [round(one, 0) for one in (*idle, *busy, *busier)] == [
+        MOST_PAUSE,
+        MOST_PAUSE,
+        6,
+        6,
+        LEAST_PAUSE,
+        LEAST_PAUSE,
+    ]
+    assert one.book.tally.missed == 505, "only of those of the 30 s before it was noticed that lines come"
+
+
+def test_the_busiest_log_of_a_set_is_read_most_and_all_where_a_name_is_wanted() -> None:
+    server = Server(remove(10, 1), kept=1_000)
+    server.names = ("a:1", "b:1", "c:1")
+    one = observing(server)
+
+    async def work() -> None:
         await one.read()
-    assert one.pause == MOST_PAUSE
-    for _ in range(3):
-        server.lines += [remove(20, 1)] * 80 + [remove(len(server.lines) % 900, 2)] * 10
-        server.kept = 10_000
-        await one.read()
-    assert LEAST_PAUSE < one.pause <= MOST_PAUSE
-    server.lines += [remove(n % 1000, n) for n in range(9_000)]
-    await one.read()
-    assert one.pause == LEAST_PAUSE
-    assert server.asked.count("$currentOp") == 1
-    assert STATE_PAUSE >= 30
+        assert server.logs == ["a:1", "b:1", "c:1"]
+        while len(server.logs) < 40:
+            await asyncio.sleep(0.1)
+            write_lines(server, 20)
+            if one.is_due():
+                await one.read()
+        assert Counter(server.logs)["a:1"] > 20
+        server.logs.clear()
+        await one.read(urgent=True)
+        assert server.logs == ["a:1", "b:1", "c:1"]
+
+    run(work())
 
 
 def test_rotated_and_compressed_files_in_order_of_their_lines(tmp_path: Path) -> None:
@@ -213,13 +214,13 @@ async def test_profiles_are_read_where_there_is_one_and_each_document_once(monke
     server = Server(remove(10, 1))
     server.profile["shop.system.profile"] = [profiled(at) for at in (0, 1)]
     one = observing(server)
-    await one.read()
+    await one.read(urgent=True)
     server.profile["shop.system.profile"] += [profiled(2)]
-    await one.read()
+    await one.read(urgent=True)
     assert server.asked.count("shop.system.profile") == 1, "not sooner than every few seconds"
     monkeypatch.setattr("tallyglass.evidence.observer.PROFILE_PAUSE", 0)
-    await one.read()
-    await one.read()
+    await one.read(urgent=True)
+    await one.read(urgent=True)
     assert [one.ended for one in one.book.statements("shop.orders", "d", 0, MILLIS * 2)] == [
         MILLIS,
         MILLIS + 1,
@@ -249,6 +250,6 @@ async def test_the_log_beside_the_server_is_believed_only_with_its_own_lines(tmp
     one = observing(server)
     one.last_lines[""] = read_files(one.book, [Path(server.path)])
     server.lines.append(remove(30, 3))
-    await one.read()
+    await one.read(urgent=True)
     one._rings["a:1"].reader.flush()
     assert sizes(one.book) == [1, 2, 3], "lines of the file are not counted twice"

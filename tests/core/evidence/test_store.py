@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.evidence.test_log_lines import command, login, metadata, remove, statements
+from builders.evidence import command, login, metadata, remove, statements
 from tallyglass.errors import InputError
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.log_files import read_files

@@ -309,12 +309,18 @@ async def test_a_drop_that_only_the_profile_has_is_unique() -> None:
 class Known:
     """An observer of what a book already has."""
 
-    folder, pause, least_pause = None, 2.0, 2.0
+    folder = None
 
     def __init__(self, book: Book) -> None:
         self.book = book
 
-    async def read(self) -> None:
+    def is_due(self, *, urgent: bool) -> bool:
+        return urgent
+
+    def spend(self, commands: int = 1) -> None:
+        pass
+
+    async def read(self, *, urgent: bool) -> None:
         pass
 
     async def read_running(self) -> tuple[()]:

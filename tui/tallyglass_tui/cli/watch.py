@@ -15,7 +15,7 @@ from tallyglass_tui.cli.error_boundary import print_message, warn
 from tallyglass_tui.cli.headless import as_json, ask, print_text
 from tallyglass_tui.cli.incidents import documents, facts
 from tallyglass_tui.cli.oplog import need_oplog
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
 from tallyglass_tui.cli.shards import named_shards
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seco
     be. Ctrl-C ends it.
     """
     from tallyglass.evidence.store import EvidenceFolder
+    from tallyglass.mongo.client import seldom_monitored
 
     kept = EvidenceFolder(absolute_path(folder)) if folder else None
 
@@ -51,7 +52,8 @@ def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seco
             async with asyncio.timeout(seconds):
                 await _watch(gateway, kept, wants_json)
 
-    ask(given, work, None)
+    target = target_of(given)
+    ask(target, work, None, **seldom_monitored(target))
 
 
 async def _watch(gateway: Gateway, folder: EvidenceFolder | None, wants_json: bool) -> None:

@@ -102,7 +102,7 @@ async def attribute(gateway: Gateway, incident: Incident, book: Book) -> Authors
 
 async def _of_writes(gateway: Gateway, incident: Incident, book: Book) -> Authorship:
     """Each source is compared alone, since a statement may be in several: the best grade, the log first."""
-    found = Authorship(Certainty.NONE, reason=_why_none(incident, book))
+    found = Authorship(Certainty.NONE, reason=why_none(incident, book))
     for source in _SOURCES:
         window = _Window.around(incident, book, source)
         if not window.statements and not (incident.sessions and source is Source.LOG):
@@ -323,7 +323,7 @@ class EntryJoin:
         if accounts:
             ranked = sorted(accounts.values(), key=lambda one: -one.documents)
             return self._shown(Certainty.AMBIGUOUS, ranked, _SEVERAL if len(ranked) > 1 else _PART)
-        return Authorship(Certainty.NONE, reason=_why_none(self._incident, self._book))
+        return Authorship(Certainty.NONE, reason=why_none(self._incident, self._book))
 
     def _by_count(self, total: int) -> _Account | None:
         """A statement that counts nearly as many documents as were changed in all of its time wrote nearly all."""
@@ -410,7 +410,7 @@ def _of_session(incident: Incident, book: Book) -> Authorship:
     if client is None and incident.user:
         client = Client(user=incident.user)
     if client is None:
-        return Authorship(Certainty.NONE, reason=_why_none(incident, book))
+        return Authorship(Certainty.NONE, reason=why_none(incident, book))
     first, last = _walls(incident)
     statements = book.statements_of(session, incident.ns, first, last)
     found = _candidate(book, incident, client, [client], statements, incident.documents)
@@ -424,7 +424,7 @@ def _of_definition(incident: Incident, book: Book) -> Authorship:
     exact = [one for one in near if incident.first <= one.commit <= incident.last]
     found = exact or [one for one in near if _names(one, incident)]
     if not found:
-        return Authorship(Certainty.NONE, reason=_why_none(incident, book))
+        return Authorship(Certainty.NONE, reason=why_none(incident, book))
     accounts: dict[Hashable, list[Definition]] = defaultdict(list)
     for one in sorted(found, key=lambda one: not one.client.connection):
         known = (key for key, own in accounts.items() if _may_be_same(one.client, own[0].client))
@@ -505,7 +505,7 @@ def _told(ns: str, verb: str, found: Sequence[Statement]) -> str:
     return f"{from_seconds(found[0].ended // 1000):%H:%M:%S} {ns} {times or verb}: {documents:,} documents"
 
 
-def _why_none(incident: Incident, book: Book) -> str:
+def why_none(incident: Incident, book: Book) -> str:
     first, last = _walls(incident)
     if not book.coverage:
         return " ".join(book.refused.values()) or "No log of the server was read."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.incidents.across_shards import Named
-from tallyglass.oplog.incidents.attribution import attribute, bearing, clients_beside_ttl, concerning
+from tallyglass.oplog.incidents.attribution import attribute, bearing, clients_beside_ttl, concerning, why_none
 from tallyglass.oplog.snapshot import Authorship, Certainty, Incident, IncidentScan
 from tallyglass.tasks import cancel_all
 
@@ -42,9 +41,10 @@ class Authors:
         self._logs = logs
         self._files: Sequence[Path] = ()
         self._files_read = False
-        self._read_at = 0.0
         self._found: dict[object, Authorship] = {}
         self._compared: dict[object, object] = {}
+        self._up_to_date: set[object] = set()
+        """Incidents that were compared with the newest evidence, as they began."""
         self._tries: dict[object, int] = {}
 
     async def begin(self) -> None:
@@ -59,11 +59,12 @@ class Authors:
         """The scan with the evidence in each incident that is not routine. Raises InputError for a log file that was
         named and cannot be read."""
         acting = [one for one in scan.incidents if not one.routine]
-        if not self._files_read:
-            self._files_read = True
+        unknown = any(self._tries.get(_key(one), 0) < TRIES and not self._is_known(one) for one in acting)
+        first, self._files_read = not self._files_read, True
+        if first:
             await self._read_files([*acting, *(one for one in scan.incidents if one.kind == "ttl")])
-        if self._is_due(acting):
-            await self._read()
+        if self._observer.is_due(urgent=unknown) or (first and unknown):
+            await self._read(urgent=unknown)
             for one in acting:
                 self._tries[_key(one)] = self._tries.get(_key(one), 0) + 1
         found = {_key(one): await self._of(one) for one in acting}
@@ -73,14 +74,9 @@ class Authors:
         told = tuple(_by_server(one, self._observer.book, defined) for one in shown)
         return replace(scan, incidents=told, running=await self._observer.read_running())
 
-    async def _read(self) -> None:
-        self._read_at = time.monotonic()
-        await self._observer.read()
-
-    def _is_due(self, acting: Sequence[Incident]) -> bool:
-        passed = time.monotonic() - self._read_at
-        unknown = any(self._tries.get(_key(one), 0) < TRIES and not self._is_known(one) for one in acting)
-        return not self._read_at or passed >= (self._observer.least_pause if unknown else self._observer.pause)
+    async def _read(self, *, urgent: bool = False) -> None:
+        self._up_to_date.clear()
+        await self._observer.read(urgent=urgent)
 
     def _is_known(self, incident: Incident) -> bool:
         found = self._found.get(_key(incident))
@@ -92,8 +88,13 @@ class Authors:
         near = bearing(incident, book)
         if found is not None and (found.grade in _KNOWN or near == self._compared.get(key)):
             return found
+        if found is None and _beginning(incident) in self._up_to_date:
+            # It has grown since: its new entries are later than the evidence.
+            return Authorship(Certainty.NONE, reason=why_none(incident, book))
         self._compared[key] = near
+        self._up_to_date.add(_beginning(incident))
         try:
+            self._observer.spend()
             self._found[key] = await attribute(self._gateway, incident, book)
         except TallyglassError as error:
             self._found[key] = Authorship(Certainty.NONE, reason=f"Its entries could not be read again: {error}")
@@ -188,6 +189,11 @@ def _by_server(incident: Incident, book: Book, defined: Collection[str]) -> Inci
     return replace(incident, kind="ttl", reason="ttl", title=f"TTL on {incident.ns}", note=who.statement)
 
 
+def _beginning(incident: Incident) -> object:
+    """What an incident is known by however it grows."""
+    return (incident.kind, incident.ns, incident.first, incident.session)
+
+
 def _key(incident: Incident) -> object:
     """What an incident is known by: one that has grown is another."""
-    return (incident.kind, incident.ns, incident.first, incident.last, incident.ops, incident.session)
+    return (_beginning(incident), incident.last, incident.ops)

@@ -73,7 +73,7 @@ async def scan(
 async def watch(gateway: Gateway, since: Ts | None = None) -> AsyncIterator[IncidentScan]:
     """Like :func:`scan`, then follows new entries without end: an incident that continues stays one incident.
 
-    After ``done`` it yields whenever something has changed, at most once a second. If reading was interrupted
+    After ``done`` it yields whenever something has changed, every two seconds at most. If reading was interrupted
     (``trouble`` says so) entries may be missing; after a rollback the past is scanned again. Raises the errors of
     :func:`scan` at the start, later only PrivilegeError.
     """
@@ -144,7 +144,7 @@ class _IncidentReader:
 
     async def future(self) -> AsyncIterator[IncidentScan]:
         """New entries after the past; ends if that past was rolled back."""
-        stream = OplogStream(self._gateway, self._end.ts, MATCH, anchor=self._end)
+        stream = OplogStream(self._gateway, self._end.ts, MATCH, anchor=self._end, seldom=True)
         asked, shown = time.monotonic(), await self._known(self._goal, done=True)
         async with closing(stream.events()) as events:
             async for event in events:

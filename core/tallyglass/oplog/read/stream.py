@@ -19,7 +19,7 @@ from bson import Timestamp
 
 from tallyglass.errors import ConnectError, ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import OPLOG, RAW_BATCH, Gateway, closing
+from tallyglass.mongo.gateway import GET_MORE_SECONDS, OPLOG, RAW_BATCH, Gateway, closing
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import last_start, position
 from tallyglass.oplog.entry.walk import Malformed
@@ -28,6 +28,13 @@ from tallyglass.oplog.read.entries import end_of_oplog
 
 SILENT_SECONDS = 30.0
 """A cursor without an entry for this long is opened again; a primary writes a no-op every 10 s."""
+
+AWAIT_SECONDS = 1.0
+"""How long a server waits for entries before it answers that there are none."""
+
+SELDOM_SECONDS = 2.0
+"""How long it waits, and the least time between two requests, for a reader that shows no entries. Less than the four
+seconds after which the link examines a client that does not answer."""
 
 _BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 """Pauses between attempts to open a cursor: short enough for a failover of some seconds."""
@@ -98,7 +105,8 @@ class OplogStream:
 
     ``start`` is the first ``ts`` wanted; ``anchor`` an entry that is known already, which then must come first and
     is not yielded. ``match`` leaves entries out on the server. :meth:`commit` sets how far the majority has
-    come, so that entries that can no longer be rolled back need not be kept.
+    come, so that entries that can no longer be rolled back need not be kept. With ``seldom`` the server is asked every
+    :data:`SELDOM_SECONDS` instead of as soon as entries come, unless there are more than one answer holds.
     """
 
     def __init__(
@@ -109,11 +117,13 @@ class OplogStream:
         *,
         anchor: EntryPosition | None = None,
         prefer_secondary: bool = True,
+        seldom: bool = False,
     ) -> None:
         self._gateway = gateway
         self._match = dict(match or {})
         self._start = start
         self._prefer_secondary = prefer_secondary
+        self._pace = (SELDOM_SECONDS, SELDOM_SECONDS) if seldom else (AWAIT_SECONDS, GET_MORE_SECONDS)
         self._anchor = anchor
         self._trail: deque[EntryPosition] = deque([anchor] if anchor else (), maxlen=_TRAIL)
         self._kept: deque[tuple[EntryPosition, bytes]] = deque()
@@ -211,8 +221,9 @@ class OplogStream:
         query: dict[str, Any] = {"ts": {"$gte": begin}}
         if self._match and not unfiltered:
             query["$or"] = [self._match, {"op": "n"}, {"ts": begin}]
+        await_seconds, least_seconds = self._pace
         return self._gateway.tail_raw(
-            OPLOG, query, batch_size=RAW_BATCH, await_ms=1_000,
+            OPLOG, query, batch_size=RAW_BATCH, await_ms=int(await_seconds * 1_000), least_seconds=least_seconds,
             prefer_secondary=self._prefer_secondary, on_open=self._on_open,
         )  # fmt: skip
 
