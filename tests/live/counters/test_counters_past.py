@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sqlite3
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bson import Int64, ObjectId
+from bson import Int64, ObjectId, Timestamp
 from counters.backdate import hours_ago, write_past
 
 from tallyglass.counters.follow.watch import Watcher, WatchSettings, look
@@ -21,6 +22,7 @@ from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, NumericType
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
+from tallyglass.mongo.gateway import Namespace
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("all_the_time")]
 
@@ -121,6 +123,36 @@ async def test_a_dashboard_on_a_slow_oplog_agrees_with_a_fresh_one(
     assert {round(view.forecast.history_seconds / 3600) for view in views} == {0, 24}
     for running, one in zip(_figures(views[-1]), _figures(fresh), strict=True):
         assert running == pytest.approx(one, rel=0.05)
+
+
+async def test_new_documents_of_a_group_are_not_read_from_the_oplog(one_member: ReplicaSet) -> None:
+    start, members = hours_ago(1), range(300)
+    rows = [{"_id": f"tenant {n}", "seq": n} for n in members]
+    entries: list[dict[str, Any]] = [
+        {"at": start, "op": "i", "ns": f"shop.{name}", "o": row, "o2": {"_id": row["_id"]}}
+        for name in ("many_counters", "counters")
+        for row in (rows if name == "many_counters" else rows[:2])
+    ]
+    entries += [update(start + 60 * n, "shop.many_counters", "tenant 7", "seq", n) for n in range(1, 8)]
+    with one_member.client() as client:
+        client.shop.many_counters.insert_many(rows)
+        client.shop.counters.insert_many(rows[:2])
+    write_past(one_member, entries)
+    gateway = open_gateway(one_member.uri)
+    many, few = Namespace("shop", "many_counters"), Namespace("shop", "counters")
+    found = []
+    for grouped in ([many], []):
+        past = OplogPast(gateway, {many: ("seq",), few: ("seq",)}, Timestamp(int(time.time()), 0), grouped)
+        assert await past.advance(math.inf, Pacer())
+        found.append({ns.collection: len(by_key) for ns, by_key in past.values.items()})
+    watcher = Watcher(gateway, WatchSettings())
+    await watcher.refresh(5)
+    (group,) = [collection for collection in watcher._collections.values() if collection.groups]
+    await watcher.close()
+    await gateway.close()
+    assert found == [{"many_counters": 1, "counters": 2}, {"many_counters": 300, "counters": 2}]
+    (history,) = [one.series for key, one in group.groups["seq"].trackers() if key == "tenant 7"]
+    assert history.steps > 3
 
 
 def _figures(counter: CounterView) -> tuple[float, ...]:

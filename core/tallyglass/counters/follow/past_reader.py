@@ -232,7 +232,8 @@ class PastReader:
         if not until or not self._oplog:
             return None
         paths = {collection.place.ns: collection.paths() for collection in new if collection.trackers}
-        return OplogPast(self._gateway, paths, min(until))
+        grouped = [collection.place.ns for collection in new if collection.groups]
+        return OplogPast(self._gateway, paths, min(until), grouped)
 
     async def _advance(self, past: OplogPast, deadline: float, pacer: Pacer) -> bool:
         try:
