@@ -41,7 +41,7 @@ def update(rows: tuple[OplogRow, ...], dropped: int = 0) -> OplogUpdate:
 
 def test_the_pace_says_why() -> None:
     rate = RefreshRate()
-    assert (rate.interval, rate.badge) == (0.25, "4 Hz")
+    assert (rate.interval, rate.badge) == (0.25, "")
     for _ in range(3):
         rate.lag(0.4)
     assert (rate.interval, rate.badge) == (2.0, "0.5 Hz busy"), "a late tick says nothing of the link"
@@ -49,12 +49,12 @@ def test_the_pace_says_why() -> None:
     assert rate.badge == "0.5 Hz slow link"
     for _ in range(10):
         rate.lag(0.0)
-    assert rate.badge == "4 Hz"
+    assert rate.badge == ""
     rate.lag(0.4)
     rate.lag(0.4)
     rate.lag(0.0)
     rate.lag(0.4)
-    assert rate.badge == "4 Hz"
+    assert rate.badge == ""
     assert RefreshRate(ssh=True).interval == 1.0
     assert RefreshRate(ssh=True, focused=False).badge == "0.2 Hz unfocused"
     assert RefreshRate(paused=True).interval is None

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from rich.cells import cell_len
 
-from tallyglass.counters.snapshot import CounterView, Flag
+from tallyglass.counters.snapshot import CounterView
 from tallyglass.counters.verdict import CRITICAL, WARNING, Thresholds, grade, nearest_limit
 from tallyglass_tui import format as fmt
 from tallyglass_tui.widgets.cells import fit, fit_middle
@@ -25,21 +25,20 @@ COLUMNS = (
     Column("ns", "namespace", 40, since=_VERY_WIDE),
     Column("id", "id", 8, flex=2, since=100, until=_VERY_WIDE),
     Column("id", "id", 36, since=_VERY_WIDE),
-    Column("value", "value", 13, right=True, until=100, rank=2),
     Column("value", "value", 13, flex=1, right=True, since=100, until=_VERY_WIDE, rank=2),
     Column("value", "value", 16, right=True, since=_VERY_WIDE, rank=2),
-    Column("limit", "ids left until", 14, right=True, until=_VERY_WIDE, rank=1),
+    Column("limit", "ids left until", 15, right=True, until=_VERY_WIDE, rank=1),
     Column("limit", "ids left until", 24, right=True, since=_VERY_WIDE, rank=1),
-    Column("used", "used", 7, until=100, rank=3),
-    Column("used", "used", 18, since=100, rank=3),
-    Column("rate", "rate", 8, right=True, rank=4),
-    Column("spark", "trend", 5, since=90, until=100, rank=4),
-    Column("spark", "trend", 12, since=100, until=150, rank=4),
-    Column("spark", "trend, from 0 to", 21, since=150, rank=4),
-    Column("left", "time left", 11, right=True),
-    Column("likely", "likely end (UTC)", 16, since=150, rank=4),
-    Column("flags", "flags", 8, until=100),
-    Column("flags", "flags", 10, flex=1, since=100),
+    Column("used", "used", 18, since=100, rank=4),
+    Column("rate", "rate", 8, right=True, since=78, rank=3),
+    Column("spark", "trend", 12, since=100, until=150, rank=5),
+    Column("spark", "trend, from 0 to", 21, since=150, rank=5),
+    Column("ends", "ends in", 7, right=True, since=78, rank=2),
+    Column("likely", "likely end (UTC)", 16, since=150, rank=5),
+    Column("left", "time left", 11, right=True, until=78),
+    Column("left", "80% sure", 12, right=True, since=78),
+    Column("why", "why", 10, until=100),
+    Column("why", "why", 11, flex=1, since=100),
 )
 SORTS = ("urgency", "name", "value", "used", "rate", "left")
 """What rows can be sorted by: urgency is the order of the snapshot."""
@@ -49,18 +48,18 @@ LARGEST_FIRST = frozenset({"value", "used", "rate"})
 
 _MARKS = {CRITICAL: ("!!", "table--bad"), WARNING: ("! ", "table--warn")}
 _BAR_STYLES = {CRITICAL: "table--bad", WARNING: "table--warn"}
-_LIMITS = Thresholds()
+LIMITS = Thresholds()
+"""What counts as urgent and as soon."""
+
 _PERCENT = 7
 _LEAST_NAMESPACE = 4
 _WITH_SCALE = 20
 _POWERS = {"JavaScript": "2^53", "double": "2^53", "Decimal128": "10^34", "text": "digits"}
-_SHORT = {Flag.FIRST_FULL.value: "1ST-FULL"}
-"""The only flag that a narrow column would cut."""
 
 
 def level(counter: CounterView, now: datetime) -> int:
     """0 ok, 1 warning, 2 critical; what is unknown has no mark."""
-    found = grade(counter, _LIMITS, now)[0]
+    found = grade(counter, LIMITS, now)[0]
     return found if found in (WARNING, CRITICAL) else 0
 
 
@@ -110,16 +109,38 @@ def _left(counter: CounterView, now: datetime, _: int, __: bool) -> tuple[str, s
     return text, "" if counter.forecast.early else "table--muted"
 
 
-def _flags(counter: CounterView, now: datetime, width: int, __: bool) -> tuple[str, str]:
-    """The flags that fit whole, the worst first; without any, the share used where that is what the mark is for."""
-    words = [_SHORT.get(word, word) if width < len(word) else word for word in fmt.flags(counter, now)]
-    if not words and counter.used is not None and level(replace(counter, used=None), now) < level(counter, now):
-        words = [f"{fmt.share(counter.used)}"]
+def _ends(counter: CounterView, now: datetime, _: int, __: bool) -> tuple[str, str]:
+    """The likely time until the end; with ~ the one at the rate so far, where it is too early for a band."""
+    forecast = counter.forecast
+    when = forecast.likely or forecast.naive
+    if when is None:
+        return "", ""
+    return f"{'' if forecast.likely else '~'}{fmt.brief((when - now).total_seconds())}", ""
+
+
+def _why(counter: CounterView, now: datetime, width: int, __: bool) -> tuple[str, str]:
+    """Why it has a mark, in words that are never cut: its flags, the worst first; without any the share used, or that
+    the end is near."""
+    words = fmt.flags(counter, now)
+    if not words and level(counter, now):
+        words = [_reason(counter, now)]
     shown = words[:1]
     for word in words[1:]:
         if len(" ".join([*shown, word])) <= width:
             shown.append(word)
     return " ".join(shown), "table--warn"
+
+
+def _reason(counter: CounterView, now: datetime) -> str:
+    """Why a counter without a flag has a mark, in at most ten cells."""
+    if counter.members is not None:
+        near = next((n for share in (LIMITS.crit_used, LIMITS.warn_used) if (n := counter.members.above(share))), 0)
+        return f"{fmt.short(near)} near" if near else "ends soon"
+    if counter.near is not None:
+        return "near limit"
+    if counter.used is not None and level(replace(counter, used=None), now) < level(counter, now):
+        return f"{fmt.share(counter.used)}"
+    return "ends soon"
 
 
 def _limit(counter: CounterView, now: datetime, width: int, __: bool) -> tuple[str, str]:
@@ -142,7 +163,8 @@ _TEXTS: dict[str, Callable[[CounterView, datetime, int, bool], tuple[str, str]]]
     "spark": lambda counter, _, width, plain: (_trend(counter, width, plain), "table--muted table--bar"),
     "left": _left,
     "likely": lambda counter, *_: (fmt.day(counter.forecast.likely)[:-1] if counter.forecast.likely else "", ""),
-    "flags": _flags,
+    "ends": _ends,
+    "why": _why,
 }
 
 

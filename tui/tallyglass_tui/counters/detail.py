@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,6 +16,7 @@ from tallyglass_tui.counters.facts import Line, background, facts
 from tallyglass_tui.counters.glance import band_of
 from tallyglass_tui.counters.graph import graph, legend
 from tallyglass_tui.counters.pool_map import PoolMapWidget
+from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 _LEAST_GRAPH = 7
@@ -54,20 +55,19 @@ class CounterText(LineView, can_focus=True):
         self._plain = plain
         self._counter: CounterView | None = None
         self._now: datetime | None = None
-        self._images = ""
         self._whole = False
         self._first = 0
         self._built: list[Line] = []
 
-    def show(self, counter: CounterView, now: datetime, images: str = "") -> None:
-        """Show this counter as it is at ``now``, and whether its collection keeps pre-images."""
+    def show(self, counter: CounterView, now: datetime) -> None:
+        """Show this counter as it is at ``now``."""
         if self._counter is None or self._counter.key != counter.key:
             self._first = 0
-        self._counter, self._now, self._images = counter, now, images
+        self._counter, self._now = counter, now
         self.set_class(counter.pool is not None, "-pool")
         if counter.pool is not None:
             width = max(20, self.size.width or self.app.size.width)
-            lines = len([*facts(counter, now, width, self._plain), *background(counter, width, images)])
+            lines = len([*facts(counter, now, width, self._plain), *background(counter, width)])
             if self.styles.height is None or self.styles.height.value != lines:
                 self.styles.height = lines
         else:
@@ -99,7 +99,7 @@ class CounterText(LineView, can_focus=True):
         counter, now = self._counter, self._now
         if counter is None or now is None or not width:
             return
-        first, rest = [*facts(counter, now, width, self._plain)], [*background(counter, width, self._images)]
+        first, rest = [*facts(counter, now, width, self._plain)], [*background(counter, width)]
         if counter.pool is None:
             first += self._legend_and_graph(counter, now, width, height - len(first), len(rest))
         self._built = [*first, *rest]
@@ -129,6 +129,7 @@ class CounterDetail(Vertical):
     CounterDetail PoolMapWidget { display: none; }
     CounterDetail.-pool PoolMapWidget { display: block; }
     """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("s,S,N,V,U,R,T", "sort", show=False)]
 
     def __init__(self, plain: bool = False) -> None:
         super().__init__()
@@ -139,11 +140,15 @@ class CounterDetail(Vertical):
         yield CounterText(self._plain)
         yield PoolMapWidget(plain=self._plain)
 
-    def show(self, counter: CounterView, now: datetime, images: str = "") -> None:
-        """Show this counter, and whether its collection keeps pre-images."""
+    def show(self, counter: CounterView, now: datetime) -> None:
+        """Show this counter as it is at ``now``."""
         self.set_class(counter.pool is not None, "-pool")
-        self.query_one(CounterText).show(counter, now, images)
+        self.query_one(CounterText).show(counter, now)
         self.query_one(PoolMapWidget).show(counter.pool)
+
+    def action_sort(self) -> None:
+        """Say where the keys that sort work."""
+        cast("Page", self.screen).say("Sorting works on the list: Esc goes back to it.")
 
     def keys_for(self, counter: CounterView) -> Widget:
         """The widget that takes the keys: the map, if there is one."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from tallyglass.counters.snapshot import FLAG_HELP, CounterView, Flag, Forecast, Semantics
-from tallyglass.counters.verdict import CRITICAL, WARNING
+from tallyglass.counters.verdict import CRITICAL, WARNING, grade
 from tallyglass_tui import format as fmt
-from tallyglass_tui.counters.cells import level, name, short_name
+from tallyglass_tui.counters.cells import LIMITS, level, name
 from tallyglass_tui.widgets.cells import wrap
 from tallyglass_tui.widgets.line_view import Piece
 
 _LABEL = 11
-_FIRST_NAME = 26
 _SHOWN_MEMBERS = 10
 _ALL_BURNED = 0.99
 """Where nearly all ids have no document, its documents are elsewhere, or removed after use: that is no news."""
@@ -56,8 +55,8 @@ def facts(counter: CounterView, now: datetime, width: int, plain: bool = False) 
         yield from _fact("", "(press y to copy it; Tallyglass does not run it)", width, "text--muted")
 
 
-def background(counter: CounterView, width: int, images: str = "") -> Iterator[Line]:
-    """What the facts rest on; ``images`` says whether the collection keeps pre-images."""
+def background(counter: CounterView, width: int) -> Iterator[Line]:
+    """What the facts rest on."""
     yield from _fact("history", _stands_on(counter.forecast), width)
     if counter.drift is not None:
         yield from _fact("drift", _drift(counter), width)
@@ -66,8 +65,6 @@ def background(counter: CounterView, width: int, images: str = "") -> Iterator[L
     yield from _fact("kind", _kind(counter), width)
     if counter.evidence:
         yield from _fact("evidence", f"{counter.grade.value}: {counter.evidence}", width)
-    if images:
-        yield from _fact("pre-images", images, width)
 
 
 def _fact(label: str, text: str, width: int, style: str = "") -> Iterator[Line]:
@@ -116,18 +113,19 @@ def _is_there(forecast: Forecast, now: datetime) -> bool:
     return forecast.late is not None and forecast.late <= now
 
 
-def first_out(counters: Sequence[CounterView], now: datetime) -> str:
-    """Which counter runs out first and when, for the summary; or that it cannot be said yet. Guesses do not count."""
-    counters = [counter for counter in counters if counter.may_alarm]
-    dated = [(counter.forecast.early, n) for n, counter in enumerate(counters) if counter.forecast.early]
-    if dated:
-        first = counters[min(dated)[1]]
-        called = short_name(first, _FIRST_NAME).strip()
-        if _is_there(first.forecast, now):
-            return f"at its end: {called}"
-        return f"first to run out: {called}, in {fmt.time_left(first.forecast, now)}"
-    early = any(counter.forecast.rate and not counter.forecast.far for counter in counters)
-    return "too early to say what runs out first" if early else ""
+def outcome(counter: CounterView, now: datetime) -> str:
+    """What becomes of a counter and when, as the words that follow its name: the first line of the page."""
+    reason = grade(counter, LIMITS, now)[1]
+    flags = [flag for flag in counter.flags if flag.value in reason]
+    forecast, unsure = counter.forecast, "" if counter.may_alarm else ", if it is a counter"
+    if flags and counter.may_alarm:
+        return f"{flags[0].value}: {_lower(FLAG_HELP[flags[0]])}"
+    if _is_there(forecast, now):
+        return f"is at its end{unsure}"
+    if forecast.early and forecast.likely:
+        likely = fmt.duration((forecast.likely - now).total_seconds())
+        return f"ends in about {likely} ({fmt.time_left(forecast, now)}){unsure}"
+    return reason or f"is not dated: {fmt.time_left(forecast, now)}"
 
 
 def _pool(counter: CounterView, now: datetime, width: int) -> Iterator[Line]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tallyglass.counters.snapshot import CounterView
@@ -33,14 +33,65 @@ class RowOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class Groups:
+    """How many counters are urgent, will be soon, are fine, and are not sure to be counters."""
+
+    urgent: int = 0
+    soon: int = 0
+    fine: int = 0
+    unsure: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ArrangedRows:
-    """The rows in an order, their keys, and when they were sorted."""
+    """The rows in an order, their keys, when they were sorted, and the groups of all counters, shown or not."""
 
     order: RowOrder = RowOrder()
     rows: tuple[CounterView, ...] = ()
     keys: tuple[str, ...] = ()
     sorted_at: datetime | None = None
     ranks: Mapping[str, int] = field(default_factory=dict)
+    groups: Groups = Groups()
+
+
+FINE, UNSURE = "\0fine", "\0unsure"
+"""The keys of the lines that a folded group is shown as. No key of a counter begins so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The lines of the table: their keys, and the counter of each, None for the line of a group. ``folded`` has the
+    counters of each such line."""
+
+    keys: Sequence[str] = ()
+    counters: Sequence[CounterView | None] = ()
+    folded: Mapping[str, Sequence[CounterView]] = field(default_factory=dict)
+
+
+def fold(arranged: ArrangedRows, unfolded: Collection[str]) -> Listing:
+    """The rows with those that need nobody behind one line for each kind, unless that line is ``unfolded``.
+
+    Only the most urgent first, unfiltered, has such lines: whoever sorts or filters looks for a row. What is fine is
+    folded only below something that is not.
+    """
+    rows, keys, groups = arranged.rows, arranged.keys, arranged.groups
+    warned = groups.urgent + groups.soon
+    parts = ((FINE, groups.fine if warned else 0), (UNSURE, groups.unsure if len(rows) > groups.unsure else 0))
+    if arranged.order != RowOrder() or not any(size for _, size in parts):
+        return Listing(keys, rows)
+    end = len(rows) - sum(size for _, size in parts)
+    shown_keys, shown, folded = [*keys[:end]], [*rows[:end]], dict[str, Sequence[CounterView]]()
+    counters: list[CounterView | None] = [*shown]
+    for part, size in parts:
+        if size:
+            folded[part] = rows[end : end + size]
+            shown_keys.append(part)
+            counters.append(None)
+            if part in unfolded:
+                shown_keys += keys[end : end + size]
+                counters += rows[end : end + size]
+            end += size
+    return Listing(shown_keys, counters, folded)
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -54,16 +105,19 @@ def arrange(counters: Sequence[CounterView], order: RowOrder, before: ArrangedRo
     calm = before.sorted_at is not None and (now - before.sorted_at).total_seconds() < _CALM_SECONDS
     kept = _in_places(shown, before.ranks) if calm and order == before.order else None
     if kept is not None:
-        return ArrangedRows(order, tuple(kept), before.keys, before.sorted_at, before.ranks)
+        return replace(before, rows=tuple(kept))
+    parts = _by_level(counters, now)
+    groups = Groups(*map(len, parts))
     if order.by == SORTS[0]:
-        rows = _by_urgency(shown, now)
+        wanted = _by_level(shown, now) if order.words else parts
+        rows = [counter for part in wanted for counter in part]
         if order.descending:
             rows.reverse()
     else:
         key = sort_key(order.by, now, descending=order.descending)
         rows = _sorted(shown, key, descending=order.descending)
     keys = tuple([counter.key for counter in rows])
-    return ArrangedRows(order, tuple(rows), keys, now, {key: rank for rank, key in enumerate(keys)})
+    return ArrangedRows(order, tuple(rows), keys, now, {key: rank for rank, key in enumerate(keys)}, groups)
 
 
 def _in_places(shown: Sequence[CounterView], ranks: Mapping[str, int]) -> list[CounterView] | None:
@@ -79,13 +133,14 @@ def _in_places(shown: Sequence[CounterView], ranks: Mapping[str, int]) -> list[C
     return places
 
 
-def _by_urgency(shown: Iterable[CounterView], now: datetime) -> list[CounterView]:
-    """By level; within a level as they come. Guesses are last, unless one is near a limit."""
+def _by_level(shown: Iterable[CounterView], now: datetime) -> tuple[list[CounterView], ...]:
+    """What is urgent, what will be soon, and what is fine, each as they come; last the guesses, unless one is near a
+    limit."""
     levels: tuple[list[CounterView], ...] = ([], [], [])
     guesses: list[CounterView] = []
     for counter in shown:
         (levels[level(counter, now)] if counter.may_warn else guesses).append(counter)
-    return [*levels[2], *levels[1], *levels[0], *guesses]
+    return (*reversed(levels), guesses)
 
 
 def _sorted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
@@ -16,31 +16,32 @@ from textual.events import Resize
 from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterTrouble, CounterView
 from tallyglass.mongo.gateway import Gateway
 from tallyglass_tui import format as fmt
-from tallyglass_tui.counters.cells import COLUMNS, LARGEST_FIRST, SORTS, cells, level, name
+from tallyglass_tui.counters.cells import COLUMNS, LARGEST_FIRST, SORTS, cells, level, name, short_name
 from tallyglass_tui.counters.detail import CounterDetail
-from tallyglass_tui.counters.facts import ends, first_out
+from tallyglass_tui.counters.facts import ends, outcome
 from tallyglass_tui.counters.glance import LEAST_HEIGHT, CounterGlance
-from tallyglass_tui.counters.images_note import ImagesNote
-from tallyglass_tui.counters.order import ArrangedRows, RowOrder, arrange, words_of
+from tallyglass_tui.counters.order import ArrangedRows, Listing, RowOrder, arrange, fold, words_of
+from tallyglass_tui.counters.table import CounterTable
 from tallyglass_tui.shell.messages import CounterRequested, Visit
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.cells import whole_pieces
 from tallyglass_tui.widgets.cursor_list import CursorList
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.line_view import Piece
-from tallyglass_tui.widgets.live_table import Column, LiveTable
+from tallyglass_tui.widgets.live_table import Column
 from tallyglass_tui.widgets.row_list import RowList
 from tallyglass_tui.widgets.text_line import TextLines
 
 if TYPE_CHECKING:
     from tallyglass_tui.shell.context import Context
 
-_NARROW = 80
-"""Below this width the summary begins with what runs out first."""
 _AT_ONCE = 1_000
 """How many counters are filtered and sorted synchronously: it takes some milliseconds."""
 _LOOKED_AT = 1_000
-"""How many counters, most urgent first, the summary considers."""
+"""How many counters, most urgent first, are considered for the first line."""
+_LEAST_NAME = 20
+_VERDICTS = {2: ("NOW  ", "text--bad"), 1: ("SOON ", "text--warn"), 0: ("FINE ", "text--good")}
+"""The word before the counter that ends first, by its level."""
 _FILTER_PROMPT = "Filter: words that name, library or flags contain; !word excludes one."
 _NONE_YET = "Looking for counters in the databases that this user may read."
 _NONE = (
@@ -77,16 +78,17 @@ class CountersPage(Page):
         self._snapshot: CountersSnapshot | None = None
         self._order = RowOrder()
         self._arranged = ArrangedRows()
+        self._listing = Listing()
+        self._unfolded: frozenset[str] = frozenset()
         self._arranging = False
         self._filter = ""
         self._opened = ""
-        self._images = ImagesNote()
 
     def compose_body(self) -> ComposeResult:
         """A summary, the table or the detail, and the filter line."""
         plain = self.shell.plain_glyphs
         yield TextLines(id="summary")
-        yield LiveTable(COLUMNS, id="counters")
+        yield CounterTable(COLUMNS, id="counters")
         yield CounterGlance(plain)
         yield CounterDetail(plain)
         yield InputLine(id="filter")
@@ -134,9 +136,11 @@ class CountersPage(Page):
     def help_notes(self) -> Sequence[str]:
         """What the columns and flags mean."""
         return (
-            "Time left is a band: with 80% certainty the counter ends between the early and the late date. Too early: "
-            "the history cannot carry a date yet. Idle: no id was handed out in it. !! is urgent (a flag, 90% used, or "
-            "under 30 days to the early date), ! is soon (75%, 90 days).",
+            "The first line is the counter to look at now. Time left is a band: with 80% certainty the counter ends "
+            "between the early and the late date. Too early: the history cannot carry a date yet; ~ is then the date "
+            "at the rate so far. Idle: no id was handed out in it. !! is urgent (a flag, 90% used, or under 30 days to "
+            "the early date), ! is soon (75%, 90 days). Fine is the rest; not sure is what may be no counter. Enter "
+            "unfolds a line that stands for many.",
             *(f"{flag.value}: {text}" for flag, text in FLAG_HELP.items()),
         )
 
@@ -199,13 +203,16 @@ class CountersPage(Page):
 
     @on(RowList.Chosen)
     def _chosen(self, message: RowList.Chosen) -> None:
-        self._open(str(message.chosen))
+        if message.chosen in self._listing.folded:
+            self._unfolded ^= {str(message.chosen)}
+            self._show_table()
+        else:
+            self._open(str(message.chosen))
 
     @property
     def _selected(self) -> CounterView | None:
-        table = self.query_one(LiveTable)
-        rows = self._arranged.rows
-        return rows[table.cursor] if table.cursor < len(rows) else None
+        cursor, counters = self.query_one(CounterTable).cursor, self._listing.counters
+        return counters[cursor] if cursor < len(counters) else None
 
     @property
     def _opened_counter(self) -> CounterView | None:
@@ -216,7 +223,7 @@ class CountersPage(Page):
         self._filter = text
         self._order = replace(self._order, words=words_of(text))
         self._arrange()
-        self.give_keys(self.query_one(LiveTable))
+        self.give_keys(self.query_one(CounterTable))
         self.refresh_bindings()
 
     def _arrange(self) -> None:
@@ -246,48 +253,45 @@ class CountersPage(Page):
         self._opened = key
         opened = self._opened_counter
         self.query_one(CounterDetail).display = opened is not None
-        self.query_one(LiveTable).display = opened is None
+        self.query_one(CounterTable).display = opened is None
         self.query_one("#summary").display = opened is None
         self._show_glance()
         if opened is None:
             self._opened = ""
-            self.give_keys(self.query_one(LiveTable))
+            self.give_keys(self.query_one(CounterTable))
             self._show_table()
         else:
             self._show_detail()
-            self._read_images(opened.ns)
             self.give_keys(self.query_one(CounterDetail).keys_for(opened))
         self.refresh_bindings()
 
     def _show_detail(self) -> None:
         opened = self._opened_counter
         if opened is not None and self._snapshot:
-            self.query_one(CounterDetail).show(opened, self._snapshot.at, self._images.of(opened.ns))
-
-    @work(group="counters-images", exclusive=True)
-    async def _read_images(self, ns: str) -> None:
-        await self._images.read(self.feeds, ns)
-        self._show_detail()
+            self.query_one(CounterDetail).show(opened, self._snapshot.at)
 
     def _show_table(self) -> None:
-        table = self.query_one(LiveTable)
+        table = self.query_one(CounterTable)
         if not table.display:
             return
-        rows, plain = self._arranged.rows, self.shell.plain_glyphs
+        self._listing = listing = fold(self._arranged, self._unfolded)
+        plain = self.shell.plain_glyphs
         now = self._snapshot.at if self._snapshot else datetime.now(UTC)
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
-            return cells(rows[index], now, column, width, plain)
+            counter = listing.counters[index]
+            return cells(counter, now, column, width, plain) if counter is not None else ()
 
         table.sorted_by, table.descending = self._arranged.order.by, self._arranged.order.descending
-        table.show(self._arranged.keys, cell, self._empty_text())
-        self.query_one("#summary", TextLines).show(whole_pieces(self._summary(now), self.size.width))
+        table.show_listing(listing, self._unfolded, cell, self._empty_text())
+        self.query_one("#summary", TextLines).show(*self._summary(now), grow=True)
         self._show_glance()
 
     def _show_glance(self) -> None:
         """The selected counter in the lower half, where the page is high enough for both."""
         glance, selected = self.query_one(CounterGlance), self._selected
-        shown = selected is not None and not self._opened and self.size.height >= LEAST_HEIGHT
+        # On the line of a group the last counter stays: a lower half that comes and goes would move the table.
+        shown = bool(self._listing.keys) and not self._opened and self.size.height >= LEAST_HEIGHT
         if glance.display != shown:
             glance.display = shown
         if shown and selected is not None and self._snapshot:
@@ -303,38 +307,48 @@ class CountersPage(Page):
             return (f"None of {fmt.plural(len(snapshot.counters), 'counter')} matches the filter. Esc clears it.",)
         return _NONE
 
-    def _summary(self, now: datetime) -> list[Piece]:
+    def _summary(self, now: datetime) -> Iterator[list[Piece]]:
+        """What ends first and when, then how many of each group there are, and what is shown of them."""
         snapshot, order, shown = self._snapshot, self._order, self._arranged
         if snapshot is None:
-            return [(" Looking for counters ...", "text--muted")]
-        most_urgent = snapshot.counters[:_LOOKED_AT]
-        urgent = sum(level(counter, now) == 2 for counter in most_urgent)
-        guesses = sum(not counter.may_alarm for counter in snapshot.counters)
-        count: list[Piece] = [(fmt.plural(len(snapshot.counters) - guesses, "counter"), "")]
-        if guesses:
-            count.append((f" and {guesses:,} guess{'es' * (guesses > 1)}", "text--muted"))
-        found: list[Piece] = []
+            yield [(" Looking for counters ...", "text--muted")]
+            return
+        first = _first(snapshot.counters[:_LOOKED_AT], now)
+        if first is not None:
+            word, style = _VERDICTS[level(first, now)]
+            what = outcome(first, now)
+            room = max(_LEAST_NAME, self.size.width - len(what) - 8)
+            called = short_name(first, min(len(name(first)), room))
+            yield [(f" {word} ", style), (called.strip(), "text--title"), (f" {what}", "")]
+        pieces: list[Piece] = [(f" {fmt.plural(len(snapshot.counters), 'counter')}:", "")]
         if self._filter:
             rows = f"{len(shown.rows):,}" if shown.order == order else "..."
-            found = [(f"{rows} with '{self._filter[:30]}'", "text--warn")]
-        first: list[Piece] = [(first_out(most_urgent, now), "")]
-        # A narrow line is cut after what matters most.
-        parts = (found, first, count) if self.size.width < _NARROW else (count, found, first)
-        pieces: list[Piece] = []
-        for part in parts:
-            if any(text for text, _ in part):
-                pieces += [(" · " if pieces else " ", ""), *part]
-        if urgent:
-            pieces.append((f" · {urgent:,}{'+' * (urgent == _LOOKED_AT)} urgent", "text--bad"))
+            pieces.append((f" {rows} with '{self._filter[:30]}' ·", "text--warn"))
+        groups = shown.groups
+        counts = (
+            (groups.urgent, "urgent", "text--bad"), (groups.soon, "soon", "text--warn"), (groups.fine, "fine", ""),
+            (groups.unsure, "not sure", "text--muted"),
+        )  # fmt: skip
+        named = [(f" {count:,} {word}", style) for count, word, style in counts if count]
+        pieces += [piece for one in named for piece in (one, (" ·", "text--muted"))][:-1]
         by = f"by {'time left' if order.by == 'left' else order.by}{', descending' * order.descending}"
         if order.by == SORTS[0]:
-            by = f"{'least' if order.descending else 'most'} urgent first"
+            by = "least urgent first" if order.descending else ""
         doing = "sorting " if shown.order != order else ""
-        pieces.append((f" · {doing}{by}", "text--muted"))
+        if by or doing:
+            pieces.append((f" · {doing}{by}", "text--muted"))
         if snapshot.discovering:
             looked = f"{snapshot.collections_looked:,} of {fmt.plural(snapshot.collections_seen, 'collection')}"
-            pieces.append((f" · {looked} looked at", "text--muted"))
-        return pieces
+            pieces.append((f" · searched {looked} so far", "text--muted"))
+        yield whole_pieces(pieces, self.size.width)
+
+
+def _first(counters: Sequence[CounterView], now: datetime) -> CounterView | None:
+    """The counter to name first: the most urgent, else the one that ends first. Of guesses only one near a limit."""
+    known = [counter for counter in counters if counter.may_warn]
+    worst = next((one for wanted in (2, 1) for one in known if level(one, now) == wanted), None)
+    dated = [counter for counter in known if counter.forecast.early]
+    return worst or min(dated, key=lambda one: one.forecast.early or now, default=known[0] if known else None)
 
 
 def _trouble_line(trouble: CounterTrouble) -> str:

@@ -50,7 +50,7 @@ class RefreshRate:
 
     @property
     def badge(self) -> str:
-        """The rate in words, for the status line."""
+        """The rate in words where it is not the usual one, for the status line; empty at the usual one."""
         if self.paused:
             return "PAUSED"
         if not self.focused:
@@ -58,7 +58,7 @@ class RefreshRate:
         if self.slow:
             # A late tick alone may come from the machine or from this program's own work: the badge blames neither.
             return "0.5 Hz slow link" if self.backlog else "0.5 Hz busy"
-        return "1 Hz ssh" if self.ssh else "4 Hz"
+        return "1 Hz ssh" if self.ssh else ""
 
     @property
     def brief(self) -> str:

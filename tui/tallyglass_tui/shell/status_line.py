@@ -20,8 +20,9 @@ HELP = (
     "At the top right: the set with its version, then one letter for each member: P primary, S secondary, H hidden, L "
     "delayed, A arbiter, R starting, recovering or rolling back, D down, ? unknown; * follows the member that is read, "
     "+12s is the largest lag beyond a configured delay, shown from 11 s on; alone means that the set's own names "
-    "cannot be reached, and one member is read directly. Then the time in UTC, and how often the screen is refreshed: "
-    "less on a slow link, where the terminal does not take the output, and while the machine or this program is busy."
+    "cannot be reached, and one member is read directly. Then the time in UTC, and how often the screen is refreshed "
+    "where it is less than four times a second: on a slow link, where the terminal does not take the output, and while "
+    "the machine or this program is busy."
 )
 _STALE_SECONDS = 5.0
 _MOST_LETTERS = 7
@@ -60,7 +61,7 @@ def status_pieces(
     if age is not None and age > max(_STALE_SECONDS, 2 * (rate.interval or 0)):
         late.append((f" · {fmt.duration(age)} old", "nav--alert"))
     style = "nav--alert" if rate.paused or rate.slow else "nav--muted"
-    badge, brief = (f" · {rate.badge} ", style), (f" · {rate.brief} ", style)
+    badge, brief = ((f" · {words} " if words else " ", style) for words in (rate.badge, rate.brief))
     clock = (f" · {now or datetime.now(UTC):%H:%M}Z", "nav--muted")
     forms = [*_forms(deployment, lost, named=bool(label))] if deployment else [[]]
     found: tuple[Piece, ...] = ()
@@ -74,7 +75,7 @@ def status_pieces(
                     return found
     if late:
         return found
-    named, speed = (*fixed[:1], *forms[-1]), (f" {rate.brief}", style)
+    named, speed = (*fixed[:1], *forms[-1]), (f" {rate.brief}" * bool(rate.badge), style)
     if _fits((*named, speed), room):
         return (*named, speed)
     return named if _fits(named, room) and not rate.paused else (*forms[-1], speed)
