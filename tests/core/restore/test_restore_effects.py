@@ -14,7 +14,7 @@ from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import WHOLE, Changes, changes_of
 from tallyglass.restore.undo.accident import UpdateEffect, completed
 from tallyglass.restore.undo.effects import AttributedWrites, Side, WriteGroups
-from tallyglass.restore.undo.evidence import read_evidence
+from tallyglass.restore.undo.evidence import read_evidence, statement_of
 
 Row = tuple[int, int | str, dict[str, Any] | None]
 """When, in milliseconds; the ``_id``; and the ``o`` of an update, None for a delete."""
@@ -103,7 +103,7 @@ def test_one_statement(rows: list[Row], what: str) -> None:
 def test_what_may_be_several_statements(rows: list[Row], words: str, groups: tuple[str, ...]) -> None:
     found = fed(rows).one_statement(timed=True)
     assert any(words in one for one in found.doubts), found.doubts
-    assert all(any(group in line for line in found.groups) for group in groups), found.groups
+    assert all(any(group in row.brief for row in found.groups) for group in groups), found.groups
 
 
 def application(begin: int, end: int, ids: int, step: int = 20) -> list[Row]:
@@ -252,3 +252,34 @@ def test_another_value_in_all_the_same_fields_may_be_computed() -> None:
     assert not constant.fits(changed(diff(u={"balance": 151.5})))
     assert constant.may_fit(changed(diff(u={"balance": 151.5})))
     assert not constant.may_fit(changed(diff(u={"balance": "unknown"})))
+
+
+def test_what_is_undone_and_what_stays_is_counted_with_samples() -> None:
+    """Both by entries and documents, with the first five; what an application goes on writing has its reason."""
+    rows = [*half_had_it(STATUS), *application(0, 600, 2, 100)]
+    around = [(Side.BEFORE, diff(u={"x": 1})), (Side.AFTER, diff(u={"x": 2}))]
+    found = fed(rows, around, hit=200).one_statement(timed=True)
+    assert (found.tally.entries, found.documents) == (60, 60)
+    assert [key[1] for key in found.tally.samples] == [0, 2, 4, 6, 8]
+    (stays,) = found.left_out or (None,)
+    assert stays is not None, found
+    assert (stays.what, stays.entries, stays.documents) == ("x: different values", 6, 2)
+    assert stays.samples == ("200", "201", "200", "201", "200"), "the first entries"
+    assert "before and after" in stays.why
+
+
+def test_the_groups_of_two_statements_can_be_named_by_their_text() -> None:
+    rows = [
+        *((n, n, diff(u={"s": "BAD", "n": 1})) for n in range(20)),
+        *((n, 50 + n, diff(d={"s": False})) for n in range(20)),
+    ]
+    found = fed(rows).one_statement(timed=True)
+    texts = [row.statement for row in found.groups]
+    assert texts == ['updateMany({}, {"$set": {"n": 1, "s": "BAD"}})', 'updateMany({}, {"$unset": {"s": ""}})']
+    known = read_evidence(texts[0], 20)
+    assert known is not None
+    taken = fed(rows).explained_by(known)
+    assert (taken.tally.entries, taken.doubts) == (20, ())
+    assert [(row.what, row.entries) for row in taken.left_out] == [("s removed", 20)]
+    assert statement_of({(b"a", b"b"): (walk.STRING, b"\x02\0\0\0\xff\0")}) == "", "not UTF-8"
+    assert statement_of({(b"a.b",): (walk.INT32, bytes(4))}) == "", "a name with a dot is no path"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.checks.outcome import Checks, block
-from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.model.plan import Accident, WriteGroup
 from tallyglass.restore.proof.findings import Findings
+from tallyglass.restore.undo.logged import as_options, logged_statement
 from tallyglass.text import clean_name
 
 _SHOWN = 8
 _ADVICE = (
-    "To undo one of them alone, plan with --before and its first entry instead of the incident: that undoes the "
-    "updates which do the same from there on, and every delete from there on. To compare first, add --only NS."
+    "Say what was run and how many documents it reported, with --statement and --count. Or, to undo one of them alone, "
+    "plan with --before and its first entry instead of the incident: that undoes the updates which do the same from "
+    "there on, and every delete from there on. To compare first, add --only NS."
 )
 
 
@@ -20,14 +23,19 @@ def undone(found: Findings) -> Checks:
     """Are the entries of the incident one statement?"""
     assessed = found.assessed
     if assessed is not None and assessed.accident is not None:
-        yield from unclear(assessed.accident, assessed.doubts, assessed.groups)
+        yield from unclear(assessed.accident, assessed.doubts, assessed.groups, found.inputs.incident)
 
 
-def unclear(accident: Accident, doubts: Sequence[str], groups: Sequence[str]) -> Checks:
-    """The check that blocks where the entries may be several statements, or others'."""
+def unclear(
+    accident: Accident, doubts: Sequence[str], groups: Sequence[WriteGroup], incident: Incident | None = None
+) -> Checks:
+    """The check that blocks where the entries may be several statements, or others'. What the server's records say of
+    the incident is given as the options that confirm it."""
     if not doubts:
         return
     more = f"; and {len(groups) - _SHOWN} more groups" if len(groups) > _SHOWN else ""
-    shown = f" Found: {'; '.join(groups[:_SHOWN])}{more}." if groups else ""
+    shown = f" Found: {'; '.join(row.brief for row in groups[:_SHOWN])}{more}." if groups else ""
     title = f"{clean_name(accident.ns)}: these may be several statements. {' '.join(doubts)}{shown}"
-    yield block("incident-unclear", title, _ADVICE)
+    options = as_options(*logged_statement(incident))
+    logged = f" The server's log has it; if that is right, add {options}." if options else ""
+    yield block("incident-unclear", title, _ADVICE + logged)

@@ -17,7 +17,7 @@ from tallyglass.moment import Ts, iso, parse_iso, parse_ts
 from tallyglass.restore.model.plan import Plan
 from tallyglass.text import clean
 
-FORMAT = 6
+FORMAT = 7
 """The version of the document. It changes with every field that is added, removed or read in another way."""
 
 _ADDED = frozenset({"format", "level"})

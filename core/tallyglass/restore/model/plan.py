@@ -155,22 +155,47 @@ class Accident:
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
-    """Operations that the return undoes: ``what`` they did, safe to show, on how many ``documents`` of ``ns`` (None
-    where that is not known), and the first and the last entry."""
+class WriteGroup:
+    """Entries of the oplog that do the same: ``what``, on how many ``documents`` of ``ns``, the first and the last of
+    the ``entries``, and ``samples`` of the ``_id``s; all safe to show. Numbers are None where they are not known.
+    ``why`` says why they are left out; empty where they are not. ``statement`` is an ``updateMany`` that would leave
+    such entries, empty where that cannot be said.
+    """
 
     ns: str
     what: str
     documents: int | None
     first: Ts
     last: Ts
+    entries: int | None = None
+    samples: tuple[str, ...] = ()
+    why: str = ""
+    statement: str = ""
 
     @property
     def line(self) -> str:
         """The row as one line, safe to show."""
-        count = "documents" if self.documents is None else f"{self.documents:,} document{'s' * (self.documents != 1)}"
+        documents = "documents" if self.documents is None else _counted(self.documents, "document")
+        if self.entries is not None:
+            documents = f"{_counted(self.entries, 'entry')} on {documents}"
         span = f"{self.first} ({iso(self.first.time)}) to {self.last} ({iso(self.last.time)})"
-        return f"{self.ns}: {self.what}; {count}, {span}"
+        such = f"; _id {', '.join(self.samples)}" if self.samples else ""
+        more = " and others" if such and len(self.samples) != self.documents else ""
+        left = f"; left out: {self.why}" if self.why else ""
+        return f"{self.ns}: {self.what}; {documents}, {span}{such}{more}{left}"
+
+    @property
+    def brief(self) -> str:
+        """The row in a list of groups of one namespace, safe to show."""
+        what = f": {self.what}" if self.what else ""
+        such = f", _id {', '.join(self.samples)}" if self.samples else ""
+        clock = f"{self.first.time:%H:%M:%S}Z to {self.last.time:%H:%M:%S}Z"
+        return f"{_counted(self.entries or 0, 'entry')}{what} ({self.first} to {self.last}, {clock}{such})"
+
+
+def _counted(number: int, noun: str) -> str:
+    plural = "entries" if noun == "entry" else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,8 +380,12 @@ class Plan:
     passwords: tuple[str, ...] = ()
     accident: Accident | None = None
     choice: Choice | None = None
-    undone: tuple[Undone, ...] = ()
+    undone: tuple[WriteGroup, ...] = ()
     """What the return undoes, one row for each effect on each namespace."""
+    left_out: tuple[WriteGroup, ...] = ()
+    """What was written there at the time and is left out of it, with the reason."""
+    groups: tuple[WriteGroup, ...] = ()
+    """Where the entries of the incident may be several statements: what was found, for a person to choose from."""
     oplog: tuple[str, ...] = ()
     """Where the saved oplog is that was read before the live one; empty where there was none."""
     found_in: tuple[str, ...] = ()

@@ -96,6 +96,8 @@ def _describe(found: Findings, request: RestoreRequest) -> Plan:
             raised=tuple(live_fixes(assessed)),
             accident=assessed.accident,
             undone=assessed.undone,
+            left_out=assessed.left_out,
+            groups=assessed.groups,
         )
     return plan
 

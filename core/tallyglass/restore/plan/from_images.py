@@ -120,7 +120,7 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
     live = await live_collections(gateway, incident)
     found = await find_accident(gateway, incident, plan.limit, incident.last, None, live, request.evidence)
     accident = found.accident
-    checks += unclear(accident, found.doubts, found.groups)
+    checks += unclear(accident, found.doubts, found.groups, incident)
     names = [accident.ns] if accident.ns else await _of_transaction(gateway, accident)
     checks += images.collections(names, live, incident)
     kept = await retention(gateway)
@@ -139,6 +139,8 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
         plan,
         accident=accident,
         undone=found.undone,
+        left_out=found.left_out,
+        groups=found.groups,
         returns=returns,
         backup=replace(
             backup.as_source if any(proof.from_backup for proof in proofs) else plan.backup,
@@ -152,7 +154,8 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
     if plan.level is Level.BLOCK:
         return plan
     spec = ReturnSpec(
-        source=source, set_name=plan.set_name, returns=returns, undone=found.undone, copy=f"--images={FOLDER}",
+        source=source, set_name=plan.set_name, returns=returns, undone=found.undone, left_out=found.left_out,
+        copy=f"--images={FOLDER}",
         damage={proof.ns: _damage(proof, accident) for proof in proofs},
     )  # fmt: skip
     steps = undo_steps(spec, plan)

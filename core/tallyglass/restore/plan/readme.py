@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from tallyglass.moment import iso
 from tallyglass.restore.model.group import merged_checks
-from tallyglass.restore.model.plan import Effect, Level, Phase, Plan
+from tallyglass.restore.model.plan import Effect, Level, Phase, Plan, WriteGroup
 from tallyglass.restore.plan.step_text import duration, fold_line
 from tallyglass.restore.tools.files import WIDTH
 from tallyglass.text import clean
@@ -47,12 +47,14 @@ def _head(plan: Plan) -> Iterator[str]:
 
 
 def _undone(plan: Plan) -> Iterator[str]:
-    if plan.undone:
-        yield from ("", "## What is undone", "")
-    for row in plan.undone[:_MOST_LOSSES]:
-        yield from _item(clean(row.line, 1_000))
-    if len(plan.undone) > _MOST_LOSSES:
-        yield from _item(f"{len(plan.undone) - _MOST_LOSSES} more: see undone in plan.json")
+    for name, heading in (("undone", "What is undone"), ("left_out", "What was written there meanwhile, and stays")):
+        rows: tuple[WriteGroup, ...] = getattr(plan, name)
+        if rows:
+            yield from ("", f"## {heading}", "")
+        for row in rows[:_MOST_LOSSES]:
+            yield from _item(clean(row.line, 1_000))
+        if len(rows) > _MOST_LOSSES:
+            yield from _item(f"{len(rows) - _MOST_LOSSES} more: see {name} in plan.json")
 
 
 def _doubts(plan: Plan) -> Iterator[str]:

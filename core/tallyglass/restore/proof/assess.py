@@ -48,6 +48,7 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
         undone=(*found.undone, *(removals_since(loss.changed, accident) if inputs.incident is None else ())),
         doubts=found.doubts,
         groups=found.groups,
+        left_out=found.left_out,
         returns=returns,
         definitions=await find_definitions(gateway, catalog, loss.changed, live - others, inputs.incident, returns),
         overwritten=await coverage.overwritten(gateway, covered.start),

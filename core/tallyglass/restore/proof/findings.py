@@ -16,7 +16,7 @@ from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import Contents
-from tallyglass.restore.model.plan import Accident, Choice, ExpectedNamespace, Return, Slice, Undone
+from tallyglass.restore.model.plan import Accident, Choice, ExpectedNamespace, Return, Slice, WriteGroup
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.definitions import Definitions
 from tallyglass.restore.proof.later_writes import LaterWrites
@@ -159,15 +159,16 @@ class Assessed:
     """What the restore means for the live data. ``seen`` is the last entry that was read. ``overwritten`` says why the
     oplog no longer holds the start, empty where it does. ``target_taken``
     means that the name for a chosen namespace is taken. ``undone`` is what the return undoes; ``doubts`` say why that
-    may be more than one statement, and ``groups`` what was found."""
+    may be more than one statement, and ``groups`` what was found; ``left_out`` is what else was written there."""
 
     replayed: Replayed
     loss: LossCount
     seen: Ts
     accident: Accident | None = None
-    undone: tuple[Undone, ...] = ()
+    undone: tuple[WriteGroup, ...] = ()
     doubts: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
+    groups: tuple[WriteGroup, ...] = ()
+    left_out: tuple[WriteGroup, ...] = ()
     counters: CounterFacts = field(default_factory=CounterFacts)
     returns: tuple[Return, ...] = ()
     definitions: Definitions = field(default_factory=Definitions)

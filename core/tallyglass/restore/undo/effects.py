@@ -19,8 +19,9 @@ from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import UNKNOWN, Changes, Path, Unfit, Value, get
 from tallyglass.oplog.entry.wording import path_text, value_text
+from tallyglass.restore.model.plan import WriteGroup
 from tallyglass.restore.undo.accident import UpdateEffect
-from tallyglass.restore.undo.evidence import KnownStatement, compare_counts
+from tallyglass.restore.undo.evidence import KnownStatement, compare_counts, statement_of
 
 PAUSE_MILLIS = 1_000
 """One statement writes without longer pauses: 21 ms was the longest of 60,000 gaps on two busy cores."""
@@ -43,7 +44,10 @@ _LEAST_SCAN = 8
 """The fewest documents of which the order is a sign: any five come in order by chance once in 120 times."""
 _SLOWER, _MOMENT_MILLIS = 10, 50
 """How many times as slowly as a statement an application writes beside it, and the shortest time that is compared."""
-_SHOWN_PATHS, _SHOWN_VALUE = 6, 60
+_SHOWN_PATHS, _SHOWN_VALUE, _SHOWN_IDS = 6, 60, 5
+_USUAL = "others write these fields before and after it too, again and again"
+_NOT_RUN = "the statement that was named does not do this"
+_NOT_THE_FIRST = "the first entry does something else"
 
 Shape = frozenset[Path]
 Form = frozenset[tuple[Path, Value | None]]
@@ -59,16 +63,20 @@ class Side(Enum):
 
 @dataclass(slots=True)
 class Tally:
-    """How many entries, from which to which, with the milliseconds of the server's clock."""
+    """How many entries, from which to which, with the milliseconds of the server's clock, and the first documents, each
+    a type byte and the bytes of its ``_id``."""
 
     entries: int = 0
     first: Ts = ZERO
     last: Ts = ZERO
     begin: int = 0
     end: int = 0
+    samples: list[bytes] = field(default_factory=list)
 
-    def add(self, ts: Ts, millis: int, entries: int = 1) -> None:
+    def add(self, ts: Ts, millis: int, entries: int = 1, key: bytes = b"") -> None:
         """Count entries at ``ts``."""
+        if key and len(self.samples) < _SHOWN_IDS:
+            self.samples.append(key)
         if not self.entries or ts < self.first:
             self.first, self.begin = ts, millis
         if not self.entries or ts > self.last:
@@ -87,6 +95,7 @@ class Tally:
             self.add(other.first, other.begin, 0 if entries else 1)
             self.add(other.last, other.end, 0)
             self.entries = entries + other.entries
+            self.samples = (self.samples + other.samples)[:_SHOWN_IDS]
 
 
 @dataclass(slots=True)
@@ -245,14 +254,16 @@ class _Shape:
 @dataclass(frozen=True, slots=True)
 class AttributedWrites:
     """The entries of one statement: what they do (None for deletes), in words too, how many, from which to which; and
-    ``doubts``, sentences that say why they may be several statements or others', with the ``groups`` that there are,
-    each in words."""
+    ``doubts``, sentences that say why they may be several statements or others', with the ``groups`` that there are.
+    ``left_out`` is what else was written, with the reason; the rows of both have no namespace yet."""
 
     effect: UpdateEffect | None
     what: str
     tally: Tally
     doubts: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
+    groups: tuple[WriteGroup, ...] = ()
+    left_out: tuple[WriteGroup, ...] = ()
+    documents: int | None = None
 
 
 class WriteGroups:
@@ -281,7 +292,7 @@ class WriteGroups:
                 group.outside.add(frozenset(changes.items()))
                 group.outside = group.outside if len(group.outside) <= _MOST_FORMS else None
             return
-        group.seconds.setdefault(millis // 1_000, Tally()).add(ts, millis)
+        group.seconds.setdefault(millis // 1_000, Tally()).add(ts, millis, key=key)
         group.ids.add(key)
         self._order.add(key)
         for path, value in changes.items():
@@ -290,7 +301,7 @@ class WriteGroups:
                 self._broad_bytes += len(value[1])
         if group.forms is not None:
             form = frozenset(changes.items())
-            group.forms.setdefault(form, Tally()).add(ts, millis)
+            group.forms.setdefault(form, Tally()).add(ts, millis, key=key)
             group.forms = group.forms if len(group.forms) <= _MOST_FORMS else None
         if self._broad_bytes <= _MOST_BROAD_BYTES and any(_is_document(value) for value in changes.values()):
             group.broad.append(_Broad(changes, key, ts, millis))
@@ -304,6 +315,11 @@ class WriteGroups:
     def entries(self) -> int:
         """How many entries are within the span."""
         return sum(group.tally.entries for group in self.inside.values())
+
+    @property
+    def documents(self) -> int:
+        """How many documents the entries within the span are on."""
+        return self.entries - _Ids.repeats([group.ids for group in self.inside.values()])
 
     def one_statement(self, *, timed: bool) -> AttributedWrites:
         """All writes within the span as one statement, with what speaks against it. ``timed`` means that their times
@@ -328,12 +344,18 @@ class WriteGroups:
         pieces = _pieces(groups.values())
         if timed:
             doubts += self._signs(pieces, ids)
-        shown = groups if len(groups) > 1 or doubts else {}
-        lines = [line for shape, group in _by_time(shown) for line in _lines(shape, group)]
+        rows = list(_rows(groups)) if len(groups) > 1 or doubts else []
         if len(pieces) > 1 and timed:
-            lines += [f"{_counted(one.entries, 'entry')} {_span(one)}" for one in pieces]
+            rows += [row_of("", one, None) for one in pieces]
+        left = [_row_of_all(shape, one, _USUAL) for shape, one in _by_time(self.inside) if shape not in groups]
         return AttributedWrites(
-            effect if any(groups) else None, _what(effect, groups), tally, tuple(doubts), tuple(lines)
+            effect if any(groups) else None,
+            _what(effect, groups),
+            tally,
+            tuple(doubts),
+            tuple(rows),
+            tuple(left),
+            tally.entries - _Ids.repeats(ids),
         )
 
     def _signs(self, pieces: Sequence[Tally], ids: Sequence[_Ids]) -> Iterable[str]:
@@ -356,8 +378,7 @@ class WriteGroups:
         doubts = [*([why] if why else []), *doubts]
         if effect.computed and _Ids.repeats(ids):
             doubts.append("The same fields were computed more than once on some documents.")
-        lines = [line for shape, group in _by_time(groups) for line in _lines(shape, group)] if doubts else []
-        return AttributedWrites(effect, _what(effect, groups), tally, tuple(doubts), tuple(lines))
+        return self._attributed(effect, groups, tally, ids, doubts, _NOT_THE_FIRST)
 
     def explained_by(self, evidence: KnownStatement) -> AttributedWrites:
         """The writes that a statement explains, all of them where its text is not known. Without a count, what speaks
@@ -366,7 +387,7 @@ class WriteGroups:
             found = self.one_statement(timed=False)
             tally = _together(group.tally for group in self.inside.values())
             if tally.entries == evidence.count and not self._left_out:
-                return replace(found, tally=tally, doubts=(), groups=())  # nothing else was written
+                return replace(found, tally=tally, doubts=(), groups=(), left_out=())  # nothing else was written
             return replace(found, doubts=(*found.doubts, *compare_counts(tally.entries, evidence)))
         paths = {*evidence.constants, *evidence.computed}
         groups = {
@@ -378,8 +399,29 @@ class WriteGroups:
         doubts = [*why, *compare_counts(tally.entries, evidence)]
         if evidence.count is None:
             doubts += self._signs(_pieces(groups.values()), ids)
-        lines = [line for shape, group in _by_time(groups) for line in _lines(shape, group)] if doubts else []
-        return AttributedWrites(effect, _what(effect, groups), tally, tuple(doubts), tuple(lines))
+        return self._attributed(effect, groups, tally, ids, doubts, _NOT_RUN)
+
+    def _attributed(
+        self,
+        effect: UpdateEffect,
+        groups: dict[Shape, _Shape],
+        tally: Tally,
+        ids: Sequence[_Ids],
+        doubts: Sequence[str],
+        why: str,
+    ) -> AttributedWrites:
+        """The entries of some groups that have the effect; the others are left out for this reason."""
+        rows = tuple(_rows(groups)) if doubts else ()
+        left = _rows({shape: one for shape, one in self.inside.items() if shape not in groups}, why)
+        return AttributedWrites(
+            effect,
+            _what(effect, groups),
+            tally,
+            tuple(doubts),
+            rows,
+            (*left, *_disagreeing(groups, effect, why)),
+            tally.entries - _Ids.repeats(ids),
+        )
 
     def _with_effect(
         self, groups: dict[Shape, _Shape], effect: UpdateEffect, *, narrow: bool = False
@@ -574,15 +616,38 @@ def _by_time(groups: dict[Shape, _Shape]) -> list[tuple[Shape, _Shape]]:
     return sorted(((shape, one) for shape, one in groups.items() if shape), key=lambda pair: pair[1].tally.first)
 
 
-def _lines(shape: Shape, group: _Shape) -> Iterable[str]:
-    """A group in words: one line for each set of values, or one for all."""
-    if group.forms is not None and len(group.forms) <= _SHOWN_PATHS:
-        for form, tally in group.forms.items():
-            yield f"{_counted(tally.entries, 'entry')}: {_assignments(dict(form), ())} {_span(tally)}"
-        return
+def _rows(groups: dict[Shape, _Shape], why: str = "") -> Iterable[WriteGroup]:
+    """Groups as rows, without their namespace: one for each set of values, or one for all where there are many."""
+    for shape, group in _by_time(groups):
+        again, forms = _Ids.repeats([group.ids]), group.forms
+        if forms is not None and len(forms) <= _SHOWN_PATHS:
+            for form, tally in forms.items():
+                known = None if again and len(forms) > 1 else tally.entries - again
+                row = row_of(_assignments(dict(form), ()), tally, known, why)
+                yield replace(row, statement=statement_of(dict(form)))
+        else:
+            yield _row_of_all(shape, group, why)
+
+
+def _row_of_all(shape: Shape, group: _Shape, why: str) -> WriteGroup:
+    """One row for all values of a group."""
     constants = {path: one.constant for path, one in group.values.items() if one.are_one}
-    tally, words = group.tally, _assignments(constants, shape - set(constants))
-    yield f"{_counted(tally.entries, 'entry')}: {words} {_span(tally)}"
+    tally, again = group.tally, _Ids.repeats([group.ids])
+    return row_of(_assignments(constants, shape - set(constants)), tally, tally.entries - again, why)
+
+
+def _disagreeing(groups: dict[Shape, _Shape], effect: UpdateEffect, why: str) -> Iterable[WriteGroup]:
+    """The entries with the fields of the effect and other values."""
+    for shape, group in _by_time(groups):
+        for form, tally in (group.forms or {}).items():
+            if not shape.isdisjoint(effect.constants) and not effect.agrees(dict(form)):
+                yield row_of(_assignments(dict(form), ()), tally, None, why)
+
+
+def row_of(what: str, tally: Tally, documents: int | None, why: str = "") -> WriteGroup:
+    """Entries as a row, without their namespace."""
+    ids = tuple(value_text((key[0], key[1:]), _SHOWN_VALUE) for key in tally.samples)
+    return WriteGroup("", what, documents, tally.first, tally.last, tally.entries, ids, why)
 
 
 def _what(effect: UpdateEffect, groups: dict[Shape, _Shape]) -> str:
@@ -608,10 +673,6 @@ def _assignment(path: Path, value: Value) -> str:
         if value == UNKNOWN
         else f"{path_text(path)} = {value_text(value, _SHOWN_VALUE)}"
     )
-
-
-def _span(tally: Tally) -> str:
-    return f"({tally.first} to {tally.last}, {tally.first.time:%H:%M:%S}Z to {tally.last.time:%H:%M:%S}Z)"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -117,6 +117,30 @@ def _is_equal(one: Value | None, other: Value | None) -> bool:
     return all(numbers) and decoded[0] == decoded[1]
 
 
+def statement_of(constants: Mapping[Path, Value | None]) -> str:
+    """A statement that sets these values, as :func:`read_evidence` reads it, whatever its filter; empty where it cannot
+    be written so."""
+    update: dict[str, dict[str, Any]] = {}
+    for path, value in sorted(constants.items()):
+        try:
+            name = b".".join(path).decode()
+            held = "" if value is None else bson.decode(build({b"v": value}))["v"]
+        except (ValueError, BSONError):
+            return ""
+        update.setdefault("$unset" if value is None else "$set", {})[name] = held
+    try:
+        text = f"updateMany({{}}, {json_util.dumps(update, json_options=json_util.RELAXED_JSON_OPTIONS)})"
+        known = read_evidence(text, None)
+    except (ValueError, TypeError, OverflowError, InputError):
+        return ""
+    same = known is not None and known.effect({path: [value] for path, value in constants.items()}).constants
+    return text if constants and same == constants and len(text) <= _LONGEST else ""
+
+
+_LONGEST = 1_000
+"""The characters of a statement that a person can still review."""
+
+
 def compare_counts(found: int, evidence: KnownStatement) -> Iterator[str]:
     """Why entries are not proven to be those of the statement: those that it explains hold all of its own, so they
     are proven if they are as many as it reported."""

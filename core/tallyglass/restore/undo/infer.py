@@ -13,10 +13,10 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.read.entries import operations, read_effects, stamp
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.model.plan import Accident, Undone
+from tallyglass.restore.model.plan import Accident, WriteGroup
 from tallyglass.restore.undo.accident import Attribution, update_of
 from tallyglass.restore.undo.changed import Changed
-from tallyglass.restore.undo.effects import AttributedWrites, Side, Tally, WriteGroups
+from tallyglass.restore.undo.effects import AttributedWrites, Side, Tally, WriteGroups, row_of
 from tallyglass.restore.undo.evidence import KnownStatement
 from tallyglass.restore.undo.incident_scope import ANY_SESSION, is_sent_by, session_of, written
 from tallyglass.text import clean_name
@@ -35,12 +35,13 @@ _VERBS = {"i": "inserted", "u": "updated", "d": "deleted"}
 @dataclass(frozen=True, slots=True)
 class Inferred:
     """What is undone, in words too. ``doubts`` are sentences that say why the entries may be several statements or
-    others'; ``groups`` are what was found, each in words."""
+    others'; ``groups`` are what was found then. ``left_out`` is what else was written there at the time."""
 
     accident: Accident
-    undone: tuple[Undone, ...] = ()
+    undone: tuple[WriteGroup, ...] = ()
     doubts: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
+    groups: tuple[WriteGroup, ...] = ()
+    left_out: tuple[WriteGroup, ...] = ()
 
 
 async def find_accident(
@@ -68,7 +69,7 @@ async def find_accident(
     if incident.kind == "ttl":
         op = "d"
     if not op:
-        row = Undone(incident.ns, clean_name(incident.kind), incident.documents, incident.first, incident.last)
+        row = WriteGroup(incident.ns, clean_name(incident.kind), incident.documents, incident.first, incident.last)
         return Inferred(Accident("removal", "", incident.first, incident.last), (row,))
     kind = "updates" if op == "u" else "deletes"
     accident = Accident(kind, ns, incident.first, incident.last, session_of(incident), updates=op == "u")
@@ -86,6 +87,8 @@ class _Around:
     numbers: Counter[int] = field(default_factory=Counter)
     span: Tally = field(default_factory=Tally)
     others: list[tuple[str, Side, int, int]] = field(default_factory=list)
+    left_out: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    """The writes within its span that are not of its kind or not of its sender: what they did and why they are left."""
     everywhere: bool = False
     """Whether the row does not bound the entries: a pause of a statement cuts rows."""
 
@@ -94,14 +97,21 @@ class _Around:
         assert one.last is not None
         side = Side.BEFORE if ts < one.first else Side.AFTER if ts > one.last else Side.INSIDE
         if entry.op != self.op:
+            self.leave_out(entry, whole, "a write of another kind")
             if len(self.others) < _MOST_OTHERS:
                 self.others.append((entry.op, side, whole.txn_number or 0, millis))
             return
         changes = changes_of(update_of(entry)) if entry.op == "u" else {}
         self.writes.feed(changes, entry.id_key, ts, millis, Side.INSIDE if self.everywhere else side)
         if side is Side.INSIDE:
-            self.span.add(ts, millis)
+            self.span.add(ts, millis, key=entry.id_key)
             self.numbers[whole.txn_number or 0] += 1
+
+    def leave_out(self, entry: Entry, whole: Entry, why: str) -> None:
+        """Count a write that is not the incident's."""
+        one, ts = self.accident, whole.ts
+        if entry.op in _VERBS and one.first <= ts and (one.last is None or ts <= one.last):
+            self.left_out.setdefault((_VERBS[entry.op], why), Tally()).add(ts, 0, key=entry.id_key)
 
     def mixed(self) -> str:
         """Which other kinds of writes are part of the same bulk write, as a sentence; empty if there are none."""
@@ -142,8 +152,12 @@ async def _writes_of(
     around = _Around(accident, op, everywhere=evidence is not None)
     begin = Ts(max(incident.first.t - _AROUND_SECONDS, 1), 0)
     async for entry, whole in operations(gateway, accident.ns, begin, Ts(incident.last.t + _AROUND_SECONDS, 0)):
-        if entry.op in _VERBS and is_sent_by(whole, accident.session):
+        if entry.op not in _VERBS:
+            continue
+        if is_sent_by(whole, accident.session):
             around.feed(entry, whole)
+        else:
+            around.leave_out(entry, whole, "another client wrote it")
     if evidence is not None:
         return _explained(around, incident.limit, evidence)
     one_command = accident.session not in ("", ANY_SESSION) and len(around.numbers) == 1
@@ -155,11 +169,22 @@ async def _writes_of(
         doubts += found.doubts
         if found.effect is not None:
             accident = replace(accident, effect=found.effect.stored())
-    count = around.writes.entries if one_command else found.tally.entries
-    row = Undone(clean_name(accident.ns), _in_words(found, one_command), count, incident.first, incident.last)
-    doubts = [one for one in doubts if one]
-    accident = replace(accident, entries=count)
-    return Inferred(accident, (row,) if count else (), tuple(doubts), found.groups if doubts else ())
+    if one_command:
+        found = replace(found, tally=around.span, left_out=(), documents=around.writes.documents)
+    accident = replace(accident, entries=found.tally.entries)
+    return _inferred(around, accident, replace(found, what=_in_words(found, one_command)), doubts)
+
+
+def _inferred(around: _Around, accident: Accident, found: AttributedWrites, doubts: Iterable[str]) -> Inferred:
+    """What was found of the writes of one collection, with everything else that was written there meanwhile."""
+    doubts = tuple(filter(None, doubts))
+    left = (*found.left_out, *(row_of(verb, tally, None, why) for (verb, why), tally in around.left_out.items()))
+    undone = (row_of(found.what, found.tally, found.documents),) if found.tally.entries else ()
+    named = [
+        tuple(replace(row, ns=clean_name(accident.ns)) for row in rows)
+        for rows in (undone, found.groups if doubts else (), left)
+    ]
+    return Inferred(accident, named[0], doubts, named[1], named[2])
 
 
 def _explained(around: _Around, limit: Ts, evidence: KnownStatement) -> Inferred:
@@ -177,8 +202,7 @@ def _explained(around: _Around, limit: Ts, evidence: KnownStatement) -> Inferred
     )
     if found.effect is not None:
         accident = replace(accident, effect=found.effect.stored())
-    row = Undone(clean_name(accident.ns), found.what, tally.entries, tally.first, tally.last)
-    return Inferred(accident, (row,) if tally.entries else (), tuple(doubts), found.groups if doubts else ())
+    return _inferred(around, accident, found, doubts)
 
 
 def _in_words(found: AttributedWrites, one_command: bool) -> str:
@@ -201,26 +225,26 @@ async def _transaction(gateway: Gateway, accident: Accident) -> Inferred:
         found.update((one.ns, one.op) for one in written_at_once if one.op in _VERBS)
     at = accident.first
     rows = [
-        Undone(clean_name(ns), f"{_VERBS[op]} in one transaction", count, at, at)
+        WriteGroup(clean_name(ns), f"{_VERBS[op]} in one transaction", count, at, at)
         for (ns, op), count in found.items()
         if op != "i"
     ]
     rows += [
-        Undone(clean_name(ns), "inserted in the transaction: these stay", count, at, at)
+        WriteGroup(clean_name(ns), "inserted in the transaction: these stay", count, at, at)
         for (ns, op), count in found.items()
         if op == "i"
     ]
     return Inferred(replace(accident, entries=found.total()), tuple(rows))
 
 
-def removals_since(changed: Mapping[str, Changed], accident: Accident) -> tuple[Undone, ...]:
+def removals_since(changed: Mapping[str, Changed], accident: Accident) -> tuple[WriteGroup, ...]:
     """What is undone where no incident was named: every delete and every removal from the point on."""
     rows = []
     for ns, item in changed.items():
         what = "deleted from the point on" if item.deletes else "dropped, emptied or renamed from the point on"
         if item.deletes or item.replaced or item.dropped:
             rows.append(
-                Undone(clean_name(ns), what, item.deletes or None, accident.first, accident.last or accident.first)
+                WriteGroup(clean_name(ns), what, item.deletes or None, accident.first, accident.last or accident.first)
             )
     return tuple(rows)
 
@@ -240,19 +264,18 @@ async def _with_updates(gateway: Gateway, accident: Accident, at_limit: Entry | 
             writes.feed(changes_of(update_of(entry)), entry.id_key, whole.ts, millis)
             last = whole.ts
             if session and whole.txn_number == first.txn_number:
-                command.add(whole.ts, millis)
+                command.add(whole.ts, millis, key=entry.id_key)
     found = writes.beginning_with(changes_of(update_of(first)))
     if command.entries > 1:
         mine = replace(mine, command=first.txn_number)
-        found = replace(found, tally=command, doubts=(), groups=())
+        found = replace(found, tally=command, doubts=(), groups=(), left_out=(), documents=None)
     elif found.effect is not None:
         mine = replace(mine, effect=found.effect.stored())
     mine = replace(mine, updates_last=found.tally.last, entries=found.tally.entries)
     if found.tally.entries < 2 or (command.entries < 2 and await _is_routine(gateway, mine, first)):
         return Inferred(accident)
-    what = _in_words(found, command.entries > 1)
-    row = Undone(clean_name(first.ns), what, found.tally.entries, first.ts, found.tally.last)
-    return Inferred(mine, (row,), found.doubts, found.groups)
+    found = replace(found, what=_in_words(found, command.entries > 1))
+    return _inferred(_Around(mine, "u"), mine, found, found.doubts)
 
 
 async def _is_routine(gateway: Gateway, accident: Accident, first: Entry) -> bool:

@@ -83,10 +83,11 @@ def as_lines(made: Plan) -> Iterator[str]:
         yield f"# Last entry kept:    {clean(made.before, 160)}"
     if made.after:
         yield f"# First entry undone: {clean(made.after, 160)}"
-    for row in made.undone[:_MOST_LOSSES]:
-        yield f"# undone: {clean(row.line, 1_000)}"
-    if len(made.undone) > _MOST_LOSSES:
-        yield f"# undone: {len(made.undone) - _MOST_LOSSES} more rows; --json lists them all"
+    for word, rows in (("undone", made.undone), ("stays", made.left_out)):
+        for row in rows[:_MOST_LOSSES]:
+            yield f"# {word}: {clean(row.line, 1_000)}"
+        if len(rows) > _MOST_LOSSES:
+            yield f"# {word}: {len(rows) - _MOST_LOSSES} more rows; --json lists them all"
     yield "#"
     for check in merged_checks(made.checks):
         yield f"# {WORDS[check.level]:<8} {in_words(check)}"

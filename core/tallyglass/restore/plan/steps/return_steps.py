@@ -157,10 +157,11 @@ def _review(spec: ReturnSpec, row: Return) -> str:
 
 
 def _announced(spec: ReturnSpec) -> Iterator[str]:
-    for row in spec.undone[:_REVIEWED]:
-        yield from mongosh.say(f"undone: {clean(row.line, 1_000)}")
-    if len(spec.undone) > _REVIEWED:
-        yield from mongosh.say(f"undone: {len(spec.undone) - _REVIEWED} more rows; see plan.json")
+    for word, rows in (("undone", spec.undone), ("stays", spec.left_out)):
+        for row in rows[:_REVIEWED]:
+            yield from mongosh.say(f"{word}: {clean(row.line, 1_000)}")
+        if len(rows) > _REVIEWED:
+            yield from mongosh.say(f"{word}: {len(rows) - _REVIEWED} more rows; see plan.json")
 
 
 def _merges(spec: ReturnSpec, rows: Sequence[Return]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import ARCHIVE, Contents
-from tallyglass.restore.model.plan import Command, Effect, ExpectedNamespace, Phase, PlanFile, Return, Slice, Undone
+from tallyglass.restore.model.plan import Command, Effect, ExpectedNamespace, Phase, PlanFile, Return, Slice, WriteGroup
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import PLAN, SOURCE, SPARE
 from tallyglass.restore.tools.tool_uri import ToolUri
@@ -44,7 +44,8 @@ class ReturnSpec:
     fixes: tuple[str, ...] = ()
     live_fixes: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
-    undone: tuple[Undone, ...] = ()
+    undone: tuple[WriteGroup, ...] = ()
+    left_out: tuple[WriteGroup, ...] = ()
     ids: tuple[str, ...] = ()
     own_spare: int = 0
     copy: str = f"--spare={SPARE}"

@@ -44,6 +44,7 @@ def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> Runb
         spare_in_set=bool(spare and spare.set_name),
         set_name=plan.set_name,
         undone=plan.undone,
+        left_out=plan.left_out,
         ids=plan.choice.ids if plan.choice else (),
         oplog=plan.oplog,
         live_from=saved.oplog.last if saved and not saved.holds(plan.limit) else None,
