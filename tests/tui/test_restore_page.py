@@ -15,7 +15,7 @@ import pytest
 
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts
-from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
+from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Harm, Incident, IncidentScan
 from tallyglass.restore.drill.last_window import LastWindow
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model import plan as model
@@ -370,3 +370,63 @@ async def test_routine_writes_come_last_without_a_mark_and_are_not_counted(scree
         listed = [line for line in screen.lines if "11-20" in line]
         assert [line[2:4].strip() for line in listed] == ["!!", "!", ""]
         assert "routine updates" in listed[-1]
+
+
+TEXT = "updateMany({n: 0}, {$set: {s: 'BAD'}})"
+BY_BOB = Authorship(Certainty.UNIQUE, (Candidate("bob", statement=TEXT, statements=1, documents=1_000),))
+
+
+async def test_the_question_what_was_run_is_filled_in_from_the_log(screen_at: Any) -> None:
+    logged = replace(LOST, evidence=BY_BOB)
+    async with page(screen_at) as screen:
+        await screen.press("e")
+        assert "Pick an incident first" in screen.text
+        await screen.put("incidents", IncidentScan((logged,), 1, Ts(1, 1), done=True))
+        await screen.press("enter", "e")
+        assert "What was run?" in screen.text
+        assert TEXT in screen.text
+        await fill(screen, "updateMany(")
+        assert "cannot be read" in screen.text or "is no updateMany" in screen.text
+        await fill(screen, TEXT)
+        assert "How many documents did it report" in screen.text
+        assert "1000" in screen.text
+        await fill(screen, "many")
+        assert "'many' is not a number of documents" in screen.text
+        await fill(screen, "1,000")
+        planned = Draft(logged.point, logged, "/backup", planning=True, statement=TEXT, reported=1_000)
+        assert draft(screen) == planned
+        await screen.press("e", "enter")
+        assert "1000" in screen.text, "what was said stays"
+        await screen.press("enter", "b")
+        await fill(screen, "/other")
+        assert draft(screen) == replace(planned, backup="/other")
+
+
+async def test_a_group_of_an_unclear_incident_is_chosen(screen_at: Any) -> None:
+    blocked = model.Check("incident-unclear", model.Level.BLOCK, "These may be several statements.", "Say what.")
+    row = model.WriteGroup("", 's = "BAD"', 1_000, Ts(1795197975, 1), Ts(1795197976, 1), 1_000, ("1", "2"))
+    groups = (replace(row, statement=TEXT), replace(row, what="", first=Ts(1795197980, 7)))
+    unclear = replace(PLAN, checks=(blocked,), commands=(), groups=groups)
+    async with page(screen_at) as screen:
+        await screen.press("enter")
+        text = await plan(screen, Planned(unclear))
+        assert "next     e asks what was run and how many it reported; Enter takes one" in text
+        assert 'one of 1,000 entries: s = "BAD" (1795197975:1 to 1795197976:1,' in text
+        await screen.press("enter")
+        assert screen.app.screen.query_one(InputLine).value == TEXT
+        await screen.press("enter", "enter")
+        assert draft(screen) == Draft(LOST.point, LOST, "/backup", planning=True, statement=TEXT)
+        await plan(screen, Planned(unclear))
+        await screen.press("j", "enter")
+        assert draft(screen) == Draft(Ts(1795197980, 7), None, "/backup", planning=True), "from its first entry on"
+
+
+async def test_a_plan_says_what_is_undone_and_what_stays(screen_at: Any) -> None:
+    row = model.WriteGroup("shop.orders", 's = "BAD"', 600, Ts(1795197975, 1), Ts(1795197976, 1), 600, ("1", "2"))
+    stays = replace(row, what='s = "ok"', why="another client wrote it")
+    async with page(screen_at, size=(200, 50)) as screen:
+        await screen.press("enter")
+        text = " ".join((await plan(screen, Planned(replace(PLAN, undone=(row,), left_out=(stays,))))).split())
+        assert 'undo shop.orders: s = "BAD"; 600 entries on 600 documents, 1795197975:1 (' in text
+        assert "_id 1, 2 and others" in text
+        assert 'stays shop.orders: s = "ok"; 600 entries' in text

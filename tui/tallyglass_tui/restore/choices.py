@@ -7,10 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, Ts, parse_since
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.plan import Plan, WriteGroup
 from tallyglass.restore.model.way import FROM_BACKUP
+from tallyglass.restore.undo.evidence import read_evidence
+from tallyglass.restore.undo.logged import logged_statement
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
@@ -27,8 +30,18 @@ _PROMPTS = {
     "backup": "Backup: a mongodump directory, an archive or data files, from before the incident. Tab completes.",
     "oplog": "Saved oplog, read before the server's: a dump of oplog.rs or a folder of slices. Empty: none.",
     "spare": "Spare: host:port of the server to restore onto; if empty, the commands start one.",
+    "statement": "What was run? As in mongosh; as the server's log has it, where it does. Empty: not known.",
+    "count": "How many documents did it report as modified or deleted? Empty: not known.",
     "folder": "Folder for the plan and its script. It must not exist yet; only you will be able to read it.",
 }
+
+
+def _count(text: str) -> int | None:
+    """The number of documents as typed, None for nothing. Raises InputError."""
+    plain = text.replace(",", "").replace("_", "")
+    if plain and (not plain.isdecimal() or int(plain) == 0):
+        raise InputError(f"'{clean(text, 40)}' is not a number of documents.", "For example 368.")
+    return int(plain) if plain else None
 
 
 class DraftView(Protocol):
@@ -67,6 +80,7 @@ class Choices:
     def __init__(self, page: DraftView) -> None:
         self._page = page
         self.draft = Draft()
+        self._statement = ""
         self._planning: Feed[Planned | First | Reading] | None = None
 
     def ask(self, what: str) -> None:
@@ -74,6 +88,23 @@ class Choices:
         draft = self.draft
         now = {"backup": draft.backup, "oplog": draft.oplog, "spare": draft.spare, "point": str(draft.limit or "")}
         self._ask(what, now[what])
+
+    def ask_what_was_run(self, statement: str = "") -> None:
+        """Ask what a person knows of the incident: the statement, filled in as the server's log has it, then how many
+        documents it reported."""
+        draft = self.draft
+        if draft.incident is None:
+            self._page.say("Pick an incident first: the question is what was run then.")
+        else:
+            self._ask("statement", statement or draft.statement or logged_statement(draft.incident)[0])
+
+    def choose_group(self, group: WriteGroup) -> None:
+        """Undo one of the groups that an incident may be: what it sets is asked back; from its first entry on where
+        that cannot be said."""
+        if group.statement and self.draft.incident is not None:
+            self.ask_what_was_run(group.statement)
+        else:
+            self.choose(group.first, None)
 
     def ask_for_folder(self) -> None:
         """Ask where to write the plan's folder."""
@@ -90,7 +121,8 @@ class Choices:
             self._page.shell.copy(f"the lines of {phase}", " &&\n".join(lines))
 
     def submit(self, what: str, text: str) -> None:
-        """Accept the typed text. Raises InputError if the point is not a time."""
+        """Accept the typed text. Raises InputError for a point that is not a time, and what is no statement or
+        number."""
         if what == "backup" and text:
             self.draft = replace(self.draft, backup=text)
             self.plan(self.draft.way)
@@ -98,6 +130,15 @@ class Choices:
             # Images do not need it: whoever names one wants the restore from the backup.
             self.draft = replace(self.draft, oplog=text)
             self.plan(FROM_BACKUP if text else self.draft.way)
+        elif what == "statement":
+            read_evidence(text, None)
+            self._statement = text
+            logged, count = logged_statement(self.draft.incident)
+            known = self.draft.reported if text == self.draft.statement else count if text == logged else None
+            self._ask("count", "" if known is None else str(known))
+        elif what == "count":
+            self.draft = replace(self.draft, statement=self._statement, reported=_count(text))
+            self.plan(self.draft.way)
         elif what == "spare":
             self.draft = replace(self.draft, spare=text)
             self.plan()
@@ -137,7 +178,7 @@ class Choices:
         else:
             self.draft = Draft(
                 draft.limit, draft.incident, draft.backup, draft.spare, planning=True, since=datetime.now(UTC), way=way,
-                oplog=draft.oplog,
+                oplog=draft.oplog, statement=draft.statement, reported=draft.reported,
             )  # fmt: skip
             asked = self.draft
             shell = self._page.shell

@@ -63,7 +63,8 @@ class Draft:
     ``oplog`` is a saved oplog that is read before the server's, empty for none. ``failure`` says why there is no plan,
     ``since`` when planning began, ``first`` is its quick answer, ``reading`` its progress. ``way`` is the
     way of the plan, or the requested one; empty for the best possible. ``ways`` are known once an incident has been
-    planned.
+    planned. ``statement`` and ``reported`` are what a person says of the incident: what was run, and how many
+    documents it reported.
     """
 
     limit: Ts | None = None
@@ -80,6 +81,8 @@ class Draft:
     ways: tuple[Way, ...] = field(default=(), compare=False)
     oplog: str = ""
     first: First | None = field(default=None, compare=False)
+    statement: str = ""
+    reported: int | None = None
 
     @property
     def other_way(self) -> Way | None:

@@ -63,6 +63,7 @@ async def plan_once(
 
 def _request(draft: Draft, source_uri: str) -> RestoreRequest:
     from tallyglass.restore.proof.request import RestoreRequest
+    from tallyglass.restore.undo.evidence import read_evidence
 
     return RestoreRequest(
         absolute_path(draft.backup) if draft.backup else None,
@@ -71,6 +72,7 @@ def _request(draft: Draft, source_uri: str) -> RestoreRequest:
         incident=draft.incident,
         spare=draft.spare,
         oplog=absolute_path(draft.oplog) if draft.oplog else None,
+        evidence=read_evidence(draft.statement, draft.reported),
         way=draft.way,
     )
 

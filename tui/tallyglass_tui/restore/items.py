@@ -9,7 +9,18 @@ from rich.cells import cell_len
 
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.group import merged_checks
-from tallyglass.restore.model.plan import Check, Command, Effect, Level, Loss, Plan, Reissue, Return, Strategy
+from tallyglass.restore.model.plan import (
+    Check,
+    Command,
+    Effect,
+    Level,
+    Loss,
+    Plan,
+    Reissue,
+    Return,
+    Strategy,
+    WriteGroup,
+)
 from tallyglass.restore.model.way import Way
 from tallyglass.restore.plan.step_text import duration
 from tallyglass.restore.tools.files import fill
@@ -44,7 +55,7 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
             return way_items(draft), ""
         return [], draft.failure or ("Planning ..." if draft.planning else "No plan yet: Enter on an incident.")
     if part == "checks":
-        return way_items(draft) + check_items(plan.checks), ""
+        return group_items(plan) + way_items(draft) + check_items(plan.checks), ""
     if part == "loss":
         return loss_items(plan), "Nothing happened after the point."
     if part == "counters":
@@ -95,6 +106,44 @@ def first_items(first: First) -> list[Item]:
         ]
 
     return [Item("first", answer, first.save), *([Item("save", save, first.save)] if first.save else [])]
+
+
+def has_groups(draft: Draft) -> bool:
+    """Whether the plan asks a person to choose among groups of entries."""
+    return draft.plan is not None and bool(draft.plan.groups)
+
+
+def group_at(draft: Draft, key: str) -> WriteGroup | None:
+    """The group that an item represents."""
+    groups = draft.plan.groups if draft.plan else ()
+    return next((one for n, one in enumerate(groups) if _GROUP.format(n) == key), None)
+
+
+_GROUP = "group {}"
+
+
+def group_items(plan: Plan) -> list[Item]:
+    """What the incident may be, to choose from; else what is undone, and what was written there and stays."""
+    if plan.groups:
+        return [
+            Item(_GROUP.format(n), _group("one of", "text--bad", row.brief), str(row.first))
+            for n, row in enumerate(plan.groups)
+        ]
+    rows = [("undo", "text--warn", row) for row in plan.undone] + [("stays", "", row) for row in plan.left_out]
+    shown = [Item(f"{word} {n}", _group(word, look, row.line), row.line) for n, (word, look, row) in enumerate(rows)]
+    return shown[:_MOST_GROUPS]
+
+
+_MOST_GROUPS = 12
+
+
+def _group(word: str, look: str, text: str) -> Callable[[int], Lines]:
+    def lines(width: int) -> Lines:
+        indent = max(len(_INDENT), len(word) + 1)
+        first, *rest = wrap_words(clean(text, 1_000), max(10, width - indent))
+        return [[(fit(word, indent), look), (first, "")], *([(" " * indent, ""), (line, "")] for line in rest)]
+
+    return lines
 
 
 def way_items(draft: Draft) -> list[Item]:

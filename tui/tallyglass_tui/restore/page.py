@@ -49,6 +49,14 @@ class RestorePage(Page):
             tooltip="Name a saved oplog to read before the server's",
         ),
         Binding("f", "way", "Way", show=False, id="restore.way", tooltip="Plan in the other way to undo the incident"),
+        Binding(
+            "e",
+            "what_was_run",
+            "What was run",
+            show=False,
+            id="restore.evidence",
+            tooltip="Say what was run, and how many documents it reported",
+        ),
         Binding("t", "ask('point')", "Point", show=False, id="restore.point", tooltip="Type the moment to return to"),
         Binding(
             "d", "ask('spare')", "Spare", show=False, id="restore.spare", tooltip="Name the server to restore onto"
@@ -162,7 +170,9 @@ class RestorePage(Page):
             "whole; where one check blocks, there are no commands. s names a saved oplog: the point may then be older "
             "than what the server holds. A first answer comes within seconds, with the line that saves the oplog.",
             "An incident is undone from pre-images where its collection keeps them: in seconds, without a backup and "
-            "without a spare. f plans in the other way; the checks begin with what is possible, best first.",
+            "without a spare. f plans in the other way; the checks begin with what is possible, best first. Where "
+            "its entries may be several statements, e asks what was run and how many it reported, and Enter takes one "
+            "group.",
             "Tallyglass runs none of the commands and writes nothing to any server. w writes the plan as a folder that "
             "only you can read: restore.sh in it asks before each step and checks after it. Each line can be pasted in "
             "that folder instead; y copies the one under the cursor, Y all of its phase.",
@@ -205,6 +215,10 @@ class RestorePage(Page):
     def action_ask(self, what: str) -> None:
         """Open the input line for a backup, a saved oplog, a point or a spare."""
         self._choices.ask(what)
+
+    def action_what_was_run(self) -> None:
+        """Ask what was run, and how many documents it reported."""
+        self._choices.ask_what_was_run()
 
     def action_write(self) -> None:
         """Ask where to write the plan's folder."""
@@ -253,10 +267,14 @@ class RestorePage(Page):
 
     @on(PickList.Chosen)
     def _picked(self, message: PickList.Chosen) -> None:
-        if self._part == "incidents" and self._scan and isinstance(message.chosen, Item):
-            incident = items.incident_at(self._scan.incidents, message.chosen.key)
-            if incident:
-                self._choices.choose(incident.limit, incident)
+        if not isinstance(message.chosen, Item):
+            return
+        incident = items.incident_at(self._scan.incidents if self._scan else (), message.chosen.key)
+        group = items.group_at(self._draft, message.chosen.key)
+        if self._part == "incidents" and incident:
+            self._choices.choose(incident.limit, incident)
+        elif self._part == "checks" and group:
+            self._choices.choose_group(group)
 
     def _open_part(self, part: str) -> None:
         self._part = part
@@ -292,7 +310,7 @@ class RestorePage(Page):
             shown, empty_text = items.part_items(self._part, self._draft)
         listed = self.query_one(PickList)
         listed.show(shown, empty_text)
-        pickable = self._part == PARTS[0]
+        pickable = self._part == PARTS[0] or (self._part == "checks" and items.has_groups(self._draft))
         if listed.pickable != pickable:
             listed.pickable = pickable
             self.refresh_bindings()
