@@ -19,6 +19,9 @@ STATEMENT_LIMIT = 20_000
 SESSION_LIMIT = 20_000
 """Sessions, commands and users that are kept, each; those that were not named longest are dropped first."""
 
+DOUBT_MILLIS = 60_000
+"""How long a clock that was once wrong is doubted: clocks are set right slowly."""
+
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
@@ -122,6 +125,7 @@ class Book:
     version: int = 0
     forgotten: int = 0
     """Statements that ended before this moment were dropped for lack of room; milliseconds since 1970."""
+    _doubted: Recent[int, bool] = field(default_factory=lambda: Recent(SESSION_LIMIT))
     _clients: Recent[tuple[str, str], Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
     _open: Recent[tuple[str, str], Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
     _commands: Recent[tuple[bytes, int], list[SessionCommand]] = field(default_factory=lambda: Recent(SESSION_LIMIT))
@@ -203,6 +207,14 @@ class Book:
     def definitions(self, names: frozenset[str], first: int, last: int) -> list[Definition]:
         """The changes of definitions by these commands that were logged between two moments."""
         return [one for one in self._definitions if one.name in names and first <= one.at <= last]
+
+    def doubt_clock(self, at: int) -> None:
+        """Note that about this moment, in milliseconds, a log's clock was ahead of that of the entries."""
+        self._doubted[at // DOUBT_MILLIS] = True
+
+    def is_clock_doubted(self, first: int, last: int) -> bool:
+        """Whether a log's clock was ahead between two moments, or shortly before or after them."""
+        return any(self._doubted.get(one) for one in range(first // DOUBT_MILLIS - 1, last // DOUBT_MILLIS + 2))
 
     def covers(self, first: int, last: int) -> bool:
         """Whether some log was read without a gap from one moment to another."""

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from tallyglass.evidence.book import Book, Coverage
+from tallyglass.evidence.book import Book, Coverage, Recent
 from tallyglass.evidence.facts import NAME_CELLS, Client, Definition, SessionCommand, application_of, user_of
 from tallyglass.evidence.facts import Statement as Write
 from tallyglass.evidence.statement import REDACTED, is_redacted, write_of
@@ -40,6 +40,9 @@ BESIDE_LIMIT = 500
 """Statements of one client that are kept beside those of the incidents: what else it did."""
 
 _SLACK_MILLIS = 5
+_CLOCK_MILLIS = 1_500
+"""How far a log's clock may be ahead of cluster times, which are whole seconds, before it is doubted."""
+
 """How far the line of a delete may lie outside its command, which reads the clock itself."""
 
 _WRITING = (
@@ -91,6 +94,8 @@ class LogReader:
         self._last: dict[str, int] = {}
         self._builds: dict[str, Client] = {}
         self._covered = Coverage()
+        self._wrote: Recent[bytes, int] = Recent(_PENDING_LIMIT)
+        """When each session last began to write something."""
 
     def feed(self, lines: Iterable[str]) -> None:
         """Read more lines, each a JSON text."""
@@ -220,6 +225,7 @@ class LogReader:
         command = SessionCommand(session, txn, client, began, line.at)
         after = timestamp(_at(body, "$clusterTime", "clusterTime"))
         keyed = "txnNumber" in body
+        self._check_clock(line, session, began, after)
         self._followed(session, after if after != ZERO else None)
         self._settle(line.thread, (command, after, keyed))
         if session:
@@ -234,6 +240,16 @@ class LogReader:
         if name:
             target = clean_name(str(body[name]), 120)
             self._book.add_definition(Definition("users", "", client, line.at, text=f"{name}({target})"))
+
+    def _check_clock(self, line: Line, session: bytes, began: int, after: Ts) -> None:
+        """Doubt the log's clock where a client that was told of its own write names an older cluster time after it."""
+        wrote = self._wrote.get(session)
+        if wrote and after != ZERO and (after.t + 1) * 1_000 + _CLOCK_MILLIS < wrote:
+            self._book.doubt_clock(line.at)
+        changed = self._pending.get(line.thread) or line.attr.get("ninserted")
+        body = line.attr["command"]
+        is_told = _at(body, "writeConcern", "w") != 0 and "autocommit" not in body
+        self._wrote[session] = began if changed and is_told else 0
 
     def _settle(self, thread: str, parent: tuple[SessionCommand, Ts, bool] | None) -> None:
         """Add the writes that waited for their command, with its session if it is really theirs."""

@@ -181,3 +181,30 @@ def test_memory_is_bounded_and_what_was_forgotten_is_no_longer_covered(monkeypat
     assert [one.ended - MILLIS for one in statements(book)] == list(range(120, 130))
     assert not book.covers(MILLIS + 110, MILLIS + 120)
     assert book.covers(MILLIS + 121, MILLIS + 125)
+
+
+@pytest.mark.parametrize(
+    ("changed", "body", "is_doubted"),
+    [
+        (3, {}, True),
+        (0, {}, False),
+        (3, {"writeConcern": {"w": 0}}, False),
+        (3, {"autocommit": False}, False),
+    ],
+)
+def test_a_clock_is_doubted_if_a_client_knows_an_older_time_than_its_own_write(
+    changed: int, body: dict[str, Any], is_doubted: bool
+) -> None:
+    def lines(seconds: int) -> list[str]:
+        """The first command writes; the second has the cluster time of ``seconds`` before that."""
+        later = {"clusterTime": {"$timestamp": {"t": MILLIS // 1_000 - seconds, "i": 9}}}
+        write = command(100, insert="orders", **body).replace('"remote"', f'"ninserted":{changed},"remote"')
+        return [write, command(200, **{"$clusterTime": later})]
+
+    assert not read(*lines(0)).is_clock_doubted(MILLIS, MILLIS + 300)
+    assert not read(*lines(2)).is_clock_doubted(MILLIS, MILLIS + 300)
+    doubted = read(*lines(4))
+    assert doubted.is_clock_doubted(MILLIS, MILLIS + 300) is is_doubted
+    assert not doubted.is_clock_doubted(MILLIS - 300_000, MILLIS - 290_000)
+    removed = [remove(95, 3), command(100), *lines(4)[1:]]
+    assert read(*removed).is_clock_doubted(MILLIS, MILLIS + 300)

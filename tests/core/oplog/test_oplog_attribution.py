@@ -217,6 +217,16 @@ async def test_definitions_by_timestamp_then_by_name() -> None:
     assert told(await judge(oplog, book_of(*mods), kind="collMod", op=""))[0] is Certainty.AMBIGUOUS
 
 
+async def test_a_name_by_time_alone_is_not_given_where_the_clock_is_doubted() -> None:
+    oplog = Oplog().many(range(10, 40))
+    book = book_of(ran(ANN, 9, 41, 30))
+    assert told(await judge(oplog, book))[0] is Certainty.UNIQUE
+    book.doubt_clock(MILLIS + 30_000)
+    found = await judge(oplog, book)
+    assert (found.grade, [one.user for one in found.candidates]) == (Certainty.AMBIGUOUS, ["ann@admin"])
+    assert "clock" in found.reason
+
+
 async def test_why_nobody_is_named() -> None:
     oplog = Oplog().many(range(10, 40))
     assert "slowms" in (await judge(oplog, book_of())).reason

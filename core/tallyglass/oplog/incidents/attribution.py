@@ -61,6 +61,7 @@ _BY_STATEMENT = "No statement of another client fits in namespace, kind, time an
 _BY_COUNT = "Its statements alone count so many of the documents that were changed in their time."
 _BY_NAME = "No other logged command has this name and namespace within a second."
 _SEVERAL = "Statements of several clients fit in namespace, kind, time and number of documents."
+_CLOCK = "The log's clock is ahead of the cluster's: times do not tell whose statement it was."
 _PART = "Not all documents are accounted for: a statement is not logged, or the log is not complete."
 
 
@@ -111,6 +112,9 @@ async def _of_writes(gateway: Gateway, incident: Incident, book: Book) -> Author
         async for raw in _entries(gateway, incident, window):
             join.feed(raw)
         told = join.evidence()
+        doubted = source is Source.LOG and book.is_clock_doubted(window.first, window.last)
+        if told.grade is Certainty.UNIQUE and doubted:
+            told = replace(told, grade=Certainty.AMBIGUOUS, reason=_CLOCK)
         if found.grade is Certainty.NONE or told.grade in _KNOWN:
             found = told
         if found.grade in _KNOWN:
