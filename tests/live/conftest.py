@@ -1,4 +1,4 @@
-"""Dashboards on servers that will fail, and counters whose past is read whole."""
+"""Dashboards on servers that will fail."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pytest
 from lost_screen import Open
 
 from pseudo_terminal import Terminal, dashboard, environment
-from tallyglass.counters.follow import watch
-from tallyglass.counters.history import oplog_samples as history
 
 
 @pytest.fixture
@@ -30,11 +28,3 @@ def open_on(tmp_path: Path) -> Iterator[Open]:
         assert terminal.wait_for_exit() == 0
         assert terminal.wait_restored()
         terminal.close()
-
-
-@pytest.fixture
-def all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the first look read all that it may, however busy the machine is; bench/counters.py shows what it takes."""
-    monkeypatch.setattr(history, "SLICE_MS", 60_000)
-    for name in ("_FIRST_SECONDS", "_PAST_SECONDS", "_FORECAST_SECONDS", "_IDLE_SECONDS"):
-        monkeypatch.setattr(watch, name, 60.0)

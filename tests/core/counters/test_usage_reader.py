@@ -47,18 +47,24 @@ def ranges() -> list[dict[str, Any]]:
 
 
 class OplogGateway:
-    """An oplog in memory. ``damaged`` entries precede the others; ``slow`` cuts off what reads inserts."""
+    """An oplog in memory, of ``size`` entries with those that no query matches. ``damaged`` entries precede the others;
+    ``slow`` cuts off what reads inserts. ``longest`` is the longest request for updates, in seconds of oplog."""
 
-    def __init__(self, oplog: Iterable[dict[str, Any]], damaged: bytes = b"", *, slow: bool = False) -> None:
+    def __init__(
+        self, oplog: Iterable[dict[str, Any]], damaged: bytes = b"", *, slow: bool = False, size: int = 0
+    ) -> None:
         self._oplog = list(oplog)
         self._damaged = damaged
         self._slow = slow
+        self._size = size or len(self._oplog)
+        self.longest = 0
 
     async def estimate(self, ns: Namespace) -> int:
-        return len(self._oplog)
+        return self._size
 
     async def find_raw(self, ns: Namespace, query: dict[str, Any], *, limit: int, **_: object) -> AsyncIterator[bytes]:
         low, high, kinds = query["ts"]["$gte"], query["ts"]["$lt"], query["op"]["$in"]
+        self.longest = max(self.longest, high.time - low.time if "u" in kinds else 0)
         found = [entry for entry in self._oplog if low <= entry["ts"] < high and entry["op"] in kinds]
         yield (self._damaged if "u" in kinds else b"") + b"".join(map(bson.encode, found[:limit]))
         if self._slow and "i" in kinds:
@@ -99,3 +105,20 @@ async def test_what_the_server_cut_off_is_not_taken_for_unused() -> None:
     reader = reader_of(OplogGateway(oplog, slow=True))
     finding, _ = await found_by(reader)
     assert (finding.grade, reader.cut > 0) == (Grade.POSSIBLE, True)
+
+
+async def test_one_request_examines_a_bounded_number_of_entries() -> None:
+    sparse, dense = OplogGateway(ranges()), OplogGateway(ranges(), size=900_000)
+    found = [await found_by(reader_of(gateway)) for gateway in (sparse, dense)]
+    assert found[0] == found[1]
+    assert sparse.longest == 60
+    assert dense.longest == 10
+
+
+async def test_ids_that_may_be_inserted_after_the_last_entry_are_not_taken_for_unused() -> None:
+    # Each id is used a second later; the last one, which was issued in the last second, is not used yet.
+    oplog = [update(START + 3 * n, 500 + n) for n in range(31)]
+    oplog += [insert(START + 3 * n + 1, 500 + n, 2) for n in range(30)]
+    finding, _ = await found_by(reader_of(OplogGateway(sorted(oplog, key=lambda entry: entry["ts"]))))
+    matched, _, issued = finding.evidence.split()[:3]
+    assert (finding.grade, matched) == (Grade.CERTAIN, issued), finding.evidence

@@ -15,7 +15,7 @@ from tallyglass.counters.verdict import OK, UNKNOWN, WARNING
 from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.mongo.client import open_gateway
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("all_the_time")]
+pytestmark = pytest.mark.live
 
 DB = "known_check"
 ONLY = {"include": [f"{DB}.*"]}

@@ -26,7 +26,7 @@ from tallyglass.mongo.client import Driver, open_gateway
 from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.text import clean
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("all_the_time")]
+pytestmark = pytest.mark.live
 
 DB = "counters_check"
 Client = MongoClient[dict[str, Any]]

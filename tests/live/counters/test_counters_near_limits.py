@@ -17,7 +17,7 @@ from tallyglass.counters.verdict import OK
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("all_the_time")]
+pytestmark = pytest.mark.live
 
 CONFIG = """
 include = ["near_limits.*"]

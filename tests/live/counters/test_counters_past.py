@@ -24,7 +24,7 @@ from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import Namespace
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("all_the_time")]
+pytestmark = pytest.mark.live
 
 SPAN = 10**6
 

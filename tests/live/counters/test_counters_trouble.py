@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import AsyncIterator
 from contextlib import aclosing
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from tallyglass.counters.check_line import check_counters
+from tallyglass.counters.follow import drift
 from tallyglass.counters.follow.watch import WatchSettings, look, watch
+from tallyglass.counters.history.oplog_samples import SLICES
+from tallyglass.counters.verdict import CRITICAL, UNKNOWN
 from tallyglass.demo.server import ReplicaSet, Standalone
+from tallyglass.errors import ReadError
 from tallyglass.mongo.client import open_gateway
+from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
 
 pytestmark = pytest.mark.live
 
@@ -49,3 +59,47 @@ async def test_a_lost_server_is_a_trouble_and_the_watch_goes_on() -> None:
                     break
         await gateway.close()
     assert any(states)
+
+
+class CutGateway:
+    """A gateway whose server cuts off all that is read of the past of counters from the oplog."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gateway, name)
+
+    async def find_raw(self, ns: Namespace, query: dict[str, Any], **how: Any) -> AsyncIterator[bytes]:
+        if ns == OPLOG and "$or" in query:
+            raise ReadError("It took too long.", code=50)
+        async for batch in self._gateway.find_raw(ns, query, **how):
+            yield batch
+
+
+async def test_a_past_that_the_server_cut_off_is_said(one_member: ReplicaSet) -> None:
+    with one_member.client() as client:
+        client.shop.counters.insert_one({"_id": "orders", "seq": 4})
+    gateway = open_gateway(one_member.uri)
+    for reader, expected in ((gateway, 0), (CutGateway(gateway), 1)):
+        snapshot = await look(cast("Gateway", reader))
+        said = [one for one in snapshot.troubles if f"cut off {SLICES} requests for the oplog" in one.title]
+        assert len(said) == expected, snapshot.troubles
+    await gateway.close()
+
+
+async def test_a_counter_that_could_not_be_compared_in_time_is_not_called_ok(
+    one_member: ReplicaSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with one_member.client() as client:
+        client.shop["mongoengine.counters"].insert_one({"_id": "orders.number", "next": 4})
+        client.shop.orders.create_index("number")
+        client.shop.orders.insert_many([{"number": n} for n in range(1, 10)])
+    gateway = open_gateway(one_member.uri)
+    result = check_counters(await look(gateway))
+    assert (result.level, "BEHIND" in result.line) == (CRITICAL, True)
+    monkeypatch.setattr(drift, "time", SimpleNamespace(monotonic=lambda: math.inf))
+    result = check_counters(await look(gateway))
+    await gateway.close()
+    assert result.level == UNKNOWN
+    assert "before 1 counter could be compared with the ids" in result.line

@@ -33,7 +33,6 @@ def demo() -> Iterator[Demo]:
         yield running
 
 
-@pytest.mark.usefixtures("all_the_time")
 @pytest.mark.since(5, 0)
 async def test_the_first_look_has_rates_dates_and_bands(demo: Demo) -> None:
     gateway = open_gateway(demo.uri)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -95,10 +94,7 @@ async def differences(
     watcher = Watcher(gateway, settings)
     try:
         # All of the past: a part of it may not show that a counter descends or starts again.
-        deadline = time.monotonic() + 1.5 * settings.search_seconds
-        searched = await watcher.refresh(settings.search_seconds, deadline, patient=True)
-        await watcher.check_drift(settings.search_seconds / 2)
-        await watcher.refresh(settings.search_seconds / 4, deadline, patient=True)
+        searched = await watcher.look(settings.search_seconds, 1.5 * settings.search_seconds)
         rows: list[Difference] = []
         unknown = 0
         for tracker, largest in watcher.compared():

@@ -28,7 +28,6 @@ AGAIN_SECONDS = 30.0
 """How long a largest id is valid before it is read again."""
 
 _AT_ONCE = 4
-_READ_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class LargestId:
 
 
 class DriftCheck:
-    """Reads the largest ids of the targets of trackers, a few at a time."""
+    """Reads the largest ids of the targets of trackers, a few at a time. ``waiting`` is how many are left to read."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -56,11 +55,12 @@ class DriftCheck:
         self._indexed: set[IdField] = set()
         self._new: set[str] = set()
         self.largest: dict[str, LargestId] = {}
+        self.waiting = 0
         self._refused: dict[str, CounterTrouble] = {}
 
     @property
     def troubles(self) -> tuple[CounterTrouble, ...]:
-        """Problems with targets that this user may not read, without duplicates."""
+        """Problems with targets that could not be read, without duplicates."""
         return tuple(dict.fromkeys(self._refused.values()))
 
     async def advance(self, trackers: Iterable[Tracker], seen: Collection[Namespace], seconds: float) -> None:
@@ -74,6 +74,7 @@ class DriftCheck:
         while due and time.monotonic() < deadline:
             batch, due = due[:_AT_ONCE], due[_AT_ONCE:]
             await asyncio.gather(*(self._read(tracker, seen) for tracker in batch))
+        self.waiting = len(due)
 
     def apply(self, trackers: Iterable[Tracker], read_after: float) -> None:
         """Set the drift of trackers from ids read before ``read_after`` (monotonic), when the counters were read.
@@ -114,8 +115,7 @@ class DriftCheck:
             except (PrivilegeError, ReadError) as error:
                 if is_lost(error):
                     raise
-                if isinstance(error, PrivilegeError):
-                    self._refused[key] = _unknown(target.ns, error)
+                self._refused[key] = _unknown(target.ns, error)
                 continue
             if largest:
                 self._refused.pop(key, None)
@@ -130,7 +130,7 @@ class DriftCheck:
                 return None
             self._indexed.add(target)
         began = time.monotonic()
-        reader = IdReader(self._gateway, target, _READ_MS, reach(tracker.kind))
+        reader = IdReader(self._gateway, target, reach(tracker.kind))
         top, bottom = await asyncio.gather(reader.end(-1), reader.end(1))
         if top is None or bottom is None:
             return None
@@ -155,7 +155,7 @@ class DriftCheck:
         return ids
 
 
-def _unknown(ns: Namespace, error: PrivilegeError) -> CounterTrouble:
+def _unknown(ns: Namespace, error: PrivilegeError | ReadError) -> CounterTrouble:
     trouble = trouble_of(str(ns), error)
     return replace(trouble, title=f"Its counter cannot be compared with the largest id. {trouble.title}", partial=True)
 

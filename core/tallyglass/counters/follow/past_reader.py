@@ -135,8 +135,9 @@ class PastReader:
         if past is not None and not await self._advance(past, time.monotonic() + seconds, pacer):
             if not last:
                 return
-            title = "The time was up before all of the oplog was read: the history of counters has holes."
-            self.troubles[_HISTORY] = CounterTrouble("", title, "Try a longer --timeout.", partial=True)
+            self._has_holes("The time was up before all of the oplog was read")
+        if past is not None and past.cut:
+            self._has_holes(f"The server cut off {past.cut:,} requests for the oplog")
         self._filling = None
         values = await self._on_this_clock(past.values, pacer) if past is not None else {}
         for collection in new:
@@ -153,13 +154,22 @@ class PastReader:
                 tracker.add_past(stored[tracker.identity.key])
             await pacer.rest()
 
-    async def fill_dated(self, trackers: Iterable[Tracker], largest: Mapping[str, LargestId], seconds: float) -> None:
-        """Give counters with less than a week of history the values dated by ObjectIds of their target."""
+    async def fill_dated(
+        self, trackers: Iterable[Tracker], largest: Mapping[str, LargestId], seconds: float, *, last: bool = False
+    ) -> None:
+        """Give counters with less than a week of history the values dated by ObjectIds of their target.
+
+        After ``seconds`` it is continued in the next call; if this is the ``last``, that is said.
+        """
         deadline = time.monotonic() + seconds
         for tracker in trackers:
             top = largest.get(tracker.identity.key)
-            if top is None or tracker.identity.key in self._dated or time.monotonic() > deadline:
+            if top is None or tracker.identity.key in self._dated:
                 continue
+            if time.monotonic() > deadline:
+                if last:
+                    self._has_holes("The time was up before the ids of all counters were dated")
+                return
             self._dated.add(tracker.identity.key)
             if not top.dated or tracker.series.span >= WEEK or len(self._dated) > MOST_DATED:
                 continue
@@ -170,6 +180,7 @@ class PastReader:
             except (PrivilegeError, ReadError) as error:
                 if is_lost(error):
                     raise
+                self._has_holes(f"Ids could not be dated ({clean(error.title)})")
                 continue
             # A larger id is from before a reset of the counter, or not issued by it.
             low = tracker.series.first if len(tracker.series) else float("inf")
@@ -262,6 +273,10 @@ class PastReader:
             title=f"The history of counters cannot be read. {clean(error.title)}",
             partial=True,
         )
+
+    def _has_holes(self, why: str) -> None:
+        title = f"{why}: the history of counters has holes."
+        self.troubles[_HISTORY] = CounterTrouble("", title, "Try a longer --timeout.", partial=True)
 
     async def _give_up(self, error: InputError) -> None:
         await self.close()

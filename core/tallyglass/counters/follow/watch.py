@@ -76,15 +76,8 @@ class WatchSettings:
 async def look(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> CountersSnapshot:
     """One snapshot of all counters, with forecasts. Raises ConnectError or ReadError if no server answers."""
     watcher = Watcher(gateway, settings)
-    began = time.monotonic()
     try:
-        snapshot = await watcher.refresh(settings.search_seconds, began + settings.look_seconds, patient=True)
-        if 2 * (time.monotonic() - began) > settings.look_seconds:
-            return snapshot
-        # A counter is compared with an id that was read before it, which takes a second reading.
-        if await watcher.check_drift(_FIRST_SECONDS / 2):
-            snapshot = await watcher.refresh(_LATER_SECONDS, began + settings.look_seconds, patient=True)
-        return snapshot
+        return await watcher.look(settings.search_seconds, settings.look_seconds)
     finally:
         await watcher.close()
 
@@ -135,6 +128,7 @@ class Watcher:
         self._kept: list[UsageFinding] = []
         self._known = KnownCounters()
         self._unread: set[Namespace] = set()
+        self._troubles: list[CounterTrouble] = []
         self._gone: set[Namespace] = set()
         self._asked: set[Namespace] = set()
         self._collections: dict[Namespace, CounterCollection] = {}
@@ -148,6 +142,22 @@ class Watcher:
         self._late = False
         self._drift = DriftCheck(gateway)
         self._past = PastReader(gateway, settings.history_path, oplog=settings.oplog_history)
+
+    async def look(self, search_seconds: float, look_seconds: float = math.inf) -> CountersSnapshot:
+        """All counters, compared with the ids of their collections as far as ``look_seconds`` allow; what they do not
+        allow is said. Raises ReadError if no server answers."""
+        deadline = time.monotonic() + look_seconds
+        snapshot = await self.refresh(search_seconds, deadline, patient=True)
+        # A counter is compared with an id that was read before it, so those with a known collection are read again.
+        if await self.check_drift(deadline - time.monotonic()):
+            return await self._look({tracker.identity.ns for tracker in self._targeted})
+        return replace(snapshot, troubles=(*snapshot.troubles, *self._not_compared()))
+
+    def _not_compared(self) -> Iterator[CounterTrouble]:
+        if self._is_patient and self._drift.waiting:
+            count = f"{self._drift.waiting:,} counter{'s' * (self._drift.waiting > 1)}"
+            title = f"The time was up before {count} could be compared with the ids of their collections."
+            yield CounterTrouble("*", title, "Try a longer --timeout.")
 
     async def refresh(self, seconds: float, deadline: float = math.inf, *, patient: bool = False) -> CountersSnapshot:
         """Take a new snapshot; ``seconds`` limits the search. Raises ReadError if no server answers.
@@ -263,15 +273,19 @@ class Watcher:
                     raise
                 self._left_alone[ns] = False
 
-    async def _look(self) -> CountersSnapshot:
+    async def _look(self, again: Collection[Namespace] | None = None) -> CountersSnapshot:
+        """Read all counters, or those of some collections ``again``, and take a snapshot."""
         pacer = Pacer()
         first = self._last is None
         await self.check_drift(self._at_least(_DRIFT_SECONDS))
         await self._past.mark(self._collections.values())
         began, now = time.monotonic(), time.time()
-        troubles = await self._read_all(now, pacer)
-        if await self._recognise_idle(self._at_least(_IDLE_SECONDS), pacer):
-            troubles = await self._read_all(now, pacer)
+        if again is None:
+            self._troubles = await self._read_all(now, pacer)
+            if await self._recognise_idle(self._at_least(_IDLE_SECONDS), pacer):
+                self._troubles = await self._read_all(now, pacer)
+        else:
+            await self._read_again(self._collections.keys() & again, pacer)
         trackers = await self._collect(pacer)
         self._drift.apply(self._targeted, began)
         await self._past.fill(
@@ -280,7 +294,9 @@ class Watcher:
             pacer,
             last=self._is_patient,
         )
-        await self._past.fill_dated(self._targeted, self._drift.largest, self._at_least(_DRIFT_SECONDS))
+        await self._past.fill_dated(
+            self._targeted, self._drift.largest, self._at_least(_DRIFT_SECONDS), last=self._is_patient
+        )
         await self._update_forecasts(trackers, now, pacer)
         rows = await self._order.update(trackers, pacer)
         present = self._known.learn((row[1:] for row in rows), now)
@@ -290,9 +306,10 @@ class Watcher:
             counters=tuple(map(self._acknowledged, map(_VIEW, rows))),
             troubles=(
                 *self._discovery.troubles.values(),
-                *troubles,
+                *self._troubles,
                 *self._past.troubles.values(),
                 *self._drift.troubles,
+                *self._not_compared(),
                 *self._too_large(),
                 *self._use_in_part(),
                 *_lost_shards(self._gateway),
@@ -519,8 +536,8 @@ class Watcher:
             self._garbage.built()
 
     async def _update_forecasts(self, trackers: list[Tracker], now: float, pacer: Pacer) -> None:
-        """Update the forecasts of changed counters, then settle some idle ones, for a bounded time."""
-        deadline = time.monotonic() + self._at_least(_FORECAST_SECONDS)
+        """Update the forecasts of changed counters, for a bounded time unless patient; then settle some idle ones."""
+        deadline = math.inf if self._is_patient else time.monotonic() + _FORECAST_SECONDS
         for tracker in trackers:
             if tracker.stale_forecast and tracker.is_due(now):
                 tracker.update_forecasts(now)

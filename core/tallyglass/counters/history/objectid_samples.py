@@ -20,7 +20,6 @@ from tallyglass.counters.numbers import as_number, numeric_type
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import NumericType
-from tallyglass.errors import ReadError
 from tallyglass.moment import from_seconds
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.objectid import first_of
@@ -30,14 +29,13 @@ POINTS = 120
 
 _LONGEST = POINTS * DAY
 _AT_ONCE = 4
-_READ_MS = 300
 
 
 async def read_dated(gateway: Gateway, target: IdField, largest: int, kind: NumericType, ahead: int) -> list[PastValue]:
     """Past values of a counter whose ids are in ``target``, oldest first, over at most the last four months.
 
     ``largest`` is the largest id there; ``ahead`` is 1 if the counter stores the next id, else 0. Raises PrivilegeError
-    or ReadError; a sample that takes the server too long is left out.
+    or ReadError.
     """
     oldest, newest = await asyncio.gather(*(_dated(gateway, target, _ANY, end) for end in (1, -1)))
     if oldest is None or newest is None or oldest[0] >= newest[0]:
@@ -82,14 +80,7 @@ async def _dated(
     gateway: Gateway, target: IdField, condition: Mapping[str, object], direction: int
 ) -> tuple[float, int | None] | None:
     """The time of the first (1) or last (-1) document with such an ObjectId, and its id; None if there is none."""
-    try:
-        row = await gateway.find_one(
-            target.ns, {"_id": condition}, projection={target.field: 1}, sort=[("_id", direction)], time_ms=_READ_MS
-        )
-    except ReadError as error:
-        if error.code is None:
-            raise
-        return None
+    row = await gateway.find_one(target.ns, {"_id": condition}, projection={target.field: 1}, sort=[("_id", direction)])
     document, raw = (row.get("_id"), dig(row, target.field)) if row else (None, None)
     if not isinstance(document, ObjectId):
         return None

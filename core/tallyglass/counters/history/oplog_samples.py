@@ -40,7 +40,6 @@ DOCUMENTS = 1_000_000
 ENTRIES = 2_000
 """The maximum number of counter entries that one slice yields."""
 
-SLICE_MS = 2_000
 _AT_ONCE = 4
 _BATCH = 400
 _NARROWEST = 1.0
@@ -63,7 +62,8 @@ class OplogPast:
     """Reads the past values of the numbers at ``paths`` of some collections, up to ``until``, a few slices at a time.
 
     Of those in ``grouped``, updates only: 100,000 new documents say nothing of when any of them moves. ``values`` is
-    complete once :meth:`advance` returns True: a part of it would be a series with holes.
+    complete once :meth:`advance` returns True: a part of it would be a series with holes. ``cut`` is how many requests
+    the server did not answer to the end.
     """
 
     def __init__(
@@ -78,19 +78,19 @@ class OplogPast:
         self._until = until
         self._of_counters = _entries_of(paths.keys() - set(grouped), grouped)
         self._slices: list[tuple[float, float]] | None = None
+        self.cut = 0
         self.values: Values = {}
 
     async def advance(self, deadline: float, pacer: Pacer) -> bool:
         """Read on until ``deadline`` (monotonic), at least one step; returns whether everything was read.
 
-        Raises PrivilegeError if this user may not read the oplog, ReadError if no server answers; a slice that takes
-        the server too long is left out.
+        Raises PrivilegeError if this user may not read the oplog, ReadError if no server answers.
         """
         if self._slices is None:
             self._slices = await self._plan() if self._paths else []
         while self._slices:
             batch, self._slices = self._slices[:_AT_ONCE], self._slices[_AT_ONCE:]
-            found = await asyncio.gather(*(_slice(self._gateway, self._of_counters, *ends) for ends in batch))
+            found = await asyncio.gather(*(self._read(*ends) for ends in batch))
             for row in (row for rows in found for row in rows):
                 if row.ts <= (self._until.time, self._until.inc):
                     with suppress(Malformed):
@@ -112,6 +112,21 @@ class OplogPast:
         starts = [first + part * width for part in scattered(SLICES)]
         return [(start, min(start + narrow, last)) for start in starts]
 
+    async def _read(self, start: float, end: float) -> list[Entry]:
+        """The entries of one slice; none if the server cuts the request off."""
+        span = {"$gte": Timestamp(int(start), 0), "$lt": Timestamp(math.ceil(end), 0)}
+        query = {"ts": span, "$or": self._of_counters}
+        found = self._gateway.find_raw(OPLOG, query, limit=ENTRIES, batch_size=_BATCH)
+        try:
+            return [read_entry(raw) async for raw in unpacked(found)]
+        except ReadError as error:
+            if error.code is None:
+                raise
+            self.cut += 1
+            return []
+        except Malformed:
+            return []
+
 
 async def oplog_end(gateway: Gateway, direction: int) -> Timestamp | None:
     """The first (1) or last (-1) timestamp of the oplog; None if there is none."""
@@ -127,20 +142,6 @@ def _entries_of(single: Collection[Namespace], grouped: Collection[Namespace]) -
         {"op": "u", "ns": {"$in": updated}},
         {"ns": "admin.$cmd", "o.applyOps.ns": {"$in": [*names, *updated]}},
     ]
-
-
-async def _slice(gateway: Gateway, of_counters: list[dict[str, object]], start: float, end: float) -> list[Entry]:
-    span = {"$gte": Timestamp(int(start), 0), "$lt": Timestamp(math.ceil(end), 0)}
-    query = {"ts": span, "$or": of_counters}
-    found = gateway.find_raw(OPLOG, query, limit=ENTRIES, batch_size=_BATCH, time_ms=SLICE_MS)
-    try:
-        return [read_entry(raw) async for raw in unpacked(found)]
-    except ReadError as error:
-        if error.code is None:
-            raise
-        return []
-    except Malformed:
-        return []
 
 
 def scattered(count: int) -> list[int]:

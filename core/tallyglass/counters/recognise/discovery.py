@@ -38,7 +38,6 @@ REMEMBERED_SECONDS = 86_400.0
 _AT_ONCE = 8
 _LIST_SECONDS = 60.0
 _SAMPLE_AGAIN_SECONDS = 600.0
-_SAMPLE_MS = 1_000
 
 
 class Content(StrEnum):
@@ -228,13 +227,13 @@ class Discovery:
             return Content.COUNTERS, ()
         shape = selective(ns.collection)
         if shape and shape.query and await self._is_cheap(ns, shape.query_key):
-            document = await self._gateway.find_one(ns, shape.query, time_ms=_SAMPLE_MS)
+            document = await self._gateway.find_one(ns, shape.query)
             if document and shape.numbers(document):
                 return Content.COUNTERS, tuple(shape.query.items())
         if shape:
             # Few of its documents are counters: reading all documents would be too expensive.
             return Content.OTHER, ()
-        sample = [row async for row in self._gateway.find(ns, {}, limit=SAMPLE, time_ms=_SAMPLE_MS)]
+        sample = [row async for row in self._gateway.find(ns, {}, limit=SAMPLE)]
         if not sample:
             return Content.EMPTY, ()
         if any(_is_certain(ns.collection, row) for row in sample):

@@ -26,7 +26,6 @@ _MOST_MOVED = 100
 
 _MOST_FIELDS = 4
 _MOST_COLLECTIONS = 1_000
-_READ_MS = 200
 
 
 class LargestIds:
@@ -47,7 +46,7 @@ class LargestIds:
             ns = self._waiting.pop()
             try:
                 for field in await _indexed_fields(self._gateway, ns):
-                    largest = await IdReader(self._gateway, IdField(ns, field), _READ_MS).end(-1)
+                    largest = await IdReader(self._gateway, IdField(ns, field)).end(-1)
                     if largest is not None and largest.number >= LEAST_VALUE:
                         self._found.setdefault(largest.number, []).append(IdField(ns, field))
             except (PrivilegeError, ReadError) as error:

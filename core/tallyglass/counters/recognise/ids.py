@@ -62,10 +62,9 @@ def _leads(index: Mapping[str, object], field: str) -> bool:
 class IdReader:
     """Reads ids from one indexed field, each with one seek. ``most`` is the largest that counts as an id."""
 
-    def __init__(self, gateway: Gateway, target: IdField, time_ms: int, most: int = INT64_MAX) -> None:
+    def __init__(self, gateway: Gateway, target: IdField, most: int = INT64_MAX) -> None:
         self._gateway = gateway
         self._target = target
-        self._time_ms = time_ms
         self._most = most
         self._beyond = False
         self._fractions: set[float] = set()
@@ -76,11 +75,7 @@ class IdReader:
         field, span = self._target.field, from_to(-self._most, self._most)
         for _ in range(_MOST_SKIPPED):
             row = await self._gateway.find_one(
-                self._target.ns,
-                {field: condition},
-                projection={field: 1},
-                sort=[(field, direction)],
-                time_ms=self._time_ms,
+                self._target.ns, {field: condition}, projection={field: 1}, sort=[(field, direction)]
             )
             raw = dig(row, field)
             kind = numeric_type(raw)
@@ -104,10 +99,10 @@ class IdReader:
             return len(self._fractions)
         field, least, most = self._target.field, encoded(-self._most), encoded(self._most)
         beyond: list[dict[str, object]] = [{field: {"$gt": most}}, {field: {"$lt": least}}, {field: float("nan")}]
-        found = await self._gateway.extent(self._target.ns, {"$or": beyond}, most=MOST_COUNTED, time_ms=self._time_ms)
+        found = await self._gateway.extent(self._target.ns, {"$or": beyond}, most=MOST_COUNTED)
         return found.documents + len(self._fractions)
 
     async def count(self, low: int, high: int) -> int:
         """How many documents have an id from ``low`` to ``high``, counted up to 1,000."""
         query = {self._target.field: from_to(low, high)}
-        return (await self._gateway.extent(self._target.ns, query, most=MOST_COUNTED, time_ms=self._time_ms)).documents
+        return (await self._gateway.extent(self._target.ns, query, most=MOST_COUNTED)).documents

@@ -52,6 +52,10 @@ PERIODS = (15, 60, 240, 960, 3840, 15_360, 61_440, 245_760)
 MOST_EXAMINED = 1_000_000
 """The server examines about so many entries for the updates of all periods, which takes it about a second."""
 
+_MOST_IN_REQUEST = 100_000
+"""The server examines about so many entries in one request, within a tenth of a second: the time limit of a request
+cuts it off only if the server is 50 times as slow."""
+
 MOST_UPDATES = 30_000
 MOST_IN_PERIOD = 5_000
 MOST_PROBES = 60
@@ -126,35 +130,39 @@ class UsageReader:
     async def _read(self, first: Timestamp, last: Timestamp) -> AsyncGenerator[None, None]:
         """Read the updates, then the inserts that follow some of them, one bounded request or a few at each step."""
         end, count = last.time + 1, 0
-        earliest = await self._earliest(first, last)
+        examined = max(1, await self._gateway.estimate(OPLOG))
+        whole = end - first.time
+        # From this second on the server need not examine more than a fixed number of entries.
+        earliest = max(first.time, int(end - max(whole * MOST_EXAMINED / max(examined, MOST_EXAMINED), PERIODS[0])))
+        seconds = max(1, int(whole * _MOST_IN_REQUEST / examined))
         for run, width in enumerate(PERIODS):
             start = max(earliest, end - width)
             if start >= end or count >= MOST_UPDATES:
                 break
-            count += await self._read_updates(start, end, run)
-            end = start
-            yield
+            seen = 0
+            for part in range(start, end, seconds):
+                seen += await self._read_updates(part, min(end, part + seconds), run, MOST_IN_PERIOD - seen)
+                yield
+                if seen >= MOST_IN_PERIOD:
+                    break
+            count, end = count + seen, start
         self._forget_removed()
-        async for _ in self._read_probes(_probes(self._evidence)):
+        # What will be inserted after the last entry is not known, however late the inserts are read.
+        async for _ in self._read_probes(_probes(self._evidence), last.time + 1):
             yield
         found = await asyncio.to_thread(findings, await self.evidence())
         unused = {(one.ns, one.path) for one in found if one.grade not in (Grade.CERTAIN, Grade.LIKELY)}
-        async for _ in self._read_probes(_late_probes(self._evidence, unused)):
+        async for _ in self._read_probes(_late_probes(self._evidence, unused), last.time + 1):
             yield
 
-    async def _read_probes(self, probes: Sequence[Probe]) -> AsyncGenerator[None, None]:
+    async def _read_probes(self, probes: Sequence[Probe], latest: int) -> AsyncGenerator[None, None]:
         for first in range(0, len(probes), _AT_ONCE):
-            read = await asyncio.gather(*(self._probe(*probe) for probe in probes[first : first + _AT_ONCE]))
+            batch = probes[first : first + _AT_ONCE]
+            read = await asyncio.gather(*(self._probe(start, min(until, latest)) for start, until in batch))
             self._evidence.probes += [period for period in read if period is not None]
             yield
 
-    async def _earliest(self, first: Timestamp, last: Timestamp) -> int:
-        """The second from which the server need not examine more than a fixed number of entries."""
-        entries = await self._gateway.estimate(OPLOG)
-        reach = (last.time + 1 - first.time) * MOST_EXAMINED / max(entries, MOST_EXAMINED)
-        return max(first.time, int(last.time + 1 - max(reach, PERIODS[0])))
-
-    async def _read_updates(self, start: int, end: int, run: int) -> int:
+    async def _read_updates(self, start: int, end: int, run: int, most: int) -> int:
         known = [ns for ns, rows in self._rows.items() if rows >= _ENOUGH_OF_COLLECTION]
         query = {
             "ts": {"$gte": Timestamp(start, 0), "$lt": Timestamp(end, 0)},
@@ -163,7 +171,7 @@ class UsageReader:
         }
         count = 0
         with suppress(_CutOffError):
-            async for entry in self._entries(query, MOST_IN_PERIOD):
+            async for entry in self._entries(query, most):
                 count += 1
                 with suppress(Malformed):
                     self._add_updates(entry, run)
