@@ -16,7 +16,8 @@ from hostile.walk import ENTER, ESC, STOPS, TAB, UNGUARDED, Seen, Stop, walk
 from hostile.wire import clipboards, offences
 from pseudo_terminal import Terminal, dashboard, environment
 from tallyglass_tui.counters.cells import COLUMNS
-from tallyglass_tui.oplog.rows import INCIDENT_COLUMNS, RATE_COLUMNS
+from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS
+from tallyglass_tui.oplog.rows import RATE_COLUMNS
 from tallyglass_tui.widgets.live_table import Column, layout
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import unicodedata
 from collections.abc import AsyncIterator
@@ -367,8 +368,11 @@ async def test_routine_writes_come_last_without_a_mark_and_are_not_counted(scree
     async with page(screen_at) as screen:
         await screen.put("incidents", replace(SCAN, incidents=(routine, CHANGED, LOST)))
         assert "Incidents 2 " in screen.text
-        listed = [line for line in screen.lines if "11-20" in line]
-        assert [line[2:4].strip() for line in listed] == ["!!", "!", ""]
+        assert "routine updates" not in screen.text
+        await screen.press("a")
+        assert "Incidents 2 " in screen.text
+        listed = [line for line in screen.lines if " ago " in line]
+        assert [line[:2].strip() for line in listed] == ["!!", "!", ""]
         assert "routine updates" in listed[-1]
 
 
@@ -379,10 +383,10 @@ BY_BOB = Authorship(Certainty.UNIQUE, (Candidate("bob", statement=TEXT, statemen
 async def test_the_question_what_was_run_is_filled_in_from_the_log(screen_at: Any) -> None:
     logged = replace(LOST, evidence=BY_BOB)
     async with page(screen_at) as screen:
-        await screen.press("e")
+        await screen.press("x")
         assert "Pick an incident first" in screen.text
         await screen.put("incidents", IncidentScan((logged,), 1, Ts(1, 1), done=True))
-        await screen.press("enter", "e")
+        await screen.press("enter", "x")
         assert "What was run?" in screen.text
         assert TEXT in screen.text
         await fill(screen, "updateMany(")
@@ -395,7 +399,7 @@ async def test_the_question_what_was_run_is_filled_in_from_the_log(screen_at: An
         await fill(screen, "1,000")
         planned = Draft(logged.point, logged, "/backup", planning=True, statement=TEXT, reported=1_000)
         assert draft(screen) == planned
-        await screen.press("e", "enter")
+        await screen.press("x", "enter")
         assert "1000" in screen.text, "what was said stays"
         await screen.press("enter", "b")
         await fill(screen, "/other")
@@ -410,7 +414,7 @@ async def test_a_group_of_an_unclear_incident_is_chosen(screen_at: Any) -> None:
     async with page(screen_at) as screen:
         await screen.press("enter")
         text = await plan(screen, Planned(unclear))
-        assert "next     e asks what was run and how many it reported; Enter takes one" in text
+        assert "next     x asks what was run and how many it reported; Enter takes one" in text
         assert 'one of 1,000 entries: s = "BAD" (1795197975:1 to 1795197976:1,' in text
         await screen.press("enter")
         assert screen.app.screen.query_one(InputLine).value == TEXT
@@ -430,3 +434,74 @@ async def test_a_plan_says_what_is_undone_and_what_stays(screen_at: Any) -> None
         assert 'undo shop.orders: s = "BAD"; 600 entries on 600 documents, 1795197975:1 (' in text
         assert "_id 1, 2 and others" in text
         assert 'stays shop.orders: s = "ok"; 600 entries' in text
+
+
+async def test_both_pages_list_the_same_incidents_in_one_order_with_one_count(screen_at: Any) -> None:
+    many = [
+        incident(n, 1795190000 + 97 * n % 1000, list(Harm)[n % 3], title=f"incident {n}", reason="a job" * (n % 7 == 0))
+        for n in range(12)
+    ]
+
+    def rows(text: str) -> list[str]:
+        return re.findall(r"incident \d+", text)
+
+    async with page(screen_at) as screen:
+        await screen.put("incidents", replace(SCAN, incidents=tuple(many)))
+        assert "Incidents 10 " in screen.text
+        here = rows(screen.text)
+        assert len(here) == 10
+        await screen.press("3", "i")
+        await screen.put("incidents", replace(SCAN, incidents=tuple(many)))
+        assert rows("\n".join(screen.lines[2:-2])) == here
+        numbers = [int(number) for number in re.findall(r"(\d+) (?:loss|mass|definition)", screen.lines[1])]
+        assert sum(numbers) == 10
+        assert "2 routine (hidden, a shows)" in screen.lines[1]
+
+
+async def test_the_rows_hold_still_while_they_are_read_and_new_ones_are_counted(screen_at: Any) -> None:
+    late = incident(3, 1795199000, title="drop of the last minute")
+    grown = replace(LOST, documents=4711)
+    async with page(screen_at) as screen:
+        await screen.press("3", "i")
+        await screen.put("incidents", SCAN)
+        await screen.press("down")
+        before = [line[:60] for line in screen.lines[3:6]]
+        await screen.put("incidents", replace(SCAN, incidents=(CHANGED, grown, late)))
+        assert "drop of the last minute" not in screen.text
+        assert "4,711" in screen.lines[3], "what is known of a row is renewed"
+        assert [line.partition("  ")[0] for line in screen.lines[3:6]] == [line.partition("  ")[0] for line in before]
+        assert "2 losses · 1 mass change · 1 new (g shows it)" in screen.lines[1]
+        await screen.put("incidents", replace(SCAN, incidents=(CHANGED, late)))
+        assert "4,711" in screen.lines[3], "one that was merged into another stays until the rows are ordered anew"
+        await screen.press("g")
+        assert "drop of the last minute" in screen.lines[3]
+        assert "new (g" not in screen.text
+        assert "4,711" not in screen.text
+
+
+@pytest.mark.parametrize("keys", [["4"], ["3", "i"], ["3", "i", "enter"]], ids=["restore", "list", "opened"])
+async def test_e_writes_a_report_without_values_and_says_where(
+    screen_at: Any, keys: list[str], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = replace(LOST, samples=("customer-4711",))
+    async with screen_at() as screen:
+        await screen.press("4")
+        await screen.put("incidents", replace(SCAN, incidents=(named,)))
+        await screen.press(*keys)
+        await screen.put("incidents", replace(SCAN, incidents=(named,)))
+        await screen.press("e")
+        assert "ends in .html or .md" in screen.text
+        assert screen.app.screen.query_one(InputLine).value.endswith("/incident-20261120-180614.html")
+        await fill(screen, str(tmp_path / "report.txt"))
+        assert "ends neither in .html nor in .md" in screen.text
+        written = tmp_path / "report.md"
+        await fill(screen, str(written))
+        assert "Written to" in screen.text
+        text = written.read_text(encoding="utf-8")
+        assert "300" in text
+        assert "customer-4711" not in text
+        assert stat.S_IMODE(written.stat().st_mode) == 0o600
+        await screen.press("e")
+        await fill(screen, str(written))
+        assert "Name a new file" in screen.text

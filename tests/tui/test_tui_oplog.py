@@ -37,9 +37,9 @@ from tallyglass.oplog.snapshot import (
     RowKind,
 )
 from tallyglass.restore.pre_images.before_after import BeforeAfterText
+from tallyglass_tui.incidents.filter import IncidentFilter
 from tallyglass_tui.oplog import opened_text
 from tallyglass_tui.oplog import reads as oplog_reads
-from tallyglass_tui.oplog.incident_filter import IncidentFilter
 from tallyglass_tui.oplog.state import scan_lines, state_lines
 from tallyglass_tui.restore.page import RestorePage
 from tallyglass_tui.shell.incidents import incidents
@@ -373,7 +373,9 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
         assert "Reading the oplog back" in screen.text
         trim = replace(INCIDENT, kind="ttl", title="TTL passes on shop.carts", first=Ts(BASE + 9, 1))
         await screen.put("incidents", IncidentScan((trim, INCIDENT), 4000, Ts(BASE - 50, 1), done=True))
-        assert "1 incident · 1 routine" in screen.text
+        assert "1 loss · 1 routine (hidden, a shows)" in screen.text
+        assert "TTL passes" not in screen.text
+        await screen.press("a")
         (mistake,) = [line for line in screen.lines if "deleteMany on shop.orders" in line]
         (routine,) = [line for line in screen.lines if "TTL passes on shop.carts" in line]
         assert mistake.startswith("!!")
@@ -590,7 +592,7 @@ def test_the_lines_above_a_view_leave_out_what_does_not_fit(width: int) -> None:
     state = state_lines(replace(update(), window=full), "", "", 0, width)
     lines = ["".join(text for text, _ in line) for line in (*state, *scan_lines(scan, width))]
     assert all(cell_len(line) <= width for line in lines)
-    assert "data loss first" in lines[-1]
+    assert "1 loss" in lines[-1]
     assert width < 80 or "shrinks to 10 h" in lines[0]
 
 

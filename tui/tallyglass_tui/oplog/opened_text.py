@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, OplogRow
+from tallyglass_tui.incidents.report import ReportAsked
 from tallyglass_tui.oplog.rows import ENTRY_HEADING, entry_lines, incident_lines
 from tallyglass_tui.widgets.text_pane import TextPane
 
@@ -14,10 +18,23 @@ from tallyglass_tui.widgets.text_pane import TextPane
 class OpenedText(TextPane):
     """The text, and its subject: ``entry`` or ``incident``; the other one is None."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "report", "Report", id="oplog.report", tooltip="Write a report of this incident to pass on"),
+    ]
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.entry: OplogRow | None = None
         self.incident: Incident | None = None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A report is of an incident."""
+        return self.incident is not None if action == "report" else super().check_action(action, parameters)
+
+    def action_report(self) -> None:
+        """Ask for a report of the incident."""
+        if self.incident is not None:
+            self.post_message(ReportAsked(self.incident))
 
     def show_entry(self, row: OplogRow, majority: Ts | None) -> None:
         """Show an entry. ``majority`` is the newest majority point, where known."""

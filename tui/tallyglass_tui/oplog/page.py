@@ -18,10 +18,12 @@ from tallyglass.oplog.filter.query import OplogFilter, words_for
 from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
+from tallyglass_tui.incidents.cells import about
+from tallyglass_tui.incidents.filter import INCIDENT_FILTER_HELP, IncidentFilter
+from tallyglass_tui.incidents.report import ReportAsked, ask_for_report
+from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog.before_after import BeforeAfter
-from tallyglass_tui.oplog.incident_filter import INCIDENT_FILTER_HELP, IncidentFilter
-from tallyglass_tui.oplog.incident_list import IncidentList
 from tallyglass_tui.oplog.jumps import Jumps
 from tallyglass_tui.oplog.opened_text import OpenedText
 from tallyglass_tui.oplog.rate_list import RateList
@@ -33,6 +35,7 @@ from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.incidents import share_incidents
 from tallyglass_tui.shell.messages import OplogRequested, SearchRequested, Visit
 from tallyglass_tui.shell.page import Page
+from tallyglass_tui.widgets.cursor_list import CursorList
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.row_list import RowList
 from tallyglass_tui.widgets.text_line import TextLines
@@ -95,7 +98,8 @@ class OplogPage(Page):
         yield TextLines(id="state")
         yield Tail(id="tail")
         yield OpenedText(id="text")
-        yield IncidentList(id="incidents")
+        yield IncidentTable(id="incidents")
+        yield TextLines(id="about")
         yield RateList(id="rates")
         yield InputLine(id="input")
 
@@ -133,6 +137,7 @@ class OplogPage(Page):
             self.tail.say((self._feed.trouble.line,))
         if self.view == "incidents":
             self.incidents.show_scan(self.incidents.scan)
+            self._show_about()
         elif self.view == "text":
             opened = self.opened.incident
             self.opened.renew(self.majority, self.incidents.same_as(opened) if opened else None)
@@ -297,6 +302,7 @@ class OplogPage(Page):
     def action_incidents(self) -> None:
         """Show the list of incidents."""
         self.watch_incidents()
+        self.incidents.release()
         self._go("incidents")
 
     def watch_incidents(self) -> None:
@@ -318,6 +324,20 @@ class OplogPage(Page):
         if chosen is not None:
             self.opened.show_incident(chosen)
             self._go("text")
+
+    @on(CursorList.Moved, "#incidents")
+    def _incident_moved(self) -> None:
+        self.show_lines()
+
+    def _show_about(self) -> None:
+        """The incident under the cursor in one line below the list."""
+        selected = self.incidents.selected
+        self.query_one("#about", TextLines).show(about(selected, self.size.width) if selected else [])
+
+    @on(ReportAsked)
+    def _report_asked(self, message: ReportAsked) -> None:
+        scan = self.incidents.scan
+        ask_for_report(self, message.incident, scan.incidents if scan else ())
 
     def action_rates(self) -> None:
         """Show operations a second by namespace."""
@@ -392,6 +412,7 @@ class OplogPage(Page):
     def _show_view(self) -> None:
         for name in ("tail", "text", "incidents", "rates"):
             self.query_one(f"#{name}", Widget).display = name == self._views[-1]
+        self.query_one("#about").display = self.view == "incidents"
         self._focus_view()
         self.show_lines()
         self.refresh_bindings()
@@ -403,7 +424,15 @@ class OplogPage(Page):
         """Update the status lines."""
         if self.view == "incidents":
             listed = self.incidents
-            lines = scan_lines(listed.scan, self.size.width, listed.filter.text, len(listed.incidents))
+            lines = scan_lines(
+                listed.scan,
+                self.size.width,
+                listed.filter.text,
+                len(listed.incidents),
+                new=listed.new,
+                with_routine=listed.with_routine,
+            )
+            self._show_about()
         else:
             tail = self.tail
             status = self._past or ("" if tail.following else f"stopped, +{tail.ring.new:,} new")
@@ -432,6 +461,8 @@ class OplogPage(Page):
             "itself. In the list of incidents both filter the list, by name, time and text.",
             "x shows the history of one document, X the whole transaction; ! goes to the next destructive entry, I to "
             "the next incident: from the live tail, to the newest.",
+            "Incidents: losses first, then mass changes, the newest on top; a shows what is routine. From the first "
+            "key on the rows hold still, and new ones are counted: g shows them. e writes a report to pass on.",
             "! marks what removes data or definitions; ? an entry that is not majority-committed yet.",
             "Up stops the tail, End follows again. v selects rows; y copies them, w writes them as JSON lines.",
         )
@@ -461,9 +492,9 @@ class OplogPage(Page):
         return self.query_one("#tail", Tail)
 
     @property
-    def incidents(self) -> IncidentList:
+    def incidents(self) -> IncidentTable:
         """The list of incidents."""
-        return self.query_one("#incidents", IncidentList)
+        return self.query_one("#incidents", IncidentTable)
 
     @property
     def opened(self) -> OpenedText:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import zip_longest
 
@@ -16,7 +16,6 @@ from tallyglass.oplog.snapshot import (
     RowKind,
 )
 from tallyglass_tui import format as fmt
-from tallyglass_tui.shell.incidents import mark_of
 from tallyglass_tui.widgets.cells import fit, fit_middle, wrap, wrap_cells
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
@@ -30,17 +29,6 @@ _OP_STYLES = {"i": "tail--insert", "u": "tail--update", "d": "tail--destructive"
 
 _KIND_MARKS = {RowKind.GAP: "-- gap --", RowKind.ROLLBACK: "-- rollback --", RowKind.NOTE: "--"}
 
-INCIDENT_COLUMNS = (
-    Column("harm", "", 2),
-    Column("when", "when (UTC)", 14),
-    Column("ago", "ago", 6, right=True, since=100),
-    Column("documents", "documents", 10, right=True),
-    Column("ops", "entries", 8, right=True, since=100),
-    Column("took", "took", 6, right=True, since=100),
-    Column("title", "what happened", 30, flex=1),
-    Column("who", "by", 18, since=70),
-    Column("note", "note", 24, flex=1, since=150),
-)
 RATE_COLUMNS = (
     Column("ns", "namespace", 20, flex=1),
     Column("inserts", "inserts", 9, right=True),
@@ -213,34 +201,6 @@ def _documents(incident: Incident) -> str:
     if incident.documents is None:
         return "documents unknown"
     return ("" if incident.documents_exact else "about ") + fmt.plural(incident.documents, "document")
-
-
-def incident_cell(incident: Incident, now: datetime, column: Column, width: int) -> Sequence[Piece]:
-    """One cell of the list of incidents."""
-    mark, look = mark_of(incident)
-    if column.key == "harm":
-        return ((mark, f"table--{look}"),)
-    first = incident.first.time
-    text = {
-        "when": lambda: f"{first:%m-%d %H:%M:%S}",
-        "ago": lambda: fmt.brief((now - first).total_seconds()),
-        "title": lambda: incident.title + (" (going on)" if incident.open else ""),
-        "documents": lambda: ("" if incident.documents_exact else "~") + fmt.count(incident.documents),
-        "who": lambda: _by(incident),
-        "note": lambda: incident.note,
-        "ops": lambda: fmt.count(incident.ops),
-        "took": lambda: fmt.brief(incident.last.t - incident.first.t),
-    }[column.key]()
-    return ((fit(text, width, right=column.right), f"table--{look}" if column.key == "title" else ""),)
-
-
-def _by(incident: Incident) -> str:
-    """The user, or what is known about the sessions, in a few cells."""
-    if incident.by:
-        return incident.by
-    if incident.session:
-        return f"session {incident.session[:6]}"
-    return fmt.plural(incident.sessions, "session") if incident.sessions else ""
 
 
 def rate_cells(update: OplogUpdate) -> tuple[list[str], list[dict[str, str]]]:

@@ -8,7 +8,7 @@ from tallyglass.evidence.facts import RunningOperation
 from tallyglass.oplog.snapshot import IncidentScan, OplogUpdate, OplogWindow
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
-from tallyglass_tui.shell.incidents import count_incidents
+from tallyglass_tui.shell.incidents import count_incidents, counts_in_words
 from tallyglass_tui.widgets.cells import fit_middle, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 
@@ -85,28 +85,32 @@ def _filter_pieces(last: OplogUpdate | None, wanted: str, width: int) -> list[Pi
     return [(f"{count} '{shown}'", "text--warn"), (leave, "text--muted")]
 
 
-def scan_lines(scan: IncidentScan | None, width: int, wanted: str = "", shown: int = 0) -> list[list[Piece]]:
-    """How far the search for incidents has come; with a filter, how many of them it shows."""
+def scan_lines(
+    scan: IncidentScan | None, width: int, wanted: str = "", shown: int = 0, *, new: int = 0, with_routine: bool = False
+) -> list[list[Piece]]:
+    """What was found and how far back; then what runs now, the filter and problems.
+
+    ``shown`` incidents match the filter ``wanted``; ``new`` ones are not among the rows yet, and ``with_routine`` tells
+    whether what is routine is.
+    """
     if scan is None:
         return [[(" Reading the oplog back ...", "text--muted")]]
-    acts, routine = count_incidents(scan)
-    pieces: list[Piece] = [(f" {fmt.plural(acts, 'incident')}", "text--title")]
+    pieces: list[Piece] = []
+    for text, style in counts_in_words(scan):
+        pieces.append((f"{' ·' if pieces else ''} {text}", f"text--{style}"))
+    routine = count_incidents(scan)[1]
+    if new:
+        pieces.append((f" · {new:,} new (g shows {'it' if new == 1 else 'them'})", "text--warn"))
     if routine:
-        pieces.append((f" · {routine:,} routine", "text--muted"))
+        pieces.append((f" · {routine:,} routine ({'a hides' if with_routine else 'hidden, a shows'})", "text--muted"))
     if scan.reached:
-        state = "all of the oplog" if scan.done else f"so far back to {fmt.moment(scan.reached.time)}"
-        pieces.append((f" · {state}", "text--muted"))
-        pieces.append((f", {fmt.plural(scan.scanned, 'entry', 'entries')} read", "text--muted"))
-    pieces = whole_pieces(pieces, width)
+        pieces.append((f" · {'oplog' if scan.done else 'so far'} back to {fmt.day(scan.reached.time)}", "text--muted"))
+    lines = [whole_pieces(pieces, width)]
     if scan.running:
-        return [pieces, *(line for one in scan.running[:_RUNNING] for line in _running_lines(one, width))]
+        return [*lines, *(line for one in scan.running[:_RUNNING] for line in _running_lines(one, width))]
     if wanted:
-        filtered = [(f" {shown:,} match '{clean(wanted, 60)}'", "text--warn"), (" · Esc clears it", "text--muted")]
-        return [pieces, filtered, *([[(f" {scan.trouble}", "text--warn")]] if scan.trouble else [])]
-    if scan.trouble:
-        return [pieces, [(f" {scan.trouble}", "text--warn")]]
-    hints = (" data loss first, newest on top", "; Enter shows details", ", r plans a restore")
-    return [pieces, whole_pieces([(hint, "text--muted") for hint in hints], width)]
+        lines.append([(f" {shown:,} match '{clean(wanted, 60)}'", "text--warn"), (" · Esc clears it", "text--muted")])
+    return [*lines, *([[(f" {scan.trouble}", "text--warn")]] if scan.trouble else [])]
 
 
 def _running_lines(one: RunningOperation, width: int) -> list[list[Piece]]:

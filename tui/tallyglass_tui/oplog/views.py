@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from tallyglass.moment import Ts
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.snapshot import OplogRow
-from tallyglass_tui.oplog.incident_list import IncidentList
+from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.oplog.opened_text import OpenedText
 from tallyglass_tui.oplog.tail import Tail
 from tallyglass_tui.shell.protocol import Shell
@@ -38,7 +38,7 @@ class OplogViews(Protocol):
         ...
 
     @property
-    def incidents(self) -> IncidentList:
+    def incidents(self) -> IncidentTable:
         """The list of incidents."""
         ...
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 from rich.cells import cell_len
 
-from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.model.plan import (
     Check,
@@ -27,7 +25,6 @@ from tallyglass.restore.tools.files import fill
 from tallyglass.text import clean, clean_name, shell_quote
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First
-from tallyglass_tui.shell.incidents import by_urgency, key_of, mark_of
 from tallyglass_tui.widgets.cells import fit, fit_middle, wrap_cells, wrap_words
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.pick_list import Item, Lines
@@ -61,32 +58,6 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
     if part == "counters":
         return reissue_items(plan.reissue), "No counter would hand out an id twice."
     return command_items(plan.commands), "A check blocks, so there are no commands."
-
-
-def incident_items(incidents: Sequence[Incident], now: datetime) -> list[Item]:
-    """The incidents, most urgent first and routine last, as on the Oplog page."""
-    return [Item(key_of(one), _incident(one, now), str(one.limit)) for one in by_urgency(incidents)]
-
-
-def incident_at(incidents: Sequence[Incident], key: str) -> Incident | None:
-    """The incident that an item represents."""
-    return next((one for one in incidents if key_of(one) == key), None)
-
-
-def _incident(one: Incident, now: datetime) -> Callable[[int], Lines]:
-    mark, look = mark_of(one)
-    when = one.first.time
-    ago = f"{fmt.brief((now - when).total_seconds())} ago"
-    going = " (going on)" if one.open else ""
-    documents = "" if one.documents is None else f"{fmt.short(one.documents)} docs"
-
-    def lines(width: int) -> Lines:
-        head = f"{when:%m-%d %H:%M:%S}Z {ago:>9} {documents:>10}  "
-        room = max(10, width - len(mark) - len(head) - 1)
-        title = fit(clean(f"{one.title}{going}"), room)
-        return [[(f"{mark} ", f"text--{look}"), (head, ""), (title, "text--muted" if one.routine else "")]]
-
-    return lines
 
 
 _POSSIBLE = {True: ("yes", "text--good"), None: ("?", "text--warn"), False: ("no", "text--muted")}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,11 +11,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
+from textual.widget import Widget
 
 from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model.plan import Plan
 from tallyglass.text import clean
+from tallyglass_tui.incidents.report import ReportAsked, ask_for_report
+from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.restore import items
 from tallyglass_tui.restore.choices import Choices
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
@@ -27,6 +29,7 @@ from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.incidents import count_incidents, share_incidents
 from tallyglass_tui.shell.messages import OplogRequested, RestoreRequested, Tick, Visit
 from tallyglass_tui.shell.page import Page
+from tallyglass_tui.widgets.cursor_list import CursorList
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.pick_list import Item, PickList
 from tallyglass_tui.widgets.text_line import TextLines
@@ -50,7 +53,7 @@ class RestorePage(Page):
         ),
         Binding("f", "way", "Way", show=False, id="restore.way", tooltip="Plan in the other way to undo the incident"),
         Binding(
-            "e",
+            "x",
             "what_was_run",
             "What was run",
             show=False,
@@ -82,6 +85,7 @@ class RestorePage(Page):
         """Point, parts, the list of the part, and the input line."""
         yield TextLines(id="head")
         yield TextLines(id="parts")
+        yield IncidentTable(id="incidents")
         yield PickList(id="part")
         yield InputLine(id="input")
 
@@ -92,8 +96,8 @@ class RestorePage(Page):
         self._scans = share_incidents(self.feeds)
         self.subscribe(self._scans, self.show_scan)
         self.subscribe(self.feeds.follow("last drill", watch_drill), self.show_drill)
-        self.give_keys(self.query_one(PickList))
         self.show_draft()
+        self.give_keys(self._list)
 
     def visit(self, message: Visit) -> None:
         """Take the point that another page sent."""
@@ -171,7 +175,7 @@ class RestorePage(Page):
             "than what the server holds. A first answer comes within seconds, with the line that saves the oplog.",
             "An incident is undone from pre-images where its collection keeps them: in seconds, without a backup and "
             "without a spare. f plans in the other way; the checks begin with what is possible, best first. Where "
-            "its entries may be several statements, e asks what was run and how many it reported, and Enter takes one "
+            "its entries may be several statements, x asks what was run and how many it reported, and Enter takes one "
             "group.",
             "Tallyglass runs none of the commands and writes nothing to any server. w writes the plan as a folder that "
             "only you can read: restore.sh in it asks before each step and checks after it. Each line can be pasted in "
@@ -180,9 +184,11 @@ class RestorePage(Page):
 
     def to_copy(self) -> tuple[str, str] | None:
         """The item under the cursor."""
+        if self._part == PARTS[0]:
+            incident = self.query_one(IncidentTable).selected
+            return ("the point", str(incident.limit)) if incident else None
         selected = self.query_one(PickList).selected
         words = {
-            "incidents": "the point",
             "checks": "the check" if self._draft.plan else "the line",
             "loss": "the namespace",
             "counters": "the fix",
@@ -265,21 +271,33 @@ class RestorePage(Page):
         else:
             self.say("Pick an incident first.")
 
+    @on(CursorList.Chosen, "#incidents")
+    def _incident_picked(self, message: CursorList.Chosen) -> None:
+        incident = self.query_one(IncidentTable).find(message.chosen)
+        if incident:
+            self._choices.choose(incident.limit, incident)
+
     @on(PickList.Chosen)
-    def _picked(self, message: PickList.Chosen) -> None:
+    def _group_picked(self, message: PickList.Chosen) -> None:
         if not isinstance(message.chosen, Item):
             return
-        incident = items.incident_at(self._scan.incidents if self._scan else (), message.chosen.key)
         group = items.group_at(self._draft, message.chosen.key)
-        if self._part == "incidents" and incident:
-            self._choices.choose(incident.limit, incident)
-        elif self._part == "checks" and group:
+        if self._part == "checks" and group:
             self._choices.choose_group(group)
+
+    @on(ReportAsked)
+    def _report_asked(self, message: ReportAsked) -> None:
+        ask_for_report(self, message.incident, self._scan.incidents if self._scan else ())
+
+    @property
+    def _list(self) -> Widget:
+        """The list of the part that is shown."""
+        return self.query_one(IncidentTable if self._part == PARTS[0] else PickList)
 
     def _open_part(self, part: str) -> None:
         self._part = part
         self.show_draft()
-        self.give_keys(self.query_one(PickList))
+        self.give_keys(self._list)
         self.refresh_bindings()
 
     def show_draft(self) -> None:
@@ -303,24 +321,26 @@ class RestorePage(Page):
         return deployment.version if deployment else ""
 
     def _show_part(self) -> None:
-        if self._part == PARTS[0]:
-            found = self._scan.incidents if self._scan else ()
-            shown, empty_text = items.incident_items(found, datetime.now(UTC)), self._why_no_incidents()
+        table, listed = self.query_one(IncidentTable), self.query_one(PickList)
+        before = table.display
+        table.display = self._part == PARTS[0]
+        listed.display = not table.display
+        if table.display:
+            table.show_scan(self._scan, self._why_no_incidents())
         else:
-            shown, empty_text = items.part_items(self._part, self._draft)
-        listed = self.query_one(PickList)
-        listed.show(shown, empty_text)
-        pickable = self._part == PARTS[0] or (self._part == "checks" and items.has_groups(self._draft))
-        if listed.pickable != pickable:
+            listed.show(*items.part_items(self._part, self._draft))
+        pickable = self._part == "checks" and items.has_groups(self._draft)
+        if table.display != before:
+            self.give_keys(self._list)
+        if table.display != before or listed.pickable != pickable:
             listed.pickable = pickable
             self.refresh_bindings()
 
     def _why_no_incidents(self) -> str:
+        """Why none can be found; empty where the table says it itself."""
         deployment, trouble = self.shell.deployment, self._scans.trouble if self._scans else None
         if deployment and not deployment.has_oplog:
             return deployment.no_oplog_because()
         if trouble:
             return f"{trouble.title} {trouble.advice}".rstrip()
-        if self._scan and self._scan.done:
-            return "The oplog holds no drop, rename, mass delete or mass update."
-        return "Searching the oplog for incidents ..."
+        return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
@@ -13,7 +14,6 @@ from tallyglass_tui.shell.feed import Feed, Feeds
 _NO_END = math.inf
 """How many seconds :func:`incidents` may yield nothing: no limit, since nothing may happen. Core detects a server that
 does not answer."""
-_WORST_FIRST = (Harm.LOSS, Harm.CHANGE, Harm.DEFINITION)
 
 
 def share_incidents(feeds: Feeds) -> Feed[IncidentScan]:
@@ -64,6 +64,24 @@ def count_incidents(scan: IncidentScan) -> tuple[int, int]:
     return len(scan.incidents) - routine, routine
 
 
+_HARMS = {
+    Harm.LOSS: ("loss", "losses", "bad"),
+    Harm.CHANGE: ("mass change", "mass changes", "warn"),
+    Harm.DEFINITION: ("definition", "definitions", "muted"),
+}
+
+
+def counts_in_words(scan: IncidentScan) -> list[tuple[str, str]]:
+    """How many incidents of each harm, the worst first, each with its style; what is routine is not among them."""
+    found = Counter(one.harm for one in scan.incidents if not one.routine)
+    return [
+        (f"{found[harm]:,} {one if found[harm] == 1 else many}", style)
+        for harm, (one, many, style) in _HARMS.items()
+        if found[harm]
+    ] or [("no incidents", "muted")]
+
+
 def by_urgency(incidents: Sequence[Incident]) -> list[Incident]:
     """Data loss first, then the newest first; routine comes last."""
-    return sorted(incidents, key=lambda one: (one.routine, _WORST_FIRST.index(one.harm), -one.first.t, -one.first.i))
+    worst_first = [*_HARMS]
+    return sorted(incidents, key=lambda one: (one.routine, worst_first.index(one.harm), -one.first.t, -one.first.i))

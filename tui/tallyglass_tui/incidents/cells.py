@@ -1,0 +1,70 @@
+"""One incident as the cells of the list, and as the line below it: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.text import clean
+from tallyglass_tui import format as fmt
+from tallyglass_tui.shell.incidents import mark_of
+from tallyglass_tui.widgets.cells import fit, fit_middle
+from tallyglass_tui.widgets.line_view import Piece
+from tallyglass_tui.widgets.live_table import Column
+
+INCIDENT_COLUMNS = (
+    Column("harm", "", 2),
+    Column("when", "when (UTC)", 14, since=100),
+    Column("ago", "when", 8),
+    Column("title", "what happened", 24, flex=2),
+    Column("documents", "documents", 9, right=True),
+    Column("ops", "entries", 8, right=True, since=120),
+    Column("took", "took", 6, right=True, since=120),
+    Column("who", "who", 20, since=78),
+    Column("note", "note", 24, flex=1, since=150),
+)
+
+
+def incident_cell(incident: Incident, now: datetime, column: Column, width: int) -> Sequence[Piece]:
+    """One cell of the list of incidents."""
+    mark, look = mark_of(incident)
+    if column.key == "harm":
+        return ((mark, f"table--{look}"),)
+    first = incident.first.time
+    text = {
+        "when": lambda: f"{first:%m-%d %H:%M:%S}",
+        "ago": lambda: f"{fmt.brief((now - first).total_seconds())} ago",
+        "title": lambda: fit_middle(clean(incident.title, 600) + (" (going on)" if incident.open else ""), width),
+        "documents": lambda: ("" if incident.documents_exact else "~") + fmt.count(incident.documents),
+        "who": lambda: _by(incident),
+        "note": lambda: incident.note,
+        "ops": lambda: fmt.count(incident.ops),
+        "took": lambda: fmt.brief(incident.last.t - incident.first.t),
+    }[column.key]()
+    return ((fit(text, width, right=column.right), f"table--{look}" if column.key == "title" else ""),)
+
+
+def _by(incident: Incident) -> str:
+    """The user, or what is known about the sessions, in a few cells."""
+    if incident.by:
+        return incident.by
+    if incident.session:
+        return f"session {incident.session[:6]}"
+    return fmt.plural(incident.sessions, "session") if incident.sessions else "unknown"
+
+
+def about(incident: Incident, width: int) -> list[Piece]:
+    """The incident under the cursor in one line: where it begins, the statement, and how sure that is."""
+    found = incident.evidence
+    one = found.candidates[0] if found is not None and found.candidates else None
+    words = [f"first {incident.first}"]
+    if found is not None and found.who is not None and one is not None:
+        words += [one.statement, f"{found.grade} match"] if one.statement else [f"{found.grade} match"]
+    elif incident.reason:
+        words.append(f"routine: {incident.reason}")
+    elif incident.note:
+        words.append(incident.note)
+    hint = "; Enter tells more, r plans it"
+    text = fit_middle(", ".join(words), max(10, width - 4 - len(hint))).rstrip()
+    return [(" ── ", "text--muted"), (text, ""), (hint, "text--muted")]

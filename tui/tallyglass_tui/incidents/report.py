@@ -1,0 +1,69 @@
+"""An incident as a page to pass on: asks where to, writes it, and says where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from textual.message import Message
+
+from tallyglass.deployment.cluster import Deployment
+from tallyglass.errors import InputError, TallyglassError
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.paths import absolute_path
+from tallyglass.text import clean
+from tallyglass_tui.shell.page import Page
+from tallyglass_tui.widgets.input_line import InputLine
+from tallyglass_tui.widgets.path_completion import complete_path
+
+_PROMPT = "Report of this incident: a file that ends in .html or .md. Values of documents are hidden in it."
+
+
+class ReportAsked(Message):
+    """``e`` was pressed on an incident."""
+
+    def __init__(self, incident: Incident) -> None:
+        super().__init__()
+        self.incident = incident
+
+
+def ask_for_report(page: Page, incident: Incident, others: Sequence[Incident]) -> None:
+    """Ask where the report of an incident goes, and write it there in the background."""
+
+    def submit(text: str) -> None:
+        if not text.strip():
+            return
+        from tallyglass.report.write import check_report
+
+        deployment = page.shell.deployment
+        if deployment is None:
+            raise InputError("The deployment has not answered yet.", "Try again once the header names it.")
+        path = absolute_path(text.strip())
+        check_report(path)
+
+        def write() -> None:
+            page.app.call_from_thread(page.say, _write(path, incident, others, deployment))
+
+        page.run_worker(write, thread=True, exit_on_error=False)
+
+    page.query_one(InputLine).open(_PROMPT, submit, str(_new_file(incident)), complete=complete_path)
+
+
+def _new_file(incident: Incident) -> Path:
+    """A file in the current folder that does not exist yet, named after when the incident began."""
+    began = f"incident-{incident.first.time:%Y%m%d-%H%M%S}"
+    names = (f"{began}{'' if number == 1 else f'-{number}'}.html" for number in range(1, 1000))
+    return next((path for name in names if not (path := Path.cwd() / name).exists()), Path.cwd() / f"{began}.html")
+
+
+def _write(path: Path, incident: Incident, others: Sequence[Incident], deployment: Deployment) -> str:
+    """Write it, and return where it is, or why not."""
+    from tallyglass.oplog.incidents.report import document_of
+    from tallyglass.report.write import write_report
+
+    try:
+        write_report(path, document_of(incident, others, deployment, datetime.now(UTC), values=False))
+    except TallyglassError as error:
+        return str(error)
+    return f"Written to {clean(str(path), 300)}"

@@ -1,0 +1,147 @@
+"""The incidents as a table: losses first, the newest on top, routine folded. The same on every page.
+
+The rows hold still while they are read: from the first key on, what is new is only counted, until it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import Incident, IncidentScan
+from tallyglass.text import clean
+from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, incident_cell
+from tallyglass_tui.incidents.filter import IncidentFilter
+from tallyglass_tui.incidents.report import ReportAsked
+from tallyglass_tui.shell.incidents import by_urgency, key_of
+from tallyglass_tui.widgets.line_view import Piece
+from tallyglass_tui.widgets.live_table import Column, LiveTable
+
+
+class IncidentTable(LiveTable):
+    """The table. Its keys name incidents: :meth:`find` gives the incident of one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "routine", "Routine", id="incidents.routine", tooltip="Show or hide what is routine"),
+        Binding("e", "report", "Report", id="incidents.report", tooltip="Write a report of this incident to pass on"),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(INCIDENT_COLUMNS, id=id)
+        self.scan: IncidentScan | None = None
+        self.filter = IncidentFilter()
+        self.with_routine = False
+        self.new = 0
+        """How many incidents are not among the rows yet, since the rows hold still."""
+        self._held = False
+        self._ordered: list[Incident] = []
+
+    @property
+    def incidents(self) -> Sequence[Incident]:
+        """The incidents that are shown, in the order of the rows."""
+        return self._ordered
+
+    @property
+    def selected(self) -> Incident | None:
+        """The one under the cursor."""
+        return self.incidents[self.cursor] if self.cursor < len(self.incidents) else None
+
+    @property
+    def newest(self) -> Incident | None:
+        """The one that began last."""
+        return max(self.incidents, key=lambda one: one.first, default=None)
+
+    def after(self, ts: Ts) -> Incident | None:
+        """The first one that began after a timestamp."""
+        later = [one for one in self.incidents if one.first > ts]
+        return min(later, key=lambda one: one.first, default=None)
+
+    def find(self, key: object) -> Incident | None:
+        """The incident with this key; None if it no longer exists."""
+        return next((one for one in self.incidents if key_of(one) == key), None)
+
+    def same_as(self, incident: Incident) -> Incident | None:
+        """An incident as it is known now; None if it no longer exists."""
+        return self.find(key_of(incident))
+
+    def set_filter(self, wanted: IncidentFilter) -> None:
+        """Show only the incidents that ``wanted`` lets through."""
+        self.filter = wanted
+        self.release()
+
+    def action_routine(self) -> None:
+        """Show what is routine below the rest, or hide it."""
+        self.with_routine = not self.with_routine
+        self.release()
+
+    def action_report(self) -> None:
+        """Ask for a report of the incident under the cursor."""
+        if self.selected is not None:
+            self._held = True
+            self.post_message(ReportAsked(self.selected))
+
+    def release(self) -> None:
+        """Order the rows anew, with what came in meanwhile."""
+        self._held = False
+        scan, self.scan = self.scan, None
+        self.show_scan(scan)
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row; from then on the rows hold still."""
+        self._held = True
+        super().move_to(index)
+
+    def action_choose(self) -> None:
+        """Choose the row under the cursor; the rows hold still for whoever comes back."""
+        self._held = True
+        super().action_choose()
+
+    def action_go(self, index: int) -> None:
+        """To a row; to the first one also lets in what is new."""
+        super().action_go(index)
+        if index == 0:
+            self.release()
+            super().move_to(0)
+
+    def show_scan(self, scan: IncidentScan | None, why_none: str = "") -> None:
+        """Show the incidents of a scan; None before the first result. ``why_none`` says why there can be none."""
+        if scan is not self.scan:
+            self.scan, self._ordered = scan, self._rows_of(scan) if scan else []
+        incidents, now = self._ordered, datetime.now(UTC)
+
+        def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
+            return incident_cell(incidents[index], now, column, width)
+
+        self.show([key_of(one) for one in incidents], cell, (why_none or self._empty_text_of(scan),))
+        if not self._held and self.top:
+            self.top = 0
+            self.keep_in_view()
+            self.show_changes()
+
+    def _empty_text_of(self, scan: IncidentScan | None) -> str:
+        if scan is None:
+            return "Reading the oplog back ..."
+        if self.filter.text and scan.incidents:
+            return f"None of {len(scan.incidents):,} incidents matches '{clean(self.filter.text, 60)}'. Esc clears it."
+        if not scan.done:
+            return "Reading the oplog back ..."
+        routine = " What is routine is hidden: a shows it." if scan.incidents else ""
+        return f"No drop, mass delete or mass update stands out in this oplog.{routine}"
+
+    def _rows_of(self, scan: IncidentScan) -> list[Incident]:
+        hides_routine = not (self.with_routine or self.filter.text)
+        wanted = by_urgency(
+            [one for one in scan.incidents if self.filter.shows(one) and not (hides_routine and one.routine)]
+        )
+        if not (self._held and self._ordered):
+            self.new = 0
+            return wanted
+        known = {key_of(one): one for one in scan.incidents}
+        held = [known.get(key_of(one), one) for one in self._ordered]
+        shown = {key_of(one) for one in held}
+        self.new = sum(key_of(one) not in shown for one in wanted)
+        return held
