@@ -107,6 +107,36 @@ def test_a_repair_names_the_fields_that_differ_and_the_whole_where_their_order_w
     assert found["r"] == COPY
 
 
+MB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("was", "wanted", "fits"),
+    [
+        (None, {"p": "x" * (16 * MB - 100)}, True),
+        ({"p": "x" * (15 * MB), "s": "BAD"}, {"p": "x" * (15 * MB), "s": "ok"}, True),
+        ({"p": "cut", "s": "BAD"}, {"s": "ok", "p": "x" * (15 * MB)}, True),
+        ({"p": "x" * (9 * MB)}, {"p": "y" * (9 * MB)}, False),
+    ],
+    ids=["removed", "another field", "the field itself, elsewhere", "two long values"],
+)
+def test_a_repair_of_a_large_document_is_one_that_a_server_takes(
+    was: dict[str, Any] | None, wanted: dict[str, Any], fits: bool
+) -> None:
+    identity = {"_id": 1}
+    actual = None if was is None else bson.encode(identity | was)
+    raw = repair((0x10, (1).to_bytes(4, "little")), actual, bson.encode(identity | wanted))
+    assert (raw is not None) == fits
+    if raw is None:
+        return
+    assert len(raw) <= 16 * MB
+    found = bson.decode(raw)
+    if was is None:
+        assert found["r"] == identity | wanted
+    else:
+        assert {one["k"]: one["r"] for one in found["f"]} == {k: v for k, v in wanted.items() if was[k] != v}
+
+
 def test_what_an_earlier_return_brought_back_is_still_the_accidents() -> None:
     bad = COPY | {"status": "BAD"}
     document = after(("accident", "u", diff(u={"status": "BAD"})), ("others", "d", {"_id": 1}))

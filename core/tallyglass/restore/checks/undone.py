@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.checks.outcome import Checks, block
-from tallyglass.restore.model.plan import Accident, WriteGroup
+from tallyglass.restore.checks.outcome import Checks, block, warn
+from tallyglass.restore.model.plan import Accident, Strategy, WriteGroup
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.undo.logged import as_options, logged_statement
 from tallyglass.text import clean_name
@@ -20,10 +20,24 @@ _ADVICE = (
 
 
 def undone(found: Findings) -> Checks:
-    """Are the entries of the incident one statement?"""
+    """Are the entries of the incident one statement, and can each document be set back?"""
     assessed = found.assessed
     if assessed is not None and assessed.accident is not None:
+        merged = {row.ns for row in assessed.returns if row.strategy is Strategy.MERGE}
+        large = assessed.replayed.base.large
+        yield from large_documents(assessed.accident, {ns: large[ns] for ns in large if ns in merged})
         yield from unclear(assessed.accident, assessed.doubts, assessed.groups, found.inputs.incident)
+
+
+def large_documents(accident: Accident, large: Mapping[str, int]) -> Checks:
+    """The limit of a repair, where there are documents for which it may count; ``large`` is how many by namespace."""
+    for ns, count in large.items() if accident.updates or accident.kind == "transaction" else ():
+        if count:
+            title = (
+                f"{clean_name(ns)}: {count:,} documents have more than 8 MB. One of them in which the accident put a "
+            )
+            title += "long value over another is left and listed, if both together have more than 16 MB."
+            yield warn("large-documents", title, "Replace such documents manually, from the images or the spare.")
 
 
 def unclear(

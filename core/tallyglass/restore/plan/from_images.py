@@ -20,7 +20,7 @@ from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.checks import images
 from tallyglass.restore.checks.all_checks import tested, tools_missing
 from tallyglass.restore.checks.outcome import block, ok
-from tallyglass.restore.checks.undone import unclear
+from tallyglass.restore.checks.undone import large_documents, unclear
 from tallyglass.restore.model.plan import (
     Accident,
     Backup,
@@ -132,6 +132,7 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
                 proofs.append(await read_proof(gateway, selection, live[ns]))
                 await fill_gaps(gateway, selection, proofs[-1], backup, plan.limit)
     checks += images.gaps(proofs, kept)
+    checks += large_documents(accident, {proof.ns: proof.large for proof in proofs})
     checks += images.streamed(proofs)
     checks += images.expiring(proofs, kept)
     returns = tuple(_return(proof, plan.limit, live) for proof in proofs)

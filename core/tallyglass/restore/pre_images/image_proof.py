@@ -9,6 +9,7 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.restore.model.plan import Backup, Loss
+from tallyglass.restore.proof.base import LARGE_BYTES
 from tallyglass.restore.undo.sources.backup import UsableBackup, carry_forward, usable_backup
 from tallyglass.restore.undo.sources.images import ImageSelection, read_images
 from tallyglass.text import clean_name
@@ -22,7 +23,10 @@ SHOWN = 5
 @dataclass(slots=True)
 class ImageProof:
     """What is known of one collection: how many images are needed, which of them are missing, and their bytes.
-    ``from_backup`` counts the documents that come from a backup instead; ``refused`` says why others do not."""
+
+    ``large`` counts those of more than 8 MB, ``from_backup`` the documents that come from a backup instead; ``refused``
+    says why others do not.
+    """
 
     ns: str
     info: CollectionInfo
@@ -33,6 +37,7 @@ class ImageProof:
     missing: list[bytes] = field(default_factory=list)
     missing_count: int = 0
     bytes: int = 0
+    large: int = 0
     from_backup: int = 0
     refused: str = ""
     streamed: bool = False
@@ -51,6 +56,7 @@ async def read_proof(gateway: Gateway, selection: ImageSelection, info: Collecti
                 proof.missing.append(image.id)
         else:
             proof.bytes += len(image.document)
+            proof.large += len(image.document) > LARGE_BYTES
     proof.streamed = selection.streamed
     done = selection.operations
     proof.loss = Loss(clean_name(proof.ns), done["i"], done["u"], done["d"])
@@ -96,6 +102,7 @@ async def fill_gaps(
             else:
                 proof.from_backup += 1
                 proof.bytes += len(document)
+                proof.large += len(document) > LARGE_BYTES
     except InputError as error:
         proof.refused, proof.from_backup = str(error), 0
         return

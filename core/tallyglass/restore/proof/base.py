@@ -25,6 +25,9 @@ from tallyglass.text import clean_name
 _NONE: Mapping[bytes, int] = {}
 _DOUBLE, _INT32, _INT64 = b"\x01", b"\x10", b"\x12"
 
+LARGE_BYTES = 8 * 2**20
+"""A document is set back by one of at most 16 MB, which may have to hold a value twice."""
+
 MOST_BYTES = 64 * 2**30
 """The most bytes of backup files that are read; a check reports what was not read."""
 
@@ -51,6 +54,8 @@ class BaseFacts:
     """Indexes that the backup lacks or has against the last command about them before the start, by namespace."""
     unlike_later: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Missing documents and surplus documents, as the entries after the point show, by namespace."""
+    large: dict[str, int] = field(default_factory=dict)
+    """Documents of more than :data:`LARGE_BYTES` in the backup, by namespace at the point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,7 @@ class _Count:
         self._waiting: dict[bytes, bool] = {}
         """Documents whose state is not looked up yet: whether each is unlike what the entries before the start left."""
         self._total = 0
+        self._large = 0
         self._present = 0
         self._untouched = _Untouched()
         self._earlier_seen: set[bytes] = set()
@@ -153,6 +159,7 @@ class _Count:
     def add(self, raw: bytes) -> None:
         """Take one document. Raises Malformed."""
         self._total += 1
+        self._large += len(raw) > LARGE_BYTES
         key = id_key(raw)
         if key in self._waiting:
             self._look_up()  # a file with the same id twice
@@ -200,6 +207,7 @@ class _Count:
             _compare_count(item.stated, documents, facts)
             return
         _find_missing(self.ns, item, facts)
+        facts.large[self.ns] = self._large
         facts.documents[self.ns] = documents
         facts.largest[self.ns] = _largest(item, self._largest)
         _compare_later(self.ns, item, self._later, self._untouched, documents, facts)

@@ -242,8 +242,10 @@ def _is_document(document: bytes, path: Path) -> bool:
     return found is not None and found[0] == walk.DOCUMENT
 
 
-LARGEST = 15 * 1024 * 1024
-"""A repair that is larger cannot be loaded as one document."""
+LARGEST = 16 * 1024 * 1024
+"""A repair that is larger cannot be loaded: it is one document."""
+_LONG_VALUE = 1024 * 1024
+"""No index and no expiry looks at longer values."""
 
 
 def repair(identity: tuple[int, bytes], actual: bytes | None, wanted: bytes) -> bytes | None:
@@ -251,8 +253,9 @@ def repair(identity: tuple[int, bytes], actual: bytes | None, wanted: bytes) -> 
 
     For a live document also ``f``, its top-level fields that differ: ``k`` the name, ``l`` the value that the accident
     left, ``r`` the one to set; either is missing where the field is. ``l`` at the top is the whole live document where
-    setting the fields one by one would come to another order of them. None where it would be too large, and where a
-    document that is changed has one field name twice: the server changes no such document without a loss.
+    setting the fields one by one would come to another order of them. Where that would be too large, it is left out,
+    and so are the long values in ``r``: the fields hold what is written. None where it would still be too large, and
+    where a document that is changed has one field name twice: the server changes no such document without a loss.
     """
     fields: Fields = {b"_id": identity, b"r": (walk.DOCUMENT, wanted)}
     if actual is not None:
@@ -279,7 +282,9 @@ def repair(identity: tuple[int, bytes], actual: bytes | None, wanted: bytes) -> 
         fields[b"f"] = (walk.ARRAY, build(items))
         if list(result) != list(there):
             fields[b"l"] = (walk.DOCUMENT, actual)
-            if sum(len(value) for _, value in fields.values()) > LARGEST:
-                del fields[b"l"]
+        if sum(len(value) for _, value in fields.values()) > LARGEST - 1024:
+            fields.pop(b"l", None)
+            short = {name: value for name, value in there.items() if len(value[1]) <= _LONG_VALUE}
+            fields[b"r"] = (walk.DOCUMENT, build(short))
     raw = build(fields)
     return raw if len(raw) <= LARGEST else None

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import UNKNOWN, Fields, Unfit, Value, changes_of, get, is_replacement, parse
+from tallyglass.oplog.entry.changes import UNKNOWN, Fields, Unfit, Value, build, changes_of, get, is_replacement, parse
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
 
@@ -59,16 +59,17 @@ def is_written_from(repair: Fields, op: str, o: bytes) -> bool:
 def _leaves(repair: Fields, op: str, o: bytes) -> bool:
     if b"r" not in repair:
         return False  # a document of a copy
-    wanted = repair[b"r"][1]
     if b"f" not in repair:
-        return op == "i" and o == wanted
+        return op == "i" and o == repair[b"r"][1]
     if op != "u":
         return False
-    names = {parse(item)[b"k"][1][4:-1] for _, item in parse(repair[b"f"][1]).values()}
+    items = [parse(item) for _, item in parse(repair[b"f"][1]).values()]
+    names = {one[b"k"][1][4:-1] for one in items}
+    wanted = {one[b"k"][1][4:-1]: one[b"r"] for one in items if b"r" in one}
     if is_replacement(o):
-        fields, there = parse(o), parse(wanted)
-        return all(fields.get(name) == there.get(name) for name in names)
-    changes = changes_of(o)
+        fields = parse(o)
+        return all(fields.get(name) == wanted.get(name) for name in names)
+    changes, there = changes_of(o), build(wanted)
     return {path[0] for path in changes} <= names and all(
-        value == UNKNOWN or get(wanted, path) == value for path, value in changes.items()
+        value == UNKNOWN or get(there, path) == value for path, value in changes.items()
     )

@@ -20,6 +20,7 @@ from tallyglass.restore.backup.bson_file import decode, id_key
 from tallyglass.restore.model.indexes import canonical_index, canonical_options, is_id_index
 from tallyglass.restore.model.plan import Plan, Return, Strategy
 from tallyglass.restore.undo.account import DocumentState
+from tallyglass.restore.undo.counterfactual import LARGEST
 from tallyglass.restore.undo.history import documents_by_id
 from tallyglass.restore.undo.judgement import Judgement, judge_documents
 from tallyglass.restore.undo.null_id import NOT_EXACT, needs_own_write
@@ -131,14 +132,25 @@ async def _account_for_repairs(
             outcome.already += not found.restored and not found.theirs and found.state is DocumentState.RIGHT
             outcome.left += not found.restored and (found.theirs or found.state is not DocumentState.RIGHT)
             continue
+        if found.state in _NOT_WRITTEN and found.key not in reasons:
+            copy = (await documents_by_id(spare, row.ns, [found.key])).get(found.key, b"")
+            if len(copy) + len(found.document or b"") > LARGEST:
+                reasons[found.key] = f"{found.state} {_TOO_LARGE}"
         outcome.damaged.append(await _why_damaged(source, row.ns, found, reasons))
+
+
+_NOT_WRITTEN = (DocumentState.HOLDS, DocumentState.MISSING)
+_TOO_LARGE = (
+    "It is so large that what it is and what it would be may not fit into one repair of 16 MB: replace it manually, "
+    "from the images or the spare."
+)
 
 
 async def _why_damaged(source: Gateway, ns: str, found: Judgement, reasons: Mapping[bytes, str]) -> Damaged:
     left_alone, why = True, str(found.state)
     if found.state is DocumentState.MISSING and (holder := await _equal_id(source, ns, found.key)):
         why += f" The live document {holder} has an _id that counts as this one."
-    elif found.state in (DocumentState.HOLDS, DocumentState.MISSING):
+    elif found.state in _NOT_WRITTEN:
         left_alone = False
         again = NOT_EXACT if needs_own_write(found.key) else "Run the script again; if it stays, compare it manually."
         why = reasons.get(found.key, f"{why}{found.where} {again}")
