@@ -162,20 +162,34 @@ class Bench:
         return _load(what, {name: rate for name, rate in busy.items() if name not in without}, self.quiet)
 
 
-def measure_program(bench: Bench, tree: Path | None = None) -> Iterator[Load]:
-    """Measure each page of the dashboard, and ``watch``; of this checkout, or of another."""
-    named = f"{tree.name}: " if tree else ""
+def measure_pages(bench: Bench, tree: Path | None) -> Iterator[Load]:
+    """Measure each page of the dashboard of this checkout, or of another."""
     with dashboard(bench.uri, tree) as terminal:
         for page, key in PAGES:
             os.write(terminal, key.encode())
-            yield bench.load(named + page)
-    if tree and not (tree / "tui/tallyglass_tui/cli/watch.py").exists():
-        return
-    with watching(bench.uri, tree):
-        yield bench.load(f"{named}watch")
-        if len(bench.members) == 1:
-            with deleting(bench.client):
-                yield bench.load(f"{named}watch, busy", ("insert", "delete"))
+            yield bench.load(_named(tree, page))
+
+
+def measure_watch(bench: Bench, tree: Path | None) -> Iterator[Load]:
+    """Measure ``watch``, if that checkout has it, without other clients."""
+    if _has_watch(tree):
+        with watching(bench.uri, tree):
+            yield bench.load(_named(tree, "watch"))
+
+
+def measure_busy_watch(bench: Bench, tree: Path | None) -> Iterator[Load]:
+    """Measure ``watch`` beside a client that deletes. The server's memory of its log is full of long lines then."""
+    if len(bench.members) == 1 and _has_watch(tree):
+        with watching(bench.uri, tree), deleting(bench.client):
+            yield bench.load(_named(tree, "watch, busy"), ("insert", "delete"))
+
+
+def _has_watch(tree: Path | None) -> bool:
+    return tree is None or (tree / "tui/tallyglass_tui/cli/watch.py").exists()
+
+
+def _named(tree: Path | None, what: str) -> str:
+    return f"{tree.name}: {what}" if tree else what
 
 
 def measure(seconds: float, settle: float = SETTLE, members: int = 1, trees: Sequence[Path] = ()) -> list[Load]:
@@ -186,7 +200,8 @@ def measure(seconds: float, settle: float = SETTLE, members: int = 1, trees: Seq
         client.shop.orders.delete_many({})
         each = tuple(opened.enter_context(servers.client(n)) for n in range(members))
         bench = Bench(servers.uri, client, each, during(each, seconds), seconds, settle)
-        return [load for tree in (*trees, None) for load in measure_program(bench, tree)]
+        kinds = (measure_pages, measure_watch, measure_busy_watch)
+        return [load for kind in kinds for tree in (*trees, None) for load in kind(bench, tree)]
 
 
 def _load(page: str, busy: Mapping[str, float], quiet: Mapping[str, float]) -> Load:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class _Jumping(selectors.DefaultSelector):
@@ -31,15 +33,12 @@ class _VirtualTime(asyncio.SelectorEventLoop):
         return self._selected.passed
 
 
-async def _within(work: Awaitable[None], seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await work
-    except TimeoutError:
-        pass
+async def _within(work: Awaitable[T], seconds: float) -> T:
+    async with asyncio.timeout(seconds):
+        return await work
 
 
-def run(work: Awaitable[None], seconds: float = 3_600.0) -> None:
-    """Run ``work`` for so many seconds of virtual time at most."""
+def run(work: Awaitable[T], seconds: float = 3_600.0) -> T:
+    """Run ``work``. Raises TimeoutError if it takes more than so many seconds of virtual time."""
     with asyncio.Runner(loop_factory=_VirtualTime) as runner:
-        runner.run(_within(work, seconds))
+        return runner.run(_within(work, seconds))

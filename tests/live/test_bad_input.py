@@ -17,8 +17,8 @@ from tallyglass_tui.cli.main import main
 
 pytestmark = pytest.mark.live
 
-QUICK = "serverSelectionTimeoutMS=700"
-HANDSHAKE = "serverSelectionTimeoutMS=1900"
+QUICK = "serverSelectionTimeoutMS=2000"
+HANDSHAKE = "serverSelectionTimeoutMS=4000"
 BACKUP = [f"--backup={Path(__file__).parent}", "--before=1795197974:14"]
 COMMANDS = {
     "counters": ["counters"],

@@ -234,6 +234,6 @@ def test_command_line_uses_a_dns_seed_list(forms: Forms, seeds: SeedList) -> Non
         input=PASSWORD,
     )
     assert "two@admin" in result.stdout, result.stderr
-    missing = CliRunner().invoke(main, ["counters", "--timeout=5", "mongodb+srv://no.tallyglass.test/"])
+    missing = CliRunner().invoke(main, ["counters", "--timeout=60", "mongodb+srv://no.tallyglass.test/"])
     assert missing.exit_code == 3
     assert "The DNS seed list returns no servers." in missing.stderr

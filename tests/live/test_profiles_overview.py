@@ -18,7 +18,7 @@ from tallyglass_tui.shell.context import Context
 pytestmark = pytest.mark.live
 
 APP = "overview-test"
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 def profile(name: str, uri: str) -> NamedProfile:
@@ -48,7 +48,7 @@ async def until(states: AsyncIterator[Overview], name: str, **known: object) -> 
 
 async def test_a_dead_profile_delays_no_other_and_all_clients_are_closed(replica_set: ReplicaSet) -> None:
     silent = [profile(f"silent{n}", f"{nowhere()}&serverSelectionTimeoutMS=60000") for n in range(6)]
-    dead = profile("dead", f"{nowhere()}&serverSelectionTimeoutMS=300")
+    dead = profile("dead", f"{nowhere()}&serverSelectionTimeoutMS=2000")
     alive = profile("alive", f"{replica_set.uri}&appName={APP}")
     async with aclosing(watch_profiles([*silent, dead, alive])) as states:
         state = await until(states, "alive", window=..., searching=False)

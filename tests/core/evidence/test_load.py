@@ -82,7 +82,7 @@ def sent(server: Watched, members: int, lines_a_second: int = 0) -> Counter[str]
             pass
         following.cancel()
 
-    run(work(), SECONDS)
+    run(work())
     options = seldom_monitored(Target.parse("mongodb://a/"))
     assert options["serverMonitoringMode"] == "poll", "a stream is measured by a second connection, which asks too"
     return Counter(server.asked) + Counter(hello=members * SECONDS * 1_000 // options["heartbeatFrequencyMS"])

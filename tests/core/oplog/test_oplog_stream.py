@@ -11,9 +11,9 @@ import bson
 import pytest
 from bson import Int64, Timestamp
 
+from builders.virtual_time import run
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
-from tallyglass.oplog.read import batch_reader, stream
 from tallyglass.oplog.read.stream import (
     Arrived,
     EntryPosition,
@@ -59,7 +59,7 @@ def gives(*batches: bytes, then: Exception | None = None, hang: bool = False, qu
         if then is not None:
             raise then
         while quiet:
-            await asyncio.sleep(0)
+            await asyncio.sleep(1)
             yield b""
         if hang:
             await asyncio.Event().wait()
@@ -67,22 +67,19 @@ def gives(*batches: bytes, then: Exception | None = None, hang: bool = False, qu
     return script
 
 
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "_BACKOFF_SECONDS", (0.0,))
-    monkeypatch.setattr(stream, "SILENT_SECONDS", 0.2)
-    monkeypatch.setattr(batch_reader, "ANSWER_SECONDS", 0.2)
-
-
-async def events(gateway: Scripted, enough: Callable[[list[Event]], bool], **how: Any) -> list[Event]:
+def events(gateway: Scripted, enough: Callable[[list[Event]], bool], **how: Any) -> list[Event]:
     found: list[Event] = []
     following = OplogStream(gateway, Ts(101, 1), how.pop("match", None), **how)  # type: ignore[arg-type]
-    async with asyncio.timeout(60), aclosing(following.events()) as running:  # type: ignore[type-var]
-        async for event in running:
-            if event != Arrived(b"") and not isinstance(event, Opened):
-                found.append(event)
-            if enough(found):
-                break
+
+    async def follow() -> None:
+        async with aclosing(following.events()) as running:  # type: ignore[type-var]
+            async for event in running:
+                if event != Arrived(b"") and not isinstance(event, Opened):
+                    found.append(event)
+                if enough(found):
+                    break
+
+    run(follow())
     return found
 
 
@@ -91,42 +88,42 @@ def arrived(found: list[Event]) -> bytes:
 
 
 @pytest.mark.parametrize("how", [{}, {"then": ReadError("lost", code=11602)}, {"hang": True}, {"quiet": True}])
-async def test_it_goes_on_after_the_last_entry_whatever_happens(how: dict[str, Any]) -> None:
+def test_it_goes_on_after_the_last_entry_whatever_happens(how: dict[str, Any]) -> None:
     gateway = Scripted(gives(entry(1) + entry(2), **how), gives(entry(2) + entry(3), hang=True))
-    found = await events(gateway, lambda found: entry(3) in arrived(found))
+    found = events(gateway, lambda found: entry(3) in arrived(found))
     assert arrived(found) == entry(1) + entry(2) + entry(3)
     assert [query["ts"] for query in gateway.queries] == [{"$gte": Timestamp(101, 1)}, {"$gte": Timestamp(102, 1)}]
     troubles = [event for event in found if isinstance(event, Interruption)]
     assert len(troubles) == (1 if how.get("then") or how.get("hang") else 0)
 
 
-async def test_a_hole_is_a_gap_and_another_branch_a_rollback() -> None:
+def test_a_hole_is_a_gap_and_another_branch_a_rollback() -> None:
     rolled = Scripted(gives(entry(1)), gives(entry(9)), log=(entry(8), entry(9)))
-    found = await events(rolled, lambda found: entry(9) in arrived(found))
+    found = events(rolled, lambda found: entry(9) in arrived(found))
     assert found[1:] == [Gap(Ts(101, 1), Ts(108, 1)), Arrived(entry(9))]
     lost = (entry(1), entry(2), entry(3, 2))
     other = Scripted(gives(entry(1) + entry(2) + entry(3)), gives(entry(3, 2)), gives(entry(2) + entry(3, 2)), log=lost)
-    found = await events(other, lambda found: entry(3, 2) in arrived(found))
+    found = events(other, lambda found: entry(3, 2) in arrived(found))
     assert found[1:] == [RolledBack(Ts(102, 1), Ts(103, 1), Ts(103, 1), 1), Arrived(entry(3, 2))]
 
 
-async def test_an_entry_that_is_known_is_not_given_again_and_must_be_there() -> None:
+def test_an_entry_that_is_known_is_not_given_again_and_must_be_there() -> None:
     gateway = Scripted(gives(entry(1) + entry(2), hang=True))
-    found = await events(gateway, lambda found: bool(arrived(found)), anchor=EntryPosition(Ts(101, 1), 1))
+    found = events(gateway, lambda found: bool(arrived(found)), anchor=EntryPosition(Ts(101, 1), 1))
     assert arrived(found) == entry(2)
 
 
-async def test_a_server_too_slow_to_find_rare_entries_is_asked_for_all_entries() -> None:
+def test_a_server_too_slow_to_find_rare_entries_is_asked_for_all_entries() -> None:
     gateway = Scripted(gives(hang=True), gives(hang=True), gives(entry(1), hang=True))
-    found = await events(gateway, lambda found: bool(arrived(found)), match={"ns": "a.b"})
+    found = events(gateway, lambda found: bool(arrived(found)), match={"ns": "a.b"})
     assert arrived(found) == entry(1)
     assert ["$or" in query for query in gateway.queries] == [True, True, False]
 
 
-async def test_a_missing_privilege_ends_it() -> None:
+def test_a_missing_privilege_ends_it() -> None:
     gateway = Scripted(gives(then=PrivilegeError("no")))
     with pytest.raises(PrivilegeError):
-        await events(gateway, lambda found: False)
+        events(gateway, lambda found: False)
 
 
 # --- the edges of a gap and of a rollback --------------------------------------------------------------------------
@@ -137,35 +134,35 @@ def begins(gateway: Scripted) -> list[int]:
     return [query["ts"]["$gte"].time - 100 for query in gateway.queries]
 
 
-async def test_with_a_filter_the_place_is_proven_by_the_last_entry_itself() -> None:
+def test_with_a_filter_the_place_is_proven_by_the_last_entry_itself() -> None:
     gateway = Scripted(gives(entry(1)), gives(entry(1) + entry(2), hang=True))
-    found = await events(gateway, lambda found: entry(2) in arrived(found), match={"ns": "a.b"})
+    found = events(gateway, lambda found: entry(2) in arrived(found), match={"ns": "a.b"})
     assert arrived(found) == entry(1) + entry(2)
     wanted = [{"ns": "a.b"}, {"op": "n"}, {"ts": Timestamp(101, 1)}]
     assert [query["$or"] for query in gateway.queries] == [wanted, wanted]
 
 
-async def test_a_missing_known_entry_is_a_gap_or_a_rollback() -> None:
+def test_a_missing_known_entry_is_a_gap_or_a_rollback() -> None:
     known = EntryPosition(Ts(101, 1), 1)
     gap = Scripted(gives(entry(9), hang=True), log=(entry(8), entry(9)))
-    found = await events(gap, bool, anchor=known)
+    found = events(gap, bool, anchor=known)
     assert found[0] == Gap(Ts(101, 1), Ts(108, 1)), "it ends where the oplog begins, not at the next match"
     oldest = Scripted(gives(entry(2, 2), hang=True), log=(entry(1, 2), entry(2, 2)))
-    found = await events(oldest, bool, anchor=known)
+    found = events(oldest, bool, anchor=known)
     assert found[0] == RolledBack(None, Ts(101, 1), Ts(101, 1), None), "nothing before it was seen"
 
 
-async def test_the_same_moment_in_another_term_is_another_entry() -> None:
+def test_the_same_moment_in_another_term_is_another_entry() -> None:
     log = (entry(1), entry(2, 2))
     gateway = Scripted(
         gives(entry(1) + entry(2)), gives(entry(2, 2)), gives(entry(1) + entry(2, 2), hang=True), log=log
     )
-    found = await events(gateway, lambda found: entry(2, 2) in arrived(found))
+    found = events(gateway, lambda found: entry(2, 2) in arrived(found))
     assert found[1:] == [RolledBack(Ts(101, 1), Ts(102, 1), Ts(102, 1), 1), Arrived(entry(2, 2))]
 
 
 @pytest.mark.parametrize("left", range(6))
-async def test_after_a_rollback_it_goes_on_at_the_newest_entry_that_is_left(left: int) -> None:
+def test_after_a_rollback_it_goes_on_at_the_newest_entry_that_is_left(left: int) -> None:
     """Five entries in three batches came; the first ``left`` of them are left, and another branch begins after them."""
     batches = entry(1) + entry(2), entry(3), entry(4) + entry(5)
     kept = [entry(n) for n in range(1, left + 1)]
@@ -173,7 +170,7 @@ async def test_after_a_rollback_it_goes_on_at_the_newest_entry_that_is_left(left
     again = b"".join(kept[-1:]) + other
     cursors = [gives(again, hang=True)] if left == 5 else [gives(entry(6, 2)), gives(again, hang=True)]
     gateway = Scripted(gives(*batches), *cursors, log=(*kept, other, entry(6, 2)))
-    found = await events(gateway, lambda found: other in arrived(found))
+    found = events(gateway, lambda found: other in arrived(found))
     assert arrived(found) == b"".join(batches) + other, "nothing of the other branch before, no entry twice"
     taken = [event for event in found if isinstance(event, RolledBack)]
     common = Ts(100 + left, 1) if left else None
@@ -181,44 +178,42 @@ async def test_after_a_rollback_it_goes_on_at_the_newest_entry_that_is_left(left
     assert begins(gateway) == ([1, 5] if left == 5 else [1, 5, left or 1])
 
 
-async def rolled_back(left: int, *, commit: int = 0, monkeypatch: pytest.MonkeyPatch | None = None) -> Event:
+def rolled_back(left: int, *, commit: int = 0, **how: int) -> Event:
     """Three batches of two entries came; the majority had ``commit`` of them, and the first ``left`` are left."""
     kept = tuple(entry(n) for n in range(1, left + 1))
     gateway: Any = Scripted(
         gives(entry(1) + entry(2), entry(3) + entry(4), entry(5) + entry(6)), gives(entry(7, 2)),
         log=(entry(1), *kept, entry(7, 2)),
     )  # fmt: skip
-    following = OplogStream(gateway, Ts(101, 1))
-    if monkeypatch is not None:
-        monkeypatch.setattr(stream, "_KEPT_BYTES", 2 * len(entry(1)))
-    async with asyncio.timeout(60), aclosing(following.events()) as running:  # type: ignore[type-var]
-        async for event in running:
-            if event == Arrived(entry(5) + entry(6)):
-                before = following.kept_bytes
-                following.commit(Ts(100 + commit, 1))
-                assert following.last == EntryPosition(Ts(106, 1), 1)
-                assert before - following.kept_bytes == commit * len(entry(1))
-            if isinstance(event, RolledBack):
-                return event
-    raise AssertionError("no rollback was seen")
+    following = OplogStream(gateway, Ts(101, 1), **how)
+
+    async def follow() -> Event:
+        async with aclosing(following.events()) as running:  # type: ignore[type-var]
+            async for event in running:
+                if event == Arrived(entry(5) + entry(6)):
+                    before = following.kept_bytes
+                    following.commit(Ts(100 + commit, 1))
+                    assert following.last == EntryPosition(Ts(106, 1), 1)
+                    assert before - following.kept_bytes == commit * len(entry(1))
+                if isinstance(event, RolledBack):
+                    return event
+        raise AssertionError("no rollback was seen")
+
+    return run(follow())
 
 
 @pytest.mark.parametrize(("commit", "left"), [(0, 3), (2, 3), (4, 4), (4, 5), (6, 6)])
-async def test_majority_committed_entries_are_released_and_the_rest_are_counted(commit: int, left: int) -> None:
+def test_majority_committed_entries_are_released_and_the_rest_are_counted(commit: int, left: int) -> None:
     if left == 6:
-        gone = await rolled_back(5, commit=6)
+        gone = rolled_back(5, commit=6)
         assert isinstance(gone, RolledBack)
         assert gone.count is None, "what a majority had was taken back: how much of it is not known"
         return
-    assert await rolled_back(left, commit=commit) == RolledBack(
-        Ts(100 + left, 1), Ts(101 + left, 1), Ts(106, 1), 6 - left
-    )
+    assert rolled_back(left, commit=commit) == RolledBack(Ts(100 + left, 1), Ts(101 + left, 1), Ts(106, 1), 6 - left)
 
 
 @pytest.mark.parametrize(("left", "count"), [(5, 1), (4, None), (2, None)])
-async def test_entries_too_many_to_keep_are_not_counted(
-    left: int, count: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone = await rolled_back(left, monkeypatch=monkeypatch)
+def test_entries_too_many_to_keep_are_not_counted(left: int, count: int | None) -> None:
+    gone = rolled_back(left, kept_bytes=2 * len(entry(1)))
     assert isinstance(gone, RolledBack)
     assert (gone.common, gone.count) == (Ts(100 + left, 1), count)

@@ -14,6 +14,7 @@ from pymongo.errors import DuplicateKeyError
 
 from tallyglass.allocate import (
     AllocationRefused,
+    AllocationTimeout,
     AllocationUnknown,
     Counter,
     Counters,
@@ -159,15 +160,17 @@ async def test_a_lost_reply_causes_neither_a_gap_nor_a_duplicate(
 
 
 async def test_an_unknown_commit_can_be_repeated_with_the_same_id(faulty: ReplicaSet, tested: Kit) -> None:
-    invoices = await made(tested, deadlines=Deadlines(0.5, 0.5))
+    invoices = await made(tested)
+    hasty = await made(tested, deadlines=Deadlines(0.5, 0.5))
     document = {"_id": ObjectId(), "tenant": "a", "year": 2026}
     late = {"code": 64, "errmsg": "late", "errInfo": {"wtimeout": True}}
     await done(invoices.insert({"tenant": "a", "year": 2026}))
     fail(faulty, "alwaysOn", failCommands=["commitTransaction"], writeConcernError=late)
-    # The commit did happen, and the majority read that looks for the document finds it, or it stays unknown.
+    # The commit did happen, and the majority read that looks for the document finds it, or it stays unknown; on a slow
+    # machine it was not even sent.
     try:
-        first = await done(invoices.insert(document))
-    except AllocationUnknown:
+        first = await done(hasty.insert(document))
+    except (AllocationUnknown, AllocationTimeout):
         first = 2
     fail(faulty, "off")
     assert await done(invoices.insert(document)) == first == 2
@@ -178,7 +181,7 @@ async def test_an_unknown_commit_can_be_repeated_with_the_same_id(faulty: Replic
 async def test_a_cancelled_insert_runs_to_completion(faulty: ReplicaSet, tested: Kit) -> None:
     invoices = await made(tested)
     await invoices.insert({"tenant": "a", "year": 2026})
-    fail(faulty, 1, failCommands=["commitTransaction"], blockConnection=True, blockTimeMS=300)
+    fail(faulty, 1, failCommands=["commitTransaction"], blockConnection=True, blockTimeMS=2_000)
     call = asyncio.create_task(invoices.insert({"tenant": "a", "year": 2026}))
     await asyncio.wait([call], timeout=0.1)
     call.cancel()

@@ -178,7 +178,7 @@ async def test_a_shorter_deadline_of_the_caller_wins(faulty: ReplicaSet, tested:
 
 
 def test_timeout_ms_of_the_client_bounds_a_call(faulty: ReplicaSet, counters: Any) -> None:
-    with MongoClient(faulty.uri, appName="tested", timeoutMS=300) as client:
+    with MongoClient(faulty.uri, appName="tested", timeoutMS=2_000) as client:
         counter = allocate.Counter(client[DB].counters, "x")
         counter.next()
         fail(faulty, "alwaysOn", errorCode=112)
@@ -193,7 +193,7 @@ def test_timeout_ms_of_the_client_bounds_a_call(faulty: ReplicaSet, counters: An
 async def test_an_interrupted_call_burns_and_the_next_one_continues(faulty: ReplicaSet, tested: Kit) -> None:
     counter = tested.Counter(tested.db.counters, "x")
     await counter.next()
-    fail(faulty, 1, blockConnection=True, blockTimeMS=500)
+    fail(faulty, 1, blockConnection=True, blockTimeMS=2_000)
     call = asyncio.create_task(counter.take(10))
     await asyncio.wait([call], timeout=0.1)
     call.cancel()

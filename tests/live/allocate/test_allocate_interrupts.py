@@ -70,7 +70,7 @@ counter.create()
 last.ids = Cached(counter, step=1, ahead=0)
 last.ids.next()
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=20)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
     assert ran.stdout.startswith(("id ", "AllocationError")), (ran.stdout, ran.stderr)
     with replica_set.client() as client:
         client.drop_database("shutdown")

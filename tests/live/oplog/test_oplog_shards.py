@@ -243,7 +243,7 @@ async def test_the_merged_tail_survives_the_death_of_a_primary(cluster: Cluster)
 
 
 async def test_a_lost_shard_is_named_and_the_others_are_read(cluster: Cluster) -> None:
-    nowhere = "mongodb://127.0.0.1:1/?replicaSet=s9&serverSelectionTimeoutMS=300"
+    nowhere = "mongodb://127.0.0.1:1/?replicaSet=s9&serverSelectionTimeoutMS=2000"
     gateway = open_deployment(Target.of_shards([Target.parse(uri) for uri in (cluster.uris[0], nowhere)]))
     assert isinstance(gateway, ClusterGateway)
     shards = await shards_of(gateway)
@@ -267,7 +267,7 @@ async def test_a_lost_shard_is_named_and_the_others_are_read(cluster: Cluster) -
 
 
 def test_a_lost_shard_makes_the_answer_unknown(cluster: Cluster) -> None:
-    nowhere = "mongodb://127.0.0.1:1/?replicaSet=s9&serverSelectionTimeoutMS=300"
+    nowhere = "mongodb://127.0.0.1:1/?replicaSet=s9&serverSelectionTimeoutMS=2000"
     words = [f"--shard={uri}" for uri in (cluster.uris[0], nowhere)]
     for command in (["oplog", "--limit=3"], ["incidents"], ["check", "--no-history"], ["counters", "--no-history"]):
         found = CliRunner().invoke(main, [*command, *words])

@@ -8,7 +8,6 @@ must be that one. Otherwise the oplog has rolled past it (a gap), or it was roll
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -107,6 +106,7 @@ class OplogStream:
     is not yielded. ``match`` leaves entries out on the server. :meth:`commit` sets how far the majority has
     come, so that entries that can no longer be rolled back need not be kept. With ``seldom`` the server is asked every
     :data:`SELDOM_SECONDS` instead of as soon as entries come, unless there are more than one answer holds.
+    ``kept_bytes`` of entries that may be rolled back are kept at most.
     """
 
     def __init__(
@@ -118,6 +118,7 @@ class OplogStream:
         anchor: EntryPosition | None = None,
         prefer_secondary: bool = True,
         seldom: bool = False,
+        kept_bytes: int = _KEPT_BYTES,
     ) -> None:
         self._gateway = gateway
         self._match = dict(match or {})
@@ -128,6 +129,7 @@ class OplogStream:
         self._trail: deque[EntryPosition] = deque([anchor] if anchor else (), maxlen=_TRAIL)
         self._kept: deque[tuple[EntryPosition, bytes]] = deque()
         self._kept_bytes = 0
+        self._most_kept = kept_bytes
         self._lost_kept = False
         self._member = ""
         self._trouble_since: datetime | None = None
@@ -185,10 +187,11 @@ class OplogStream:
         self._member = ""
         batches = BatchReader(self._open(unfiltered))
         checked = self._anchor is None
-        last_entry = time.monotonic()
+        now = asyncio.get_running_loop().time
+        last_entry = now()
         reported = False
         try:
-            while time.monotonic() - last_entry < SILENT_SECONDS:
+            while now() - last_entry < SILENT_SECONDS:
                 batch = await batches.next(self._member)
                 if batch is None:
                     return
@@ -198,7 +201,7 @@ class OplogStream:
                 if not batch:
                     yield Arrived(b"")
                     continue
-                last_entry = time.monotonic()
+                last_entry = now()
                 if not checked:
                     checked = True
                     first_end = walk.document_end(batch)
@@ -238,7 +241,7 @@ class OplogStream:
         self._trail.append(place)
         self._kept.append((place, batch))
         self._kept_bytes += len(batch)
-        while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
+        while self._kept_bytes > self._most_kept and len(self._kept) > 1:
             _, old = self._kept.popleft()
             self._kept_bytes -= len(old)
             self._lost_kept = True
