@@ -114,6 +114,39 @@ async def test_the_greatest_id_counts_wherever_it_stands(tmp_path: Path) -> None
     assert values(await search(tmp_path, [moved(Ts(201, 1), 6)], live=6)) == [(5, 6)], "a single id"
 
 
+def after_the_point(*numbers: int) -> list[dict[str, Any]]:
+    return [moved(Ts(201 + n, 1), number) for n, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize(
+    ("backup", "numbers", "update"),
+    [
+        (100, (99, 98, 97, 96), '{"$min": {"seq": NumberInt(96)}}'),
+        (100, (70, 95), '{"$max": {"seq": NumberInt(100)}}'),
+        (100, (101, 102, 40), '{"$max": {"seq": NumberInt(102)}}'),
+        (100, (40,), '{"$max": {"seq": NumberInt(100)}}'),
+        (100, (99,), ""),
+        (100, (99, 98), ""),
+        (6, (7, 8, 1, 2, 8, 1, 5), ""),
+        (50, (60, 20, 70, 30, 40), ""),
+    ],
+    ids=["descends", "set back", "rose", "fell far", "a step", "two steps", "cycles", "mixed"],
+)
+async def test_a_counter_is_moved_only_as_it_was_seen_to_move(
+    tmp_path: Path, backup: int, numbers: tuple[int, ...], update: str
+) -> None:
+    found = await search(tmp_path, after_the_point(*numbers), backup=backup, live=numbers[-1])
+    assert [update in row.fix for row in found.rows] == [True] * bool(update)
+    by_hand = f"manually after the return (it is {numbers[-1]} now, {backup} at the point)"
+    assert [by_hand in text for text in found.unknown] == [True] * (not update)
+
+
+async def test_a_descending_counter_that_was_set_back_goes_to_its_smallest_id(tmp_path: Path) -> None:
+    found = await search(tmp_path, after_the_point(99, 98, 97, 96), backup=100, live=99)
+    assert [(row.restored, row.live) for row in found.rows] == [(100, 96)]
+    assert found.fixes[0].lowered
+
+
 async def test_a_transaction_counts_when_it_is_committed(tmp_path: Path) -> None:
     none = {"ts": Timestamp(0, 0), "t": Int64(-1)}
     begun = group(Ts(150, 1), moved(LIMIT, 8), o={"partialTxn": True}, prevOpTime=none, **TXN)

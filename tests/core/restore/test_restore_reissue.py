@@ -43,7 +43,7 @@ def test_a_counter_that_must_be_there_and_is_not_stops_the_script(
     assert fix.on_spare().startswith("mustMatch(") is spare_stops
     on_source = fix.on_source(comes_back=comes_back)
     assert (on_source == "") is (source == "nothing")
-    assert ("Set it to 7 or more" in on_source) is (source == "stops")
+    assert ("Set it to 7 or past it" in on_source) is (source == "stops")
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,23 @@
-"""Intended resets of a counter: configured, or recognised from its history."""
+"""How a counter was seen to move: up, down, or back to its start on purpose, as configured or by its history."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from tallyglass.counters.forecast.series import DAY, HOUR
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.recognise.config import Resets
+from tallyglass.counters.standing import Movement
 from tallyglass.moment import from_seconds
+
+MOST_FALLS = 8
+"""So many of the last decreases are kept."""
+
+DESCENDS_AFTER = 3
+"""A number that only fell, so often by the same amount, descends; one that fell less often may have been set back."""
 
 # A year begins at a different moment in each time zone.
 _ZONES = 14 * HOUR
@@ -28,6 +36,19 @@ class Decrease:
     def to_start(self, start: int) -> bool:
         """Whether the value went back to the start, or near it."""
         return abs(self.low - start) <= max(1, _NEAR_START * abs(self.high - start))
+
+
+def only_descends(falls: Sequence[Decrease]) -> bool:
+    """Whether these decreases, without a rise in between, are those of a counter that descends."""
+    values = [falls[0].high, *(fall.low for fall in falls)] if falls else []
+    return len(falls) >= DESCENDS_AFTER and len({b - a for a, b in pairwise(values)}) == 1
+
+
+def movement_of(rose: bool, falls: Sequence[Decrease]) -> Movement:
+    """How a counter moves of which no more is known than that it ``rose``, if it did, and its decreases."""
+    if not rose:
+        return Movement.DESCENDS if only_descends(falls) else Movement.UNSEEN
+    return Movement.MIXED if len(falls) > 1 else Movement.RISES
 
 
 def begins_period(at: float, resets: Resets, slack: float = _ZONES) -> bool:

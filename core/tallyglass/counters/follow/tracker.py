@@ -10,7 +10,14 @@ from itertools import pairwise
 
 from tallyglass.counters.ceiling import CROSSING, ceiling_of, near_limit
 from tallyglass.counters.follow.pools import PoolPart, outlook
-from tallyglass.counters.follow.restarts import Decrease, intended_reset
+from tallyglass.counters.follow.restarts import (
+    DESCENDS_AFTER,
+    MOST_FALLS,
+    Decrease,
+    intended_reset,
+    movement_of,
+    only_descends,
+)
 from tallyglass.counters.follow.view import view_of
 from tallyglass.counters.forecast.forecast import NO_HISTORY, forecasts
 from tallyglass.counters.forecast.series import Series
@@ -38,8 +45,6 @@ _EMPTY = Series()
 # The minimum distance between values of two sources, whose clocks may differ.
 _MARGIN = 60.0
 _INSTANT = 0.001
-_MOST_FALLS = 8
-_DESCENDS_AFTER = 3
 _LEAST_CHANGES = 5
 """So many changes show the step: the common divisor of fewer may be larger by chance."""
 
@@ -206,7 +211,7 @@ class Tracker:
         changes = {b - a for a, b in pairwise([*numbers, self.value]) if b != a}
         if self.direction > 0 and not self.rose and len(changes) == 1 and min(changes) < 0:
             falls = sum(b != a for a, b in pairwise([*numbers, self.value]))
-            if falls >= _DESCENDS_AFTER:
+            if falls >= DESCENDS_AFTER:
                 self._reverse_direction()
 
     def _reverse_direction(self) -> None:
@@ -262,10 +267,7 @@ class Tracker:
             return Movement.DESCENDS
         if known.is_step_known:
             return Movement.RISES
-        rises = self.rose or self.series.steps > 0
-        if rises:
-            return Movement.MIXED if len(self.falls) > 1 else Movement.RISES
-        return Movement.UNSEEN
+        return movement_of(self.rose or self.series.steps > 0, self.falls)
 
     def compare(self, target: IdField, ids: IdSpan, burn: float | None) -> None:
         """Record the ids in the collection that this counter serves; they were read before the counter.
@@ -363,7 +365,7 @@ class Tracker:
         known, start = self.identity, self.identity.start
         fall = Decrease(at, high, number)
         high = high if self.high is None or self._is_before(self.high, high) else self.high
-        self.falls = [*self.falls[-_MOST_FALLS:], fall]
+        self.falls = [*self.falls[-MOST_FALLS:], fall]
         self.window = deque([(at, number)], maxlen=RECENT)
         self.forecast_at, self._view = 0.0, None
         self.reset_note = intended_reset(self.falls, start, known.cycle, known.resets, known.bound)
@@ -381,10 +383,7 @@ class Tracker:
 
     def _descends(self) -> bool:
         """Whether the value only ever fell, each time by the same amount."""
-        if self.rose or self.direction < 0 or len(self.falls) < _DESCENDS_AFTER:
-            return False
-        values = [self.falls[0].high, *(fall.low for fall in self.falls)]
-        return len({b - a for a, b in pairwise(values)}) == 1
+        return not self.rose and self.direction > 0 and only_descends(self.falls)
 
     def _take(self, number: Number, at: float) -> None:
         self.last_at = at

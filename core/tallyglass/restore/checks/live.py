@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.checks.outcome import Checks, block, warn
 from tallyglass.restore.model.plan import Strategy
 from tallyglass.restore.proof.findings import Assessed, Findings
 from tallyglass.text import clean_name, first_names
+
+_MOST_NAMED = 3
 
 
 def live_data(found: Findings) -> Checks:
@@ -93,11 +97,17 @@ def _definitions(assessed: Assessed) -> Checks:
 
 def _counters(assessed: Assessed) -> Checks:
     counters = assessed.counters
-    if counters.fixes:
+    rows = counters.rows
+    if rows:
+        by_ns = Counter(row.ns for row in rows)
+        documents = f"{len(rows):,} counter document{'s' * (len(rows) > 1)}"
+        where = ", ".join(f"{ns} ({count:,})" for ns, count in by_ns.most_common(_MOST_NAMED))
+        more = f" and {len(by_ns) - _MOST_NAMED:,} more" if len(by_ns) > _MOST_NAMED else ""
         yield warn(
             "reissue",
-            f"{len(counters.fixes)} counters would hand out ids again that were handed out after the point.",
-            "The commands move them forward with $max, on the spare and on the live set.",
+            f"{documents} would hand out ids again that were handed out after the point: {where}{more}.",
+            "The commands move them forward, on the spare and on the live set. The page of counters shows the "
+            "documents of a pool, or of more than 200 tenants, as one counter.",
         )
     for text in counters.unknown:
         yield warn("reissue-unknown", f"Counters: {text}")

@@ -211,7 +211,8 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Reissue:
-    """A counter that would hand out ids twice after the restore. ``fix`` is mongosh text, ``$max`` only."""
+    """A counter that would hand out ids twice after the restore. ``fix`` is mongosh text: ``$max``, or ``$min`` for one
+    that descends."""
 
     ns: str
     id: str

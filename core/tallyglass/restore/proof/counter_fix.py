@@ -1,4 +1,4 @@
-"""One counter that is raised: the statements for the spare and for the live set, and when each must find it."""
+"""One counter that is moved forward: the statements for the spare and for the live set, and when each must find it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tallyglass.restore.tools import mongosh
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """One counter that is raised, for the commands: ``row`` as it is shown, ``ns`` as it is stored.
+    """One counter that is moved forward, for the commands: ``row`` as it is shown, ``ns`` as it is stored.
 
     ``restored`` tells whether it is known to be on the spare after the replay, ``live`` whether it was there when the
     plan was made; where it is neither, the update makes it. ``needed`` is False for a counter that is right once it is
-    back: it is still raised, since the application may start it again at 1 before the return. ``lowered`` tells that
-    the live counter was below an id that it had handed out.
+    back: it is still moved, since the application may start it again at 1 before the return. ``lowered`` tells that
+    the live counter was before an id that it had handed out.
     """
 
     ns: str
@@ -40,7 +40,7 @@ class Fix:
         if not (comes_back or self.lowered):
             return ""
         missing = (
-            f"{self._shown}: {self.row.field} is no number on the live set. Set it to {self.row.live} or more, "
+            f"{self._shown}: {self.row.field} is no number on the live set. Set it to {self.row.live} or past it, "
             "and run this again."
         )
         return mongosh.must_match(self.row.fix, missing)

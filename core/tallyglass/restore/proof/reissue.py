@@ -1,15 +1,15 @@
 """Counters that would hand out an id twice after the restore, and the fix.
 
 A counter's value at the point is its value in the backup, carried forward through the oplog up to the limit. What
-was issued since is the greatest value that the oplog shows after the point, or the live value. After the return the
-live counter must not be below any of the three: a counter that was dropped or set back, and that the application
-started again at 1, would hand out every id a second time.
+was issued since is the last of its direction that the oplog shows after the point, or the live value. After the return
+the live counter must not be before any of the three: a counter that was dropped or set back, and that the application
+started again at 1, would hand out every id a second time. How it moves is decided as for ``repair``: one that descends
+is lowered, and one that starts again, or rises and falls, is left to a person.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +17,12 @@ from typing import Any
 
 from bson import Binary, ObjectId
 
+from tallyglass.counters.follow.restarts import MOST_FALLS, Decrease, intended_reset, movement_of
 from tallyglass.counters.history.oplog_samples import value_after
 from tallyglass.counters.numbers import as_number, numeric_type
 from tallyglass.counters.recognise.identity import id_text, label_of
 from tallyglass.counters.recognise.shapes import dig
+from tallyglass.counters.standing import Movement
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
@@ -47,8 +49,9 @@ MOST_DOCUMENTS = 5_000
 class Seen:
     """One number: ``restored`` is its value at the point, ``issued`` the greatest one since, ``now`` the live one.
 
-    Each is None where there is none. ``label`` names the counter in its collection: documents of libraries that keep
-    the name in a field, under an ObjectId, are the same counter where it is the same.
+    Each is None where there is none. ``least`` is the smallest one issued since. ``label`` names the counter in its
+    collection: documents of libraries that keep the name in a field, under an ObjectId, are the same counter where it
+    is the same. ``last``, ``rose`` and ``falls`` are how it moved in the oplog.
     """
 
     ns: str
@@ -59,23 +62,60 @@ class Seen:
     now: Any = None
     live: bool = False
     label: str = ""
+    least: Any = None
+    last: Any = None
+    rose: bool = False
+    falls: list[Decrease] = field(default_factory=list)
 
     @property
-    def least(self) -> Any:
-        """What the counter must not be below afterwards; None where nothing is known of it."""
+    def movement(self) -> Movement:
+        """How it moves, as far as the oplog shows it."""
+        if self.falls and intended_reset(self.falls, 0, cycle=False, resets=None, top=None):
+            return Movement.CYCLES
+        return movement_of(self.rose, self.falls)
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether it may not be moved: it starts again, rises and falls, or fell by a step or two and may descend."""
+        a_step = bool(self.falls) and all(fall.high - fall.low == 1 for fall in self.falls)
+        movement = self.movement
+        return movement in (Movement.CYCLES, Movement.MIXED) or (movement is Movement.UNSEEN and a_step)
+
+    @property
+    def furthest(self) -> Any:
+        """What the counter must not be before afterwards; None where nothing is known of it."""
+        if self.movement is Movement.DESCENDS:
+            return smaller(self.restored, self.least)
         return greater(self.restored, self.issued)
 
     @property
     def is_behind(self) -> bool:
-        """Whether the copy on the spare or the live counter is below that. A counter that is missing in one of them is
+        """Whether the copy on the spare or the live counter is before that. A counter that is missing in one of them is
         not, unless it is missing in both: the return brings it back with its value."""
         held = [value for value in (self.restored, self.now) if value is not None]
-        return not held or any(as_number(value) < as_number(self.least) for value in held)
+        return not held or any(self._is_before(value) for value in held)
 
     @property
     def was_lowered(self) -> bool:
-        """Whether the live counter is below that."""
-        return self.now is not None and as_number(self.now) < as_number(self.least)
+        """Whether the live counter is before that."""
+        return self.now is not None and self._is_before(self.now)
+
+    def _is_before(self, value: Any) -> bool:
+        number, furthest = as_number(value), as_number(self.furthest)
+        return number > furthest if self.movement is Movement.DESCENDS else number < furthest
+
+    def issue(self, value: Any) -> None:
+        """Record a value that it had after the point."""
+        self.issued, self.least = greater(self.issued, value), smaller(self.least, value)
+
+    def move(self, at: int, value: Any) -> None:
+        """Record a value that it had at a moment of the oplog (seconds since 1970)."""
+        if self.last is not None:
+            before, number = as_number(self.last), as_number(value)
+            self.rose |= number > before
+            if number < before:
+                self.falls = [*self.falls[-MOST_FALLS:], Decrease(at, before, number)]
+        self.last = value
 
 
 @dataclass(slots=True)
@@ -131,15 +171,20 @@ class Search:
             if one is None:
                 continue
             if operation.op == "d":
-                one.restored = None if before else one.restored
+                one.restored, one.last = None if before else one.restored, None
                 continue
             value = value_after(operation, path)
             if numeric_type(value) is None:
                 continue
+            if not before and one.last is None:
+                one.last = one.restored
+            # A new document begins anew: that is no decrease.
+            one.last = None if operation.op == "i" else one.last
+            one.move(whole.ts.t, value)
             if before:
                 one.restored = value
             else:
-                one.issued = greater(one.issued, value)
+                one.issue(value)
 
     def _forget(self, command: Entry) -> None:
         target = command.o.get(command.command)
@@ -147,6 +192,13 @@ class Search:
             db, _, name = one.ns.partition(".")
             if db == command.db and (command.command == "dropDatabase" or name == target):
                 one.restored = None
+
+
+def smaller(one: Any, other: Any) -> Any:
+    """The smaller of two numbers of any BSON type; None is greater than any."""
+    if one is None or (other is not None and as_number(other) < as_number(one)):
+        return other
+    return one
 
 
 def greater(one: Any, other: Any) -> Any:
@@ -212,7 +264,7 @@ async def _note_live(gateway: Gateway, search: Search, ns: str, unknown: list[st
         for one in search.note(ns, key, document) if document else ():
             found = one.live = True
             one.now = dig(document, one.path)
-            one.issued = greater(one.issued, one.now)
+            one.issue(one.now)
     return found
 
 
@@ -340,9 +392,9 @@ def _raise_namesakes(seen: Iterable[Seen]) -> list[str]:
     for (ns, _, label), same in groups.items():
         if len(same) < 2:
             continue
-        most = functools.reduce(greater, (one.least for one in same))
-        for one in same:
-            one.issued = most
+        for value in [value for one in same for value in (one.restored, one.issued, one.least) if value is not None]:
+            for one in same:
+                one.issue(value)
         if any(one.restored is not None and not one.live for one in same) and any(one.live for one in same):
             words.append(
                 f"{clean_name(ns)} has another document for {clean_name(label)} now; if both are there "
@@ -352,16 +404,21 @@ def _raise_namesakes(seen: Iterable[Seen]) -> list[str]:
 
 
 def _row(one: Seen, unknown: list[str]) -> Reissue | None:
-    least = one.least
+    least = one.furthest
     made = one.restored is None and not one.live
     if least is None or (one.live and not one.is_behind):
         return None
     shown = f"{clean_name(one.ns)} {id_text(one.id)}"
+    if one.is_unclear:
+        how = "starts again" if one.movement is Movement.CYCLES else "fell, and may not count up"
+        now = "it is missing" if one.now is None else f"it is {one.now}"
+        unknown.append(f"{shown} {how}: set it manually after the return ({now} now, {one.restored} at the point)")
+        return None
     if not mongosh.has_literal(one.id):
-        unknown.append(f"{shown} must be raised to {least} manually: mongosh has no literal for its id")
+        unknown.append(f"{shown} must be set to {least} manually: mongosh has no literal for its id")
         return None
     query = {"_id": one.id, "$or": [{one.path: {"$type": "number"}}, {one.path: None}]}
-    change = {"$max": {one.path: least}}
+    change = {"$min" if one.movement is Movement.DESCENDS else "$max": {one.path: least}}
     if made and isinstance(one.id, ObjectId):
         unknown.append(f"{shown} was made and removed after the point: if it comes again, start it above {least}")
         return None
