@@ -233,7 +233,7 @@ async def _plan(pilot: Pilot[None], limit: str) -> None:
             await pilot.pause(0.5)
 
     await pilot.press("4")
-    await until(lambda text: "docs" in text)
+    await until(lambda text: "drop bench" in text)
     await pilot.press("t", *("colon" if char == ":" else char for char in limit), "enter")
     await until(lambda text: "Save the oplog" in text)
     await until(PLANNED.search)

@@ -286,13 +286,13 @@ def planning() -> list[Row]:
         process = Process("restore", servers.uri, backup)
         waits: list[tuple[float, float]] = []
         try:
-            process.until(b"docs")
+            process.until(b"drop bench")
             process.read(SETTLES)
             before = process.memory()
             process.press(f"t{limit}\r")
             process.until(b"Save the oplog")
             while not PLANNED.search(process.output.decode(errors="replace")):
-                key, effect = ("h", b"docs") if len(waits) % 2 == 0 else ("l", b"Save the oplog")
+                key, effect = ("h", b"drop bench") if len(waits) % 2 == 0 else ("l", b"Save the oplog")
                 waits.append(process.react(key, effect, HANGS))
                 process.read(0.12)
             process.read(SETTLES)

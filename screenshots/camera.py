@@ -13,6 +13,7 @@ from screenshots.svg import tidy
 from tallyglass.connection.target import Target
 from tallyglass.demo.session import Demo
 from tallyglass.mongo.client import open_gateway
+from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import Context
@@ -42,6 +43,14 @@ class Camera:
                 raise SystemExit(f"{until!r} never appeared on the screen:\n{self.text()}")
             await self.pilot.pause(0.1)
         await self.pilot.pause(0.4)
+
+    async def pick(self, text: str) -> None:
+        """Put the cursor on the first incident with this text in its title."""
+        table = self.app.screen.query_one(IncidentTable)
+        for _ in range(len(table.incidents)):
+            if table.selected and text in table.selected.title:
+                return
+            await self.press("j")
 
     def text(self) -> str:
         """Return the text of the screen."""

@@ -82,7 +82,7 @@ async def act(film: Film, backup: Path, home: Path) -> None:
         await film.burst(deleting, _RED, f"A cleanup without its date filter deletes {lost} orders")
         caption = "What was that? One incident, not hundreds of rows"
         await film.scene(4.0, "i", caption, "i", until="deleteMany on shop.orders")
-        await pick(camera, "deleteMany on shop.orders")
+        await camera.pick("deleteMany on shop.orders")
         await camera.press("r", until="leaves the oplog")
         film.shot(4.0, "r", "A plan, ready: backup and oplog are proven to reach the moment before")
         await camera.press("tab", "tab", "tab", until="secure")
@@ -97,7 +97,7 @@ async def act(film: Film, backup: Path, home: Path) -> None:
         await camera.press("enter", until="Written")
         point = re.search(r"just before (\d+:\d+)", camera.text())
         assert point, "the page shows its point"
-        await camera.press("escape", "3", until="data loss first")
+        await camera.press("escape", "3", until="what happened")
         await camera.press("escape", until="following")
         restoring = asyncio.create_task(asyncio.to_thread(run, camera.uri, backup, point[1], home / "plan"))
         await film.burst(restoring, _GREEN, "Somebody runs them")
@@ -113,14 +113,6 @@ async def act(film: Film, backup: Path, home: Path) -> None:
         )
         if back < lost:
             raise SystemExit("not all of them came back")
-
-
-async def pick(camera: Camera, text: str) -> None:
-    """Put the cursor on the row with this text."""
-    for _ in range(20):
-        if text in next((line for line in camera.text().splitlines() if line.startswith(">")), text):
-            return
-        await camera.press("j")
 
 
 def run(uri: str, backup: Path, limit: str, folder: Path) -> tuple[str, int]:

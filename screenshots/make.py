@@ -50,7 +50,7 @@ async def object_ids(camera: Camera) -> None:
         orders = [str(row["_id"]) for row in client.shop.orders.find({}, {"_id": 1}).sort("_id", -1)]
     await camera.press("2", until="Paste any text")
     camera.pilot.app.post_message(events.Paste("\n".join(orders[:2] + orders[2 :: len(orders) // 6])))
-    await camera.press(until="ObjectIds over")
+    await camera.press("enter", until="first id")
     camera.shoot("objectids")
 
 
@@ -67,7 +67,7 @@ async def oplog(camera: Camera) -> None:
     await camera.press("slash", *"deleteMany", "space", *"on", "space", *"shop.orders", "enter", until=" match")
     await camera.press("enter", until=PERSON)
     camera.shoot("oplog-author")
-    await camera.press("escape", "escape", until="data loss first")
+    await camera.press("escape", "escape", until="what happened")
     async with AsyncMongoClient[dict[str, object]](camera.uri, appName=PERSON) as person:
         slow = asyncio.ensure_future(_delete_slowly(person))
         await camera.press(until="RUNNING")
@@ -83,7 +83,8 @@ async def restore(camera: Camera) -> None:
     """Show the guided restore, from the list of incidents to the commands."""
     await camera.press("4", until="deleteMany on shop.orders")
     camera.shoot("restore-incidents")
-    await _pick_mass_delete(camera)
+    await camera.pick("deleteMany on shop.orders")
+    await camera.press("enter", until="leaves the oplog")
     camera.shoot("restore-checks")
     await camera.press("tab", until="merge")
     camera.shoot("restore-loss")
@@ -109,16 +110,6 @@ async def help_screen(camera: Camera) -> None:
 async def _delete_slowly(person: AsyncMongoClient[dict[str, object]]) -> None:
     *_, slow = all_accidents(person, all_streams(random.Random(1)), random.Random(1))
     await slow.happen()
-
-
-async def _pick_mass_delete(camera: Camera) -> None:
-    """Put the cursor on the first mass delete and plan for it."""
-    for _ in range(20):
-        here = next((line for line in camera.text().splitlines() if line.startswith("> ")), "")
-        if "deleteMany on shop.orders" in here:
-            break
-        await camera.press("j")
-    await camera.press("enter", until="leaves the oplog")
 
 
 SCENES: tuple[Callable[[Camera], Awaitable[None]], ...] = (counters, object_ids, oplog, restore, profiles, help_screen)

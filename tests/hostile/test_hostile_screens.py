@@ -169,7 +169,7 @@ def test_what_is_copied_is_safe_to_paste(hostile: Hostile, odd_backup: Path, ope
     terminal.wait("deleteMany")
     texts.append(copy())
     terminal.press("4")
-    terminal.wait(" docs")
+    terminal.wait("what happened")
     texts.append(copy())
     terminal.press("j" * 10 + ENTER)
     terminal.wait(" can come back")

@@ -42,7 +42,7 @@ class Place:
 PLACES = (
     Place("counters", "1", "faults0"),
     Place("a counter's detail", "1\r", "faults", live="counters"),
-    Place("objectids", "2", "first id", live="banner"),
+    Place("objectids", "2", "Paste any text", live="banner"),
     Place("oplog", "3", "faults0", live="oplog"),
     Place("an entry's detail", "3\r", "faults0", back="\x1b", live="oplog"),
     Place("restore", "4", "", live="banner"),

@@ -56,7 +56,7 @@ def test_memory_is_bounded_over_a_day(open_terminal: Callable[..., Any]) -> None
         try:
             terminal = open_terminal(servers.uri, setup=FAST)
             terminal.wait("c1 ")
-            for key, text in (("3", "following"), ("i", "data loss first"), ("4", "Incidents"), ("1", "counters")):
+            for key, text in (("3", "following"), ("i", "what happened"), ("4", "Incidents"), ("1", "ids left until")):
                 terminal.press(key)
                 terminal.wait(text)
             sizes = []

@@ -62,10 +62,17 @@ def test_what_the_demo_lost_comes_back_by_what_is_on_the_screen(home: Path) -> N
 
 
 def pick(terminal: Terminal, text: str) -> None:
-    """Put the cursor on the row with this text. Rows may come in above the cursor, which stays on its own."""
-    while (here := row_of("> ", terminal.text)) != (there := row_of(text, terminal.text)):
+    """Put the cursor on the row with this text. From the first key on the rows hold still."""
+    while (here := cursor_of(terminal)) != (there := row_of(text, terminal.text)):
         terminal.press("j" if there > here else "k")
-        terminal.wait(lambda shown, before=here: row_of("> ", shown) != before)
+        terminal.wait(lambda _, before=here: cursor_of(terminal) != before)
+
+
+def cursor_of(terminal: Terminal) -> int:
+    """The row that is set off below the head of the list."""
+    first = row_of("what happened", terminal.text) + 1
+    rows = terminal.screen.buffer
+    return next((y for y in range(first, terminal.screen.lines) if rows[y][20].bold or rows[y][20].reverse), -1)
 
 
 def row_of(text: str, shown: str) -> int:

@@ -52,7 +52,7 @@ def test_shows_hostile_names_and_documents_without_effect(replica_set: ReplicaSe
             terminal.press("\r")
             terminal.wait("ceiling")
             terminal.press("\x1b")
-            terminal.wait("most urgent first")
+            terminal.wait("ids left until")
             terminal.press("3")
             terminal.wait("following")
             others.insert_one({"_id": PAYLOADS[0], "v": PAYLOADS})
@@ -65,7 +65,7 @@ def test_shows_hostile_names_and_documents_without_effect(replica_set: ReplicaSe
             terminal.press("a")
             terminal.wait("over 5 min")
             terminal.press("i")
-            terminal.wait("data loss first")
+            terminal.wait("what happened")
             terminal.press("1q")
             assert terminal.wait_for_exit() == 0
             check_bytes(bytes(terminal.raw))

@@ -128,7 +128,7 @@ def test_keeps_running_while_detached(replica_set: ReplicaSet, tmux: Tmux) -> No
     again = tmux.attach()
     again.wait(lambda text: "following" in text and "q  Quit" in text)
     again.press("1")
-    again.wait("most urgent first")
+    again.wait("ids left until")
     again.press("q")
     until(lambda: tmux.show("#{alternate_on}#{cursor_flag}#{mouse_any_flag}#{pane_current_command}"), "010cat".__eq__)
 

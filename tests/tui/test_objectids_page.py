@@ -105,7 +105,10 @@ async def test_letters_go_to_the_box_while_it_is_open_and_esc_leaves_it(screen_a
 @pytest.mark.parametrize("size", [(60, 15), (80, 24), (200, 50)])
 async def test_the_filter_is_shown_whole(screen_at: Any, size: tuple[int, int]) -> None:
     async with page(screen_at, size) as screen:
+        assert "filter" not in screen.text
         await paste(screen, f"{NEWER} {OLDER}")
+        assert "filter" not in screen.text, "nobody asked for a moment yet"
+        await screen.press("m", "enter")
         text = screen.text.replace(" ", "").replace("\n", "")
         span = id_cells.parse_span("now-1d")
         assert span.filter[:20].replace(" ", "") in text

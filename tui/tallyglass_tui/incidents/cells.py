@@ -13,11 +13,12 @@ from tallyglass_tui.widgets.cells import fit, fit_middle
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
 
+TITLE = "what happened"
 INCIDENT_COLUMNS = (
     Column("harm", "", 2),
     Column("when", "when (UTC)", 14, since=100),
     Column("ago", "when", 8),
-    Column("title", "what happened", 24, flex=2),
+    Column("title", TITLE, 24, flex=2),
     Column("documents", "documents", 9, right=True),
     Column("ops", "entries", 8, right=True, since=120),
     Column("took", "took", 6, right=True, since=120),
@@ -66,5 +67,5 @@ def about(incident: Incident, width: int) -> list[Piece]:
     elif incident.note:
         words.append(incident.note)
     hint = "; Enter tells more, r plans it"
-    text = fit_middle(", ".join(words), max(10, width - 4 - len(hint))).rstrip()
+    text = fit(clean(", ".join(words), 600), max(10, width - 4 - len(hint))).rstrip()
     return [(" ── ", "text--muted"), (text, ""), (hint, "text--muted")]

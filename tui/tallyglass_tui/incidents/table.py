@@ -5,7 +5,7 @@ The rows hold still while they are read: from the first key on, what is new is o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, IncidentScan
 from tallyglass.text import clean
-from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, incident_cell
+from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, TITLE, incident_cell
 from tallyglass_tui.incidents.filter import IncidentFilter
 from tallyglass_tui.incidents.report import ReportAsked
 from tallyglass_tui.shell.incidents import by_urgency, key_of
@@ -83,6 +83,17 @@ class IncidentTable(LiveTable):
         if self.selected is not None:
             self._held = True
             self.post_message(ReportAsked(self.selected))
+
+    def header(self, width: int) -> Iterable[Piece]:
+        """The titles; what is new is counted beside that of the incidents."""
+        new = f"{self.new:,} new, g shows {'it' if self.new == 1 else 'them'}" if self.new else ""
+        for text, style in super().header(width):
+            title = text.rstrip()
+            if new and title == TITLE and len(title) + len(new) + 3 <= len(text):
+                yield f"{title} · ", style
+                yield f"{new:<{len(text) - len(title) - 3}}", f"{style} table--warn"
+            else:
+                yield text, style
 
     def release(self) -> None:
         """Order the rows anew, with what came in meanwhile."""

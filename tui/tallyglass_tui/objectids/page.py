@@ -73,7 +73,7 @@ class ObjectIdsPage(Page):
         super().__init__()
         self._ids: tuple[ObjectIdParts, ...] = ()
         self._left_out = 0
-        self._span = id_cells.parse_span(_START_MOMENT)
+        self._span: id_cells.Span | None = None
 
     def compose_body(self) -> ComposeResult:
         """The table, the facts of one id, and the moment."""
@@ -86,7 +86,6 @@ class ObjectIdsPage(Page):
 
     def start(self) -> None:
         """Nothing is read from the server here."""
-        self.query_one("#moment-title").styles.height = 2
         self._show()
         self._show_moment()
         self.give_keys(self.query_one(LiveTable))
@@ -134,7 +133,10 @@ class ObjectIdsPage(Page):
     def action_type_moment(self) -> None:
         """Open the line for a moment."""
         self._input.open(
-            f"Time: {FORMS}; a range has .. between two", self._submit_time, self._span.text, describe=_meaning
+            f"Time: {FORMS}; a range has .. between two",
+            self._submit_time,
+            self._span.text if self._span else _START_MOMENT,
+            describe=_meaning,
         )
 
     def action_oplog(self) -> None:
@@ -158,7 +160,8 @@ class ObjectIdsPage(Page):
     def action_other(self) -> None:
         """To the other list."""
         table, moment = self.query_one(LiveTable), self.query_one("#moment", PickList)
-        self.give_keys(moment if table.has_focus else table)
+        if self._span is not None:
+            self.give_keys(moment if table.has_focus else table)
 
     def _submit_ids(self, text: str) -> None:
         if text.strip():
@@ -244,9 +247,17 @@ class ObjectIdsPage(Page):
         lines.show(*(id_cells.facts(parts, now, same) if parts else []))
 
     def _show_moment(self) -> None:
-        span = self._span
-        self.query_one("#moment-title", TextLines).show(*id_cells.span_lines(span))
-        self.query_one("#moment", PickList).show(
+        """The ids of the moment, once one was asked for."""
+        span, title, moment = (
+            self._span,
+            self.query_one("#moment-title", TextLines),
+            self.query_one("#moment", PickList),
+        )
+        title.display = moment.display = span is not None
+        if span is None:
+            return
+        title.show(*id_cells.span_lines(span), grow=True)
+        moment.show(
             [
                 _item("the first id", "first id", f'ObjectId("{span.first}")'),
                 _item("the last id of its second", "last id", f'ObjectId("{span.last}")'),

@@ -424,14 +424,8 @@ class OplogPage(Page):
         """Update the status lines."""
         if self.view == "incidents":
             listed = self.incidents
-            lines = scan_lines(
-                listed.scan,
-                self.size.width,
-                listed.filter.text,
-                len(listed.incidents),
-                new=listed.new,
-                with_routine=listed.with_routine,
-            )
+            wanted, shown = listed.filter.text, len(listed.incidents)
+            lines = scan_lines(listed.scan, self.size.width, wanted, shown, with_routine=listed.with_routine)
             self._show_about()
         else:
             tail = self.tail

@@ -86,12 +86,11 @@ def _filter_pieces(last: OplogUpdate | None, wanted: str, width: int) -> list[Pi
 
 
 def scan_lines(
-    scan: IncidentScan | None, width: int, wanted: str = "", shown: int = 0, *, new: int = 0, with_routine: bool = False
+    scan: IncidentScan | None, width: int, wanted: str = "", shown: int = 0, *, with_routine: bool = False
 ) -> list[list[Piece]]:
     """What was found and how far back; then what runs now, the filter and problems.
 
-    ``shown`` incidents match the filter ``wanted``; ``new`` ones are not among the rows yet, and ``with_routine`` tells
-    whether what is routine is.
+    ``shown`` incidents match the filter ``wanted``; ``with_routine`` tells whether what is routine is among the rows.
     """
     if scan is None:
         return [[(" Reading the oplog back ...", "text--muted")]]
@@ -99,8 +98,6 @@ def scan_lines(
     for text, style in counts_in_words(scan):
         pieces.append((f"{' ·' if pieces else ''} {text}", f"text--{style}"))
     routine = count_incidents(scan)[1]
-    if new:
-        pieces.append((f" · {new:,} new (g shows {'it' if new == 1 else 'them'})", "text--warn"))
     if routine:
         pieces.append((f" · {routine:,} routine ({'a hides' if with_routine else 'hidden, a shows'})", "text--muted"))
     if scan.reached:
