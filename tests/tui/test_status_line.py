@@ -97,6 +97,8 @@ async def test_every_page_is_on_the_line_beside_the_rate(screen_at: Any, columns
         screen.app.rate.focused = False
         for key, here in enumerate(titles, 1):
             await screen.press(str(key))
+            screen.app.page.show_state()
+            await screen.pilot.pause()
             words = [f"{number} {title}" for number, title in enumerate(titles, 1)]
             shown = words if named == len(titles) else [*words[:named], "5"]
             if here not in titles[:named]:
