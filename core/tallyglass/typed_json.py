@@ -1,0 +1,163 @@
+"""Frozen dataclasses as JSON, and back. Timestamps are ``"t:i"``, times ISO 8601 in UTC, names those of the fields."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+
+from tallyglass.moment import Ts, iso, parse_iso, parse_ts
+from tallyglass.text import clean
+
+
+class Misfit(Exception):
+    """Why a value does not fit."""
+
+
+def plain(value: Any, packed: bool = False) -> Any:
+    """A value as JSON can write it. ``packed`` makes tables of long lists of like objects."""
+    if isinstance(value, Ts):
+        return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name), packed) for field in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (list, tuple)):
+        items = [plain(item, packed) for item in value]
+        return _table(items) if packed and len(items) > 1 and is_dataclass(value[0]) else items
+    return value
+
+
+_TABLE = frozenset({"same", "begin", "after", "columns", "rows"})
+
+
+def _table(items: list[dict[str, Any]]) -> dict[str, Any]:
+    """Objects with the same fields, as rows.
+
+    A field that most of them have alike is in ``same``: a row is cut short where the rest of it is as there. Where all
+    begin with the same database in their first field, it is in ``begin``. A text that begins with the first field is
+    stored without it: ``after`` says which field it continues.
+    """
+    key, *others = items[0]
+    after = {name: key for name in others if all(_continues(item, name, key) for item in items)}
+    rest = [{name: item[name][len(item[key]) :] if name in after else item[name] for name in item} for item in items]
+    begin = _database(items[0][key])
+    if begin and all(str(item[key]).startswith(begin) for item in items):
+        rest = [item | {key: item[key][len(begin) :]} for item in rest]
+    else:
+        begin = ""
+    same: dict[str, Any] = {}
+    for name in rest[0]:
+        value, count = Counter(json.dumps(item[name]) for item in rest).most_common(1)[0]
+        if count * 2 > len(rest):
+            same[name] = json.loads(value)
+    columns = [name for name in rest[0] if name not in same]
+    columns += [name for name in same if any(item[name] != same[name] for item in rest)]
+    rows = [_row(item, columns, same) for item in rest]
+    return {"same": same, "begin": {key: begin} if begin else {}, "after": after, "columns": columns, "rows": rows}
+
+
+def _database(value: Any) -> str:
+    """The database of a namespace, with the dot."""
+    return value[: value.find(".") + 1] if isinstance(value, str) else ""
+
+
+def _continues(item: Mapping[str, Any], name: str, key: str) -> bool:
+    value, start = item[name], item[key]
+    return isinstance(value, str) and isinstance(start, str) and value.startswith(start) and start != ""
+
+
+def _row(item: Mapping[str, Any], columns: Sequence[str], same: Mapping[str, Any]) -> list[Any]:
+    length = len(columns)
+    while length and columns[length - 1] in same and item[columns[length - 1]] == same[columns[length - 1]]:
+        length -= 1
+    return [item[name] for name in columns[:length]]
+
+
+def _from_table(table: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    same, begin, after, columns, rows = (table[name] for name in ("same", "begin", "after", "columns", "rows"))
+    if not all(isinstance(one, Mapping) for one in (same, begin, after)) or not isinstance(columns, list):
+        _misfit(where)
+    if not (isinstance(rows, list) and all(isinstance(row, list) for row in rows)):
+        _misfit(where)
+    found = []
+    for row in rows:
+        if len(row) > len(columns) or any(name not in same for name in columns[len(row) :]):
+            raise Misfit(f"{where} has a row that is not as long as its columns")
+        item = {**same, **dict(zip(columns, row, strict=False))}
+        for name, start in begin.items():
+            item[name] = _joined(start, item.get(name), where)
+        for name, start in after.items():
+            item[name] = _joined(item.get(start), item.get(name), where)
+        found.append(item)
+    return found
+
+
+def _joined(start: Any, end: Any, where: str) -> str:
+    if not (isinstance(start, str) and isinstance(end, str)):
+        _misfit(where)
+    return start + end
+
+
+def built(kind: Any, value: Any, where: str) -> Any:
+    """A value of an annotated type from its JSON form; nothing is filled in. ``where`` names it in an error.
+
+    Raises Misfit, ValueError, TypeError or InputError where it does not fit.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        if value is None and NoneType in arguments:
+            return None
+        kinds = [one for one in arguments if one is not NoneType]
+        return built(float if float in kinds else kinds[0], value, where) if value is not None else _misfit(where)
+    if origin is tuple:
+        if isinstance(value, Mapping) and value.keys() == _TABLE:
+            value = _from_table(value, where)
+        if not isinstance(value, list):
+            _misfit(where)
+        return tuple(built(arguments[0], item, where) for item in value)
+    if isinstance(kind, type) and is_dataclass(kind) and kind is not Ts:
+        return _object(kind, value, where)
+    if kind in _READERS:
+        if not isinstance(value, str):
+            _misfit(where)
+        return _READERS[kind](value)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(value)
+    wanted: tuple[type, ...] = (int, float) if kind is float else (kind,)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
+        _misfit(where)
+    return value
+
+
+def _object(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, Mapping):
+        _misfit(where)
+    hints = get_type_hints(kind)
+    for name in hints:
+        if name not in value:
+            raise Misfit(f"{where} lacks {name}")
+    for name in value:
+        if name not in hints:
+            raise Misfit(f"{where} has {clean(str(name), 40)}, which is not known")
+    make: Callable[..., Any] = kind
+    return make(**{name: built(hint, value[name], name) for name, hint in hints.items()})
+
+
+def _misfit(where: str) -> NoReturn:
+    raise Misfit(f"{where} is not of the right type")
+
+
+_READERS: dict[Any, Callable[[str], Any]] = {Ts: parse_ts, datetime: parse_iso, Path: Path, bytes: bytes.fromhex}
