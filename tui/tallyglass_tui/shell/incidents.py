@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from enum import IntEnum
 
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
@@ -49,13 +50,40 @@ def key_of(incident: Incident) -> str:
     return f"{incident.first}/{incident.kind}/{incident.ns}"
 
 
-_MARKS = {Harm.LOSS: ("!!", "bad"), Harm.CHANGE: ("! ", "warn"), Harm.DEFINITION: ("~ ", "muted")}
+class Urgency(IntEnum):
+    """What comes first in a list."""
+
+    LOSS = 0
+    CHANGE = 1
+    DEFINITION = 2
+    UNSURE = 3
+    """Changes of low confidence: an application may well have made them."""
+    ROUTINE = 4
+
+
+_MARKS = {
+    Urgency.LOSS: ("!!", "bad"),
+    Urgency.CHANGE: ("! ", "warn"),
+    Urgency.DEFINITION: ("~ ", "muted"),
+    Urgency.UNSURE: ("? ", "muted"),
+    Urgency.ROUTINE: ("  ", "muted"),
+}
+
+
+def urgency_of(incident: Incident) -> Urgency:
+    """Its place among the others."""
+    if incident.routine:
+        return Urgency.ROUTINE
+    if incident.harm is Harm.CHANGE and incident.confidence == "low":
+        return Urgency.UNSURE
+    return Urgency[incident.harm.name]
 
 
 def mark_of(incident: Incident) -> tuple[str, str]:
     """The two cells before an incident and the style of its title, ``bad``, ``warn`` or ``muted``. Routine writes have
-    no mark."""
-    return ("  ", "muted") if incident.routine else _MARKS[incident.harm]
+    no mark; a loss of low confidence is no alarm."""
+    urgency = urgency_of(incident)
+    return _MARKS[Urgency.CHANGE if urgency is Urgency.LOSS and incident.confidence == "low" else urgency]
 
 
 def count_incidents(scan: IncidentScan) -> tuple[int, int]:
@@ -64,24 +92,25 @@ def count_incidents(scan: IncidentScan) -> tuple[int, int]:
     return len(scan.incidents) - routine, routine
 
 
-_HARMS = {
-    Harm.LOSS: ("loss", "losses", "bad"),
-    Harm.CHANGE: ("mass change", "mass changes", "warn"),
-    Harm.DEFINITION: ("definition", "definitions", "muted"),
+_WORDS = {
+    Urgency.LOSS: ("loss", "losses"),
+    Urgency.CHANGE: ("mass change", "mass changes"),
+    Urgency.DEFINITION: ("definition", "definitions"),
+    Urgency.UNSURE: ("not sure", "not sure"),
 }
 
 
 def counts_in_words(scan: IncidentScan) -> list[tuple[str, str]]:
-    """How many incidents of each harm, the worst first, each with its style; what is routine is not among them."""
-    found = Counter(one.harm for one in scan.incidents if not one.routine)
+    """How many incidents there are of each urgency, the worst first, each with its style; what is routine is not among
+    them."""
+    found = Counter(map(urgency_of, scan.incidents))
     return [
-        (f"{found[harm]:,} {one if found[harm] == 1 else many}", style)
-        for harm, (one, many, style) in _HARMS.items()
-        if found[harm]
+        (f"{found[urgency]:,} {one if found[urgency] == 1 else many}", _MARKS[urgency][1])
+        for urgency, (one, many) in _WORDS.items()
+        if found[urgency]
     ] or [("no incidents", "muted")]
 
 
 def by_urgency(incidents: Sequence[Incident]) -> list[Incident]:
-    """Data loss first, then the newest first; routine comes last."""
-    worst_first = [*_HARMS]
-    return sorted(incidents, key=lambda one: (one.routine, worst_first.index(one.harm), -one.first.t, -one.first.i))
+    """Data loss first, then the newest first; what may be an application's and what is routine come last."""
+    return sorted(incidents, key=lambda one: (urgency_of(one), -one.first.t, -one.first.i))
