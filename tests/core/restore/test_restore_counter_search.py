@@ -15,8 +15,10 @@ from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Namespace
 from tallyglass.oplog.entry.batch import BatchWalker
+from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.proof import reissue
+from tallyglass.restore.proof.counter_inserts import CounterInserts
 from tallyglass.restore.proof.reissue import Found, Search, _Follower, find_reissues
 from tallyglass.restore.undo.changed import Changed
 
@@ -220,3 +222,23 @@ def test_only_what_may_be_about_a_counter_is_parsed() -> None:
     (seen,) = search.seen.values()
     assert (seen.restored, seen.issued) == (199, 201)
     assert (walker.entries, walker.parsed) == (len(rows), 4)
+
+
+@pytest.mark.parametrize("grouped", [False, True], ids=["alone", "in a group"])
+async def test_only_collections_with_an_insert_that_may_be_a_counter_are_read_again(
+    tmp_path: Path, grouped: bool
+) -> None:
+    """Of a collection created since, whose counters are not live any more, the inserts are the only sign."""
+    made = entry(Ts(150, 1), "i", ORDERS | {"seq": 3})
+    rows = [entry(Ts(140, 1), "i", {"_id": 1, "seq": "text"}, "s.orders"), group(Ts(150, 1), made) if grouped else made]
+    found = CounterInserts()
+    for row in rows:
+        found.feed(read_entry(bson.encode(row)))
+    counter = bson.encode(ORDERS | {"seq": 1})
+    found.write("s.orders", counter + bson.encode({"_id": 1}) + counter, len(counter))
+    assert found.found == {NS}, "not what stands before or behind a document"
+    later = [made, moved(Ts(250, 1), 9)]
+    read = await search(tmp_path, later, backup=None, stored={}, inserted=found.found)
+    assert values(read) == [(3, 9)]
+    assert values(await search(tmp_path, later, backup=None, stored={}, inserted=set())) == [], "it was not read"
+    assert values(await search(tmp_path, [moved(LIMIT, 7)], inserted=set())) == [(5, 7)], "the backup has a counter"

@@ -10,8 +10,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import ARCHIVE
 from tallyglass.restore.model.plan import Return, Strategy
 from tallyglass.restore.proof.definitions import find_definitions
-from tallyglass.restore.proof.findings import Assessed, Covered, Replayed
-from tallyglass.restore.proof.loss import LossCount
+from tallyglass.restore.proof.findings import Assessed, Replayed
 from tallyglass.restore.proof.reissue import Found as CounterFacts
 from tallyglass.restore.proof.reissue import find_reissues
 from tallyglass.restore.proof.returns import plan_returns
@@ -43,7 +42,7 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
         replayed,
         loss,
         seen=seen,
-        counters=await _find_counters(gateway, covered, loss, copy),
+        counters=await _find_counters(gateway, replayed, copy),
         accident=accident,
         undone=(*found.undone, *(removals_since(loss.changed, accident) if inputs.incident is None else ())),
         doubts=found.doubts,
@@ -72,8 +71,12 @@ async def live_names(gateway: Gateway, databases: set[str]) -> tuple[frozenset[s
     return frozenset(names), frozenset(unknown), frozenset(others)
 
 
-async def _find_counters(gateway: Gateway, covered: Covered, loss: LossCount, copy: Gateway | None) -> CounterFacts:
+async def _find_counters(gateway: Gateway, replayed: Replayed, copy: Gateway | None) -> CounterFacts:
+    covered, loss, later = replayed.covered, replayed.loss, replayed.later
     inputs, at_point = covered.inputs, covered.replay.catalog.collections
+    names = {item.uuid: ns for ns, item in at_point.items() if item.uuid}
+    # A collection that was renamed had its inserts under another name, which decides what a counter looks like.
+    renamed = {names[uuid] for uuid in covered.replay.timeline.renamed | later.timeline.renamed if uuid in names}
     look = functools.partial(
         find_reissues,
         gateway,
@@ -81,7 +84,8 @@ async def _find_counters(gateway: Gateway, covered: Covered, loss: LossCount, co
         loss.changed,
         covered.start.ts,
         inputs.limit,
-        names={item.uuid: ns for ns, item in at_point.items() if item.uuid},
+        names=names,
+        inserted=covered.replay.counter_inserts.found | renamed,
     )
     if copy is not None:
         return await look(copy=copy)

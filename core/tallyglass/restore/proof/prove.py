@@ -16,6 +16,7 @@ from tallyglass.restore.model.plan import Slice
 from tallyglass.restore.proof.assess import assess
 from tallyglass.restore.proof.base import BaseFacts, OplogEvidence, read_base
 from tallyglass.restore.proof.capped import removals
+from tallyglass.restore.proof.counter_inserts import CounterInserts
 from tallyglass.restore.proof.expectation import expect
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Inputs, Located, Replayed
 from tallyglass.restore.proof.later_writes import LaterWrites
@@ -126,7 +127,8 @@ async def _read_later(gateway: Gateway, covered: Covered, progress: Progress | N
             loss.begin(parts[0].txn, parts)
             later.begin(parts[0].txn, parts)
     query = {"ts": {"$gte": stamp(covered.inputs.limit)}}
-    await walk_oplog(gateway, query, _AfterPoint(loss, later), _steps(progress, covered.start))
+    sink = _AfterPoint(loss, later, covered.replay.counter_inserts)
+    await walk_oplog(gateway, query, sink, _steps(progress, covered.start))
     return loss, later
 
 
@@ -136,16 +138,20 @@ class _AfterPoint:
 
     loss: LossCount
     later: LaterWrites
+    counter_inserts: CounterInserts
 
     def write(
         self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
     ) -> bool:
         if ns.endswith(VIEWS) or not self.loss.write(op, ns, key, place):
             return False
+        if op == "i":
+            self.counter_inserts.write(ns, batch, o)
         self.later.write(op, ns, ui, key)
         return True
 
     def feed(self, entry: Entry) -> None:
+        self.counter_inserts.feed(entry)
         self.loss.feed(entry)
         self.later.feed(entry)
 

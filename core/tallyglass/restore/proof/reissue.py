@@ -10,7 +10,8 @@ is lowered, and one that starts again, or rises and falls, is left to a person.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -216,12 +217,14 @@ async def find_reissues(
     limit: Ts,
     *,
     names: Mapping[bytes, str] | None = None,
+    inserted: Container[str] | None = None,
     archive: Path | None = None,
     copy: Gateway | None = None,
 ) -> Found:
     """Look at every collection that changed after the point and holds counters.
 
     ``bases`` are the collections of the backup by the names that they have at the point, ``names`` these names by UUID.
+    ``inserted`` are the namespaces, by either name, with documents since the start that may be counters; None for all.
     The backup is in files, or in one ``archive``, or is the ``copy`` of data files that runs already.
     """
     search = Search(limit, names or {})
@@ -243,8 +246,7 @@ async def find_reissues(
         else:
             by_key = await asyncio.to_thread(_from_files, search, ns, base)
         is_live = await _note_live(gateway, search, ns, unknown if by_key else [])
-        # Of a collection that was created after the start, the oplog has every document.
-        if by_key or base is None or is_live or changed[ns].inserts:
+        if by_key or is_live or inserted is None or ns in inserted:
             namespaces.append(ns)
     if namespaces:
         await _through_oplog(gateway, search, namespaces, start)
@@ -339,12 +341,10 @@ def _note_all(search: Search, ns: str, held: list[bytes]) -> bool:
 
 async def _from_server(gateway: Gateway, ns: str) -> dict[bytes, bytes]:
     """The documents there are now, by id; nothing for a collection that is too large to hold counters."""
-    held: dict[bytes, bytes] = {}
+    held: list[bytes] = []
     async for batch in gateway.find_raw(Namespace.parse(ns), {}, limit=MOST_DOCUMENTS + 1):
-        for at, after in walk.split(batch):
-            raw = batch[at:after]
-            held[id_key(raw)] = raw
-    return held if len(held) <= MOST_DOCUMENTS else {}
+        held += (batch[at:after] for at, after in walk.split(batch))
+    return {id_key(raw): raw for raw in held} if len(held) <= MOST_DOCUMENTS else {}
 
 
 async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str], start: Ts) -> None:

@@ -16,6 +16,7 @@ from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.proof.capped import Removals
 from tallyglass.restore.proof.catalog import Catalog, Collection
 from tallyglass.restore.proof.command_effects import Commands
+from tallyglass.restore.proof.counter_inserts import CounterInserts
 from tallyglass.restore.timeline.chains import Problem, is_left_out, is_whole
 from tallyglass.restore.timeline.timeline import Timeline
 from tallyglass.text import clean, clean_name
@@ -77,6 +78,7 @@ class Replay:
         self._validated = any("validator" in item.options for item in stored.values())
         self._transactions = Transactions()
         self.timeline = Timeline()
+        self.counter_inserts = CounterInserts()
         self._term = -1
         self._last = -1
         self._plain: dict[str, Collection | None] = {}
@@ -84,6 +86,7 @@ class Replay:
     def feed(self, entry: Entry) -> None:
         """Take the next entry of the window."""
         self.timeline.feed(entry)
+        self.counter_inserts.feed(entry)
         self._plain.clear()
         if self.last is not None and entry.ts <= self.last:
             self._problem("order", f"the oplog goes from {self.last} back to {entry.ts}", entry)
@@ -138,6 +141,8 @@ class Replay:
             found = self._plain[ns] = self._plain_collection(ns)
         if found is None or place <= self._last or term < self._term or (self.without and self._is_left_out(place)):
             return False
+        if op == "i":
+            self.counter_inserts.write(ns, batch, o)
         self._term = term
         self._last = place
         self.applied += 1

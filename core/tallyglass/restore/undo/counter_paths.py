@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable
 
 from tallyglass.counters.recognise.libraries import number_fields, recognise
 from tallyglass.counters.recognise.shapes import Match
@@ -22,4 +24,9 @@ def counter_paths(ns: str, raw: bytes) -> list[str]:
 
 def may_be_counter(ns: str, raw: bytes, start: int = 0, end: int = sys.maxsize) -> bool:
     """Whether the document at ``start`` has to be decoded to see if :func:`sure` finds a counter in it."""
-    return number_fields(ns.partition(".")[2]).search(raw, start, end) is not None
+    return search_for(ns)(raw, start, end) is not None
+
+
+def search_for(ns: str) -> Callable[[bytes, int, int], re.Match[bytes] | None]:
+    """What finds a sign of a counter in a document of this collection, between two places of a batch."""
+    return number_fields(ns.partition(".")[2]).search
