@@ -66,6 +66,17 @@ class LineTally:
     foreign: int = 0
     missed: int = 0
 
+    def unused(self) -> str:
+        """The lines that may name somebody and do not, as a sentence; empty if there are none."""
+        counts = {
+            "overwritten before they were read": self.missed,
+            "cut": self.cut,
+            "without their values": self.redacted,
+            "of another form": self.foreign,
+        }
+        told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        return f"Lines of the log: {told}." if told else ""
+
 
 @dataclass(slots=True)
 class Coverage:
@@ -73,10 +84,6 @@ class Coverage:
 
     first: int = 0
     last: int = 0
-
-    def includes(self, at: int) -> bool:
-        """Whether a moment lies in it."""
-        return self.first <= at <= self.last
 
 
 def _end(statement: Statement) -> int:

@@ -12,7 +12,7 @@ import bson
 import pytest
 from bson import Binary, Timestamp
 
-from tallyglass.evidence.book import Book, Coverage
+from tallyglass.evidence.book import Book, Coverage, LineTally
 from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, SessionCommand, Source, Statement, user_of
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, assign
@@ -231,6 +231,9 @@ async def test_why_nobody_is_named() -> None:
     oplog = Oplog().many(range(10, 40))
     assert "slowms" in (await judge(oplog, book_of())).reason
     assert "covers" in (await judge(oplog, Book(coverage={"a": [Coverage(1, 2)]}))).reason
+    missed = LineTally(missed=1_505, cut=2)
+    reason = (await judge(oplog, Book(missed, coverage={"a": [Coverage(1, 2)]}))).reason
+    assert reason.endswith("Lines of the log: 1,505 overwritten before they were read, 2 cut.")
     assert (await judge(oplog, Book())).reason == "No log of the server was read."
 
 

@@ -510,13 +510,16 @@ def _told(ns: str, verb: str, found: Sequence[Statement]) -> str:
 
 
 def why_none(incident: Incident, book: Book) -> str:
+    """Why nobody is named, with the lines of the log that could not be used."""
     first, last = _walls(incident)
     if not book.coverage:
         return " ".join(book.refused.values()) or "No log of the server was read."
     if not book.covers(first, last):
-        return "No log that was read covers its time."
-    if incident.op and not incident.sessions:
-        return (
+        reason = "No log that was read covers its time."
+    elif incident.op and not incident.sessions:
+        reason = (
             "No logged statement fits: the server logs those above its slowms; tallyglass doctor says how to keep more."
         )
-    return "No line of the log names it."
+    else:
+        reason = "No line of the log names it."
+    return f"{reason} {book.tally.unused()}".rstrip()
