@@ -20,5 +20,5 @@ def test_the_page_names_every_check() -> None:
     stops = set(re.findall(r"(?:\bstop \"|STOPPED: )(\[[a-z-]+\])", shell))
     stops |= {f"[{name}]" for name in re.findall(r'(?:\bRunStopped|_failed)\(\s*"([a-z-]+)"', source)}
     assert len(stops) > 10
-    page = (ROOT / "docs" / "restore.md").read_text()
+    page = "".join(path.read_text() for path in (ROOT / "docs").glob("restore*.md"))
     assert sorted(word for word in known | stops if f"`{word}`" not in page) == []

@@ -1,6 +1,6 @@
 """Each kind of backup with each accident: the spare is as the live set was, byte for byte, or the plan is refused.
 
-What must come of each is read from the table in ``docs/restore.md``.
+What must come of each is read from the table in ``docs/restore-tests.md``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tallyglass_tui.cli.main import main
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 
-TABLE = Path(__file__).parents[3] / "docs" / "restore.md"
+TABLE = Path(__file__).parents[3] / "docs" / "restore-tests.md"
 IDENTICAL, DRILL = "identical", "a drill"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
