@@ -10,7 +10,6 @@ is lowered, and one that starts again, or rises and falls, is left to a person.
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
