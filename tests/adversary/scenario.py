@@ -20,6 +20,9 @@ _NUMBERS: tuple[Any, ...] = (0, 1, 2, 5, Int64(5), 2.5, 100)
 _TAGS = ("a", "b", "c")
 _FIELDS = ("s", "flag", "n", "q", "tags", "m.k", "m.x", "note")
 
+_COUNTER = 700
+"""The ``_id`` of the document from which the application takes numbers."""
+
 KNOWLEDGE = ("row", "count", "text", "text and count")
 """What a person knows of an accident: its row in the list alone, how many documents it reported, what was run."""
 
@@ -47,15 +50,17 @@ class Scenario:
 
 def dense(seed: int) -> Scenario:
     """A scenario in which everything meets everything."""
-    return _Dense(random.Random(seed)).make()
+    return DenseWorlds(random.Random(seed)).make()
 
 
 def realistic(seed: int) -> Scenario:
     """One accident on two thousand documents with values of many kinds, and an application that writes beside it."""
-    return _Realistic(random.Random(seed)).make()
+    return RealisticWorlds(random.Random(seed)).make()
 
 
-class _Dense:
+class DenseWorlds:
+    """Makes scenarios in which everything meets everything."""
+
     texts: Sequence[str] = _TEXTS
     numbers: Sequence[Any] = _NUMBERS
 
@@ -67,6 +72,8 @@ class _Dense:
         rng = self.rng
         self.ids = list(range(1, rng.randint(4, 16)))
         documents = tuple({"_id": id_} | self.fields() for id_ in self.ids)
+        if rng.random() < 0.2:
+            documents = (*documents, {"_id": _COUNTER, "seq": rng.choice((1, 40))})
         accidents = [self.accident(f"a{n}") for n in range(rng.choice((1, 1, 1, 2, 2, 3)))]
         others = [self.other(f"o{n}") for n in range(rng.randint(0, 8))]
         if rng.random() < 0.3:
@@ -98,16 +105,13 @@ class _Dense:
         if rng.random() < 0.12 and path != "m.k":
             return ("$unset", path, "")
         if path in ("n", "q", "m.k"):
-            operator = rng.choice(("$set", "$set", "$inc", "$inc", "$mul"))
-            number = rng.choice(self.numbers)
-            by = (
-                number
-                if operator == "$set"
-                else rng.choice((1, 5, Int64(5), -2, 0.5) if operator == "$inc" else (2, 3))
-            )
-            return (operator, path, by)
+            operator = rng.choice(("$set", "$set", "$set", "$inc", "$inc", "$inc", "$mul", "$mul", "$min", "$max"))
+            if operator == "$inc":
+                return (operator, path, rng.choice((1, 5, Int64(5), -2, 0.5)))
+            return (operator, path, rng.choice((2, 3)) if operator == "$mul" else rng.choice(self.numbers))
         if path == "tags":
-            return (rng.choice(("$push", "$push", "$pull")), path, rng.choice(_TAGS))
+            operator = rng.choice(("$push", "$push", "$pull", "$addToSet", "$pop"))
+            return (operator, path, rng.choice((1, -1)) if operator == "$pop" else rng.choice(_TAGS))
         if path == "flag":
             return ("$set", path, rng.random() < 0.7)
         if path == "s" and rng.random() < 0.08:
@@ -123,20 +127,23 @@ class _Dense:
 
     def pipeline(self) -> tuple[Effect, ...]:
         rng = self.rng
+        one, other = rng.sample(("q", "n", "m.k"), 2)
         choices: list[Effect] = [
             ("$expr", "s", ["literal", rng.choice(self.texts)]),
             ("$expr", "note", ["copy", "s", "none"]),
-            ("$expr", "n", ["linear", "q", rng.choice((1, 2)), rng.choice((0, 1))]),
-            ("$expr", "note", ["concat", "s", "!"]),
+            ("$expr", "n", ["linear", "q", rng.choice((1, 2, 3, -1, 0.5)), rng.choice((0, 1, 10))]),
+            ("$expr", "note", [rng.choice(("concat", "prefix")), "s", "!"]),
+            ("$expr", "total", [rng.choice(("product", "sum")), one, other]),
         ]
-        return (rng.choice(choices),) if rng.random() < 0.7 else (choices[0], choices[2])
+        return (rng.choice(choices),) if rng.random() < 0.7 else (choices[0], rng.choice((choices[2], choices[4])))
 
     def query(self) -> Document:
         rng = self.rng
         choices: list[Document] = [
             {}, {}, {"s": rng.choice(self.texts)}, {"flag": rng.random() < 0.5}, {"n": {"$gte": rng.choice((1, 2))}},
             {"s": {"$in": rng.sample(list(self.texts), 2)}}, {"m.k": {"$exists": True}},
-            {"_id": {"$lte": rng.choice(self.ids)}},
+            {"_id": {"$lte": rng.choice(self.ids)}}, {"tags": rng.choice(_TAGS)}, {"note": None},
+            {"s": {"$ne": rng.choice(self.texts)}}, {"q": {"$lt": rng.choice((2, 5)), "$gt": 0}},
             {"$or": [{"s": rng.choice(self.texts)}, {"n": rng.choice(self.numbers)}]},
         ]  # fmt: skip
         return rng.choice(choices)
@@ -162,7 +169,7 @@ class _Dense:
             return replace(self.scan(name, Write("delete", query=self.query()), start), accident=True)
         ids = tuple(rng.sample(self.ids, rng.randint(1, len(self.ids))))
         if kind < 0.9:
-            writes = tuple(self.batch(ids, delete=kind > 0.87))
+            writes = self.mixed(ids) if kind > 0.885 else tuple(self.batch(ids, delete=kind > 0.865))
             return Statement(name, start, writes, accident=True, session=rng.randint(1, 3), step=1)
         writes = (Write("update", (self.effects(),), self.query()), Write("delete", ids=ids[:2]))
         if rng.random() < 0.4:
@@ -175,6 +182,15 @@ class _Dense:
         if delete:
             return [Write("delete", ids=ids)]
         return [Write("update", tuple(self.effects(2) for _ in range(self.rng.randint(1, 2))), ids=ids)]
+
+    def mixed(self, ids: tuple[Any, ...]) -> tuple[Write, ...]:
+        """A bulk write of several kinds: a driver sends one command for each."""
+        rng = self.rng
+        parts = [
+            *self.batch(ids[:3], delete=False), Write("replace", ids=ids[:1], document=self.fields()),
+            Write("delete", ids=ids[-2:]), Write("insert", ids=(901,), document=self.fields()),
+        ]  # fmt: skip
+        return tuple(rng.sample(parts, rng.randint(2, 3)))
 
     def other(self, name: str) -> Statement:
         """A statement of the application: before, during or after the accidents, or while they are undone."""
@@ -200,9 +216,12 @@ class _Dense:
             writes = (Write("rewrite", (self.effects(1),), ids=(id_,)),)
         elif kind < 0.92:
             writes = (Write("update", (self.effects(2),), ids=(rng.choice((id_, 600)),), upsert=True),)
+            if rng.random() < 0.4:
+                taken = Write("update", ((("$inc", "seq", 1),),), ids=(_COUNTER,), upsert=True)
+                writes = (taken,) * rng.randint(1, 4)
         elif kind < 0.96:
             ids = tuple(rng.sample(self.ids, min(3, len(self.ids))))
-            writes = tuple(self.batch(ids, delete=False))
+            writes = self.mixed(ids) if rng.random() < 0.3 else tuple(self.batch(ids, delete=False))
         else:
             writes = (Write("update", (self.pipeline(),), ids=(id_,)),)
         return Statement(name, start, writes, session=session, step=rng.choice((1, 5, 300)))
@@ -216,7 +235,9 @@ class _Dense:
         return replace(accident, name="twin", accident=False, start=start, writes=(write,))
 
 
-class _Realistic(_Dense):
+class RealisticWorlds(DenseWorlds):
+    """Makes scenarios of thousands of documents with values of many kinds."""
+
     texts = tuple(f"value {n}" for n in range(200))
     numbers = tuple([*range(300), *(Int64(10**10 + n) for n in range(50)), *(n + 0.25 for n in range(50))])
 

@@ -9,6 +9,7 @@ from typing import Any
 import bson
 from bson import Int64, Timestamp
 from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
 
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
@@ -82,9 +83,11 @@ def load_repairs(world: World, staging: str, repairs: Iterable[bytes]) -> list[D
     return rows
 
 
-def merge_repairs(world: World, repairs: Iterable[Document]) -> None:
-    """What ``mergeRepairs`` in merge.js does: insert what is missing, and set each field where it still has the value
-    that the accident left."""
+def merge_repairs(world: World, staging: str, repairs: Iterable[Document]) -> None:
+    """What ``mergeRepairs`` in merge.js does: note that it begins, insert what is missing, and set each field where it
+    still has the value that the accident left."""
+    begun = {"$v": 2, "diff": {"i": {"b": DatetimeMS(world.now)}}}
+    world.log({"op": "u", "ns": staging, "ui": COLLECTION, "o": begun, "o2": {"_id": 0}})
     for row in sorted(repairs, key=lambda one: "f" in one):
         id_, live = row["_id"], world.live.get(row["_id"])
         if "f" not in row:

@@ -84,9 +84,14 @@ def put(document: Document, path: str, value: Any) -> None:
 def apply(document: Document, effects: Sequence[Effect]) -> Document:
     """The document after an update. Raises StatementError."""
     result = copy.deepcopy(document)
-    for operator, path, argument in effects:
+    for operator, path, argument in _in_order(effects):
         _APPLY[operator](document, result, path, argument)
     return result
+
+
+def _in_order(effects: Sequence[Effect]) -> Sequence[Effect]:
+    """As the server applies them: by path, and those of a pipeline as written."""
+    return effects if any(one[0] == "$expr" for one in effects) else sorted(effects, key=lambda one: one[1])
 
 
 def _set(_: Document, result: Document, path: str, value: Any) -> None:
@@ -133,6 +138,34 @@ def _pull(_: Document, result: Document, path: str, value: Any) -> None:
     put(result, path, [one for one in held if one != value])
 
 
+def _add_to_set(_: Document, result: Document, path: str, value: Any) -> None:
+    held = value_at(result, path)
+    if isinstance(held, list) and any(_equals(one, value) for one in held):
+        return
+    _push(_, result, path, value)
+
+
+def _pop(_: Document, result: Document, path: str, end: int) -> None:
+    held = value_at(result, path)
+    if held is MISSING:
+        return
+    if not isinstance(held, list):
+        raise StatementError(path)
+    put(result, path, held[:-1] if end > 0 else held[1:])
+
+
+def _min(_: Document, result: Document, path: str, value: Any) -> None:
+    held = value_at(result, path)
+    if held is MISSING or not is_number(held) or value < held:
+        put(result, path, value)
+
+
+def _max(_: Document, result: Document, path: str, value: Any) -> None:
+    held = value_at(result, path)
+    if held is MISSING or (is_number(held) and value > held):
+        put(result, path, value)
+
+
 def _rename(_: Document, result: Document, path: str, to: str) -> None:
     held = value_at(result, path)
     if held is not MISSING:
@@ -142,8 +175,9 @@ def _rename(_: Document, result: Document, path: str, to: str) -> None:
 
 
 def _expression(document: Document, result: Document, path: str, how: Any) -> None:
-    """``how`` is ``["literal", v]``, ``["copy", path, otherwise]``, ``["linear", path, factor, summand]`` (0 where
-    it is no number) or ``["concat", path, text]`` ("" where it is no text)."""
+    """``how`` is ``["literal", v]``, ``["copy", path, otherwise]``, ``["linear", path, factor, summand]``,
+    ``["product", path, path]``, ``["sum", path, path]`` (0 where one is no number), ``["concat", path, text]`` or
+    ``["prefix", path, text]`` ("" where it is no text)."""
     kind, *rest = how
     if kind == "literal":
         put(result, path, rest[0])
@@ -153,13 +187,19 @@ def _expression(document: Document, result: Document, path: str, how: Any) -> No
         put(result, path, rest[1] if held is MISSING or held is None else held)
     elif kind == "linear":
         put(result, path, add(multiply(held, rest[1]), rest[2]) if is_number(held) else 0)
+    elif kind in ("product", "sum"):
+        other = value_at(document, rest[1])
+        both = is_number(held) and is_number(other)
+        put(result, path, (multiply if kind == "product" else add)(held, other) if both else 0)
+    elif not isinstance(held, str):
+        put(result, path, "")
     else:
-        put(result, path, held + rest[1] if isinstance(held, str) else "")
+        put(result, path, held + rest[1] if kind == "concat" else rest[1] + held)
 
 
 _APPLY = {
-    "$set": _set, "$unset": _unset, "$inc": _inc, "$mul": _mul, "$push": _push, "$pull": _pull, "$rename": _rename,
-    "$expr": _expression,
+    "$set": _set, "$unset": _unset, "$inc": _inc, "$mul": _mul, "$min": _min, "$max": _max, "$push": _push,
+    "$addToSet": _add_to_set, "$pop": _pop, "$pull": _pull, "$rename": _rename, "$expr": _expression,
 }  # fmt: skip
 
 
@@ -177,7 +217,7 @@ def visible(document: Document, effects: Sequence[Effect]) -> list[Effect]:
         one, other = value_at(document, path), value_at(after, path)
         return (one is MISSING) != (other is MISSING) or (one is not MISSING and not same(one, other))
 
-    return [effect for effect in effects if any(map(changes, paths_of(effect)))]
+    return [effect for effect in _in_order(effects) if any(map(changes, paths_of(effect)))]
 
 
 def update_entry(before: Document, after: Document, effects: Sequence[Effect]) -> Document:
@@ -207,7 +247,7 @@ def _note(diff: Document, before: Document, after: Document, operator: str, path
             diff.setdefault("d", {})[name] = False
     elif name not in before:
         diff.setdefault("i", {})[name] = after[name]
-    elif operator == "$push":
+    elif operator == "$push" and before[name]:
         diff[f"s{name}"] = {"a": True, f"u{len(after[name]) - 1}": after[name][-1]}
     elif not same(before[name], after[name]):
         diff.setdefault("u", {})[name] = after[name]
@@ -242,7 +282,7 @@ def _difference(before: Document, after: Document) -> Document:
 
 
 def matches(document: Document, query: Document) -> bool:
-    """Whether a filter finds a document: equality, comparisons, ``$in``, ``$exists``, ``$and`` and ``$or``."""
+    """Whether a filter finds a document: equality, comparisons, ``$ne``, ``$in``, ``$exists``, ``$and`` and ``$or``."""
     for name, condition in query.items():
         if name in ("$and", "$or"):
             found = [matches(document, one) for one in condition]
@@ -263,8 +303,8 @@ def _meets(held: Any, condition: Any) -> bool:
         elif operator == "$in":
             if not any(_equals(held, one) for one in operand):
                 return False
-        elif operator == "$eq":
-            if not _equals(held, operand):
+        elif operator in ("$eq", "$ne"):
+            if _equals(held, operand) is not (operator == "$eq"):
                 return False
         elif not _compares(held, operator, operand):
             return False
@@ -339,7 +379,12 @@ def _as_expression(how: Any) -> Any:
         return {"$ifNull": [field, {"$literal": rest[1]}]}
     if kind == "linear":
         return {"$cond": [{"$isNumber": field}, {"$add": [{"$multiply": [field, rest[1]]}, rest[2]]}, 0]}
-    return {"$cond": [{"$eq": [{"$type": field}, "string"]}, {"$concat": [field, rest[1]]}, ""]}
+    if kind in ("product", "sum"):
+        fields = [field, f"${rest[1]}"]
+        both = {"$and": [{"$isNumber": one} for one in fields]}
+        return {"$cond": [both, {"$multiply" if kind == "product" else "$add": fields}, 0]}
+    parts = [field, rest[1]] if kind == "concat" else [rest[1], field]
+    return {"$cond": [{"$eq": [{"$type": field}, "string"]}, {"$concat": parts}, ""]}
 
 
 @dataclass(frozen=True, slots=True)
