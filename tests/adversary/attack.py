@@ -31,7 +31,7 @@ from tallyglass.restore.undo.recovery import Repairs, repairs
 
 from .scenario import Scenario, Undo
 from .server import MemoryServer, load_repairs, merge_repairs
-from .statements import Document, Effect, Statement, StatementError, Write, apply, paths_of, same
+from .statements import Document, Effect, Statement, StatementError, Write, apply, same
 from .world import NS, Step, World
 
 _GAP_MILLIS = 3_000
@@ -43,9 +43,8 @@ class Result:
     """What one undo came to: identical, exit 3, refused or wrong. ``wrong`` are the documents that differ and are not
     listed, each with what it is and what it would be.
 
-    Three verdicts are apart, since no entry tells: ``twin``, others' entries were undone that the statement explains as
-    well, and nobody gave a count; ``derived``, others computed another field from what the accident left; ``came
-    back``, what an earlier undo had taken out elsewhere came back with a document that was deleted or overwritten then.
+    One verdict is apart, since no entry tells: ``twin``, others' entries were undone that the statement explains as
+    well, and nobody gave a count.
     """
 
     undo: Undo
@@ -106,7 +105,7 @@ class Session:
                     break
                 loaded = load_repairs(world, staging, made)
                 world.run(world.now + (0 if again else one.wait))
-                merge_repairs(world, loaded[: one.cut] if one.cut is not None and not again else loaded)
+                merge_repairs(world, staging, loaded[: one.cut] if one.cut is not None and not again else loaded)
             rows = [item async for item in account(source, copy, plan, began)]
         except (ReadError, InputError) as error:
             return self._refused(one, str(error), own)
@@ -130,10 +129,7 @@ class Session:
         explained = self._oracle(one.accident, twins)
         beside = {id_ for id_ in differ if twins and _alike(explained.get(id_), live.get(id_))}
         unlisted = differ - damaged - beside - self.open
-        again = self._oracle(one.accident, twins, after_others=False)
-        back = {id_ for id_ in unlisted if self._came_back(wanted.get(id_), live.get(id_), again.get(id_), id_)}
-        derived = {id_ for id_ in unlisted - back if self._is_derived(wanted.get(id_), live.get(id_), id_)}
-        wrong = sorted(unlisted - back - derived)
+        wrong = sorted(unlisted)
         result = Result(one, "exit 3" if damaged or code else "identical")
         if wrong:
             result.wrong = [(id_, live.get(id_), wanted.get(id_)) for id_ in wrong]
@@ -142,48 +138,17 @@ class Session:
             result.verdict, result.reason = "wrong", "exit 0 with documents listed"
         elif beside - damaged:
             result.verdict = "twin"
-        elif back:
-            result.verdict = "came back"
-        elif derived:
-            result.verdict = "derived"
         self.done |= {(one.accident, id_) for id_ in {*wanted, *live} - damaged}
         self._weigh(result, own, damaged)
-        self.open |= damaged | beside | back | derived
+        self.open |= damaged | beside
         return result
 
-    def _oracle(self, accident: str, twins: Iterable[Step] = (), *, after_others: bool = True) -> dict[Any, Document]:
-        """The documents without an accident, and, ``after_others``, without those that were undone before."""
+    def _oracle(self, accident: str, twins: Iterable[Step] = ()) -> dict[Any, Document]:
+        """The documents without an accident, and without those that were undone before."""
         beside = {id(step) for step in twins}
-        done = self.done if after_others else set()
         return self.world.without(
-            lambda step: step.who == accident or (step.who, step.id) in done or id(step) in beside
+            lambda step: step.who == accident or (step.who, step.id) in self.done or id(step) in beside
         )
-
-    def _came_back(self, wanted: Document | None, live: Document | None, again: Document | None, id_: Any) -> bool:
-        """Whether a document is as it would be if an earlier accident had not been undone: all of it, or the fields
-        that this one changed."""
-        if wanted is None or live is None or again is None:
-            return _alike(again, live)
-        fields = {
-            path.partition(".")[0]
-            for step in self.world.steps
-            for effect in step.effects
-            for path in paths_of(effect)
-            if step.id == id_ and (step.who, id_) in self.done
-        }
-        return _alike(_less(wanted, fields), _less(live, fields)) or _alike(again, live)
-
-    def _is_derived(self, wanted: Document | None, live: Document | None, id_: Any) -> bool:
-        """Whether two documents differ only where others computed a field from other fields."""
-        if wanted is None or live is None:
-            return False
-        paths = {
-            effect[1]
-            for step in self.world.steps
-            for effect in step.effects
-            if step.id == id_ and effect[0] == "$expr" and effect[2][0] != "literal"
-        }
-        return _alike(_less(wanted, paths), _less(live, paths))
 
     def _twins(self, one: Undo, own: Sequence[Step]) -> list[Step]:
         """The steps of others whose entries the accident's statement explains as well: without a count nobody can tell
@@ -256,10 +221,6 @@ def _alike(one: Document | None, other: Document | None) -> bool:
     return _sorted(one) == _sorted(other)
 
 
-def _less(document: Document, paths: Iterable[str]) -> Document:
-    return {name: value for name, value in document.items() if name not in paths}
-
-
 def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return [(name, _sorted(value[name])) for name in sorted(value)]
@@ -273,10 +234,10 @@ def _id(text: str) -> Any:
 def _row(world: World, statement: Statement, own: Sequence[Step]) -> Incident | None:
     """The row that a list of incidents shows: entries of one kind and sender with no long gap, around the accident's
     first one. Other statements may be part of it, and a pause cuts it. None where the accident wrote nothing."""
-    if not own:
-        return None
     entries = {entry["ts"]: entry for entry in world.oplog}
-    first = entries[own[0].at]
+    first = next((found for step in own if (found := entries[step.at])["op"] in "udc"), None)
+    if first is None:
+        return None  # inserts are no incident
     if statement.transaction:
         at = Ts(first["ts"].time, first["ts"].inc)
         return _incident("transaction", "", at, at, len(own), txn=first["txnNumber"])

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from tallyglass.errors import InputError
-from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.plan import Accident, Plan
 from tallyglass.text import clean
 from tallyglass.typed_json import Misfit, built, plain
 
@@ -47,3 +47,17 @@ def from_json(text: str) -> Plan:
     if document.get("level") != plan.level.value:
         raise InputError("That plan is incomplete: its level is not that of its checks.", advice)
     return plan
+
+
+def accident_to_json(accident: Accident) -> str:
+    """What a plan undoes, as ASCII JSON."""
+    return json.dumps(plain(accident), ensure_ascii=True, separators=(",", ":"))
+
+
+def accident_from_json(text: str) -> Accident:
+    """The accident that :func:`accident_to_json` wrote. Raises InputError for anything else."""
+    try:
+        accident: Accident = built(Accident, json.loads(text), "accident")
+    except (Misfit, ValueError, TypeError) as error:
+        raise InputError("What an earlier return undid cannot be read.", "Another version wrote it.") from error
+    return accident

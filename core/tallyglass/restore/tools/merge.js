@@ -172,7 +172,9 @@ async function writeNullId(ns) {
 }
 async function writeRepairs(ns, side) {
   const collation = plainCollation((await liveInfo(ns)).options.collation);
-  const into = split(ns)[1];
+  const [into, staged] = [split(ns)[1], split(side)];
+  // The oplog then tells what others wrote before from the repairs.
+  await write(staged[0], {update: staged[1], updates: [{q: {}, u: {$set: {b: new Date()}}}]});
   // Descending: a key that was just deleted is looked up by walking over all deleted neighbours up to a live one.
   const insert = (matched) => aggregate(side, [OPEN, {$match: {f: {$exists: false}}}, {$sort: {_id: -1}},
     {$replaceWith: "$r"}, {$merge: {into: into, whenMatched: matched, whenNotMatched: "insert"}}], collation);

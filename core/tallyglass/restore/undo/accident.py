@@ -64,6 +64,13 @@ class UpdateEffect:
         other = [(changes.get(path), value) for path, value in self.constants.items() if changes.get(path) != value]
         return changes.keys() == self.paths and all(_is_number(one) and _is_number(value) for one, value in other)
 
+    def overlaps(self, changes: Changes) -> bool:
+        """Whether an update does some of it: it leaves a common value, or changes what is computed and leaves no other
+        value at a path of a common one; or both are deletes."""
+        shared = changes.keys() & self.constants.keys()
+        alike = [path for path in shared if changes[path] == self.constants[path]]
+        return bool(alike) or (not shared and not (changes.keys().isdisjoint(self.computed) and changes))
+
     def stored(self) -> tuple[FieldChange, ...]:
         """The effect as a plan holds it."""
         found = [

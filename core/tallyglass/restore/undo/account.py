@@ -28,10 +28,6 @@ from tallyglass.oplog.entry.walk import Malformed
 _DECIMAL = 0x13
 _NUMBERS = frozenset({walk.DOUBLE, walk.INT32, walk.INT64, _DECIMAL})
 
-_COPIED = _NUMBERS | {walk.STRING}
-"""Types of values that others may copy to another field. Of booleans there are too few for an equal one to say
-anything."""
-
 _SHORTEST_TEXT = 3
 """Bytes of a text from which another text may be recognised as made of it; shorter ones are in too many words."""
 
@@ -64,6 +60,8 @@ class DocumentTrace:
     computed: set[Path] = field(default_factory=set)
     left: dict[Path, tuple[Value | None, Value | None]] = field(default_factory=dict)
     """What the accident ever left at a path, and what was there before."""
+    replaced: dict[Path, tuple[Value | None, Value | None]] = field(default_factory=dict)
+    """What others wrote over: the value that the accident had left, and the one that would have been there."""
     removed: bytes | None = None
     """The document that the accident removed, as it would be."""
     inserted: bool = False
@@ -191,19 +189,25 @@ class DocumentTrace:
                     self.computed.add(path)  # meant, or written back after it was read
             if self.changed:
                 self._find_copies(before, after)
+        for path, (bad, good) in self.replaced.items() if repair else ():
+            if path not in self.changed and get(after, path) == bad and bad != good:
+                self.changed[path] = good
         for path, (bad, good) in self.left.items():
             if bad is not None and path not in self.changed and get(after, path) == bad and bad != good:
-                self.changed[path] = good  # it was written back
+                self.changed[path] = good
+                if not repair:
+                    self.computed.add(path)  # written back after it was read, or meant
 
     def _find_copies(self, before: bytes, after: bytes) -> None:
-        """Others wrote elsewhere a text that contains one that the accident left, or the same number."""
+        """Others wrote elsewhere what may come from what the accident left."""
+        held = [(get(before, path), good) for path, good in self.changed.items()]
         for path in differing(before, after):
             value = get(after, path)
-            if value is not None and value[0] in _COPIED and path not in self.left:
-                held = (get(before, one) for one in self.changed)
-                if path not in self.changed and any(_contains(value, one) for one in held):
-                    self.changed[path] = get(before, path)
-                    self.computed.add(path)
+            if value is None or path in self.left or path in self.changed:
+                continue
+            if any(_may_come_from(value, bad, good) for bad, good in held):
+                self.changed[path] = get(before, path)
+                self.computed.add(path)
 
     def _overwrite(self, path: Path, before: bytes, after: bytes, *, repair: bool) -> None:
         """What the accident left at a path was changed: by a return, or by others."""
@@ -216,7 +220,7 @@ class DocumentTrace:
         elif self._may_be_computed(path, value, before, after):
             self.computed.add(path)
         else:
-            del self.changed[path]
+            self.replaced[path] = get(before, path), self.changed.pop(path)
             self.computed.discard(path)
             self.theirs = True
 
@@ -244,6 +248,17 @@ def _differs(before: bytes, after: bytes, path: Path) -> bool:
     if get(before, path) != get(after, path):
         return True
     return len(path) > 1 and get(before, path[:-1]) is not None and get(after, path[:-1]) is None
+
+
+def _may_come_from(value: Value, bad: Value | None, good: Value | None) -> bool:
+    """Whether others may have computed a value from what the accident left in another field: a number from a number, a
+    text from a text in it, and zero or a text from the lack of one."""
+    numbers, texts = _NUMBERS, frozenset({walk.STRING})
+    kinds = numbers if value[0] in numbers else texts if value[0] in texts else frozenset[int]()
+    if bad is None or bad[0] not in kinds:
+        lacking = good is not None and good[0] in kinds
+        return lacking and (kinds is texts or not any(value[1]))
+    return kinds is numbers or bad[1][4:-1] in value[1][4:-1]
 
 
 def _contains(value: Value, part: Value | None) -> bool:

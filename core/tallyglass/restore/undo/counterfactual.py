@@ -55,6 +55,8 @@ class Counterfactual:
     doubts: set[Path] = field(default_factory=set)
     left: set[Value] = field(default_factory=set)
     """The values that the accident's updates left."""
+    replaced: dict[Path, tuple[Value | None, Value | None]] = field(default_factory=dict)
+    """Where others wrote over what the accident had left: the values there in ``actual`` and ``wanted`` before."""
     deleted: tuple[bytes | None, bytes | None, bool, frozenset[Path]] = (None, None, False, frozenset())
     """``actual``, ``wanted``, ``overwritten`` and ``doubts`` before others last deleted it."""
 
@@ -101,7 +103,8 @@ class Counterfactual:
 
     def repaired(self, op: str, o: bytes) -> None:
         """What a return wrote. Where it brings the document to what is wanted, it is nobody's; where it brings back the
-        very document that others had deleted, what the accident left in that is still the accident's."""
+        very document that others had deleted, or the value that others had written over, what the accident left in
+        that is still the accident's."""
         if op == "i":
             if self.actual is None and self.wanted == o:
                 self.actual = o
@@ -115,10 +118,14 @@ class Counterfactual:
             after = None if self.actual is None else apply_update(self.actual, o)
             if after is None or self.actual is None or self.wanted is None or self.doubts:
                 self.others(op, o)
-            elif all(get(after, path) == get(self.wanted, path) for path in differing(self.actual, after)):
-                self.actual = after
-            else:
+                return
+            paths = [path for path in differing(self.actual, after) if get(after, path) != get(self.wanted, path)]
+            if any(path not in self.replaced or self.replaced[path][0] != get(after, path) for path in paths):
                 self.others(op, o)
+                return
+            for path in paths:
+                self.wanted = put(self.wanted, path, self.replaced.pop(path)[1])
+            self.actual = after
         except Unfit:
             self.unclear = True
 
@@ -138,7 +145,9 @@ class Counterfactual:
         whose = {path: self._whose(path, before, after, written, appended) for path in damaged}
         result = after if whole else _apply_beside(wanted, before, after, whose)
         for path, owner in whose.items():
-            self.overwritten |= owner is _Whose.THEIRS
+            if owner is _Whose.THEIRS:
+                self.overwritten = True
+                self.replaced[path] = get(before, path), get(wanted, path)
             self.doubts.discard(path)
             if owner is _Whose.UNCLEAR:
                 self.doubts.add(path)

@@ -3,14 +3,27 @@ before it writes them, so the oplog holds them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import UNKNOWN, Fields, Unfit, Value, build, changes_of, get, is_replacement, parse
+from tallyglass.oplog.entry.changes import (
+    UNKNOWN,
+    Fields,
+    Path,
+    Unfit,
+    build,
+    changes_of,
+    get,
+    is_replacement,
+    parse,
+)
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
+from tallyglass.restore.model.document import accident_from_json, accident_to_json
+from tallyglass.restore.model.plan import Accident
 
 STAGING = "_pitr_"
 """What follows the name of a collection in that of its staging collection, before the time of the point."""
@@ -23,29 +36,52 @@ def staging_of(entry: Entry, ns: str) -> str:
     return f"{db}.{made}" if isinstance(made, str) and made.startswith(name + STAGING) else ""
 
 
-async def staged_repairs(
-    source: Gateway, staging: Iterable[tuple[str, Ts]], until: Ts | None = None
-) -> AsyncIterator[Fields]:
-    """The repairs that were loaded into staging collections up to ``until``, as the fields of
-    :func:`~tallyglass.restore.undo.counterfactual.repair`; each collection comes with when it was first made.
+async def staged_repairs(source: Gateway, name: str, made: Ts) -> AsyncIterator[tuple[Ts, Fields]]:
+    """The repairs that were loaded into a staging collection from ``made`` on, as the fields of
+    :func:`~tallyglass.restore.undo.counterfactual.repair`, and no fields each time when a run began to write them.
 
     Raises the errors of the gateway, and Malformed.
     """
+    async for operation, whole in operations(source, name, made):
+        if operation.ns == name and operation.op == "i" and operation.o_raw:
+            yield whole.ts, parse(operation.o_raw)
+        elif operation.ns == name and operation.op == "u" and BEGUN in changes_of(operation.o_raw):
+            yield whole.ts, {}
+
+
+BEGUN: Path = (b"b",)
+"""What a run sets in one document of its staging collection before it writes the repairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierReturn:
+    """A return that wrote repairs: what it undid, and when it began to write."""
+
+    accident: Accident
+    begun: Ts
+
+
+def with_accident(repair: bytes, accident: Accident) -> bytes:
+    """A repair that also says what is undone."""
+    text = accident_to_json(accident).encode() + b"\0"
+    return build(parse(repair) | {b"a": (walk.STRING, len(text).to_bytes(4, "little") + text)})
+
+
+async def earlier_returns(
+    source: Gateway, staging: Iterable[tuple[str, Ts]], until: Ts | None
+) -> AsyncIterator[EarlierReturn]:
+    """The returns that began to write up to ``until``, by their staging collections, each with when it was first made.
+    Raises the errors of the gateway, Malformed, and InputError where another version wrote it in another form."""
     for name, made in staging:
-        async for operation, whole in operations(source, name, made):
-            if until is not None and whole.ts > until:
+        accident = None
+        async for ts, repair in staged_repairs(source, name, made):
+            if until is not None and ts > until:
                 break
-            if operation.op == "i" and operation.ns == name and operation.o_raw:
-                yield parse(operation.o_raw)
-
-
-def changed_from(repair: Fields) -> Iterator[tuple[bytes, Value]]:
-    """The fields that a repair sets back, each with the value that the accident had left."""
-    for _, item in parse(repair[b"f"][1]).values() if b"f" in repair else ():
-        fields = parse(item)
-        name, left = fields[b"k"][1][4:-1], fields.get(b"l")
-        if left is not None and left[0] != walk.NULL:
-            yield name, left
+            if b"a" in repair:
+                accident = accident_from_json(repair[b"a"][1][4:-1].decode())
+            elif not repair and accident is not None:
+                yield EarlierReturn(accident, ts)
+                break
 
 
 def is_written_from(repair: Fields, op: str, o: bytes) -> bool:

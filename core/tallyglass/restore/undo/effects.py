@@ -156,6 +156,13 @@ class _Ids:
         number = hash(key)
         return number in self._buckets.get(number & 255, ())
 
+    def are_within(self, parts: Sequence[_Ids]) -> bool:
+        """Whether some groups together hit all of these documents."""
+        return all(
+            set(numbers).issubset(number for one in parts for number in one._buckets.get(bucket, ()))
+            for bucket, numbers in self._buckets.items()
+        )
+
     @staticmethod
     def repeats(parts: Sequence[_Ids]) -> int:
         """How often some groups together hit a document again."""
@@ -222,12 +229,12 @@ class _Broad:
 @dataclass(slots=True)
 class _Shape:
     """The entries that change the same paths. ``seconds`` counts those inside by the second, ``ids`` holds their
-    documents; ``outside`` are the forms outside, None for many, and ``around`` their documents."""
+    documents; ``outside`` are the forms outside with their documents, None for many, and ``around`` all of these."""
 
     seconds: dict[int, Tally] = field(default_factory=dict)
     before: bool = False
     after: bool = False
-    outside: set[Form] | None = field(default_factory=set)
+    outside: dict[Form, _Ids] | None = field(default_factory=dict)
     values: dict[Path, _Values] = field(default_factory=dict)
     forms: dict[Form, Tally] | None = field(default_factory=dict)
     broad: list[_Broad] = field(default_factory=list)
@@ -289,7 +296,7 @@ class WriteGroups:
             group.after |= side is Side.AFTER
             group.around.add(key)
             if group.outside is not None:
-                group.outside.add(frozenset(changes.items()))
+                group.outside.setdefault(frozenset(changes.items()), _Ids()).add(key)
                 group.outside = group.outside if len(group.outside) <= _MOST_FORMS else None
             return
         group.seconds.setdefault(millis // 1_000, Tally()).add(ts, millis, key=key)
@@ -339,7 +346,7 @@ class WriteGroups:
         )
         if inconsistent or (broad and self._broad_bytes > _MOST_BROAD_BYTES):
             doubts.append("Whole documents were replaced among them.")
-        if any(_same_outside(shape, group, effect) for shape, group in groups.items() if shape or timed):
+        if (timed or any(groups)) and self._same_outside(groups, effect):
             doubts.append("The same was written within a minute before or after, on other documents.")
         pieces = _pieces(groups.values())
         if timed:
@@ -357,6 +364,21 @@ class WriteGroups:
             tuple(left),
             tally.entries - _Ids.repeats(ids),
         )
+
+    def _same_outside(self, groups: dict[Shape, _Shape], effect: UpdateEffect) -> bool:
+        """Whether entries outside the span may be of the same statement: they do some of what it does, on other
+        documents."""
+        hit = [group.ids for group in groups.values()]
+        few = sum(group.tally.entries for group in groups.values()) < _LEAST_COMPUTED  # alike by chance, perhaps
+        for shape, group in self._groups.items():
+            if shape.isdisjoint(effect.paths) if shape else shape not in groups:
+                continue
+            if group.outside is None:
+                return True
+            for form, ids in group.outside.items():
+                if (few or effect.overlaps(dict(form))) and not ids.are_within(hit):
+                    return True
+        return False
 
     def _signs(self, pieces: Sequence[Tally], ids: Sequence[_Ids]) -> Iterable[str]:
         if len(pieces) > 1:
@@ -562,17 +584,6 @@ def _fits_as_a_whole(changes: Changes, effect: UpdateEffect) -> bool:
     if any(path not in covered.values() for path in changes):
         return False
     return _leaves(changes, {one: effect.constants[one] for one in covered if one in effect.constants})
-
-
-def _same_outside(shape: Shape, group: _Shape, effect: UpdateEffect) -> bool:
-    """Whether entries outside the span may be of the same statement: they have the effect, on other documents."""
-    apart = _Ids.repeats([group.ids]) + _Ids.repeats([group.around])
-    if not (group.before or group.after) or _Ids.repeats([group.ids, group.around]) > apart:
-        return False
-    if group.outside is None or shape.isdisjoint(effect.constants):
-        return True
-    few = group.tally.entries < _LEAST_COMPUTED  # their values may be alike by chance
-    return any((effect.may_fit if few else effect.agrees)(dict(form)) for form in group.outside)
 
 
 def _agree(group: _Shape, effect: UpdateEffect) -> bool:

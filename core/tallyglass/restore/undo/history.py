@@ -95,6 +95,10 @@ class History:
         found = self.rows.execute("SELECT n, own, op, o FROM operation WHERE id = ?", (key,))
         return sorted((*(HistoryStep(*row) for row in found), *self.removals))
 
+    def times(self, key: bytes) -> dict[int, Ts]:
+        """When the operations on one document took effect, by number."""
+        return {n: Ts(t, i) for n, t, i in self.rows.execute("SELECT n, t, i FROM operation WHERE id = ?", (key,))}
+
     def hit(self) -> Iterator[tuple[bytes, list[HistoryStep]]]:
         """The ids of the documents that the accident's operations are about, or may be, each with what :meth:`of`
         gives."""
@@ -221,18 +225,27 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
 
 
 async def _mark_repairs(source: Gateway, history: History) -> None:
-    """Find what returns wrote: after a repair was loaded into a staging collection, the first operation without a
-    session that leaves what the repair says."""
+    """Find what returns wrote: after a run began to write the repairs, the first operation without a session that
+    leaves what the repair says."""
     rows = history.rows
     rows.execute(f"UPDATE operation SET own = {OTHERS} WHERE own = {REPAIR}")
+    query = f"SELECT n, op, o, t, i FROM operation WHERE id = ? AND (t, i) > (?, ?) AND own = {OTHERS} ORDER BY n"
     for name, made in history.staging():
-        async for repair in staged_repairs(source, [(name, made)]):
+        begun: list[Ts] = []
+        written: list[tuple[Ts, list[tuple[int, Ts]]]] = []
+        async for ts, repair in staged_repairs(source, name, made):
+            if not repair:
+                begun.append(ts)
+                continue
             kind, identity = repair[b"_id"]
-            query = f"SELECT n, op, o FROM operation WHERE id = ? AND (t, i) > (?, ?) AND own = {OTHERS} ORDER BY n"
-            for n, op, o in rows.execute(query, (bytes((kind,)) + identity, *made)).fetchall():
-                if is_written_from(repair, op, o):
-                    rows.execute(f"UPDATE operation SET own = {REPAIR} WHERE n = ?", (n,))
-                    break
+            found = rows.execute(query, (bytes((kind,)) + identity, *ts))
+            written.append((ts, [(n, Ts(t, i)) for n, op, o, t, i in found if is_written_from(repair, op, o)]))
+        taken = set[int]()
+        for staged, some in written:
+            since = next((ts for ts in begun if ts > staged), None)
+            first = next((n for n, ts in some if since is not None and ts > since and n not in taken), None)
+            taken |= {first} if first is not None else set()
+        rows.executemany(f"UPDATE operation SET own = {REPAIR} WHERE n = ?", [(n,) for n in taken])
 
 
 def fingerprint(document: bytes) -> bytes:

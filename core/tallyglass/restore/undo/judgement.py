@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import Path as FieldPath
-from tallyglass.oplog.entry.changes import Unfit, Value, get
+from tallyglass.oplog.entry.changes import Unfit, Value, changes_of, get
+from tallyglass.oplog.read.entries import edge, operations
 from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.undo.accident import Attribution, update_of
 from tallyglass.restore.undo.account import DocumentState, DocumentTrace
-from tallyglass.restore.undo.earlier_returns import changed_from, staged_repairs
+from tallyglass.restore.undo.earlier_returns import earlier_returns
 from tallyglass.restore.undo.history import (
     AT_ONCE,
     OTHERS,
@@ -95,8 +98,8 @@ async def judge_documents(
                 if found is not None and found.document != live.get(key) and found.state not in _DOUBTS:
                     pending[key] = _digest(live.get(key))
                 elif found is not None:
-                    came_bad = found.state is DocumentState.RIGHT and found.restored and found.document is not None
-                    bad = came_bad and any(_holds(found.document or b"", atom) for atom in earlier)
+                    came = found.state is DocumentState.RIGHT and found.restored and key in earlier
+                    bad = came and _comes_back(earlier[key], steps, history.times(key))
                     yield replace(found, state=DocumentState.EARLIER) if bad else found
         async for found in _holding_the_same(source, history):
             yield found
@@ -125,14 +128,57 @@ async def _batches(spare: DocumentSource, history: History) -> AsyncIterator[_Ba
         yield batch
 
 
-async def _undone_before(source: Gateway, history: History, began: Ts | None) -> set[Atom]:
-    """The values that earlier returns since the point set back in documents of the collection, and not by chance."""
-    counts, repairs = Counter[Atom](), 0
-    async for repair in staged_repairs(source, history.staging(), began):
-        changed = changed_from(repair)
-        counts.update(((name,), value) for name, value in changed)
-        repairs += b"f" in repair
-    return {atom for atom, count in counts.items() if count >= max(_LEAST, _COMMON * repairs)}
+@dataclass(frozen=True, slots=True)
+class _EarlierChange:
+    """A change in one document by an accident that was undone by ``undone``: what a later undo brings back from before
+    ``undone`` may be what it left."""
+
+    ts: Ts
+    undone: Ts
+    paths: frozenset[FieldPath]
+
+
+async def _undone_before(source: Gateway, history: History, began: Ts | None) -> dict[bytes, list[_EarlierChange]]:
+    """What accidents changed that earlier returns since the point undid, by document; all that they may have changed.
+    Raises the errors of the gateway, and ReadError where the oplog no longer reaches back to there."""
+    found: dict[bytes, list[_EarlierChange]] = {}
+    async for earlier in earlier_returns(source, history.staging(), began):
+        accident, attribution = earlier.accident, Attribution(earlier.accident)
+        oldest = await edge(source, 1)
+        if oldest is None or oldest.ts > accident.first:
+            raise ReadError("The oplog does not reach back to what was undone earlier any more.", "Compare manually.")
+        effect = attribution.effect
+        async for entry, whole in operations(source, history.ns, accident.first):
+            if not attribution.spans(whole.ts):
+                break
+            changes = changes_of(update_of(entry)) if entry.op == "u" else {}
+            by_effect = entry.op == "u" and effect is not None and attribution.may_own_update(whole)
+            if entry.ns == history.ns and (
+                attribution.owns(entry, whole) or (by_effect and effect is not None and effect.overlaps(changes))
+            ):
+                change = _EarlierChange(whole.ts, earlier.begun, frozenset(changes))
+                found.setdefault(entry.id_key, []).append(change)
+    return found
+
+
+def _comes_back(earlier: Iterable[_EarlierChange], steps: list[HistoryStep], times: dict[int, Ts]) -> bool:
+    """Whether the accident wrote over, or removed, what an earlier one had left that is undone: then the undo of that
+    did not set it back."""
+    for step in steps:
+        if step.owner != OWN:
+            continue
+        paths = changes_of(step.o) if step.op == "u" else ()
+        at = times[step.number]
+        for one in earlier:
+            alike = not paths or not one.paths or any(_related(path, other) for path in paths for other in one.paths)
+            if one.ts < at < one.undone and alike:
+                return True
+    return False
+
+
+def _related(one: FieldPath, other: FieldPath) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
 
 
 def _number_at(history: History, began: Ts | None) -> int | None:

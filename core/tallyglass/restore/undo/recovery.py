@@ -22,6 +22,7 @@ from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.plan import Plan, Return
 from tallyglass.restore.tools.files import HISTORY
 from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
+from tallyglass.restore.undo.earlier_returns import with_accident
 from tallyglass.restore.undo.history import (
     AT_ONCE,
     OWN,
@@ -63,6 +64,7 @@ async def repairs(
     point."""
     if plan.accident is None:
         raise ReadError("The plan does not say what is to be undone.", "Plan again.")
+    first = True
     with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit, kept)) as history:
         async for found in compare_documents(spare, history):
             counts.verdicts[found.verdict] += 1
@@ -76,7 +78,8 @@ async def repairs(
             if document is None:
                 counts.by_hand += 1
             else:
-                yield document
+                yield with_accident(document, plan.accident) if first else document
+                first = False
 
 
 @dataclass(slots=True)
