@@ -9,7 +9,7 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.restore.model.plan import Backup, Loss
-from tallyglass.restore.proof.base import LARGE_BYTES
+from tallyglass.restore.undo.counterfactual import LARGE
 from tallyglass.restore.undo.sources.backup import UsableBackup, carry_forward, usable_backup
 from tallyglass.restore.undo.sources.images import ImageSelection, read_images
 from tallyglass.text import clean_name
@@ -56,7 +56,7 @@ async def read_proof(gateway: Gateway, selection: ImageSelection, info: Collecti
                 proof.missing.append(image.id)
         else:
             proof.bytes += len(image.document)
-            proof.large += len(image.document) > LARGE_BYTES
+            proof.large += len(image.document) > LARGE
     proof.streamed = selection.streamed
     done = selection.operations
     proof.loss = Loss(clean_name(proof.ns), done["i"], done["u"], done["d"])
@@ -102,7 +102,7 @@ async def fill_gaps(
             else:
                 proof.from_backup += 1
                 proof.bytes += len(document)
-                proof.large += len(document) > LARGE_BYTES
+                proof.large += len(document) > LARGE
     except InputError as error:
         proof.refused, proof.from_backup = str(error), 0
         return

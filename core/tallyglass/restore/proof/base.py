@@ -20,13 +20,11 @@ from tallyglass.restore.proof.later_writes import CollectionWrites, LaterWrites
 from tallyglass.restore.proof.stated_counts import CountMismatch, StatedCount
 from tallyglass.restore.timeline.earlier_writes import EarlierWrites
 from tallyglass.restore.timeline.timeline import VIEWS, Timeline
+from tallyglass.restore.undo.counterfactual import LARGE
 from tallyglass.text import clean_name
 
 _NONE: Mapping[bytes, int] = {}
 _DOUBLE, _INT32, _INT64 = b"\x01", b"\x10", b"\x12"
-
-LARGE_BYTES = 8 * 2**20
-"""A document is set back by one of at most 16 MB, which may have to hold a value twice."""
 
 MOST_BYTES = 64 * 2**30
 """The most bytes of backup files that are read; a check reports what was not read."""
@@ -55,7 +53,7 @@ class BaseFacts:
     unlike_later: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Missing documents and surplus documents, as the entries after the point show, by namespace."""
     large: dict[str, int] = field(default_factory=dict)
-    """Documents of more than :data:`LARGE_BYTES` in the backup, by namespace at the point."""
+    """Documents of more than :data:`LARGE` in the backup, by namespace at the point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ class _Count:
     def add(self, raw: bytes) -> None:
         """Take one document. Raises Malformed."""
         self._total += 1
-        self._large += len(raw) > LARGE_BYTES
+        self._large += len(raw) > LARGE
         key = id_key(raw)
         if key in self._waiting:
             self._look_up()  # a file with the same id twice

@@ -253,6 +253,8 @@ def _is_document(document: bytes, path: Path) -> bool:
 
 LARGEST = 16 * 1024 * 1024
 """A repair that is larger cannot be loaded: it is one document."""
+LARGE = LARGEST // 2
+"""From here on a document may be too large: a repair may have to hold one of its values twice."""
 _LONG_VALUE = 1024 * 1024
 """No index and no expiry looks at longer values."""
 
