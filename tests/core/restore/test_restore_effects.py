@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import bson
@@ -12,6 +13,9 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import WHOLE, Changes, changes_of
+from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.checks.undone import unclear
+from tallyglass.restore.model.plan import Accident, Level
 from tallyglass.restore.undo.accident import UpdateEffect, completed
 from tallyglass.restore.undo.effects import AttributedWrites, Side, WriteGroups
 from tallyglass.restore.undo.evidence import read_evidence, statement_of
@@ -283,3 +287,12 @@ def test_the_groups_of_two_statements_can_be_named_by_their_text() -> None:
     assert [(row.what, row.entries) for row in taken.left_out] == [("s removed", 20)]
     assert statement_of({(b"a", b"b"): (walk.STRING, b"\x02\0\0\0\xff\0")}) == "", "not UTF-8"
     assert statement_of({(b"a.b",): (walk.INT32, bytes(4))}) == "", "a name with a dot is no path"
+
+
+def test_an_incident_that_goes_on_is_planned_with_a_warning() -> None:
+    at = Ts(100, 1)
+    incident = Incident(1, "deleteMany", "deleteMany on s.c", "s.c", Harm.LOSS, at, at, None, None, 1, 1)
+    accident = Accident("deletes", "s.c", at, at)
+    assert list(unclear(accident, (), (), incident)) == []
+    (said,) = unclear(accident, (), (), replace(incident, open=True))
+    assert (said.id, said.level) == ("incident-open", Level.WARN)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import bson
 import pytest
@@ -19,6 +21,7 @@ from tallyglass.restore.model.plan import Backup, Level, Phase, Plan, RunMode, S
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.plan.steps.spec import RunbookSpec, Steps
 from tallyglass.restore.proof.findings import Findings, Inputs, Located
+from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.ready import check_ready
 from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.tools.tool_uri import tool_uri
@@ -137,3 +140,14 @@ def test_only_the_spare_itself_is_ended(tmp_path: Path, ours: bool) -> None:
 def test_a_spare_without_access_control_is_warned_of(uri: str, warned: bool) -> None:
     spare = Spare("s:2", "6.0.5", ttl_monitor=False, free_to_apply=True)
     assert ("spare-open" in check_ids(Findings(replace(INPUTS, spare=spare, spare_uri=tool_uri(uri))))) is warned
+
+
+def test_a_spare_of_its_own_gets_a_port_that_nothing_uses() -> None:
+    """A second restore on the host takes another port than the first."""
+    port = own_spare.free_port()
+    with socket.socket() as other, patch.object(own_spare, "PORT", port):
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        assert own_spare.free_port() not in (0, port)
+    with patch.object(own_spare, "PORT", port):
+        assert own_spare.free_port() == port

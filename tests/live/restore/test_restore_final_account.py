@@ -13,7 +13,7 @@ import bson
 import pytest
 from bson import json_util
 from bson.raw_bson import RawBSONDocument
-from restore_scene import Scene, blocks, documents
+from restore_scene import Scene, blocks, documents, ids
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
@@ -266,3 +266,32 @@ async def test_large_documents_come_back_or_are_listed_with_the_reason(scene: Sc
         return
     assert done.returncode == 3, done.stderr
     assert {id_: "16 MB" in why for id_, why in listed(scene).items()} == dict.fromkeys(range(3), True)
+
+
+@pytest.mark.parametrize("accident", ["a transaction", "a rename over it", "control"])
+async def test_a_plan_without_an_incident_never_says_done_over_what_it_leaves(scene: Scene, accident: str) -> None:
+    """Of a transaction it undoes the deletes, of a rename over another collection nothing that is live: both say so
+    beforehand and end with 3, where a plan for the incident does all of it. A plain delete ends with 0."""
+    shop = scene.client["shop"]
+    orders = shop.create_collection(accident.replace(" ", "_"))
+    orders.insert_many([{"_id": n, "s": "ok"} for n in range(40)])
+    shop.other.insert_many([{"_id": n, "s": "other"} for n in range(40)])
+    backup, since = scene.backup("--oplog"), scene.now()
+    if accident == "a transaction":
+        with scene.client.start_session() as session, session.start_transaction():
+            orders.update_many({"_id": {"$lt": 5}}, {"$set": {"s": "BAD"}}, session=session)
+            orders.delete_one({"_id": 39}, session=session)
+        limit = scene.first_entry({"o.applyOps.ns": f"shop.{orders.name}"}, since)
+    elif accident == "a rename over it":
+        shop.other.rename(orders.name, dropTarget=True)
+        limit = scene.first_entry({"o.renameCollection": "shop.other"}, since)
+    else:
+        orders.delete_one({"_id": 39})
+        limit = scene.first_entry({"op": "d"}, since)
+    scene.settle()
+    plan = await scene.plan(backup, limit)
+    assert ("not-undone" in ids(plan, Level.WARN)) == (accident != "control")
+    done = scene.run(plan)
+    assert done.returncode == (0 if accident == "control" else 3), done.stderr
+    assert ("Plan with --incident" in done.stderr) or accident == "control"
+    assert orders.count_documents({"s": "ok"}) == {"a transaction": 35, "a rename over it": 0, "control": 40}[accident]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.checks.outcome import Checks, block, warn
-from tallyglass.restore.model.plan import Accident, Strategy, WriteGroup
+from tallyglass.restore.model.plan import STAYS, Accident, Strategy, WriteGroup
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.undo.logged import as_options, logged_statement
 from tallyglass.text import clean_name
@@ -21,12 +22,27 @@ _ADVICE = (
 
 def undone(found: Findings) -> Checks:
     """Are the entries of the incident one statement, and can each document be set back?"""
-    assessed = found.assessed
+    assessed, located = found.assessed, found.located
     if assessed is not None and assessed.accident is not None:
+        if located is not None and found.inputs.incident is None:
+            yield from stays(located.at_limit)
         merged = {row.ns for row in assessed.returns if row.strategy is Strategy.MERGE}
         large = assessed.replayed.base.large
         yield from large_documents(assessed.accident, {ns: large[ns] for ns in large if ns in merged})
         yield from unclear(assessed.accident, assessed.doubts, assessed.groups, found.inputs.incident)
+
+
+def stays(at_limit: Entry | None) -> Checks:
+    """Does the entry at the point do what only an incident's plan undoes?"""
+    if at_limit is None:
+        return
+    more = at_limit.txn is not None and (at_limit.previous is not None or at_limit.command != "applyOps")
+    updates = more or any(one.op == "u" for one in at_limit.inner())
+    replaces = at_limit.command == "renameCollection" and bool(at_limit.replaced)
+    if updates or replaces:
+        what = "a transaction: what it updated" if updates else "a rename over another collection: what is live there"
+        title = f"The entry at the point is {what} stays, since no incident is named. The run ends with 3."
+        yield warn(STAYS, title, "Plan with --incident N: see tallyglass incidents.")
 
 
 def large_documents(accident: Accident, large: Mapping[str, int]) -> Checks:
@@ -45,6 +61,9 @@ def unclear(
 ) -> Checks:
     """The check that blocks where the entries may be several statements, or others'. What the server's records say of
     the incident is given as the options that confirm it."""
+    if incident is not None and incident.open:
+        title = f"{incident.title} was still going on when it was read: what it writes after {incident.last} stays."
+        yield warn("incident-open", title, "Plan again once it has ended.")
     if not doubts:
         return
     more = f"; and {len(groups) - _SHOWN} more groups" if len(groups) > _SHOWN else ""

@@ -31,6 +31,10 @@ class Check:
     advice: str = ""
 
 
+STAYS = "not-undone"
+"""The id of the check that says what a plan without an incident leaves damaged: a run of it never ends with 0."""
+
+
 def worst(checks: Iterable[Check]) -> Level:
     """The worst level among some checks."""
     levels = {check.level for check in checks}

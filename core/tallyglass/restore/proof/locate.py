@@ -86,7 +86,7 @@ def _with_uris(inputs: Inputs, request: RestoreRequest) -> Inputs:
         if request.spare or request.spare_uri:
             return replace(inputs, spare_uri=tool_uri(request.spare_uri or f"mongodb://{request.spare}/"))
         if inputs.contents.backup.form != DATA_FILES:
-            port = request.own_spare_port
+            port = request.own_spare_port or own_spare.free_port()
             return replace(inputs, spare_uri=tool_uri(own_spare.uri(port)), own_spare=port)
     except InputError as error:
         return replace(inputs, uri_trouble=str(error))

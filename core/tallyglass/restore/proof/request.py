@@ -9,7 +9,6 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.plan import Choice
-from tallyglass.restore.spare import own_spare
 from tallyglass.restore.undo.evidence import KnownStatement
 
 
@@ -22,9 +21,9 @@ class RestoreRequest:
     operator's own URI; it may hold a password, which is not passed on. ``spare`` is host:port, ``spare_uri`` its whole
     URI where it needs more than that. ``backup_start`` is an oplog position known to lie before the backup began.
     ``work_dir`` is where the commands keep their files, a new folder in the home directory if empty.
-    ``own_spare_port`` is where they start a spare of their own if none is named. ``choice`` asks for one namespace
-    under another name, and for nothing else. ``oplog`` is a saved oplog, a file or a folder of slices, that is read
-    before the live one. ``evidence`` is what a person knows of the incident.
+    ``own_spare_port`` is where they start a spare of their own if none is named, 0 for a free port. ``choice`` asks for
+    one namespace under another name, and for nothing else. ``oplog`` is a saved oplog, a file or a folder of slices,
+    that is read before the live one. ``evidence`` is what a person knows of the incident.
     """
 
     backup: Path | None
@@ -35,7 +34,7 @@ class RestoreRequest:
     spare_uri: str = ""
     backup_start: Ts | None = None
     work_dir: str = ""
-    own_spare_port: int = own_spare.PORT
+    own_spare_port: int = 0
     choice: Choice | None = None
     oplog: Path | None = None
     evidence: KnownStatement | None = None

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
 from importlib.resources import files
 
 PORT = 27117
-"""The port of the spare that the commands start."""
+"""The port of the spare that the commands start, if it is free when they are made."""
 
 PROGRAM = "spare.sh"
 """Starts, replaces and stops the spare. It writes the spare's configuration file and key, and removes both at the
 end."""
 
 _SHELL = (files(__package__) / "own_spare.sh").read_text(encoding="ascii")
+
+
+def free_port() -> int:
+    """A port of this machine that nothing listens on: :data:`PORT`, or another one where another restore uses that."""
+    for wanted in (PORT, 0):
+        with socket.socket() as held:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                held.bind(("127.0.0.1", wanted))
+                port: int = held.getsockname()[1]
+                return port
+    return PORT
 
 
 def uri(port: int) -> str:

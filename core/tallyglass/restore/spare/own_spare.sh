@@ -15,7 +15,10 @@ start() {
 run_mongod() {
   mongod --dbpath="$PWD/spare-data" --port="$PORT" --bind_ip=127.0.0.1 --nounixsocket --fork \
     --logpath="$PWD/spare.log" --pidfilepath="$PWD/spare.pid" --keyFile="$PWD/spare.key" \
-    --setParameter=enableLocalhostAuthBypass=false --setParameter=ttlMonitorEnabled=false
+    --setParameter=enableLocalhostAuthBypass=false --setParameter=ttlMonitorEnabled=false || {
+    echo "The spare did not start: see spare.log. Where port $PORT is in use by now, plan again: that takes a free one." >&2
+    return 1
+  }
 }
 stop() {
   is_running || return 0

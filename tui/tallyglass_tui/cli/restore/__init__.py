@@ -50,4 +50,6 @@ class Restore(click.Group):
 def command(ctx: click.Context) -> None:
     """Go back to just before a mistake: plan it, prepare for the next one, verify the result."""
     if ctx.invoked_subcommand is None:
-        raise click.UsageError("Name a subcommand: plan, run, prepare, verify, backups or drill.", ctx=ctx)
+        found = [command.get_command(ctx, name) for name in _COMMANDS]
+        shown = [one.name or "" for one in found if one is not None and not one.hidden]
+        raise click.UsageError(f"Name a subcommand: {', '.join(shown[:-1])} or {shown[-1]}.", ctx=ctx)

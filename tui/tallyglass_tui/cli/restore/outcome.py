@@ -34,6 +34,7 @@ def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
     Exit 0 every document that the accident touched is as it should be, 3 one is not, or nothing was restored.
     """
     plan = read_plan(plan_file)
+    from tallyglass.restore.model.plan import STAYS
     from tallyglass.restore.tools.files import INCOMPLETE, OUTCOME
     from tallyglass.restore.undo.outcome import account, is_complete
 
@@ -49,11 +50,12 @@ def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
     ids = out / "still-damaged.jsonl"
     with private_file(ids) as file:
         file.writelines(one.line().encode() + b"\n" for row in rows for one in row.damaged)
-    text = "\n".join(_report(rows, ids))
+    left = any(check.id == STAYS for check in plan.checks)
+    text = "\n".join([*_report(rows, ids), *([_LEFT] if left else [])])
     with private_file(told) as file:
         file.write(text.encode("ascii", "backslashreplace") + b"\n")
     print_text(text)
-    if not is_complete(rows):
+    if left or not is_complete(rows):
         return DAMAGED
     incomplete.unlink()
     return 0
@@ -64,6 +66,9 @@ _LEGEND = (
     "left, right: others deleted or changed it since, and it is as it would be without the accident.",
     "left, unclear: it was left alone, and holds the accident's value, one that may be computed from it, or a doubt.",
 )
+
+
+_LEFT = "What the entry at the point updated or replaced stays: the plan names no incident. Plan with --incident N."
 
 
 def _report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
