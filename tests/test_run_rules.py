@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -130,3 +131,11 @@ def test_interrupted_run_kills_everything_that_it_started(
     output, _ = run.communicate(timeout=SECONDS)
     assert all(map(has_ended, pids)), output
     assert run.returncode == pytest.ExitCode.INTERRUPTED
+
+
+def test_no_test_module_imports_another() -> None:
+    """What several need is in ``tests/builders``, or in a module of its own beside them."""
+    pattern = re.compile(r"^\s*(?:from|import) +(?:[\w.]+\.)?test_\w+", re.MULTILINE)
+    found = {str(path.relative_to(TESTS)): pattern.findall(path.read_text()) for path in TESTS.rglob("*.py")}
+    assert len(found) > 300
+    assert {path: imports for path, imports in found.items() if imports} == {}

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from test_restore_page import SCAN
-from test_tui_counters import counter, snapshot
 
+from builders.counters import counter, snapshot
+from builders.incidents import SCAN
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm
 from tallyglass_tui.shell.alarm import Alarm, AlarmKind

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_restore_page import SCAN
-from test_tui_counters import counter, snapshot
 from textual.widgets import Input, OptionList
 
+from builders.counters import counter, snapshot
+from builders.incidents import SCAN
 from tallyglass.moment import Ts
 from tallyglass.objectid import decode
 from tallyglass_tui.counters.page import CountersPage

@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from test_tui_counters import counter, snapshot
 from textual.events import Key
 
+from builders.counters import counter, snapshot
 from idle import wait_until_idle
 
 SPECIAL = {"slash": "/", "colon": ":", "enter": "\r", "escape": None}

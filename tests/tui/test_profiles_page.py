@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from test_tui_counters import counter
-
+from builders.counters import counter
 from tallyglass.connection.target import Target
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.deployment.members import SetMember

@@ -14,9 +14,10 @@ from typing import Any, cast
 
 import pytest
 
+from builders.incidents import CHANGED, HOSTILE, LOST, SCAN, incident
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts
-from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Harm, Incident, IncidentScan
+from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Harm, IncidentScan
 from tallyglass.restore.drill.last_window import LastWindow
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model import plan as model
@@ -29,29 +30,8 @@ from tallyglass_tui.shell.messages import RestoreRequested
 from tallyglass_tui.widgets.input_line import InputLine
 
 MADE = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
-HOSTILE = "shop.[/red]\\u{1b}[2J"
 
 
-def incident(number: int, first: int, harm: Harm = Harm.LOSS, **changes: Any) -> Incident:
-    made = Incident(
-        number=number,
-        kind="deleteMany",
-        title=f"deleteMany on {HOSTILE}",
-        ns=HOSTILE,
-        harm=harm,
-        first=Ts(first, 2),
-        last=Ts(first + 1, 1),
-        first_wall=None,
-        last_wall=None,
-        ops=300,
-        documents=300,
-        point=Ts(first, 2),
-    )
-    return replace(made, **changes)
-
-
-LOST, CHANGED = incident(1, 1795197974), incident(2, 1795198000, Harm.CHANGE, kind="updateMany", title="updateMany")
-SCAN = IncidentScan((CHANGED, LOST), 1000, Ts(1, 1), done=True)
 ARGV = (
     "mongorestore",
     "--config=spare.yml",

@@ -9,9 +9,8 @@ from uuid import UUID
 import bson
 import pytest
 from bson import Binary
-from test_restore_counterfactual import diff
-from test_restore_history import Server, entry
 
+from builders.history import Server, diff, entry
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import changes_of

@@ -8,13 +8,9 @@ import bson
 import pytest
 from bson.raw_bson import RawBSONDocument
 
+from builders.history import diff
 from tallyglass.oplog.entry.changes import Unfit, apply_update
 from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
-
-
-def diff(**sections: Any) -> dict[str, Any]:
-    return {"$v": 2, "diff": sections}
-
 
 Step = tuple[str, str, dict[str, Any]]
 COPY = {"_id": 1, "status": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, "street": "s"}, "tags": [1, 2]}

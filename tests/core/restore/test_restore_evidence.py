@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from bson import Binary, Int64, Timestamp
-from test_restore_replay import FIRST, NEITHER, OTHER, UUID, delete, entry, insert, kinds, run, stored, update
 
+from builders.replay import FIRST, NEITHER, OTHER, UUID, delete, entry, insert, kinds, run, stored, update
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.entry.entry import Entry

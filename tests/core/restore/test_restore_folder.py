@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_restore_script import LIMIT, begin, plan, rehearse, spec, step, with_work
 
+from builders.plan_folder import LIMIT, begin, plan, rehearse, spec, step, with_work
 from tallyglass import __version__
 from tallyglass.errors import InputError
 from tallyglass.restore.model.document import from_json

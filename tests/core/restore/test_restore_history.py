@@ -2,66 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
-from uuid import UUID
 
-import bson
 import pytest
-from bson import Binary, Timestamp
-from bson.raw_bson import RawBSONDocument
 
+from builders.history import COLLECTION, Row, Server, entry
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.model.plan import Accident, FieldChange
 from tallyglass.restore.undo.history import OWN, read_history
 
-_UUID = Binary.from_uuid(UUID(int=1))
 _POINT = Ts(100, 1)
-Row = dict[str, Any]
-
-
-def entry(second: int, op: str, o: Row, id_: int = 0, **more: Any) -> Row:
-    """One entry of the oplog; at each second stands one."""
-    row = {"op": op, "ns": "s.c", "ui": _UUID, "o": o, "ts": Timestamp(second, 1), "t": 1, "v": 2}
-    row["wall"] = bson.datetime_ms.DatetimeMS(second)
-    return row | ({"o2": {"_id": id_}} if op == "u" else {}) | more
 
 
 def change(second: int, id_: int, **more: Any) -> Row:
     """The accident's update of a part of a document, or with a session another client's of a field beside it."""
     diff = {"u": {"n": second}} if more else {"sown": {"u": {"a": 7}}}
     return entry(second, "u", {"$v": 2, "diff": diff}, id_, **more)
-
-
-class Server:
-    """A server with this oplog and these documents; it counts the entries of the oplog that it sends."""
-
-    def __init__(self, oplog: list[Row], *documents: Row) -> None:
-        self.oplog, self.documents, self.sent = oplog, documents, 0
-
-    async def find_raw(
-        self, ns: Namespace, query: Any, *, sort: list[tuple[str, int]] | None = None, limit: int = 0, **_: Any
-    ) -> AsyncIterator[bytes]:
-        await asyncio.sleep(0)
-        if isinstance(query, RawBSONDocument):
-            yield b"".join(bson.encode(row) for row in self.documents)
-            return
-        bounds = query.get("ts", {"$gte": Timestamp(0, 0)})
-        bounds = bounds if isinstance(bounds, dict) else {"$gte": bounds, "$lte": bounds}
-        found = [
-            row for row in self.oplog
-            if bounds["$gte"] <= row["ts"] and row["ts"] <= bounds.get("$lte", row["ts"])
-        ]  # fmt: skip
-        found = found[:: sort[0][1] if sort else 1][: limit or None]
-        self.sent += len(found)
-        yield b"".join(bson.encode(row) for row in found)
 
 
 async def read(server: Server, accident: Accident, kept: Path | None) -> tuple[list[Any], list[Any], bool]:
@@ -74,7 +36,7 @@ async def read(server: Server, accident: Accident, kept: Path | None) -> tuple[l
 _SET = FieldChange((b"own".hex(), b"a".hex()), "1007000000")
 _UPDATES = Accident("everything", "s.c", Ts(102, 1), Ts(105, 1), updates=True, effect=(_SET,))
 _DOCUMENTS = tuple({"_id": n, "own": {"a": 0, "b": 0}, "n": 0} for n in range(10))
-_OTHER: Row = {"lsid": {"id": _UUID}, "txnNumber": 1, "stmtId": 0}
+_OTHER: Row = {"lsid": {"id": COLLECTION}, "txnNumber": 1, "stmtId": 0}
 _OPLOG = [
     entry(100, "n", {}, ns=""),
     entry(101, "u", {"$v": 2, "diff": {"u": {"n": 1}}}, 9),

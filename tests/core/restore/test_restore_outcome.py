@@ -10,8 +10,8 @@ import bson
 import pytest
 from bson import Int64, Regex, json_util
 from bson.datetime_ms import DatetimeMS
-from test_restore_script import plan, step
 
+from builders.plan_folder import plan, step
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.model.plan import ExpectedNamespace, Return, Strategy
 from tallyglass.restore.undo.null_id import own_write

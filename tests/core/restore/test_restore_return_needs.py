@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from test_restore_script import plan, step
 
+from builders.plan_folder import plan, step
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.model.plan import Return, Strategy

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from test_restore_script import rehearse, step, with_work
 
+from builders.plan_folder import rehearse, step, with_work
 from pseudo_terminal import Terminal
 from tallyglass.restore.model.plan import PlanFile, RunMode
 from tallyglass.restore.plan.folder import write_folder

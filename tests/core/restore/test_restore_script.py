@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,62 +17,30 @@ from bson.datetime_ms import DatetimeMS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyglass import __version__
+from builders.plan_folder import LIMIT, begin, plan, rehearse, spec, step, with_work
 from tallyglass.errors import InputError
-from tallyglass.moment import Ts, from_seconds
+from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import DATA_FILES, Contents
 from tallyglass.restore.model.document import from_json, to_json
 from tallyglass.restore.model.plan import (
-    Backup,
     Check,
-    Command,
     Level,
     Phase,
     Plan,
     PlanFile,
     Proof,
-    Return,
     RunMode,
-    Slice,
-    Strategy,
 )
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.plan.self_extracting import script
 from tallyglass.restore.plan.step_text import fold_line
 from tallyglass.restore.plan.steps.commands import commands
-from tallyglass.restore.plan.steps.spec import RunbookSpec, Steps, escape_pattern
+from tallyglass.restore.plan.steps.spec import Steps, escape_pattern
 from tallyglass.restore.proof.oplog_query import oplog_query
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import read_config
-from tallyglass.restore.tools.tool_uri import tool_uri
 
-LIMIT = Ts(1_795_197_974, 14)
 NAME = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
-
-
-def spec(db: str = "shop", name: str = "orders") -> RunbookSpec:
-    ns = f"{db}.{name}"
-    backup = Backup(Path("/backups/to day"), "directory", False, Ts(5, 1), Ts(6, 1), "oplog")
-    return RunbookSpec(
-        mark="0123456789abcdef",
-        source=tool_uri("mongodb://h:1/", "rs"),
-        spare=tool_uri("mongodb://s:2/"),
-        contents=Contents(backup, databases=(db,)),
-        start=Ts(5, 1),
-        limit=LIMIT,
-        slice=Slice(3, Ts(5, 1), LIMIT, 100),
-        applied=2,
-        returns=(Return(ns, Strategy.MERGE, f"{ns}_pitr"), Return(f"{ns}2", Strategy.WHOLE, f"{ns}2_pitr")),
-        fixes=(mongosh.must_match(mongosh.call(ns, "updateOne", {"_id": name}, {"$max": {"seq": Int64(5)}})),),
-    )
-
-
-def plan(*steps: Command) -> Plan:
-    made = from_seconds(1_795_197_999)
-    backup = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog")
-    return Plan(
-        LIMIT, Ts(5, 1), LIMIT, backup, "rs", "s:2", made, commands=steps, server_version="6.0.5", made_by=__version__
-    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -83,7 +50,7 @@ def test_every_argument_arrives_byte_for_byte(db: str, name: str) -> None:
     assert all(step.shell.isascii() and step.shell.isprintable() for step in made), "one line of printable ASCII"
     # Each tool becomes a function that prints what it was given.
     tools = "".join(f"{tool}() {{ printf '%s\\0' {tool} \"$@\"; }}\n" for tool in {step.argv[0] for step in made})
-    for lines in ([step.shell for step in made], [fold_line(step) for step in made]):
+    for lines in ([one.shell for one in made], [fold_line(one) for one in made]):
         done = subprocess.run(["bash", "--norc", "-c", tools + "\n".join(lines)], capture_output=True, check=True)
         assert done.stdout == b"".join(word.encode() + b"\0" for step in made for word in step.argv)
 
@@ -109,43 +76,6 @@ def test_mongosh_text_means_one_thing() -> None:
     assert mongosh.literal("\u2028'\"`${x}\x1b") == '"\\u2028\'\\"`${x}\\u001b"'
     assert not mongosh.has_literal([{"at": DatetimeMS(2**62)}])
     assert not mongosh.has_literal({"bytes that were not UTF-8: \ufffd": 1})
-
-
-def step(shell: str, proof: Proof = Proof(), phase: Phase = Phase.SECURE) -> Command:  # noqa: B008 - it is frozen
-    return Command(phase, "A step", (), shell, proof=proof)
-
-
-def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
-    """The script with tools that only know their version; mongodump copies its last argument but one to its last."""
-    tools = tmp_path / "tools"
-    if not tools.exists():
-        tools.mkdir()
-        output = dict.fromkeys(("mongodump", "mongorestore", "bsondump"), "version: 100.18.0")
-        real = f'exec {shlex.quote(sys.executable)} -m tallyglass_tui "$@"'
-        for name, version in (output | {"tallyglass": __version__}).items():
-            work = real if name == "tallyglass" else 'cat "$1" >"$2"'
-            (tools / name).write_text(f"#!/bin/sh\n[ \"$1\" != --version ] || exec echo '{name} {version}'\n{work}\n")
-            (tools / name).chmod(0o755)
-    path = tmp_path / f"{hashlib.sha256(script(made).encode()).hexdigest()[:8]}.sh"
-    # What is running cannot be written.
-    if not path.exists():
-        path.write_text(script(made))
-        path.chmod(0o700)
-    environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)}
-    return subprocess.Popen(
-        ["setsid", str(path), *options],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, env=environment,
-    )  # fmt: skip
-
-
-def rehearse(tmp_path: Path, made: Plan, *options: str) -> subprocess.CompletedProcess[str]:
-    running = begin(tmp_path, made, *options)
-    _, output = running.communicate(timeout=120)
-    return subprocess.CompletedProcess(running.args, running.returncode, None, output)
-
-
-def with_work(tmp_path: Path, *steps: Command) -> Plan:
-    return replace(plan(*steps), work_dir=str(tmp_path / "work"), tools_needed="100.15")
 
 
 def test_the_script_stops_at_the_first_doubt_and_goes_on_there(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from test_restore_script import begin, plan, rehearse, spec, step, with_work
-
+from builders.plan_folder import begin, plan, rehearse, spec, step, with_work
 from tallyglass.restore.model.plan import Command, ExpectedNamespace, Level, Phase, Return, Strategy
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.run.proof import Printed

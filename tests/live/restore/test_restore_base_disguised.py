@@ -10,10 +10,8 @@ import pytest
 from pymongo import IndexModel
 from pymongo.collation import Collation
 from restore_scene import Scene, blocks, ids, record, same
-from test_restore_base_invented import fill
-from test_restore_base_proof import drop, sidecar
-from test_restore_refusals import refused
 
+from builders.base_claims import drop, fill, refused, sidecar
 from tallyglass.restore.backup.bson_file import documents
 from tallyglass.restore.model.plan import Level, Strategy
 

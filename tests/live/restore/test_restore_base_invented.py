@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import bson
 import pytest
 from restore_scene import Scene, blocks, ids, record, same
-from test_restore_base_proof import drop, sidecar
-from test_restore_refusals import refused
 
+from builders.base_claims import drop, fill, refused, sidecar
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.bson_file import documents
 from tallyglass.restore.model.plan import Level
 from tallyglass.restore.proof import id_states
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
-
-
-def fill(scene: Scene, **more: Any) -> None:
-    scene.client["shop"].orders.insert_many([{"_id": n, "v": 0, "in": {"n": 0}} | more for n in range(30)])
 
 
 def orders(backup: Path) -> Path:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pymongo import WriteConcern
 from restore_scene import Scene, blocks, ids, record, same
-from test_restore_refusals import refused
 
+from builders.base_claims import drop, refused, sidecar
 from tallyglass.demo.server import ReplicaSet, Servers, Standalone
 from tallyglass.errors import DeploymentError
 from tallyglass.moment import Ts
@@ -30,22 +30,6 @@ def newest(scene: Scene) -> Ts:
     row = scene.client.local["oplog.rs"].find_one({}, sort=[("$natural", -1)])
     assert row is not None
     return Ts(row["ts"].time, row["ts"].inc)
-
-
-async def sidecar(scene: Scene, *names: str) -> None:
-    """Record the position right before the backup: nothing written until now is replayed."""
-    scene.settle()
-    scene.client.admin.command({"appendOplogNote": 1, "data": {}, "writeConcern": {"w": "majority"}})
-    for name in names or ("backup",):
-        await scene.prepare(name)
-
-
-def drop(scene: Scene, name: str = "orders") -> Ts:
-    """The accident: the timestamp of its entry."""
-    since = scene.now()
-    scene.client["shop"][name].drop()
-    scene.settle()
-    return scene.first_entry({"o.drop": name}, since)
 
 
 def start_again(source: ReplicaSet) -> None:

@@ -11,6 +11,7 @@ import pytest
 from bson import Timestamp
 from restore_scene import Scene, blocks, ids
 
+from builders.base_claims import refused
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
@@ -18,19 +19,10 @@ from tallyglass.mongo.gateway import OPLOG, Document, Namespace
 from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
-from tallyglass.restore.plan.self_extracting import script
 from tallyglass.restore.spare.ready import ready
 from tallyglass.restore.spare.spare import VIEW_OPENER
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
-
-
-def refused(plan: Plan, check: str) -> None:
-    assert check in ids(plan), (check, blocks(plan))
-    assert plan.level is Level.BLOCK
-    assert plan.commands == ()
-    with pytest.raises(InputError, match="blocked"):
-        script(plan)
 
 
 async def late_accident(scene: Scene) -> tuple[Path, Ts]:

@@ -1,0 +1,94 @@
+"""Plans as folders, and runs of them without a server."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from bson import Int64
+
+from tallyglass import __version__
+from tallyglass.moment import Ts, from_seconds
+from tallyglass.restore.backup.backup import Contents
+from tallyglass.restore.model.plan import (
+    Backup,
+    Command,
+    Phase,
+    Plan,
+    Proof,
+    Return,
+    Slice,
+    Strategy,
+)
+from tallyglass.restore.plan.self_extracting import script
+from tallyglass.restore.plan.steps.spec import RunbookSpec
+from tallyglass.restore.tools import mongosh
+from tallyglass.restore.tools.tool_uri import tool_uri
+
+LIMIT = Ts(1_795_197_974, 14)
+
+
+def spec(db: str = "shop", name: str = "orders") -> RunbookSpec:
+    ns = f"{db}.{name}"
+    backup = Backup(Path("/backups/to day"), "directory", False, Ts(5, 1), Ts(6, 1), "oplog")
+    return RunbookSpec(
+        mark="0123456789abcdef",
+        source=tool_uri("mongodb://h:1/", "rs"),
+        spare=tool_uri("mongodb://s:2/"),
+        contents=Contents(backup, databases=(db,)),
+        start=Ts(5, 1),
+        limit=LIMIT,
+        slice=Slice(3, Ts(5, 1), LIMIT, 100),
+        applied=2,
+        returns=(Return(ns, Strategy.MERGE, f"{ns}_pitr"), Return(f"{ns}2", Strategy.WHOLE, f"{ns}2_pitr")),
+        fixes=(mongosh.must_match(mongosh.call(ns, "updateOne", {"_id": name}, {"$max": {"seq": Int64(5)}})),),
+    )
+
+
+def plan(*steps: Command) -> Plan:
+    made = from_seconds(1_795_197_999)
+    backup = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog")
+    return Plan(
+        LIMIT, Ts(5, 1), LIMIT, backup, "rs", "s:2", made, commands=steps, server_version="6.0.5", made_by=__version__
+    )
+
+
+def step(shell: str, proof: Proof = Proof(), phase: Phase = Phase.SECURE) -> Command:  # noqa: B008 - it is frozen
+    return Command(phase, "A step", (), shell, proof=proof)
+
+
+def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
+    """The script with tools that only know their version; mongodump copies its last argument but one to its last."""
+    tools = tmp_path / "tools"
+    if not tools.exists():
+        tools.mkdir()
+        output = dict.fromkeys(("mongodump", "mongorestore", "bsondump"), "version: 100.18.0")
+        real = f'exec {shlex.quote(sys.executable)} -m tallyglass_tui "$@"'
+        for name, version in (output | {"tallyglass": __version__}).items():
+            work = real if name == "tallyglass" else 'cat "$1" >"$2"'
+            (tools / name).write_text(f"#!/bin/sh\n[ \"$1\" != --version ] || exec echo '{name} {version}'\n{work}\n")
+            (tools / name).chmod(0o755)
+    path = tmp_path / f"{hashlib.sha256(script(made).encode()).hexdigest()[:8]}.sh"
+    # What is running cannot be written.
+    if not path.exists():
+        path.write_text(script(made))
+        path.chmod(0o700)
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    return subprocess.Popen(
+        ["setsid", str(path), *options],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, env=environment,
+    )  # fmt: skip
+
+
+def rehearse(tmp_path: Path, made: Plan, *options: str) -> subprocess.CompletedProcess[str]:
+    running = begin(tmp_path, made, *options)
+    _, output = running.communicate(timeout=120)
+    return subprocess.CompletedProcess(running.args, running.returncode, None, output)
+
+
+def with_work(tmp_path: Path, *steps: Command) -> Plan:
+    return replace(plan(*steps), work_dir=str(tmp_path / "work"), tools_needed="100.15")
