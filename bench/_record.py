@@ -1,14 +1,15 @@
-"""Make a recording for ``bench.evidence``: real libraries at work on a server, and labelled acts of people among them.
+"""Make a recording: real libraries at work on a server, and labelled acts of people among them.
 
 ``python -m bench._record DIR [--seconds N]`` starts a server that logs every statement and writes ``oplog.bson.gz``,
-``mongod.log.gz`` and ``acts.jsonl`` to DIR. It needs the libraries, in an environment of its own:
-``pip install pymongo motor odmantic requests-cache Flask-Session eve sacred``.
+``mongod.log.gz`` and ``acts.jsonl`` to DIR: many similar acts, for ``bench.evidence``. With ``--rare`` each kind of act
+is done once, with longer pauses, for ``bench.incidents``. It needs the libraries, in an environment of its own:
+``pip install 'pymongo>=4.13' motor odmantic requests-cache Flask-Session eve sacred fireworks kombu maggma aiogram Ming
+mongodb-migrations``.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gzip
 import hashlib
 import json
@@ -18,160 +19,28 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import bson
-from pymongo import MongoClient
+from pymongo import DeleteOne, MongoClient
 from pymongo.errors import PyMongoError
 
+from bench._record_apps import APPLICATIONS, Client
 from tallyglass.demo.server import ReplicaSet
 
 PASSWORD = "recording"
 PEOPLE = ("ann", "bea", "cid", "dora")
 PEOPLES_APPLICATIONS = ("mongosh 2.5.6", "nightly-fix", "migrate 1.2", "mongosh 2.5.6")
 ROLES = ["readWriteAnyDatabase", "dbAdminAnyDatabase"]
-PAUSE = (0.5, 3.0)
+PAUSE, RARE_PAUSE = (0.5, 3.0), (11.0, 22.0)
 """Seconds between two acts, at least and at most."""
 
 HELD_BACK = 3
 """Every so many-th act, by the hash of its name, is held back from tuning."""
-
-Client = MongoClient[dict[str, Any]]
-Doing = Callable[[str, threading.Event], None]
-
-
-# Applications, each with an account of its own
-
-
-def odmantic_orders(uri: str, ended: threading.Event) -> None:
-    """odmantic over Motor: saves, updates and deletes models one at a time."""
-    from motor.motor_asyncio import AsyncIOMotorClient
-    from odmantic import AIOEngine, Model
-
-    class Order(Model):  # type: ignore[misc]
-        number: int
-        state: str = "new"
-
-    async def work() -> None:
-        engine = AIOEngine(AsyncIOMotorClient(uri, appname="odmantic-orders"), database="orders")
-        for number in range(10**9):
-            if ended.is_set():
-                return
-            await engine.save_all([Order(number=number * 10 + n) for n in range(5)])
-            for one in await engine.find(Order, Order.state == "new", limit=2):
-                one.state = "paid"
-                await engine.save(one)
-            await engine.remove(Order, Order.number < number * 10 - 3_000)
-            await asyncio.sleep(0.05)
-
-    asyncio.run(work())
-
-
-def requests_cache(uri: str, ended: threading.Event) -> None:
-    """requests-cache: its storage, with a TTL index, single and mass removals."""
-    from requests_cache.backends.mongodb import MongoDict
-
-    client: Client = MongoClient(uri, appname="requests-cache")
-    responses = MongoDict("http_cache", collection_name="responses", connection=client, serializer="pickle")
-    responses.set_ttl(60)
-    for n in range(10**9):
-        if ended.wait(0.02):
-            return
-        responses[f"k{n}"] = {"body": "x" * 50}
-        if n % 5 == 0:
-            with suppress(KeyError):
-                del responses[f"k{n - 50}"]
-        if n % 400 == 399:
-            responses.bulk_delete([f"k{m}" for m in range(n - 300, n - 200)])
-
-
-def flask_session(uri: str, ended: threading.Event) -> None:
-    """Flask-Session: one upsert a request, deletes at the end of a session."""
-    from flask import Flask, session
-    from flask_session.mongodb import MongoDBSessionInterface
-
-    app = Flask("shop")
-    app.session_interface = MongoDBSessionInterface(app, client=MongoClient(uri, appname="flask-session"), db="web")
-
-    @app.route("/<step>")  # type: ignore[untyped-decorator]
-    def visit(step: str) -> str:
-        if step == "leave":
-            session.clear()
-        else:
-            session["n"] = session.get("n", 0) + 1
-        return "ok"
-
-    while not ended.is_set():
-        with app.test_client() as browser:
-            for _ in range(random.randint(2, 6)):
-                browser.get("/in")
-            if random.random() < 0.5:
-                browser.get("/leave")
-
-
-def eve_api(uri: str, ended: threading.Event) -> None:
-    """Eve: a REST service that posts, patches and deletes, now and then a whole resource."""
-    from eve import Eve
-
-    settings = {
-        "MONGO_URI": uri.replace("/?", "/rest?") + "&appName=eve-api", "RESOURCE_METHODS": ["GET", "POST", "DELETE"],
-        "ITEM_METHODS": ["GET", "PATCH", "DELETE"], "IF_MATCH": False,
-        "DOMAIN": {"people": {"schema": {"n": {"type": "integer"}}}, "drafts": {"schema": {"n": {"type": "integer"}}}},
-    }  # fmt: skip
-    client = Eve(settings=settings).test_client()
-    made: list[str] = []
-    for n in range(10**9):
-        if ended.wait(0.03):
-            return
-        for resource in ("people", "drafts"):
-            answer = client.post(f"/{resource}", json={"n": n})
-            if resource == "people" and answer.status_code == 201:
-                made.append(answer.json["_id"])
-        if len(made) > 20:
-            client.patch(f"/people/{random.choice(made)}", json={"n": -n})
-            client.delete(f"/people/{made.pop(0)}")
-        if n % 300 == 299:
-            client.delete("/drafts")
-
-
-def sacred_runs(uri: str, ended: threading.Event) -> None:
-    """sacred: the heartbeat and metrics of experiments, whole documents replaced."""
-    from sacred import Experiment
-    from sacred.observers import MongoObserver
-
-    client: Client = MongoClient(uri, appname="sacred")
-    while not ended.is_set():
-        experiment = Experiment("fit", interactive=True, save_git_info=False)
-        experiment.observers.append(MongoObserver(client=client, db_name="sacred"))
-
-        @experiment.main  # type: ignore[untyped-decorator]
-        def fit(_run: Any) -> int:
-            for step in range(20):
-                _run.log_scalar("loss", 1 / (step + 1), step)
-                time.sleep(0.05)
-            return 1
-
-        experiment.run(options={"--loglevel": "CRITICAL"})
-
-
-def archiver(uri: str, ended: threading.Event) -> None:
-    """A job of the usual kind: moves old rows to an archive, without sessions."""
-    client: Client = MongoClient(uri, appname="archiver", retryWrites=False)
-    while not ended.wait(4):
-        old = list(client.orders.order.find({"state": "paid"}, limit=40))
-        if old:
-            client.orders.archive.insert_many([one | {"_id": bson.ObjectId()} for one in old])
-            client.orders.order.delete_many({"_id": {"$in": [one["_id"] for one in old]}})
-        client.orders.archive.update_many({"seen": None}, {"$set": {"seen": time.time()}})
-
-
-APPLICATIONS: tuple[Doing, ...] = (
-    odmantic_orders, requests_cache, flask_session, eve_api, sacred_runs, archiver,
-)  # fmt: skip
 
 # Acts of people: the namespace, the filter and how to do it
 
@@ -185,6 +54,8 @@ class Kind:
     op: str
     query: dict[str, Any]
     do: Callable[[Any, dict[str, Any]], Any]
+    in_sessions: bool = False
+    """Whether its client retries writes, as clients do by default: single writes then carry a session."""
 
 
 def _mark(collection: Any, query: dict[str, Any]) -> list[Any]:
@@ -214,64 +85,166 @@ KINDS = (
     Kind("drop", "scratch.import", "c", {}, lambda c, q: c.drop()),
     Kind("createIndexes", "orders.archive", "c", {}, lambda c, q: c.create_index("seen", name=f"s{time.time_ns()}")),
 )  # fmt: skip
-_COMMANDS = {"drop": "drop", "createIndexes": "createIndexes"}
 
 
-def act(kind: Kind, person: Client, admin: Client) -> list[dict[str, Any]]:
-    """Do one act; the entries that are its own, those of its documents, or none where that is not sure."""
+def _ids(query: dict[str, Any]) -> list[Any]:
+    return query["_id"]["$in"]  # type: ignore[no-any-return]
+
+
+def _each(name: str, *rest: Any) -> Callable[[Any, dict[str, Any]], Any]:
+    """A loop of single writes."""
+    return lambda c, q: [getattr(c, name)({"_id": one}, *rest) for one in _ids(q)]
+
+
+def _pool(collection: Any, query: dict[str, Any]) -> Any:
+    with ThreadPoolExecutor(8) as threads:
+        return list(threads.map(lambda one: collection.delete_one({"_id": one}), _ids(query)))
+
+
+def _in_transaction(collection: Any, query: dict[str, Any]) -> Any:
+    with collection.database.client.start_session() as session, session.start_transaction():
+        return [collection.delete_one({"_id": one}, session=session) for one in _ids(query)]
+
+
+def _delete(ns: str, size: int) -> Kind:
+    return Kind(f"deleteMany {size} of {ns}", ns, "d", _few(size), lambda c, q: [c.delete_many(q)])
+
+
+def _update(ns: str, size: int, change: Any = None) -> Kind:
+    to = change or {"$set": {"checked": True}}
+    return Kind(f"updateMany {size} of {ns}", ns, "u", _few(size), lambda c, q: [c.update_many(q, to)])
+
+
+def _command(op: str, ns: str, do: Callable[[Any, dict[str, Any]], Any], name: str = "") -> Kind:
+    return Kind(name or f"{op} {ns}", ns, op, {}, do)
+
+
+_BULK = 350
+RARE = (
+    _delete("shop.reviews", 2_400), _delete("shop.reviews", 3), _delete("shop.customers", 12),
+    _delete("shop.invoices", 300), _delete("shop.carts", 30), _delete("shop.pages", 25),
+    _update("shop.customers", 1_700), _update("shop.customers", 40, {"$set": {"vip": 1}}),
+    _update("shop.invoices", 2_500, {"$set": {"paid": True}}), _update("shop.stock", 400, {"$mul": {"left": 2}}),
+    _update("shop.tickets", 120, [{"$set": {"copy": "$n"}}]),
+    Kind("deleteOne loop 60 of shop.addresses", "shop.addresses", "d", _few(60), _each("delete_one"), True),
+    Kind("updateOne loop 200 of shop.tickets", "shop.tickets", "u", _few(200),
+         _each("update_one", {"$set": {"state": "closed"}}), True),
+    Kind("replaceOne loop 40 of shop.pages", "shop.pages", "u", _few(40), _each("replace_one", {"text": ""}), True),
+    Kind("findOneAndDelete loop 30 of shop.tickets", "shop.tickets", "d", _few(30), _each("find_one_and_delete"), True),
+    Kind("bulkWrite 300 of shop.addresses", "shop.addresses", "d", _few(300),
+         lambda c, q: [c.bulk_write([DeleteOne({"_id": one}) for one in _ids(q)])], True),
+    Kind("pool 200 of shop.addresses", "shop.addresses", "d", _few(200), _pool, True),
+    Kind("transaction 40 of shop.coupons", "shop.coupons", "applyOps", _few(40), _in_transaction, True),
+    Kind("350 updateOnes on 2 of shop.coupons", "shop.coupons", "u", _few(2),
+         lambda c, q: [c.update_one({"_id": _ids(q)[n % 2]}, {"$set": {"n": -n}}) for n in range(_BULK)]),
+    _update("shop.coupons", 100, {"$set": {"ends": 1}}), _delete("shop.coupons", 90),
+    _delete("orders.order", 400), _update("orders.archive", 300, {"$set": {"seen": None}}),
+    _delete("http_cache.responses", 700), _delete("flask_session.sessions", 200), _delete("rest.people", 15),
+    _update("rest.people", 18, {"$set": {"n": 0}}), _delete("fireworks.fireworks", 100),
+    _update("fireworks.launches", 60, {"$set": {"state": "LOST"}}), _delete("broker.messages", 60),
+    _delete("warehouse.summary", 200), _update("warehouse.readings", 300, {"$set": {"value": 0}}),
+    _delete("aiogram_fsm.states_and_data", 150), _delete("site.articles", 800),
+    _update("site.articles", 1_000, [{"$set": {"title": "$n"}}]),
+    _update("staging.accounts", 150, {"$set": {"email": ""}}), _delete("sacred.metrics", 2),
+    _command("dropIndexes", "shop.tickets", lambda c, q: c.drop_index("n_1")),
+    _command("createIndexes", "shop.pages", lambda c, q: c.create_index("at", expireAfterSeconds=10**6)),
+    _command("collMod", "shop.pages", lambda c, q: c.database.command("collMod", c.name, validationLevel="off")),
+    _command("renameCollection", "shop.pages", lambda c, q: c.rename("pages_old")),
+    _command("renameCollection", "shop.tickets",
+             lambda c, q: list(c.aggregate([{"$match": {"n": 1}}, {"$out": c.name}])), "out over shop.tickets"),
+    _command("convertToCapped", "shop.addresses",
+             lambda c, q: c.database.command("convertToCapped", c.name, size=100_000)),
+    _command("drop", "shop.coupons", lambda c, q: c.drop()),
+    _command("dropDatabase", "hr.people", lambda c, q: c.database.client.drop_database("hr")),
+)  # fmt: skip
+"""Each is done once, in random order but for the commands, which come last."""
+
+STATIC = {
+    "shop.customers": 5_000, "shop.invoices": 3_000, "shop.stock": 400, "shop.coupons": 800, "shop.reviews": 6_000,
+    "shop.addresses": 2_000, "shop.tickets": 1_500, "shop.pages": 900, "hr.people": 400,
+}  # fmt: skip
+"""Collections with so many documents from the beginning."""
+
+
+def _entries_of(kind: Kind, ids: Sequence[Any]) -> dict[str, Any]:
+    """The entries of an act, as a query on the oplog."""
+    db = kind.ns.partition(".")[0]
+    if kind.op in ("d", "u"):
+        key = "o._id" if kind.op == "d" else "o2._id"
+        return {"op": kind.op, "ns": kind.ns, **({key: {"$in": list(ids)}} if ids else {})}
+    if kind.op == "applyOps":
+        return {"op": "c", "o.applyOps.ns": kind.ns}
+    names = {"createIndexes": ("createIndexes", "commitIndexBuild"), "convertToCapped": ("renameCollection",)}
+    fields = [{f"o.{one}": {"$exists": True}} for one in names.get(kind.op, (kind.op,))]
+    return {"op": "c", "ns": f"{db}.$cmd", "$or": fields}
+
+
+def act(kind: Kind, person: Client, admin: Client) -> dict[str, Any]:
+    """Do one act: its first and last entry, how many, and whether these are certainly its own."""
     db, _, name = kind.ns.partition(".")
     collection = person[db][name]
     if kind.name == "drop":
         collection.insert_many([{"n": n} for n in range(20)])
     size = kind.query.get("$limit", 0)
-    ids = [row["_id"] for row in admin[db][name].find({}, {"_id": 1}, limit=size)] if kind.op != "c" else []
+    ids = (
+        [row["_id"] for row in admin[db][name].find({}, {"_id": 1}, limit=size)]
+        if kind.op in ("d", "u", "applyOps")
+        else []
+    )
     since = admin.local["oplog.rs"].find_one(sort=[("$natural", -1)])["ts"]  # type: ignore[index]
     done = kind.do(collection, {"_id": {"$in": ids}} if size else kind.query)
-    if kind.op == "c":
-        names = [f"o.{one}" for one in (_COMMANDS[kind.name], "commitIndexBuild")]
-        query: dict[str, Any] = {"op": "c", "ns": f"{db}.$cmd", "$or": [{one: name} for one in names]}
-    else:
-        key = "o._id" if kind.op == "d" else "o2._id"
-        query = {"op": kind.op, "ns": kind.ns, **({key: {"$in": ids}} if size else {})}
-    found = list(admin.local["oplog.rs"].find({"ts": {"$gt": since}, **query}))
-    counted = [one.deleted_count if kind.op == "d" else one.modified_count for one in done] if kind.op != "c" else None
+    found = list(admin.local["oplog.rs"].find({"ts": {"$gt": since}, **_entries_of(kind, ids if size else [])}))
+    if not found:
+        return {}
+    counted = len(found)
+    if kind.op in ("d", "u") and done and hasattr(done[0], "acknowledged"):
+        counted = sum(one.deleted_count if kind.op == "d" else one.modified_count for one in done)
     # Another's write of the same documents at the same moment would be taken for the person's.
-    return found if counted is None or sum(counted) == len(found) else []
+    first, last = (f"{one['ts'].time}:{one['ts'].inc}" for one in (found[0], found[-1]))
+    row = {
+        "ns": kind.ns,
+        "op": kind.op,
+        "n": len(ids) if kind.op == "applyOps" else counted,
+        "first": first,
+        "last": last,
+    }
+    return {**row, "own": counted == len(found)}
 
 
-def _acts(uri_of: Callable[[str], str], admin: Client, seconds: float, seed: int) -> Iterator[dict[str, Any]]:
-    rng = random.Random(seed)
+def _acts(
+    uri_of: Callable[[str], str], admin: Client, seconds: float, rng: random.Random, *, rare: bool
+) -> Iterator[dict[str, Any]]:
     people = {
-        name: MongoClient[dict[str, Any]](uri_of(name), appname=application, retryWrites=False)
+        (name, retries): MongoClient[dict[str, Any]](uri_of(name), appname=application, retryWrites=retries)
         for name, application in zip(PEOPLE, PEOPLES_APPLICATIONS, strict=True)
+        for retries in (False, True)
     }
     until, number = time.monotonic() + seconds, 0
+    writes = [kind for kind in RARE if kind.op in ("d", "u", "applyOps")]
+    once = iter([*rng.sample(writes, len(writes)), *(kind for kind in RARE if kind not in writes)])
     while time.monotonic() < until:
-        time.sleep(rng.uniform(*PAUSE))
-        kind, user = rng.choice(KINDS), rng.choice(PEOPLE)
+        time.sleep(rng.uniform(*(RARE_PAUSE if rare else PAUSE)))
+        kind = next(once, None) if rare else rng.choice(KINDS)
+        if kind is None:
+            break
+        user = rng.choice(PEOPLE)
+        person = people[user, kind.in_sessions]
         with suppress(PyMongoError):
-            found = act(kind, people[user], admin)
-            n = len(found)
-            if not found:
+            found = act(kind, person, admin)
+            if not found or not (rare or found["own"]):
                 continue
             number += 1
-            name = f"{number} {kind.name}"
-            first, last = (f"{one['ts'].time}:{one['ts'].inc}" for one in (found[0], found[-1]))
-            op = _COMMANDS.get(kind.name, kind.op)
+            name = kind.name if rare else f"{number} {kind.name}"
             held = hashlib.sha256(name.encode()).digest()[0] % HELD_BACK == 0
-            row = {
-                "name": name,
-                "ns": kind.ns,
-                "op": op,
-                "user": user,
-                "app": people[user].options.pool_options.appname,
-            }
-            yield row | {"n": n, "first": first, "last": last, "sessions": 0, "expect": n, "held": held}
+            application = person.options.pool_options.appname
+            sessions = int(kind.in_sessions) * (8 if kind.do is _pool else 1)
+            yield {"name": name, "user": user, "app": application, **found, "sessions": sessions, "expect": found["n"],
+                   "held": held}  # fmt: skip
     for one in people.values():
         one.close()
 
 
-def record(folder: Path, seconds: float, seed: int) -> None:
+def record(folder: Path, seconds: float, seed: int, *, rare: bool) -> None:
     """Run everything and write the three files."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as keys:
@@ -279,10 +252,10 @@ def record(folder: Path, seconds: float, seed: int) -> None:
         key.touch(0o600)
         key.write_text("c2VjcmV0Zm9ydGhlbWVtYmVycw")
         with ReplicaSet(1, options=[f"--keyFile={key}", "--slowms=-1"]) as servers:
-            _record(servers, folder, seconds, seed)
+            _record(servers, folder, seconds, random.Random(seed), rare=rare)
 
 
-def _record(servers: ReplicaSet, folder: Path, seconds: float, seed: int) -> None:
+def _record(servers: ReplicaSet, folder: Path, seconds: float, rng: random.Random, *, rare: bool) -> None:
     def uri_of(name: str) -> str:
         return servers.uri.replace("mongodb://", f"mongodb://{name}:{PASSWORD}@") + "&authSource=admin"
 
@@ -291,11 +264,19 @@ def _record(servers: ReplicaSet, folder: Path, seconds: float, seed: int) -> Non
     admin: Client = MongoClient(uri_of("root"))
     for name in (*PEOPLE, *(one.__name__ for one in APPLICATIONS)):
         admin.admin.command("createUser", name, pwd=PASSWORD, roles=ROLES)
+    for ns, size in STATIC.items():
+        db, _, collection = ns.partition(".")
+        admin[db][collection].insert_many([{"_id": n, "n": n, "left": 5} for n in range(size)])
+    admin.shop.tickets.create_index("n")
     words = [sys.executable, "-W", "ignore", "-m", "bench._record", "--application"]
-    running = [subprocess.Popen([*words, one.__name__, uri_of(one.__name__)]) for one in APPLICATIONS]
+    running = [
+        subprocess.Popen([*words, one.__name__, uri_of(one.__name__)], stdout=subprocess.DEVNULL)
+        for one in APPLICATIONS
+    ]
     try:
-        time.sleep(10)
-        rows = list(_acts(uri_of, admin, seconds, seed))
+        time.sleep(90 if rare else 10)
+        rows = list(_acts(uri_of, admin, seconds, rng, rare=rare))
+        time.sleep(60 if rare else 0)
         missing = [
             one.__name__ for one, process in zip(APPLICATIONS, running, strict=True) if process.poll() is not None
         ]
@@ -319,12 +300,13 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rare", action="store_true", help="each kind of act once")
     parser.add_argument("--application", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.application:
         next(one for one in APPLICATIONS if one.__name__ == given.application)(given.folder, threading.Event())
     else:
-        record(Path(given.folder), given.seconds, given.seed)
+        record(Path(given.folder), given.seconds, given.seed, rare=given.rare)
 
 
 if __name__ == "__main__":
