@@ -3,6 +3,7 @@
 ``python -m bench.incidents DIR`` reads ``oplog.bson.gz`` and ``acts.jsonl`` of a recording. It prints how many acts are
 found and how many rows are neither an act nor an effect of one, how far ``point`` is off, and how often a row comes and
 goes while the oplog grows by a minute at a time. Without a directory only the labelled corpus is measured.
+``--ablation`` prints what each rule earns: the same with one of them switched off. Several directories may be given.
 """
 
 from __future__ import annotations
@@ -11,17 +12,23 @@ import argparse
 import gzip
 import importlib
 import json
+import math
 import re
 import sys
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from tallyglass.moment import Ts, parse_ts
 from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.oplog.incidents import recurrence, verdict
+from tallyglass.oplog.incidents.burst import Burst
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.snapshot import Incident
 
@@ -33,6 +40,9 @@ EFFECT_SECONDS = 5
 """Commands on the database of an act so shortly before or after it belong to it: a restore drops several."""
 
 FLIP_SECONDS = 60
+TTL_MILLIS = 60_000
+"""How often the recorded servers looked for what had expired."""
+
 _COMMANDS = {"out", "drop", "rename", "collMod", "createIndexes", "dropIndexes", "convertToCapped", "dropDatabase"}
 _OPS = {
     "renameCollection": ("rename", "out"), "commitIndexBuild": ("createIndexes",), "dropUser": ("users",),
@@ -42,6 +52,7 @@ _UNDATED = {"txn 50 deletes invoices": (1795409999, 3), "convertToCapped audit":
     "dropUser": (1795410335, 104)
 }
 _BEGINNING = {
+    "um orders tenant2 shipped": (1795409909, 9),
     "dm all carts": (1795409884, 33), "um posts deleted": (1795410287, 291), "aps jobs deleteMany": (1795410491, 98),
     "beanie delete_all houses": (1795410533, 69),
 }  # fmt: skip
@@ -60,6 +71,8 @@ class Act:
     documents: int
     first: Ts
     last: Ts
+    own: bool = True
+    """Whether the first and the last entry are certainly its own: others may have written the same documents then."""
 
     def is_in(self, row: Incident) -> bool:
         """Whether a row shows this act."""
@@ -104,13 +117,15 @@ class Recording:
                 continue
             first = Ts(*(undated or _BEGINNING.get(one["name"]) or parse_ts(one["first"])))
             last = Ts(*undated) if undated else parse_ts(one["last"])
-            found.acts.append(Act(one["name"], one["ns"], one["op"], one["n"] or 0, first, last))
+            found.acts.append(Act(one["name"], one["ns"], one["op"], one["n"] or 0, first, last, one.get("own", True)))
         return found
 
     def error(self, act: Act, row: Incident) -> int:
-        """How many entries the point of a row lies after the act's first one; before it: negative."""
+        """How many entries the point of a row lies after the act's first one; before it: negative. Of a row that may be
+        several statements, the point that is closest."""
         places: Sequence[Ts] = self.places.get((act.ns, act.op), ()) if act.op in ("d", "u") else ()
-        return bisect_left(places, row.limit) - bisect_left(places, act.first)
+        points = (one.first for reading in row.readings for one in reading)
+        return min((bisect_left(places, one) - bisect_left(places, act.first) for one in points), key=abs)
 
     def is_effect(self, row: Incident) -> bool:
         """Whether a row is set-up, or what an act brought about."""
@@ -126,14 +141,15 @@ class Recording:
         return row.ns in _EXPIRING and row.op == "d"
 
 
-def incidents_of(recording: Recording, *, backward: bool = False) -> tuple[Incident, ...]:
-    """The incidents of a recording that is fed in slices from either end."""
+def grouped(recording: Recording, *, backward: bool = False) -> Grouper:
+    """A recording, fed in slices from either end."""
     grouper, entries = Grouper(), recording.entries
     grouper.known.ttl |= recording.expiring
+    grouper.known.ttl_millis = TTL_MILLIS
     slices = [entries[at : at + BATCH] for at in range(0, len(entries), BATCH)]
     for one in reversed(slices) if backward else slices:
         grouper.feed_batch(b"".join(one))
-    return grouper.incidents()
+    return grouper
 
 
 def _line(row: Incident) -> str:
@@ -148,7 +164,7 @@ def score(recording: Recording, incidents: Iterable[Incident], *, verbose: bool)
     false = [row for row in rows if not recording.is_effect(row)]
     plain = [row for row in false if row.op]
     late, early, counted = list[str](), list[str](), 0
-    sized = [act for act in recording.acts if act.op in ("d", "u") and found[act.name]]
+    sized = [act for act in recording.acts if act.op in ("d", "u") and act.own and found[act.name]]
     for act in sized:
         errors = [recording.error(act, row) for row in found[act.name]]
         error = min(errors)
@@ -178,6 +194,7 @@ def flips(recording: Recording, *, verbose: bool = False) -> str:
     shown: dict[tuple[str, str, int], Incident] = {}
     changes: Counter[str] = Counter()
     grouper.known.ttl |= recording.expiring
+    grouper.known.ttl_millis = TTL_MILLIS
     next_look = recording.stamps[0].t + FLIP_SECONDS
     ever: dict[tuple[str, str, int], str] = {}
     while at < len(recording.entries):
@@ -230,21 +247,122 @@ def labelled(*, seed: int, verbose: bool, match: str = "") -> str:
     return "\n".join(lines)
 
 
+def _never(*_: object, **__: object) -> bool:
+    return False
+
+
+def _none(*_: object, **__: object) -> list[Any]:
+    return []
+
+
+Change = tuple[object, str, object]
+RULES: dict[str, tuple[Change, ...]] = {
+    "(nothing)": (),
+    "others of similar size only": ((recurrence, "_CLASSES", 1_000),),
+    "four runs make a job": ((recurrence, "OTHERS", 10**9),),
+    "over a quarter of the window": ((recurrence, "SHARE", 0.0),),
+    "away from itself": ((recurrence, "AWAY_MILLIS", 0),),
+    "a young application": ((recurrence, "YOUNG", 10**9),),
+    "what lasts is steady": ((verdict, "_steady_millis", lambda _: math.inf),),
+    "passes of the TTL monitor": ((verdict, "_passes", _none),),
+    "statements in many pieces": ((verdict, "_in_pieces", lambda rows, *_: rows),),
+    "the beginning before a pause": ((verdict, "_take_beginning", _none),),
+    "a loop, then a statement": ((verdict, "_loop_and_statement", lambda pieces: [pieces]),),
+    "the beginning of a slow loop": ((verdict, "_take_forgotten", _none),),
+    "order of _id, fields": ((Burst, "order", None),),
+    "joined up to 10 s": ((verdict, "GOES_ON_MILLIS", verdict.JOIN_MILLIS),),
+    "no document twice": ((verdict, "is_repeated", _never),),
+    "a pool is one row": ((verdict, "_pools", lambda found, *_: found),),
+    "usual batches of a pool": ((verdict, "_batch_verdict", lambda found, *_: found),),
+    "low in a young window": ((recurrence, "YOUNG_WINDOW_MILLIS", 0),),
+}
+"""Each rule, and how it is switched off. All of them decide when the list is asked for."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was found in all that was measured."""
+
+    acts: int = 0
+    found: int = 0
+    rows: int = 0
+    false: int = 0
+    alarms: int = 0
+    late: int = 0
+    early: int = 0
+
+    def line(self) -> str:
+        """The recall, the precision and the points in a row of a table."""
+        recall = f"{self.found} of {self.acts}"
+        return f"{recall} | {self.rows} | {self.false} | {self.alarms} | {self.late} | {self.early}"
+
+
+def tally(recording: Recording, incidents: Iterable[Incident], into: Tally) -> None:
+    """Add the result of a recording."""
+    rows = [row for row in incidents if not row.routine]
+    false = [row for row in rows if not recording.is_effect(row)]
+    into.rows += len(rows)
+    into.false += len(false)
+    into.alarms += sum(row.confidence != "low" for row in false)
+    for act in recording.acts:
+        mine = [row for row in rows if act.is_in(row)]
+        into.acts += 1
+        into.found += bool(mine)
+        error = min((recording.error(act, row) for row in mine), default=0) if act.op in ("d", "u") and act.own else 0
+        into.late += error > 0
+        into.early += error < 0
+
+
+def ablation(recordings: Sequence[Recording], seed: int) -> Iterator[str]:
+    """The same bursts judged with one rule switched off at a time: the recordings, and the labelled corpus."""
+    groupers = [grouped(recording) for recording in recordings]
+    scores, scenarios = _corpus()
+    fed = [(one, scores.grouped(one, backward=seed % 2 == 0)) for one in scenarios(seed)]
+    yield "| removed | recorded | rows | false | above low | late | early | labelled | rows | false | late | early |"
+    yield "|---" * 12 + "|"
+    for name, changes in RULES.items():
+        with ExitStack() as patches:
+            for target, attribute, value in changes:
+                patches.enter_context(mock.patch.object(target, attribute, value))
+            whole, corpus = Tally(), scores.Score()
+            for recording, grouper in zip(recordings, groupers, strict=True):
+                tally(recording, grouper.incidents(), whole)
+            for scenario, grouper in fed:
+                scores.add(corpus, scenario, grouper.incidents())
+        late, early = (sum(sign * one > 0 for one in corpus.point_errors) for sign in (1, -1))
+        yield (
+            f"| {name} | {whole.line()} | {corpus.found} of {corpus.wanted} | {corpus.rows} | {corpus.false_rows} "
+            f"| {late} | {early} |"
+        )
+
+
+def _corpus() -> tuple[Any, Callable[[int], Iterator[Any]]]:
+    """The scorer of the labelled corpus, and its scenarios by seed."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    corpus, scores = importlib.import_module("corpus.oplog_corpus"), importlib.import_module("corpus.oplog_score")
+    return scores, lambda seed: (corpus.build(recipe, seed) for recipe in corpus.RECIPES)
+
+
 def main(arguments: list[str]) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.incidents", description=__doc__)
-    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("folders", type=Path, nargs="*")
+    parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--flips", action="store_true")
     parser.add_argument("--no-corpus", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--match", default="", help="only recipes whose name matches")
     given = parser.parse_args(arguments)
-    if given.folder is not None:
-        recording = Recording.read(given.folder)
+    if given.ablation:
+        for line in ablation([Recording.read(folder) for folder in given.folders], given.seed):
+            print(line, flush=True)
+        return
+    for folder in given.folders:
+        recording = Recording.read(folder)
         for backward in (False, True):
             began = time.process_time()
-            found = incidents_of(recording, backward=backward)
+            found = grouped(recording, backward=backward).incidents()
             rate = len(recording.entries) / (time.process_time() - began)
             print(f"recording, {'backward' if backward else 'forward'}, {rate:,.0f} entries/s")
             print(score(recording, found, verbose=given.verbose and not backward))

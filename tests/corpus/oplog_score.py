@@ -44,8 +44,14 @@ class Score:
 
 def incidents_of(scenario: Scenario, *, backward: bool = False, batch: int = BATCH) -> tuple[Incident, ...]:
     """What the grouper says, fed in slices from either end."""
+    return grouped(scenario, backward=backward, batch=batch).incidents()
+
+
+def grouped(scenario: Scenario, *, backward: bool = False, batch: int = BATCH) -> Grouper:
+    """A grouper that was fed in slices from either end."""
     grouper = Grouper()
     grouper.known.ttl |= scenario.ttl
+    grouper.known.ttl_millis = 60_000
     grouper.known.capped |= scenario.capped
     grouper.note_oldest(scenario.window[0])
     grouper.note_newest(scenario.window[1], None)
@@ -53,7 +59,7 @@ def incidents_of(scenario: Scenario, *, backward: bool = False, batch: int = BAT
     places = range(0, len(entries), batch)
     for at in reversed(places) if backward else places:
         grouper.feed_batch(b"".join(entries[at : at + batch]))
-    return grouper.incidents()
+    return grouper
 
 
 def add(score: Score, scenario: Scenario, incidents: Iterable[Incident]) -> None:

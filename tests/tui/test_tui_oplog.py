@@ -385,7 +385,7 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
         await screen.press("enter")
         assert "200 documents in 200 oplog entries" in screen.text
         assert "Who: User unknown" in screen.text
-        assert "One command or several" in screen.text
+        assert "One command, or several" in screen.text
         assert f"--oplogLimit={BASE}:3" in screen.text
         grown = replace(INCIDENT, ops=300, documents=300)
         await screen.put("incidents", IncidentScan((trim, grown), 4100, Ts(BASE - 50, 1), done=True))

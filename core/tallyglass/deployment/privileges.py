@@ -101,6 +101,7 @@ def jobs(databases: Sequence[str] = (), *, direct_shard: bool = False) -> tuple[
             (
                 *kinds,
                 *direct,
+                Need(CLUSTER, ("getParameter",), "how often TTL indexes remove what has expired"),
                 Need(
                     CLUSTER,
                     ("getLog", "inprog", "listSessions"),

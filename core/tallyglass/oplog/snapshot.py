@@ -258,6 +258,15 @@ class Authorship:
 
 
 @dataclass(frozen=True, slots=True)
+class StatementPart:
+    """A stretch of an incident that may be a statement of its own: its first and last entry, and its documents."""
+
+    first: Ts
+    last: Ts
+    documents: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Incident:
     """What a person did, or what is routine: a run of entries with a first and a last timestamp.
 
@@ -272,7 +281,8 @@ class Incident:
     ``sessions`` how many took part; ``user_hash`` the SHA-256 of ``user@db`` that it carries, ``user`` the user of that
     hash where it is known. A statement without a session carries neither. ``confidence`` is high, medium or low.
     ``shards`` are those that it happened on, in a list that was merged from several. ``txn`` is the number of a
-    transaction in its session. ``evidence`` is None until the server's records were compared with it.
+    transaction in its session. ``parts`` are the statements that it may be, oldest first, where the entries do not show
+    whether it is one; otherwise empty. ``evidence`` is None until the server's records were compared with it.
     """
 
     number: int
@@ -301,6 +311,24 @@ class Incident:
     shards: tuple[str, ...] = ()
     txn: int | None = None
     evidence: Authorship | None = None
+    parts: tuple[StatementPart, ...] = ()
+
+    @property
+    def readings(self) -> tuple[tuple[StatementPart, ...], ...]:
+        """What it may be: one statement, or several; oldest first."""
+        whole = StatementPart(self.limit, self.last, self.documents)
+        return ((whole,), self.parts) if self.parts else ((whole,),)
+
+    @property
+    def reading(self) -> str:
+        """Whether it is one statement or several, with the point of each, in one sentence; empty if it is one."""
+        if not self.parts:
+            return ""
+        most = {2: "two"}.get(len(self.parts), str(len(self.parts)))
+        points = ", ".join(
+            str(one.first) + ("" if one.documents is None else f" ({one.documents:,})") for one in self.parts
+        )
+        return f"One or {most} statements: one from {self.limit}, or {most} from {points}."
 
     @property
     def limit(self) -> Ts:

@@ -64,6 +64,7 @@ def _something(rng: random.Random, writer: OplogWriter, at: float, sessions: lis
 def fed(slices: list[list[bytes]]) -> Grouper:
     grouper = Grouper()
     grouper.known.ttl.add(EXPIRING)
+    grouper.known.ttl_millis = 60_000
     for one in slices:
         grouper.feed_batch(b"".join(one))
     return grouper

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bson import Timestamp
 from incident_acts import ACTS, DB, PAIRS, Client, Done, command_entry, entry, set_fcv
-from incident_noise import APP, LOGS, PASSES, TTL, TTL_COLLECTIONS, TTL_OPTIONS, TTL_SECONDS, noise
+from incident_noise import APP, LOGS, PASSES, TTL, TTL_COLLECTIONS, TTL_OPTIONS, noise
 from oplog_rig import writers
 
 from tallyglass.demo.server import ReplicaSet
@@ -21,7 +21,7 @@ from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.entry.row import chain_name, row
 from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.incidents import acts, commands, compaction, families, grouper, incident, verdict
+from tallyglass.oplog.incidents import commands, compaction, families, grouper, incident, verdict
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.incidents.incident import scan, watch
 from tallyglass.oplog.read.entries import earlier_parts
@@ -83,8 +83,7 @@ async def test_each_kind_is_found_by_a_scan_of_the_past(what_was_done: tuple[Rep
 
 @pytest.fixture
 def ttl_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Expect the TTL monitor as often as it runs here, and take what it does in one pass for one."""
-    monkeypatch.setattr(acts, "TTL_MILLIS", TTL_SECONDS * 1_000)
+    """Take what the TTL monitor does in one pass for one."""
     monkeypatch.setattr(families, "EPISODE_MILLIS", 4_500)
 
 

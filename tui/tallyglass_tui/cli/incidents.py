@@ -170,7 +170,7 @@ def documents(incident: Incident) -> str:
 
 
 def _note(incident: Incident) -> str:
-    words = ["routine" if incident.routine else "", incident.note]
+    words = ["routine" if incident.routine else "", " ".join(filter(None, (incident.reading, incident.note)))]
     return ": ".join(filter(None, words)) or "-"
 
 
@@ -192,6 +192,9 @@ def facts(incident: Incident) -> dict[str, Any]:
         "documents_exact": incident.documents_exact,
         "seconds": incident.last.t - incident.first.t,
         "point": str(incident.limit),
+        "readings": [
+            [{"point": str(one.first), "documents": one.documents} for one in reading] for reading in incident.readings
+        ],
         "samples": list(incident.samples),
         "open": incident.open,
         "note": incident.note,

@@ -39,7 +39,7 @@ def incident_cell(incident: Incident, now: datetime, column: Column, width: int)
         "title": lambda: fit_middle(clean(incident.title, 600) + (" (going on)" if incident.open else ""), width),
         "documents": lambda: ("" if incident.documents_exact else "~") + fmt.count(incident.documents),
         "who": lambda: _by(incident),
-        "note": lambda: incident.note,
+        "note": lambda: " ".join(filter(None, (incident.reading, incident.note))),
         "ops": lambda: fmt.count(incident.ops),
         "took": lambda: fmt.brief(incident.last.t - incident.first.t),
     }[column.key]()

@@ -139,7 +139,9 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
         lines.append(f"session {incident.session}")
     elif incident.sessions > 1:
         lines.append(f"by {incident.sessions} sessions")
-    if incident.kind in _MASS:
+    if incident.parts:
+        lines.append(incident.reading)
+    elif incident.kind in _MASS:
         lines.append(_ONE_OR_MORE)
     if incident.reason:
         lines += ["", f"Routine: {incident.reason}."]
@@ -194,7 +196,7 @@ def _statement_lines(one: Candidate) -> list[str]:
 _MASS = ("deleteMany", "updateMany")
 _SHOWN_CLIENTS = 10
 _DOUBT = "An application or a job may write the same entries."
-_ONE_OR_MORE = "One command or several: commands less than three seconds apart are rarely distinguishable in the oplog."
+_ONE_OR_MORE = "One command, or several less than a second apart: the oplog rarely tells these from each other."
 
 
 def _documents(incident: Incident) -> str:

@@ -194,6 +194,16 @@ def stamp_at(batch: bytes, start: int, end: int) -> Stamp | None:
     return _quad(batch, wall - 30)[0], _long(batch, wall + 6)[0], number
 
 
+def updated_documents(batch: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[bytes] | None:
+    """``o2``, which names the document, of many updates of one namespace without a session; None in another form."""
+    o = OP_AT + NS_TEXT + int_at(batch, starts[0] + OP_AT + NS_LENGTH)[0] + _UI_AND_O
+    if batch[starts[0] + o - len(_O) : starts[0] + o] != _O:
+        return None
+    after = [start + o + int_at(batch, start + o)[0] for start in starts]
+    found = [batch[place : end - TAIL] for place, end in zip(after, ends, strict=True)]
+    return found if all([one.startswith(_O2) for one in found]) else None
+
+
 def op_after_session(batch: bytes, start: int, end: int) -> int:
     """Where ``op`` stands in an entry that begins with an ``lsid`` of any size; ``end`` if it does not follow."""
     at = start + OP_AT

@@ -12,13 +12,16 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.incidents.incident import scan, watch
 from tallyglass.oplog.read.fan_in import FanIn
-from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan
+from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan, StatementPart
 
 Named = Callable[[Gateway, AsyncIterator[IncidentScan]], AsyncIterator[IncidentScan]]
 """What adds to the incidents of one replica set who wrote them."""
 
 APART_SECONDS = 10
 """How many seconds apart the parts of one statement, sent by a router to all shards, may begin."""
+
+AT_ONCE_SECONDS = 1
+"""How many seconds after the end of one part another one may begin to be certainly of the same statement."""
 
 _CANDIDATES = 8
 """How many of the latest incidents with the same key are tried for another shard's part."""
@@ -81,8 +84,26 @@ def _together(whole: Incident, part: Incident, shard: str) -> Incident:
         open=whole.open or part.open,
         sessions=max(whole.sessions, part.sessions),
         evidence=_both(whole.evidence, part.evidence),
+        parts=_parts(whole, part),
         shards=tuple(sorted((*whole.shards, shard))),
     )
+
+
+def _parts(whole: Incident, part: Incident) -> tuple[StatementPart, ...]:
+    """The statements that the parts of two shards may be; empty if they are one. A router sends a statement to all
+    shards at once: what begins when all before it has ended may be another one."""
+    if whole.routine or whole.op not in ("d", "u"):
+        return ()
+    found: list[StatementPart] = []
+    for one in sorted((*whole.readings[-1], *part.readings[-1]), key=lambda one: one.first):
+        before = found[-1] if found else None
+        if before is not None and one.first.t <= before.last.t + AT_ONCE_SECONDS:
+            known = before.documents is not None and one.documents is not None
+            documents = (before.documents or 0) + (one.documents or 0) if known else None
+            found[-1] = StatementPart(before.first, max(before.last, one.last), documents)
+        else:
+            found.append(one)
+    return tuple(found) if len(found) > 1 else ()
 
 
 def _both(one: Authorship | None, other: Authorship | None) -> Authorship | None:

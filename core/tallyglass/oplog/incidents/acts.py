@@ -22,8 +22,6 @@ INTERNAL = ("config.", "local.", "admin.system.")
 """Namespaces that the server itself deletes from and updates."""
 
 DEFINITIONS_LIMIT = 20_000
-TTL_MILLIS = 60_000
-"""How often a server looks for what has expired, if it was not told otherwise."""
 
 _FCV = "featureCompatibilityVersion"
 _OUT = re.compile(r"tmp\.(agg_out|mr)\.")
@@ -102,7 +100,7 @@ def _rename(entry: Entry) -> Act:
     return Act("rename", harm, title, source, records)
 
 
-_EXPIRY = "The server deletes what is older, once a minute."
+_EXPIRY = "The server deletes what is older, once a minute unless ttlMonitorSleepSecs says otherwise."
 
 
 def _coll_mod(entry: Entry) -> Act | None:
@@ -232,8 +230,8 @@ class CollectionDefinitions:
     ttl: set[str] = field(default_factory=set)
     capped: set[str] = field(default_factory=set)
     since: dict[str, Ts] = field(default_factory=dict)
-    ttl_millis: int = field(default_factory=lambda: TTL_MILLIS)
-    """How often the server looks for what has expired (``ttlMonitorSleepSecs``)."""
+    ttl_millis: int = 0
+    """How often the server looks for what has expired (``ttlMonitorSleepSecs``); 0 if that is not known."""
 
     def learn(self, entry: Entry) -> None:
         """Record what a command defines."""

@@ -8,10 +8,11 @@ from operator import sub
 from tallyglass.oplog.entry import layout
 from tallyglass.oplog.entry.batch import EntryGroup, sessions, stamp, times
 from tallyglass.oplog.entry.entry import read_entry
-from tallyglass.oplog.entry.layout import SESSION_OP_AT, Stamp
+from tallyglass.oplog.entry.layout import OP_AT, SESSION_OP_AT, Stamp
 from tallyglass.oplog.incidents.burst import Burst, Sample, sample_of
 from tallyglass.oplog.incidents.families import LEAST_RUN, RUN_MILLIS
 from tallyglass.oplog.incidents.id_order import MARKS
+from tallyglass.oplog.incidents.touched import touched_by
 
 _MARK_BYTES = 1_024
 _SAMPLED = 20
@@ -36,6 +37,7 @@ class BatchEntries:
         self.first, self.last = self.stamp(0), self.stamp(self.size - 1)
         self.ts: Sequence[int] = ()
         self.walls: Sequence[int] = ()
+        self._updated: list[bytes] | None = None
         if abs(self.last[1] - self.first[1]) > self.size:
             self.read_all()
 
@@ -74,6 +76,7 @@ class BatchEntries:
         burst = Burst(first[0], last[0], first[1], last[1], high - low, high - low)
         if marked:
             burst.marks = self._marks(low, high)
+            burst.touched = touched_by(self._documents()[low:high])
         if marked or high - low >= _SAMPLED:
             burst.samples = (burst.marks[0] if burst.marks else self.sample(low),)
         return burst
@@ -90,6 +93,13 @@ class BatchEntries:
         run.session, run.samples = layout.session_in(self.batch, self.starts[0]), (self.sample(0),)
         run.user, run.find_and_modify = self.user_and_image(0)
         return run
+
+    def _documents(self) -> list[bytes]:
+        """The documents that were updated; empty for deletes, and in the form of servers before 5.0."""
+        if self._updated is None:
+            is_known = self.group.envelope.op == "u" and self.op_at == OP_AT
+            self._updated = (is_known and layout.updated_documents(self.batch, self.starts, self.ends)) or []
+        return self._updated
 
     def _marks(self, low: int, high: int) -> tuple[bytes, ...]:
         """Some entries from the first to the last, oldest first; none if they are large."""

@@ -7,7 +7,7 @@ oplog is cut into slices, and in whatever direction they are read, the bursts ar
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tallyglass.oplog.entry.entry import read_entry
@@ -15,6 +15,7 @@ from tallyglass.oplog.entry.json import id_text
 from tallyglass.oplog.entry.layout import Stamp
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents.id_order import IdOrder, order_of, thinned
+from tallyglass.oplog.incidents.touched import Touched, joined
 
 LOOP_STATEMENTS = 20
 """The fewest statements of a session with consecutive numbers that show a loop."""
@@ -77,6 +78,9 @@ class Burst:
     apart: bool = True
     samples: tuple[Sample, ...] = ()
     marks: tuple[bytes, ...] = ()
+    touched: Touched = ()
+    """A sample of the documents that updates without a session touched."""
+
     is_small: bool = False
     """Whether :meth:`shrink` was called."""
 
@@ -115,6 +119,7 @@ class Burst:
             self.marks, self._order = (), mine.joined(others) if mine is not None and others is not None else None
         else:
             self.marks = ()
+        self.touched = joined(self.touched, newer.touched)
         if newer.last > self.last:
             self.last, self.last_wall = newer.last, newer.last_wall
         if newer.first < self.first:
@@ -133,6 +138,7 @@ class Burst:
         twin.batch, twin.head, twin.tail = self.batch, self.head, self.tail
         twin.session, twin.user, twin.find_and_modify = self.session, self.user, self.find_and_modify
         twin.apart, twin.samples, twin.marks, twin._order = self.apart, self.samples, self.marks, self._order
+        twin.touched = self.touched
         return twin
 
     def gap(self, newer: Burst) -> int:
@@ -178,6 +184,16 @@ class Burst:
     def rank(self) -> tuple[int, int]:
         """Orders by size, the largest first; those of one size at random, but always alike."""
         return -self.documents, scattered(self.first)
+
+
+def together(pieces: Sequence[Burst]) -> Burst:
+    """Bursts in order of time as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    whole = pieces[0].copy()
+    for one in pieces[1:]:
+        whole.join(one.copy())
+    return whole
 
 
 def scattered(ts: int) -> int:

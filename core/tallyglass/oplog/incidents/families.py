@@ -18,8 +18,9 @@ EPISODE_MILLIS = 1_000
 RUN_MILLIS, RUN_JUMP = 10_000, 4
 """A run of a session goes on if its next write is at most 10 s later and its transaction number at most 4 higher."""
 
-NEXT_MILLIS = 1_800_000
-"""The longest pause between two statements of one run of a session: the lifetime of a session."""
+NEXT_MILLIS = 120_000
+"""The longest pause between two statements of one run of a session. After a longer one the same shell, or a client that
+took the session from its pool again, does something else."""
 
 LEAST_RUN = 5
 """The fewest single writes by one session that are an incident."""

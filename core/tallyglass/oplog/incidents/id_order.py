@@ -48,6 +48,12 @@ class IdOrder:
         same = self.direction == later.direction != 0 and self.last[0] == later.first[0]
         return same and _step(self.last, later.first) == self.direction and not self._other_fields(later)
 
+    def leads_to(self, later: IdOrder) -> bool:
+        """Whether a short stretch lies before a later one in the direction of that."""
+        return (
+            later.direction != 0 and _step(self.last, later.first) == later.direction and not self._other_fields(later)
+        )
+
     def is_apart_from(self, later: IdOrder) -> bool:
         """Whether a later stretch is another statement."""
         if self._other_fields(later):

@@ -14,7 +14,7 @@ from tallyglass.deployment.cluster import look_at
 from tallyglass.deployment.privileges import CLUSTER, allows
 from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError
 from tallyglass.moment import ZERO, Ts
-from tallyglass.mongo.gateway import Gateway, Namespace, closing
+from tallyglass.mongo.gateway import Document, Gateway, Namespace, closing
 from tallyglass.oplog.entry.batch import last_ts
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.read.entries import end_of_oplog
@@ -47,7 +47,9 @@ PROGRESS_SECONDS = 0.5
 KEPT_BYTES = 500_000
 """How many bytes of entries that could be rolled back are kept before the majority point is read."""
 
-_ASKED_LIMIT = 200
+_ASKED_LIMIT = 2_000
+"""The most collections that the server is asked about, a command each."""
+
 _SECOND = 1.0
 
 
@@ -105,13 +107,12 @@ class _IncidentReader:
         self._among = _only(ns) if ns else None
         self._match = {**self._among, "op": {"$in": ["c", "d", "u"]}} if self._among else MATCH
         self._grouper = Grouper()
-        self._asked: set[str] = set()
+        self._definitions = _Definitions(gateway)
         self._end = EntryPosition(ZERO)
         self._goal = ZERO
         self._trouble = ""
         self._lost = ""
         self._link = ""
-        self._refused = ""
         self._cost = 0.0
 
     async def check(self) -> None:
@@ -119,6 +120,7 @@ class _IncidentReader:
         if not deployment.has_oplog:
             raise DeploymentError(deployment.no_oplog_because())
         self._grouper.users.learn(await _users(self._gateway))
+        self._grouper.known.ttl_millis = await _ttl_millis(self._gateway)
 
     async def past(self, since: Ts | None, until: Ts | None) -> AsyncIterator[IncidentScan]:
         self._end = await safe_end(self._gateway, self._among)
@@ -180,8 +182,8 @@ class _IncidentReader:
                 self._grouper.note_newest(last_ts(batch), None)
 
     async def _known(self, reached: Ts, *, done: bool) -> IncidentScan:
-        self._refused = await _ask_definitions(self._gateway, self._grouper, self._asked) or self._refused
         grouper = self._grouper
+        await self._definitions.learn(grouper)
         began = time.monotonic()
         incidents = grouper.incidents()
         if self._ns:
@@ -190,7 +192,9 @@ class _IncidentReader:
         self._cost = time.monotonic() - began
         left_out = f"{grouper.left_out:,} lesser incidents are left out." if grouper.left_out else ""
         damaged = f"{grouper.damaged:,} entries or more are damaged and were left out." if grouper.damaged else ""
-        trouble = " ".join(filter(None, (self._link, self._trouble, self._lost, damaged, left_out, self._refused)))
+        trouble = " ".join(
+            filter(None, (self._link, self._trouble, self._lost, damaged, left_out, self._definitions.refused))
+        )
         return IncidentScan(incidents, grouper.fed, reached, done, trouble)
 
 
@@ -211,30 +215,51 @@ async def _users(gateway: Gateway) -> list[str]:
     return [f"{one.get('user')}@{one.get('db')}" for one in found]
 
 
-async def _ask_definitions(gateway: Gateway, grouper: Grouper, asked: set[str]) -> str:
-    """Which collections with mass deletes have a TTL index or are capped. Returns the names of those that may not be
-    read; they stay unknown."""
-    refused = ""
-    for name in grouper.deleted_from() - asked:
-        if len(asked) >= _ASKED_LIMIT:
-            break
-        asked.add(name)
-        ns = Namespace.parse(name)
-        series = Namespace(ns.db, ns.collection.removeprefix("system.buckets."))
-        try:
-            if any("expireAfterSeconds" in index for index in await gateway.list_indexes(ns)):
-                grouper.known.ttl.add(name)
-            for row in await gateway.list_collections(ns.db):
-                if row.ns != series and row.ns != ns:
-                    continue
-                if row.options is None:
-                    refused = f"Not known without listCollections on {clean(ns.db)}: whether {clean(name)} is capped."
-                elif row.options.get("capped"):
-                    grouper.known.capped.add(name)
-                elif row.options.get("expireAfterSeconds") is not None:
-                    grouper.known.ttl.add(name)
-        except PrivilegeError:
-            refused = f"Not known without listIndexes on {clean(name)}: whether its documents expire by themselves."
-        except (ConnectError, ReadError):
-            continue
-    return refused
+async def _ttl_millis(gateway: Gateway) -> int:
+    """How often the server looks for what has expired; 0 where that may not be read."""
+    try:
+        found = (await gateway.command("getParameter", ttlMonitorSleepSecs=1)).get("ttlMonitorSleepSecs")
+    except (PrivilegeError, ReadError):
+        return 0
+    return round(found * 1_000) if isinstance(found, int | float) and found > 0 else 0
+
+
+class _Definitions:
+    """Asks the server which collections with mass deletes have a TTL index or are capped, each once."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._asked: set[str] = set()
+        self._options: dict[str, dict[Namespace, Document | None]] = {}
+        self.refused = ""
+        """The names of those that may not be read; they stay unknown."""
+
+    async def learn(self, grouper: Grouper) -> None:
+        """Add what is defined today to what is known."""
+        known = grouper.known
+        for name in sorted(grouper.deleted_from() - self._asked)[: _ASKED_LIMIT - len(self._asked)]:
+            self._asked.add(name)
+            ns = Namespace.parse(name)
+            try:
+                expires = any("expireAfterSeconds" in index for index in await self._gateway.list_indexes(ns))
+                if ns.db not in self._options:
+                    rows = await self._gateway.list_collections(ns.db)
+                    self._options[ns.db] = {row.ns: row.options for row in rows}
+            except PrivilegeError:
+                what = "whether its documents expire by themselves"
+                self.refused = f"Not known without listIndexes on {clean(name)}: {what}."
+                continue
+            except (ConnectError, ReadError):
+                continue
+            listed = self._options[ns.db]
+            options = listed.get(Namespace(ns.db, ns.collection.removeprefix("system.buckets.")), listed.get(ns, {}))
+            if options is None:
+                self.refused = f"Not known without listCollections on {clean(ns.db)}: whether {clean(name)} is capped."
+            elif options.get("capped"):
+                known.capped.add(name)
+            if expires or (options and options.get("expireAfterSeconds") is not None):
+                known.ttl.add(name)
+            if name in known.ttl and not known.ttl_millis:
+                self.refused = (
+                    "Not known without getParameter on the cluster: how often the server removes what expired."
+                )

@@ -37,7 +37,7 @@ YOUNG_WINDOW_MILLIS = 300_000
 
 SLOT_MILLIS = 10_000
 _SLOTS = 3_600_000 // SLOT_MILLIS
-_CLASSES = 2 * (SIMILAR.bit_length() - 1)
+_CLASSES = 4 * (SIMILAR.bit_length() - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,7 @@ class Recurrence:
         """Note bursts, each in every slot that it touches: most of a batch share a slot and a size class."""
         self._at_least.clear()
         alike = {
-            ((size * size).bit_length(), first // SLOT_MILLIS, last // SLOT_MILLIS, apart)
-            for size, first, last, apart in bursts
+            (size_class(size), first // SLOT_MILLIS, last // SLOT_MILLIS, apart) for size, first, last, apart in bursts
         }
         for kind, first, last, apart in alike:
             seen = self.seen.get(kind)
@@ -220,8 +219,8 @@ class Recurrence:
 
 
 def size_class(size: int) -> int:
-    """The class of a size: two for each power of two."""
-    return (size * size).bit_length()
+    """The class of a size: four for each power of two."""
+    return (size * size * size * size).bit_length()
 
 
 def often(times: int, starts: Iterable[int]) -> str:

@@ -66,6 +66,7 @@ def _what(incident: Incident, *, values: bool) -> list[tuple[str, str]]:
         ("to undo it", f"return to just before {incident.limit}"),
         ("shards", ", ".join(incident.shards)),
         ("documents named", (", ".join(incident.samples) if values else HIDDEN) if incident.samples else ""),
+        ("one or several", incident.reading),
         ("note", incident.note),
         ("routine", incident.reason if incident.routine else ""),
     ]

@@ -9,8 +9,9 @@ from tallyglass.oplog.incidents.burst import Burst, sample_text
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import often
 from tallyglass.oplog.incidents.run import SAMPLES, Run
+from tallyglass.oplog.incidents.touched import documents_in
 from tallyglass.oplog.incidents.verdict import Finding
-from tallyglass.oplog.snapshot import Harm
+from tallyglass.oplog.snapshot import Harm, StatementPart
 from tallyglass.text import clean_name
 
 _NOUN = {"d": "deletes", "u": "updates"}
@@ -59,6 +60,8 @@ def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
             return "batch", f"bulkWrite of {noun} on {ns}"
         case "fan_out":
             return "fan_out", f"{noun} by many sessions at once on {ns}"
+        case "loop":
+            return noun, f"single {noun} without a session on {ns}"
         case "slow":
             return "slow_loop", f"slow {noun} one by one on {ns}"
     return many, f"{many} on {ns}"
@@ -67,17 +70,26 @@ def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
 def _run(finding: Finding, family: Family, kind: str, title: str) -> Run:
     burst = finding.burst
     harm = Harm.LOSS if family.op == "d" else Harm.CHANGE
+    documents = burst.documents
+    if finding.form == "loop":
+        documents = documents_in(burst.touched, documents) or documents
     samples = deque(filter(None, map(sample_text, burst.samples)), maxlen=SAMPLES)
     first, last = Ts.of_number(burst.first), Ts.of_number(burst.last)
     return Run(
         kind, family.ns, harm, title, first, last, burst.first_wall, burst.last_wall,
-        burst.entries, burst.documents, samples, op=family.op, session=burst.session,
+        burst.entries, documents, samples, op=family.op, session=burst.session,
         user_hash=burst.user, sessions=finding.sessions, confidence=finding.confidence, about=finding.about,
+        parts=tuple(StatementPart(Ts.of_number(one.first), Ts.of_number(one.last), one.documents)
+                    for one in finding.parts),
     )  # fmt: skip
 
 
 def _note(finding: Finding, family: Family) -> str:
     burst = finding.burst
+    if finding.form == "loop":
+        documents = documents_in(burst.touched, burst.documents)
+        on = f"{documents:,} documents" if documents else "some documents more than once"
+        return f"{burst.documents:,} updates of {on}: no single statement changes a document twice."
     if finding.form in ("many", "slow") and not burst.session:
         seconds = burst.millis / 1_000
         if seconds >= _SLOW_SECONDS and burst.entries < seconds * _SLOW_RATE:

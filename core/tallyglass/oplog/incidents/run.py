@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tallyglass.moment import Ts, from_millis
-from tallyglass.oplog.snapshot import ROUTINE, Harm, Incident
+from tallyglass.oplog.snapshot import ROUTINE, Harm, Incident, StatementPart
 from tallyglass.text import clean_name
 
 GAP_MILLIS = 3_000
@@ -49,6 +49,7 @@ class Run:
     sessions: int = 0
     confidence: str = "high"
     about: bool = False
+    parts: tuple[StatementPart, ...] = ()
     txn: int | None = None
 
     def add(self, ts: Ts, wall: int | None, ops: int = 1, documents: int | None = None) -> None:
@@ -99,7 +100,7 @@ class Run:
             number, self.kind, self.title, clean_name(self.ns, 255), self.harm, self.first, self.last,
             _time(self.first_wall), _time(self.last_wall), self.ops, self.documents, tuple(self.samples),
             self.point or self.first, still_open, self.note, self.reason, self.op, self.sessions, self.session.hex(),
-            self.user, self.user_hash.hex(), self.confidence, not self.about, txn=self.txn,
+            self.user, self.user_hash.hex(), self.confidence, not self.about, txn=self.txn, parts=self.parts,
         )  # fmt: skip
 
 

@@ -4,32 +4,43 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from math import sqrt
+from typing import NamedTuple
 
-from tallyglass.oplog.incidents.burst import LOOP_STATEMENTS, Burst
-from tallyglass.oplog.incidents.families import CLUMP_MILLIS, KEPT, LEAST_RUN, RUN_MILLIS, Family
+from tallyglass.oplog.incidents.burst import LOOP_STATEMENTS, Burst, together
+from tallyglass.oplog.incidents.families import (
+    EPISODE_MILLIS,
+    KEPT,
+    LEAST_RUN,
+    RUN_MILLIS,
+    Family,
+)
+from tallyglass.oplog.incidents.pace import hurried
 from tallyglass.oplog.incidents.recurrence import (
     AWAY_MILLIS,
     SIMILAR,
-    SLOT_MILLIS,
     YOUNG,
     Judgment,
     Recurrence,
     Window,
 )
+from tallyglass.oplog.incidents.touched import documents_in, is_repeated, joined
 
 MAYBE_TTL = "or the TTL index of this collection"
 
 JOIN_MILLIS = 3_000
-"""Pieces no further apart are one act, unless the documents say that they are two."""
+"""Pieces no further apart are one row, unless the documents say that they are two statements."""
 
 GOES_ON_MILLIS = 10_000
-"""Pieces no further apart are one act if the newer one goes on through the documents where the older one stopped."""
+"""Pieces no further apart are one row if the newer one goes on through the documents where the older one stopped, or
+if nothing else writes there."""
 
 REACH_MILLIS = 250
-"""How long a server may pause within the first documents of a statement."""
+"""How long a server may pause within the first documents of a statement. It may be a second where these lie before the
+rest in the order in which it goes through the documents."""
 
 LEAST, LEAST_COARSE = 2, 20
 """The fewest documents of a row without a session, and of one whose pieces are all of usual size."""
@@ -43,20 +54,30 @@ SLOW_MILLIS = 100
 WORKER_MILLIS = 300_000
 """Single writes with pauses by one session, for so long, may be a worker that ended: each deployment ends some."""
 
-POOL_SLOTS = 2 * YOUNG
-"""A pool that wrote in so many other slots, five minutes, is an application's."""
-
-FASTER = 2
-"""An act is faster than what its pool writes all the time; twice as fast some writers are by chance."""
-
 _SHARED_BURSTS = 20
 _TTL_SLACK_MILLIS, _TTL_STEPS, _TTL_LEAST_MILLIS = 2_000, 5, 10_000
+
+
+class Part(NamedTuple):
+    """A stretch that may be a statement of its own: its first and last timestamp as numbers, and its documents."""
+
+    first: int
+    last: int
+    documents: int
+
+
+class _Seam(Enum):
+    """What the documents on both sides of a pause show."""
+
+    ONE = "one statement"
+    OPEN = "one statement or two"
+    TWO = "two statements"
 
 
 @dataclass(slots=True)
 class Finding:
     """One row of a family. ``reason`` says why it is routine; empty for an act. ``about`` means that the application
-    may have written some of the documents."""
+    may have written some of the documents. ``parts`` are the statements that it may be; empty if it is one."""
 
     burst: Burst
     form: str
@@ -67,6 +88,7 @@ class Finding:
     starts: list[int] = field(default_factory=list)
     sessions: int = 0
     confidence: str = "high"
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(slots=True)
@@ -81,13 +103,13 @@ class FamilyVerdict:
 class Explained:
     """What a collection's definition explains: deletes by a TTL index or a size limit, ``since`` a timestamp.
 
-    ``ttl_millis`` is how often the server looks for what has expired.
+    ``ttl_millis`` is how often the server looks for what has expired, 0 if that is not known.
     """
 
     ttl: bool = False
     capped: bool = False
     since: int = 0
-    ttl_millis: int = 60_000
+    ttl_millis: int = 0
 
 
 def judge(family: Family, open_runs: Sequence[Burst], window: Window, explained: Explained) -> FamilyVerdict:
@@ -143,19 +165,14 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
     """Deletes or updates without a session."""
     fine, coarse = family.fine.bursts(), family.coarse.bursts()
     seen = family.fine.all_seen(family.fine.ends), family.coarse.all_seen(family.coarse.ends)
-    passes = _passes(coarse, explained) if explained.ttl else []
+    passes = _passes(coarse, explained) if explained.ttl and explained.ttl_millis else []
     if passes:
         reasons["ttl"] += sum(one.documents for one in passes)
         fine, coarse = _outside(fine, passes), _outside(coarse, passes)
         for one in seen:
             one.remove(passes)
     rows = _rows(fine, seen[0], window, LEAST, reasons)
-    large = _rows(coarse, seen[1], window, LEAST_COARSE, Counter())
-    for row in large:
-        inside = [one for one in rows if one.burst.overlaps(row.burst)]
-        if all(one.burst.documents * 2 < row.burst.documents for one in inside):
-            rows = [one for one in rows if one not in inside]
-            rows.append(row)
+    rows = _in_pieces(rows, _rows(coarse, seen[1], window, LEAST_COARSE, Counter()))
     if family.fine.count > KEPT:
         for row in rows:
             _take_forgotten(row, coarse)
@@ -169,9 +186,22 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
             row.confidence = "medium"
         if explained.ttl:
             row.note = MAYBE_TTL
+            row.confidence = row.confidence if explained.ttl_millis else "low"
         if row.burst.documents >= LEAST_COARSE and row.burst.millis >= SLOW_MILLIS * row.burst.documents:
             row.form = "slow"
             row.confidence = "low"
+        elif not shared and is_repeated(row.burst.touched):
+            row.form, row.parts = "loop", ()
+            row.about = documents_in(row.burst.touched, row.burst.documents) is None
+    return rows
+
+
+def _in_pieces(rows: list[Finding], large: Iterable[Finding]) -> list[Finding]:
+    """The rows with those whose pieces are all of usual size."""
+    for row in large:
+        inside = [one for one in rows if one.burst.overlaps(row.burst)]
+        if all(one.burst.documents * 2 < row.burst.documents for one in inside):
+            rows = [*(one for one in rows if one not in inside), row]
     return rows
 
 
@@ -204,9 +234,15 @@ def _passes(bursts: Sequence[Burst], explained: Explained) -> list[Burst]:
     found = [one for one in bursts if one.first >= explained.since]
     if period >= _TTL_LEAST_MILLIS:
         found = [one for one in found if _in_step(one.first_wall, starts, period)]
-    sizes = sorted(one.documents for one in found)
-    if len(sizes) > 1 and sizes[-1] > SIMILAR * sizes[-2]:
-        found = [one for one in found if one.documents < sizes[-1]]
+    if len(found) > 1:
+        usual, largest = sorted(found, key=lambda one: one.documents)[-2:]
+        ended = max(
+            (one.last_wall for one in found if one.last < largest.first), default=(explained.since >> 32) * 1_000
+        )
+        # After a pause of the monitor, a pass removes what has expired meanwhile.
+        passes = max((largest.first_wall - ended) / period, 1) if ended else 1
+        if largest.documents > SIMILAR * usual.documents * passes:
+            found.remove(largest)
     return found
 
 
@@ -230,30 +266,37 @@ def _rows(
     rows: list[list[Burst]] = []
     others: list[int] = []
     between: list[Burst] = []
+    opens: set[int] = set()
     steady = _steady_millis(window)
-    for burst in bursts:
-        lasts = burst.last_wall - burst.first_wall >= steady
-        verdict = Judgment(0, "steady") if lasts else seen.judge(burst, window)
+    verdicts = [
+        Judgment(0, "steady") if burst.last_wall - burst.first_wall >= steady else seen.judge(burst, window)
+        for burst in bursts
+    ]
+    alone = not any(one.reason for one in verdicts)
+    for burst, verdict in zip(bursts, verdicts, strict=True):
         if verdict.reason:
             between.append(burst)
             reasons[verdict.reason] += burst.documents if burst.documents >= least else 0
             continue
-        if rows and _are_one(rows[-1][-1], burst):
-            rows[-1] += [*between, burst]
-            others[-1] = min(others[-1], verdict.others)
-        else:
+        seam = _seam(rows[-1][-1], burst, alone=alone) if rows else _Seam.TWO
+        if seam is _Seam.TWO:
             rows.append([burst])
             others.append(verdict.others)
+        else:
+            rows[-1] += [*between, burst]
+            others[-1] = min(others[-1], verdict.others)
+            opens |= {burst.first} if seam is _Seam.OPEN else set()
         between = []
     found = []
     for pieces, similar in zip(rows, others, strict=True):
         for part in _loop_and_statement(pieces):
-            whole = _whole(part)
+            whole = together(part)
             if is_steady(whole, window):
                 reasons["steady"] += whole.documents
             elif whole.documents >= least:
                 unsure = bool(similar) or window.is_young
-                found.append(Finding(whole, "many", confidence="low" if unsure else "high"))
+                parts = _parts(part, opens)
+                found.append(Finding(whole, "many", confidence="low" if unsure else "high", parts=parts))
     for reason in [reason for reason, documents in reasons.items() if not documents]:
         del reasons[reason]
     return found
@@ -271,24 +314,37 @@ def _loop_and_statement(pieces: list[Burst]) -> Iterable[list[Burst]]:
     return [pieces[:close], pieces[close:]] if close else [pieces]
 
 
-def _whole(pieces: Sequence[Burst]) -> Burst:
-    if len(pieces) == 1:
-        return pieces[0]
-    whole = pieces[0].copy()
-    for one in pieces[1:]:
-        whole.join(one.copy())
-    return whole
-
-
-def _are_one(older: Burst, newer: Burst) -> bool:
-    """Whether two stretches are pieces of one statement, as far as their documents show."""
+def _seam(older: Burst, newer: Burst, *, alone: bool) -> _Seam:
+    """Whether two stretches are one statement. ``alone``: nothing else writes there."""
     gap = older.gap(newer)
-    if gap > GOES_ON_MILLIS:
-        return False
+    if gap > GOES_ON_MILLIS or (alone and _touch_one(older, newer)):
+        return _Seam.TWO
     before, after = older.order, newer.order
-    if before is None or after is None:
-        return gap <= JOIN_MILLIS
-    return not before.is_apart_from(after) if gap <= JOIN_MILLIS else before.goes_on_in(after)
+    if before is not None and after is not None:
+        if before.is_apart_from(after):
+            return _Seam.TWO
+        if before.goes_on_in(after):
+            return _Seam.ONE
+    if gap <= EPISODE_MILLIS:
+        return _Seam.ONE
+    return _Seam.OPEN if alone or gap <= JOIN_MILLIS else _Seam.TWO
+
+
+def _touch_one(older: Burst, newer: Burst) -> bool:
+    """Whether two statements each touched a document once, and one of them both."""
+    each_once = not is_repeated(older.touched) and not is_repeated(newer.touched)
+    return each_once and is_repeated(joined(older.touched, newer.touched))
+
+
+def _parts(pieces: Sequence[Burst], opens: Container[int]) -> tuple[Part, ...]:
+    """The statements that a row may be; empty if it is one."""
+    found: list[Part] = []
+    for one in pieces:
+        if not found or one.first in opens:
+            found.append(Part(one.first, one.last, one.documents))
+        else:
+            found[-1] = Part(found[-1].first, one.last, found[-1].documents + one.documents)
+    return tuple(found) if len(found) > 1 else ()
 
 
 def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burst]) -> None:
@@ -297,7 +353,9 @@ def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burs
     for burst in reversed(bursts):
         if burst.first >= row.burst.first:
             continue
-        if burst.gap(start) > REACH_MILLIS or burst.documents * SIMILAR >= row.burst.documents:
+        leads = start.order is not None and burst.order is not None and burst.order.leads_to(start.order)
+        reach = EPISODE_MILLIS if leads else REACH_MILLIS
+        if burst.gap(start) > reach or burst.documents * SIMILAR >= row.burst.documents:
             return
         if any(one.burst.overlaps(burst) for one in rows if one is not row):
             return
@@ -330,42 +388,45 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
         lows.append(bool(verdict.others) or window.is_young)
     shared = bool(reasons)
     found = [_session_finding(run, low=low) for run, low in zip(acts, lows, strict=True) if run.documents >= LEAST_RUN]
-    spread = _rows(family.fine.bursts(), pool, window, LEAST_COARSE, Counter())
+    spread, fine = list[Finding](), family.fine.bursts()
+    for row in _rows(fine, pool, window, LEAST_COARSE, Counter()):
+        stretches = hurried(row.burst, fine, family, pool)
+        if stretches != [row.burst]:
+            reasons["steady"] += row.burst.documents - sum(one.documents for one in stretches)
+        for burst in stretches:
+            # An application that was just started begins like this.
+            goes_on = burst.last_wall >= window.end - AWAY_MILLIS
+            parts = row.parts if burst is row.burst else ()
+            spread.append(replace(row, burst=burst, parts=parts, confidence="low" if goes_on else row.confidence))
+    return _pools(found, family, runs, spread, shared)
+
+
+def _pools(
+    found: list[Finding], family: Family, runs: Sequence[Burst], spread: Iterable[Finding], shared: bool
+) -> list[Finding]:
+    """The rows of sessions, with one for each act that a pool of them did together."""
     for row in spread:
-        if _is_usual_pace(row.burst, family, pool):
-            reasons["steady"] += row.burst.documents
-            continue
         inside = [run for run in runs if run.overlaps(row.burst)]
         if len({run.session for run in inside}) < 2 or _largest_share(inside) * 2 >= row.burst.documents:
             continue
-        found = [one for one in found if one.form == "fan_out" or not _mostly_in(one.burst, row.burst)]
+        found = [one for one in found if one.form == "fan_out" or not one.burst.overlaps(row.burst)]
         row.form, row.about, row.sessions = "fan_out", shared, len({run.session for run in inside})
         row.burst.user = family.user or b""
-        if row.burst.last_wall >= window.end - AWAY_MILLIS:
-            row.confidence = "low"  # an application that was just started begins like this
         found.append(row)
     return found
-
-
-def _is_usual_pace(row: Burst, family: Family, seen: Recurrence) -> bool:
-    """Whether a pool wrote hardly faster in a row than it does all the time: of many writers some meet by chance."""
-    first, last = (row.first_wall - AWAY_MILLIS) // SLOT_MILLIS, (row.last_wall + AWAY_MILLIS) // SLOT_MILLIS
-    millis = family.last_wall - family.first_wall - row.millis
-    if seen.slots_without(first, last) < POOL_SLOTS or millis <= 0:
-        return False
-    usual = (family.documents - row.documents) / millis
-    return row.documents <= FASTER * usual * (row.millis + CLUMP_MILLIS)
 
 
 def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Window) -> Judgment:
     if is_steady(run, window):
         return Judgment(0, "steady")
     verdict = seen.judge(run, window)
-    if not verdict.reason and run.batch > 1:
-        batches = pool.judge_size(run.batch, 0, 0, window)
-        if batches.reason:
-            return batches
-    return verdict
+    return verdict if verdict.reason or run.batch < 2 else _batch_verdict(verdict, run, pool, window)
+
+
+def _batch_verdict(verdict: Judgment, run: Burst, pool: Recurrence, window: Window) -> Judgment:
+    """Routine if batches of its largest size recur over all sessions of the user."""
+    batches = pool.judge_size(run.batch, 0, 0, window)
+    return batches if batches.reason else verdict
 
 
 def _session_finding(run: Burst, *, low: bool) -> Finding:
@@ -377,11 +438,6 @@ def _session_finding(run: Burst, *, low: bool) -> Finding:
     if run.millis >= max(WORKER_MILLIS, SLOW_MILLIS * run.documents):
         confidence, note = "low", "a worker that ended, or a script that pauses"
     return Finding(run, form, note=note, sessions=1, confidence=confidence)
-
-
-def _mostly_in(one: Burst, other: Burst) -> bool:
-    """Whether a run lies within a row, or shares most of its time with it."""
-    return one.overlaps(other)
 
 
 def _largest_share(runs: Iterable[Burst]) -> int:

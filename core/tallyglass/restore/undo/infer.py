@@ -215,6 +215,8 @@ def _miscounted(incident: Incident, entries: int, op: str) -> Iterator[str]:
             yield "Others delete here too, and a delete does not say whose it is."
     elif incident.documents is not None and incident.documents != entries:
         yield f"The incident lists {incident.documents:,} documents, and the oplog has {entries:,} in its span."
+    if incident.parts:
+        yield incident.reading
 
 
 async def _transaction(gateway: Gateway, accident: Accident) -> Inferred:

@@ -1,0 +1,59 @@
+"""Which stretches of a pool's writes are faster than what the pool writes all the time.
+
+Of many writers some always meet by chance. A stretch counts by what it has beyond twice the usual pace: for writes at
+random moments that is more than twenty documents once in 10^10 stretches (the tail of a cumulative sum).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tallyglass.oplog.incidents.burst import Burst, together
+from tallyglass.oplog.incidents.families import Family
+from tallyglass.oplog.incidents.recurrence import AWAY_MILLIS, SLOT_MILLIS, YOUNG, Recurrence
+
+POOL_SLOTS = 2 * YOUNG
+"""A pool that wrote in so many other slots, five minutes, is an application's."""
+
+FASTER = 2
+"""How many times the usual pace is still usual."""
+
+LEAST_BEYOND = 20
+"""The fewest documents beyond that pace that are an act."""
+
+
+def hurried(row: Burst, bursts: Sequence[Burst], family: Family, seen: Recurrence) -> list[Burst]:
+    """The stretches of a row that are faster than usual; the row itself where nothing usual is known.
+
+    ``bursts`` are those of the family, in order of time.
+    """
+    first, last = (row.first_wall - AWAY_MILLIS) // SLOT_MILLIS, (row.last_wall + AWAY_MILLIS) // SLOT_MILLIS
+    millis = family.last_wall - family.first_wall - row.millis
+    if millis <= 0 or seen.slots_without(first, last) < POOL_SLOTS:
+        return [row]
+    usual = FASTER * (family.documents - row.documents) / millis
+    return [together(pieces) for pieces in _beyond((one for one in bursts if row.holds(one)), usual)]
+
+
+def _beyond(bursts: Iterable[Burst], pace: float) -> list[list[Burst]]:
+    """The stretches with at least :data:`LEAST_BEYOND` documents beyond a pace, in documents a millisecond."""
+    found: list[list[Burst]] = []
+    pieces: list[Burst] = []
+    best, beyond, peak = 0, 0.0, 0.0
+
+    def close() -> None:
+        if peak >= LEAST_BEYOND:
+            found.append(pieces[:best])
+
+    for burst in bursts:
+        if pieces:
+            beyond -= pace * pieces[-1].gap(burst)
+            if beyond <= 0 or peak - beyond >= LEAST_BEYOND:
+                close()
+                pieces, beyond, peak = [], 0.0, 0.0
+        pieces.append(burst)
+        beyond += burst.documents - pace * burst.millis
+        if beyond > peak:
+            best, peak = len(pieces), beyond
+    close()
+    return found

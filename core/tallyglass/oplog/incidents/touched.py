@@ -1,0 +1,49 @@
+"""Which documents a stretch of updates touched, by a sample: one statement never touches an ``_id`` twice.
+
+The sample is chosen by the ``_id`` alone, so it is the same however an oplog is cut into slices: the eight documents
+whose ``_id`` has the smallest checksum, each with how many updates it got.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from zlib import crc32
+
+SAMPLED_IDS = 8
+"""Documents of a stretch whose updates are counted. If a third of all are updated again, one of eight is in 96 %."""
+
+Touched = tuple[int, ...]
+"""Of each sampled document the checksum, and in the lower 32 bits how many updates it got; in ascending order."""
+
+_COUNT = (1 << 32) - 1
+
+
+def touched_by(ids: Iterable[bytes]) -> Touched:
+    """The sample of updates of these documents, in any order."""
+    return _smallest(Counter(map(crc32, ids)))
+
+
+def joined(one: Touched, other: Touched) -> Touched:
+    """The sample of two stretches together."""
+    if not one or not other:
+        return one or other
+    counts = Counter({number >> 32: number & _COUNT for number in one})
+    for number in other:
+        counts[number >> 32] += number & _COUNT
+    return _smallest(counts)
+
+
+def is_repeated(sample: Touched) -> bool:
+    """Whether a document was updated twice."""
+    return any(number & _COUNT > 1 for number in sample)
+
+
+def documents_in(sample: Touched, updates: int) -> int | None:
+    """How many documents so many updates touched; None where there are more than the sample holds."""
+    whole = sum(number & _COUNT for number in sample) == updates
+    return len(sample) if whole else None
+
+
+def _smallest(counts: Counter[int]) -> Touched:
+    return tuple(sorted(number << 32 | min(count, _COUNT) for number, count in counts.items())[:SAMPLED_IDS])
