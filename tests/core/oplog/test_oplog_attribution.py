@@ -389,3 +389,19 @@ async def test_one_definition_in_log_and_audit_log_is_one_account() -> None:
         book = book_of(Definition("rename", NS, audited, MILLIS + 10), logged)
         found = await judge(oplog, book, kind="rename", op="")
         assert (found.grade, found.candidates[0].application) == (grade, "shell")
+
+
+@pytest.mark.parametrize(
+    ("application", "others", "confidence"),
+    [("mongosh 2.5.6", 0, "high"), ("MongoDB Compass", 0, "high"), ("agenda", 0, "low"), ("mongosh 2.5.6", 1, "low")],
+)
+async def test_what_the_evidence_tells_to_be_of_a_shell_is_certain_at_once(
+    application: str, others: int, confidence: str
+) -> None:
+    """A window of less than five minutes shows too little of what is usual, and the account and application do."""
+    person = replace(ANN, application=application)
+    facts = [ran(person, 9, 41, 30 - 15 * others)] + [ran(BOB, 9, 41, 15)] * others
+    (one,) = await named(Oplog().many(range(10, 40)), book_of(*facts), a_delete(confidence="low"))
+    assert one.confidence == confidence
+    (one,) = await named(Oplog().many(range(10, 40)), book_of(*facts), a_delete(confidence="low", reason="recurs"))
+    assert (one.confidence, one.routine) == ("low", True)

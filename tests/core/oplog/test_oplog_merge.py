@@ -141,3 +141,20 @@ def test_a_transaction_is_one_incident_whatever_each_shard_had_of_it() -> None:
     }
     found = [(one.txn, one.documents, one.harm, one.shards) for one in combine(parts)]
     assert found == [(7, 110, Harm.LOSS, ("s0", "s1")), (8, 40, Harm.LOSS, ("s1",))]
+
+
+def test_statements_that_follow_each_other_on_two_shards_are_one_or_several() -> None:
+    """Three within 13 s, each on one shard, and one that a router sent to both."""
+    at_once = {
+        "s0": [incident("deleteMany", "shop.b", 300, 304, 4)],
+        "s1": [incident("deleteMany", "shop.b", 303, 310, 5)],
+    }
+    (one,) = combine({name: [replace(row, op="d") for row in rows] for name, rows in at_once.items()})
+    assert (one.documents, one.parts, one.reading) == (9, (), "")
+    apart = {
+        "s0": [incident("deleteMany", "shop.b", 300, 300, 4)],
+        "s1": [incident("deleteMany", "shop.b", 306, 306, 5), incident("deleteMany", "shop.b", 313, 313, 6)],
+    }
+    one, other = combine({name: [replace(row, op="d") for row in rows] for name, rows in apart.items()})
+    assert one.reading == "One or two statements: one from 300:1, or two from 300:1 (4), 306:1 (5)."
+    assert (other.limit, other.parts) == (Ts(313, 1), ())

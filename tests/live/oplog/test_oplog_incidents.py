@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bson import Timestamp
 from incident_acts import ACTS, DB, PAIRS, Client, Done, command_entry, entry, set_fcv
-from incident_noise import APP, LOGS, PASSES, TTL, TTL_COLLECTIONS, TTL_OPTIONS, noise
+from incident_noise import APP, LOGS, PASSES, TTL, TTL_COLLECTIONS, TTL_OPTIONS, TTL_SECONDS, noise
 from oplog_rig import writers
 
 from tallyglass.demo.server import ReplicaSet
@@ -144,6 +144,7 @@ async def test_what_an_application_deletes_does_not_swallow_a_persons_delete(
 async def test_the_same_are_found_forwards_and_from_all_entries(what_was_done: tuple[ReplicaSet, list[Done]]) -> None:
     servers, done = what_was_done
     forward = Grouper()
+    forward.known.ttl_millis = TTL_SECONDS * 1_000
     gateway = open_gateway(servers.uri)
     scanned = [one async for one in scan(gateway)][-1].incidents
     await gateway.close()

@@ -23,6 +23,9 @@ TRIES = 3
 """How often the log is read soon after a new incident that nobody is named for: a line is written when its command
 ends, which may wait for other members."""
 
+_SHELLS = ("mongosh", "MongoDB Shell", "MongoDB Compass")
+"""How the application of a client begins in which a person types."""
+
 _DEFINITIONS = ("collMod", "createIndexes")
 _KNOWN = (Certainty.EXACT, Certainty.UNIQUE)
 
@@ -71,7 +74,7 @@ class Authors:
         self._forget(found)
         shown = (replace(one, evidence=found.get(_key(one))) for one in scan.incidents)
         defined = {one.ns for one in acting if one.kind in _DEFINITIONS}
-        told = tuple(_by_server(one, self._observer.book, defined) for one in shown)
+        told = tuple(_by_person(_by_server(one, self._observer.book, defined)) for one in shown)
         return replace(scan, incidents=told, running=await self._observer.read_running())
 
     async def _read(self, *, urgent: bool = False) -> None:
@@ -192,6 +195,14 @@ def _by_server(incident: Incident, book: Book, defined: Collection[str]) -> Inci
 def _beginning(incident: Incident) -> object:
     """What an incident is known by however it grows."""
     return (incident.kind, incident.ns, incident.first, incident.session)
+
+
+def _by_person(incident: Incident) -> Incident:
+    """An incident that was low for lack of time to know what is usual, and that the evidence tells to be of a shell."""
+    who = incident.evidence.who if incident.evidence else None
+    if incident.routine or incident.confidence != "low" or who is None or not who.application.startswith(_SHELLS):
+        return incident
+    return replace(incident, confidence="high")
 
 
 def _key(incident: Incident) -> object:
