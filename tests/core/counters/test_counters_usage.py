@@ -103,6 +103,58 @@ def test_unusual_use(found: Evidence, grade: Grade) -> None:
     assert finding.grade is grade, finding.evidence
 
 
+BILLS = Namespace("shop", "bills")
+
+
+def in_step(counters: dict[str, tuple[Key, str]], delays: dict[str, float]) -> Evidence:
+    """Counters with equal numbers: by a name its number and document. Each new number is inserted into ``orders.n`` or
+    ``bills.n``, by these names in ``delays``, so many seconds later."""
+    found = Evidence(probes=[((START, 0, 0), (START + 10_000, 0, 0))])
+    for value in range(7_000, 7_030):
+        at = START + 3 * (value - 7_000)
+        for place, (number, document) in enumerate(counters.values()):
+            update = Update((at, place, 0), at + place / 1_000, 0, value, text=False, returned=True)
+            found.updates.setdefault(number, {}).setdefault(document, []).append(update)
+        for name, delay in sorted(delays.items(), key=lambda row: row[1]):
+            ns, moment = Namespace("shop", name), (at + 1, int(1_000 * delay), 0)
+            found.inserted[ns].append(moment)
+            found.targets.setdefault((ns, "n"), InsertedField()).add(Insert(moment, at + delay, value))
+    return found
+
+
+SEQ: Key = (Namespace("shop", "counters"), "seq")
+
+
+@pytest.mark.parametrize("delays", [{"orders": 0.9, "bills": 0.1}, {"orders": 0.1, "bills": 0.9}])
+@pytest.mark.parametrize("names", [("order", "bill"), ("bill", "order")])
+def test_counters_with_equal_numbers_are_told_by_their_names_however_late_the_inserts_are(
+    names: tuple[str, str], delays: dict[str, float]
+) -> None:
+    (finding,) = findings(in_step({name: (SEQ, name) for name in names}, delays))
+    assert {name: target.ns for name, target in finding.by_document} == {"order": ORDERS, "bill": BILLS}
+    alone: dict[str, tuple[Key, str]] = {
+        "order": ((Namespace("shop", "order_seq"), "n"), "x"), "bill": ((Namespace("shop", "bill_seq"), "n"), "x"),
+    }  # fmt: skip
+    found = {one.ns.collection: one for one in findings(in_step({name: alone[name] for name in names}, delays))}
+    assert {name: one.target.ns for name, one in found.items() if one.target} == {
+        "order_seq": ORDERS,
+        "bill_seq": BILLS,
+    }
+
+
+def test_of_counters_with_equal_numbers_each_gets_ids_of_its_own() -> None:
+    (finding,) = findings(in_step({"a": (SEQ, "a"), "b": (SEQ, "b")}, {"orders": 0.9, "bills": 0.1}))
+    assert finding.grade is Grade.CERTAIN
+    assert len({target for _, target in finding.by_document}) == 2
+    alone: dict[str, tuple[Key, str]] = {name: ((Namespace("shop", f"of_{name}"), "n"), "x") for name in "ab"}
+    found = findings(in_step(alone, {"orders": 0.9, "bills": 0.1}))
+    assert {one.grade for one in found} == {Grade.CERTAIN}
+    assert len({one.target for one in found}) == 2
+    # A total that runs beside the sequence has no ids of its own.
+    found = findings(in_step(alone, {"bills": 0.1}))
+    assert sorted(one.grade for one in found) == [Grade.CERTAIN, Grade.OPEN]
+
+
 def test_a_total_repeated_in_a_log_is_told_by_its_name() -> None:
     numbers = list(range(7_000, 7_030))
     assert [

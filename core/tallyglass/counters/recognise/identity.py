@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,8 @@ from tallyglass.mongo.gateway import Document, Namespace
 from tallyglass.text import clean, clean_name
 
 _ID_CHARACTERS = 120
+_LEAST_NAME = 3
+"""A shorter name is in many others by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +128,10 @@ def apply_rule(identity: Identity, rule: Rule) -> Identity:
         grade=Grade.CERTAIN,
         evidence="Named in the configuration.",
     )
+
+
+def resembles(collection: str, names: Iterable[str]) -> bool:
+    """Whether the name of a collection and one of the ``names`` of a counter contain each other, but for a plural."""
+    stem = collection.lower().rstrip("s")
+    stems = [name.lower().rstrip("s") for name in names]
+    return any(min(len(one), len(stem)) >= _LEAST_NAME and (one in stem or stem in one) for one in stems)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import is_lost
+from tallyglass.counters.recognise.identity import resembles
 from tallyglass.counters.recognise.ids import IdReader
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway, Namespace
@@ -36,7 +37,7 @@ class LargestIds:
 
     def __init__(self, gateway: Gateway, collections: Iterable[Namespace], names: Collection[str]) -> None:
         self._gateway = gateway
-        ordered = sorted(collections, key=lambda ns: (not _resembles(ns.collection, names), ns))
+        ordered = sorted(collections, key=lambda ns: (not resembles(ns.collection, names), ns))
         self._waiting = ordered[:_MOST_COLLECTIONS][::-1]
         self._found: dict[int, list[IdField]] = {}
 
@@ -90,11 +91,6 @@ def _one_between(ordered: Sequence[int], low: int, high: int) -> int | None:
     """The only one of some ordered numbers from ``low`` to ``high``; None if there is none, or more than one."""
     first, end = bisect_left(ordered, low), bisect_right(ordered, high)
     return ordered[first] if end - first == 1 else None
-
-
-def _resembles(collection: str, names: Collection[str]) -> bool:
-    collection = collection.lower()
-    return any(name and (name in collection or collection in name) for name in map(str.lower, names))
 
 
 async def _indexed_fields(gateway: Gateway, ns: Namespace) -> list[str]:

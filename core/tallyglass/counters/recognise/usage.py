@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.finding import DOUBTED_AFTER, UsageFinding
+from tallyglass.counters.recognise.identity import resembles
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean_name
@@ -153,6 +154,7 @@ class _Hit:
     """Where the values of one counter document were found: matched issues, their ranks and latencies."""
 
     values: set[int] = field(default_factory=set)
+    inserts: set[Moment] = field(default_factory=set)
     ranks: list[int] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
     first: int = 0
@@ -160,6 +162,7 @@ class _Hit:
 
     def add(self, update: Update, insert: Insert, rank: int) -> None:
         self.values.add(insert.value)
+        self.inserts.add(insert.at)
         self.ranks.append(rank)
         self.latencies.append(max(0.0, insert.wall - update.wall))
         self.first = min(self.first or update.at[0], update.at[0])
@@ -322,7 +325,7 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
         for target in (finding.target, *(target for _, target in finding.by_document)):
             if target is not None and finding.grade in (Grade.CERTAIN, Grade.LIKELY):
                 owners[target].append((standing, key))
-    for claims in owners.values():
+    for target, claims in owners.items():
         _, owner = min(claims)
         for _, key in claims:
             if (
@@ -330,7 +333,13 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
                 and found[key].grade in (Grade.CERTAIN, Grade.LIKELY)
                 and not _has_other(found[key], owners, key)
             ):
-                found[key] = _open(found[key], "Another counter matches these ids better.")
+                documents = _without_fallen(evidence.updates[key])
+                other = _direct(evidence, key, documents, behaviour_of(documents), without={target.ns})
+                is_free = other is not None and other[0].target is not None and other[0].target not in owners
+                if other is not None and is_free:
+                    found[key] = replace(other[0], others=found[key].others, restless=found[key].restless)
+                else:
+                    found[key] = _open(found[key], "Another counter matches these ids better.")
     return list(found.values())
 
 
@@ -429,22 +438,28 @@ def _found_after(
 
 
 def _direct(
-    evidence: Evidence, key: Key, documents: Documents, moves: _Behaviour, seconds: float = WINDOW_SECONDS
+    evidence: Evidence,
+    key: Key,
+    documents: Documents,
+    moves: _Behaviour,
+    seconds: float = WINDOW_SECONDS,
+    without: Collection[Namespace] = (),
 ) -> tuple[UsageFinding, tuple[float, float]] | None:
     """The values themselves were found: the best target of each document, then the sum over all documents.
 
-    Beyond the usual time the next inserts may be of other ids, so that only large and unique numbers count.
+    Targets in the collections ``without`` are another counter's. Beyond the usual time the next inserts may be of
+    other ids, so that only large and unique numbers count.
     """
     late = seconds > WINDOW_SECONDS
     ns = key[0]
-    chosen: dict[Hashable, tuple[Key, Semantics, _Hit]] = {}
+    every: dict[Hashable, Hits] = {}
     covered: dict[Hashable, int] = {}
     for document, updates in documents.items():
-        hits, count = _hits_of(evidence, ns, updates, behaviour_of({document: updates}).step, seconds)
-        covered[document] = count
-        best = _best(hits)
-        if best is not None:
-            chosen[document] = (*best, _with_siblings(hits, best))
+        hits, covered[document] = _hits_of(evidence, ns, updates, behaviour_of({document: updates}).step, seconds)
+        every[document] = {name: hit for name, hit in hits.items() if name[0][0] not in without}
+    chosen = {
+        document: (*name, _with_siblings(every[document], name)) for document, name in _assigned(ns, every).items()
+    }
     feeders = Counter(target for target, _, _ in chosen.values())
     good = {
         document: hit
@@ -489,23 +504,37 @@ def _has_constant_step(updates: Sequence[Update]) -> bool:
     return moves.constant or not moves.steps
 
 
-def _best(hits: Hits) -> tuple[Key, Semantics] | None:
-    """The target with the most matches; among nearly equal ones, that with the lowest rank."""
-    if not hits:
-        return None
-    most = max(len(hit.values) for hit in hits.values())
-    near = [name for name, hit in hits.items() if len(hit.values) >= 0.9 * most]
-    return min(
-        near,
-        key=lambda name: (
-            median(hits[name].ranks),
-            -len(hits[name].values),
-            name[0][1] != "_id",
-            median(hits[name].latencies),
-            name[1] is Semantics.NEXT,
-            str(name[0]),
-        ),
-    )
+def _assigned(ns: Namespace, every: Mapping[Hashable, Hits]) -> dict[Hashable, tuple[Key, Semantics]]:
+    """The target of each document: the one with the most matches; among nearly equal ones that of its name, then that
+    with the lowest rank. One insert uses the id of one document only, so of two with equal numbers each gets its own.
+    """
+    offers: list[tuple[tuple[object, ...], Hashable, tuple[Key, Semantics]]] = []
+    for number, (document, hits) in enumerate(every.items()):
+        most = max((len(hit.values) for hit in hits.values()), default=0)
+        names = [ns.collection, *([document] if isinstance(document, str) else [])]
+        for name, hit in hits.items():
+            if len(hit.values) >= 0.9 * most:
+                order = (
+                    not resembles(name[0][0].collection, names),
+                    median(hit.ranks),
+                    -len(hit.values),
+                    name[0][1] != "_id",
+                    median(hit.latencies),
+                    name[1] is Semantics.NEXT,
+                    str(name[0]),
+                    number,
+                )
+                offers.append((order, document, name))
+    chosen: dict[Hashable, tuple[Key, Semantics]] = {}
+    spare: dict[Hashable, tuple[Key, Semantics]] = {}
+    explained: dict[Key, set[Moment]] = defaultdict(set)
+    for _, document, name in sorted(offers, key=lambda offer: offer[0]):
+        inserts = every[document][name].inserts
+        if document not in chosen and 2 * len(inserts & explained[name[0]]) <= len(inserts):
+            chosen[document] = name
+            explained[name[0]] |= inserts
+        spare.setdefault(document, name)
+    return spare | chosen
 
 
 def _with_siblings(hits: Hits, best: tuple[Key, Semantics]) -> _Hit:
@@ -516,6 +545,7 @@ def _with_siblings(hits: Hits, best: tuple[Key, Semantics]) -> _Hit:
         if other_ns == ns and other_path != path and meaning is semantics and not hit.values & found.values:
             found = _Hit(
                 found.values | hit.values,
+                found.inserts | hit.inserts,
                 found.ranks + hit.ranks,
                 found.latencies + hit.latencies,
                 min(found.first, hit.first),
