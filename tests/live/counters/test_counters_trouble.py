@@ -14,7 +14,7 @@ from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow import drift
 from tallyglass.counters.follow.watch import WatchSettings, look, watch
 from tallyglass.counters.history.oplog_samples import SLICES
-from tallyglass.counters.verdict import CRITICAL, UNKNOWN
+from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN
 from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.errors import ReadError
 from tallyglass.mongo.client import open_gateway
@@ -38,7 +38,7 @@ async def test_least_privilege_is_a_trouble_and_never_a_failure() -> None:
         snapshot = await look(gateway)
         await gateway.close()
     assert [(counter.ns, counter.value) for counter in snapshot.counters] == [("shop.counters", 4)]
-    assert [trouble.ns for trouble in snapshot.troubles] == ["hidden.counters"]
+    assert [trouble.ns for trouble in snapshot.troubles] == ["hidden.counters", str(OPLOG)]
 
 
 async def test_a_lost_server_is_a_trouble_and_the_watch_goes_on() -> None:
@@ -59,6 +59,20 @@ async def test_a_lost_server_is_a_trouble_and_the_watch_goes_on() -> None:
                     break
         await gateway.close()
     assert any(states)
+
+
+async def test_a_server_without_an_oplog_is_noted(one_member: ReplicaSet) -> None:
+    noted = []
+    with Standalone() as server:
+        for one in (server, one_member):
+            with one.client() as client:
+                client.shop.counters.insert_one({"_id": "orders", "seq": 4})
+            gateway = open_gateway(one.uri)
+            result = check_counters(await look(gateway))
+            await gateway.close()
+            assert result.level == OK
+            noted.append("There is no oplog without a replica set" in result.line)
+    assert noted == [True, False]
 
 
 class CutGateway:

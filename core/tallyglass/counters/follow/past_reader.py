@@ -215,6 +215,9 @@ class PastReader:
         clock = hello.get("localTime")
         if clock is not None and hasattr(clock, "timestamp"):
             self._ahead = clock.timestamp() - time.time()
+        if self._oplog and not hello.get("setName"):
+            title = "There is no oplog without a replica set: counters have no past, and are recognised by name only."
+            self.troubles[str(OPLOG)] = CounterTrouble(str(OPLOG), title, partial=True)
         self._oplog = self._oplog and bool(hello.get("setName")) and not hello.get("arbiterOnly")
         self._deployment = await identify(self._gateway, hello)
         self._opened = True
