@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ class Memory:
         self.collections = {Namespace.parse(name): rows for name, rows in collections.items()}
         self.kinds = kinds or {}
         self.sizes: dict[str, int] = {}
+        self.indexes: dict[str, Rows] = {}
         self.forbidden: set[str] = set()
         self.lost = False
         self.most = SAMPLE
@@ -46,7 +48,7 @@ class Memory:
 
     async def list_indexes(self, ns: Namespace) -> list[dict[str, Any]]:
         self._ask("indexes", ns)
-        return [{"key": {"_id": 1}}]
+        return [{"key": {"_id": 1}}, *self.indexes.get(str(ns), [])]
 
     async def estimate(self, ns: Namespace) -> int:
         self._ask("estimate", ns)
@@ -106,6 +108,17 @@ async def test_a_large_collection_of_no_known_name_is_none() -> None:
     memory = Memory({"shop.numbering": [COUNTER], "shop.huge": [COUNTER], "shop.counters": [COUNTER]})
     memory.sizes = {"shop.huge": MOST_GUESSED + 1, "shop.counters": 10**7}
     assert names(await found(memory)) == ["shop.counters", "shop.numbering"]
+
+
+async def test_only_of_documents_with_a_date_it_is_asked_whether_they_expire() -> None:
+    dated = COUNTER | {"at": datetime(2026, 1, 2, tzinfo=UTC)}
+    memory = Memory({"shop.limits": [dated], "shop.numbering": [dated], "shop.numbers": [COUNTER]})
+    memory.indexes = {f"shop.{name}": [{"key": {"at": 1}, "expireAfterSeconds": 60}] for name in ("limits", "numbers")}
+    assert names(await found(memory)) == ["shop.numbering", "shop.numbers"]
+    assert [line for line in memory.asked if line.startswith("indexes")] == [
+        "indexes shop.limits",
+        "indexes shop.numbering",
+    ]
 
 
 @pytest.mark.parametrize(("size", "is_there"), [(10, True), (10**7, False)])

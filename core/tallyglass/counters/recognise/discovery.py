@@ -12,8 +12,11 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
+
+from bson.datetime_ms import DatetimeMS
 
 from tallyglass.counters.recognise.config import SYSTEM_DATABASES, CountersConfig
 from tallyglass.counters.recognise.guess import guess
@@ -240,7 +243,9 @@ class Discovery:
             return Content.COUNTERS, ()
         if not all(is_counter(ns.collection, row) for row in sample):
             return Content.OTHER, ()
-        if await self._gateway.estimate(ns) <= MOST_GUESSED and not await self.expires(ns):
+        # Only documents with a date expire, so there is no need to ask for the indexes of others.
+        dated = any(isinstance(value, (datetime, DatetimeMS)) for row in sample for value in row.values())
+        if await self._gateway.estimate(ns) <= MOST_GUESSED and not (dated and await self.expires(ns)):
             return Content.COUNTERS, ()
         return Content.OTHER, ()
 
