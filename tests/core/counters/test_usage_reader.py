@@ -48,7 +48,8 @@ def ranges() -> list[dict[str, Any]]:
 
 class OplogGateway:
     """An oplog in memory, of ``size`` entries with those that no query matches. ``damaged`` entries precede the others;
-    ``slow`` cuts off what reads inserts. ``longest`` is the longest request for updates, in seconds of oplog."""
+    ``slow`` cuts off what reads inserts. ``longest`` is the longest request for updates, in seconds of oplog, and
+    ``inserts`` how many inserts were read."""
 
     def __init__(
         self, oplog: Iterable[dict[str, Any]], damaged: bytes = b"", *, slow: bool = False, size: int = 0
@@ -57,7 +58,7 @@ class OplogGateway:
         self._damaged = damaged
         self._slow = slow
         self._size = size or len(self._oplog)
-        self.longest = 0
+        self.longest = self.inserts = 0
 
     async def estimate(self, ns: Namespace) -> int:
         return self._size
@@ -65,6 +66,7 @@ class OplogGateway:
     async def find_raw(self, ns: Namespace, query: dict[str, Any], *, limit: int, **_: object) -> AsyncIterator[bytes]:
         low, high, kinds = query["ts"]["$gte"], query["ts"]["$lt"], query["op"]["$in"]
         self.longest = max(self.longest, high.time - low.time if "u" in kinds else 0)
+        self.inserts += sum(entry["op"] == "i" and low <= entry["ts"] < high for entry in self._oplog) * ("i" in kinds)
         found = [entry for entry in self._oplog if low <= entry["ts"] < high and entry["op"] in kinds]
         yield (self._damaged if "u" in kinds else b"") + b"".join(map(bson.encode, found[:limit]))
         if self._slow and "i" in kinds:
@@ -122,3 +124,11 @@ async def test_ids_that_may_be_inserted_after_the_last_entry_are_not_taken_for_u
     finding, _ = await found_by(reader_of(OplogGateway(sorted(oplog, key=lambda entry: entry["ts"]))))
     matched, _, issued = finding.evidence.split()[:3]
     assert (finding.grade, matched) == (Grade.CERTAIN, issued), finding.evidence
+
+
+async def test_an_insert_is_read_once_though_it_follows_several_updates() -> None:
+    oplog = [entry for n in range(SECONDS) for entry in (update(START + n, 500 + n), insert(START + n, 500 + n, 2))]
+    gateway = OplogGateway(oplog)
+    finding, _ = await found_by(reader_of(gateway))
+    assert finding.grade is Grade.CERTAIN
+    assert gateway.inserts <= SECONDS

@@ -28,6 +28,8 @@ POINTS = 120
 """How many samples are read: one a day over the four months that a series keeps."""
 
 _LONGEST = POINTS * DAY
+_CLOSEST = 60.0
+"""Seconds between samples: of minutes the oplog tells more, and each sample is a request."""
 _AT_ONCE = 4
 
 
@@ -42,7 +44,8 @@ async def read_dated(gateway: Gateway, target: IdField, largest: int, kind: Nume
         return []
     last = newest[0]
     first = max(oldest[0], last - _LONGEST)
-    moments = [first + (last - first) * n / POINTS for n in range(POINTS + 1)]
+    parts = max(1, min(POINTS, int((last - first) / _CLOSEST)))
+    moments = [first + (last - first) * n / parts for n in range(parts + 1)]
     found: set[tuple[float, int]] = set()
     while moments:
         batch, moments = moments[:_AT_ONCE], moments[_AT_ONCE:]

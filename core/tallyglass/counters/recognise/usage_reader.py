@@ -156,9 +156,9 @@ class UsageReader:
             yield
 
     async def _read_probes(self, probes: Sequence[Probe], latest: int) -> AsyncGenerator[None, None]:
-        for first in range(0, len(probes), _AT_ONCE):
-            batch = probes[first : first + _AT_ONCE]
-            read = await asyncio.gather(*(self._probe(start, min(until, latest)) for start, until in batch))
+        periods = _merged(probes, latest)
+        for first in range(0, len(periods), _AT_ONCE):
+            read = await asyncio.gather(*(self._probe(*period) for period in periods[first : first + _AT_ONCE]))
             self._evidence.probes += [period for period in read if period is not None]
             yield
 
@@ -178,17 +178,18 @@ class UsageReader:
                 await self._pacer.rest()
         return count
 
-    async def _probe(self, start: Moment, until: int) -> tuple[Moment, Moment] | None:
-        """Add the numbers of the inserts after ``start``; return the period that was read, None if it was cut off."""
+    async def _probe(self, start: Moment, until: int, most: int) -> tuple[Moment, Moment] | None:
+        """Add the numbers of the first inserts after ``start``; return the period that was read, None if it was cut
+        off."""
         query = {
             "ts": {"$gte": Timestamp(start[0], start[1]), "$lt": Timestamp(until, 0)},
             "op": {"$in": ["i", "c"]},
         }
         end, count = (until, 0, 0), 0
         try:
-            async for entry in self._entries(query, MOST_IN_PROBE):
+            async for entry in self._entries(query, most):
                 count += 1
-                if count >= MOST_IN_PROBE:
+                if count >= most:
                     end = (*entry.ts, 0)
                 with suppress(Malformed):
                     for at, wall, ns, document in _inserts(entry):
@@ -270,6 +271,18 @@ def _probes(evidence: Evidence) -> list[Probe]:
                 chosen.append((moment, ends[moment]))
                 missing -= sum(_within(other, ends[other], chosen[-1:]) for other in moments)
     return chosen
+
+
+def _merged(probes: Sequence[Probe], latest: int) -> list[tuple[Moment, int, int]]:
+    """Probes up to ``latest`` that overlap as one, in the order of the first of them, each with the most inserts."""
+    found: list[tuple[int, Moment, int, int]] = []
+    for rank, (start, until) in sorted(enumerate(probes), key=lambda row: row[1]):
+        merged = (rank, start, min(until, latest), MOST_IN_PROBE)
+        if found and start[0] < found[-1][2]:
+            first, begin, end, most = found.pop()
+            merged = (min(first, rank), begin, max(end, merged[2]), most + MOST_IN_PROBE)
+        found.append(merged)
+    return [(start, until, most) for _, start, until, most in sorted(found)]
 
 
 def _late_probes(evidence: Evidence, unused: Collection[Key]) -> list[Probe]:

@@ -1,0 +1,43 @@
+"""How many requests it takes to date the ids of a collection."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+from bson import ObjectId
+
+from tallyglass.counters.history.objectid_samples import POINTS, read_dated
+from tallyglass.counters.recognise.config import IdField
+from tallyglass.counters.snapshot import NumericType
+from tallyglass.mongo.gateway import Gateway, Namespace
+
+START = 1_795_000_000
+
+
+class Dated:
+    """A collection with a document for each of some seconds, numbered from 1."""
+
+    def __init__(self, seconds: int, every: int) -> None:
+        moments = range(START, START + seconds + 1, every)
+        made = (ObjectId.from_datetime(datetime.fromtimestamp(at, UTC)) for at in moments)
+        self._rows = [{"_id": one, "n": number} for number, one in enumerate(made, start=1)]
+        self.asked = 0
+
+    async def find_one(
+        self, ns: Namespace, query: dict[str, Any], *, sort: list[tuple[str, int]], **how: Any
+    ) -> dict[str, Any] | None:
+        self.asked += 1
+        least = query["_id"].get("$gte", self._rows[0]["_id"])
+        found = [row for row in self._rows if row["_id"] >= least]
+        return found[0 if sort[0][1] > 0 else -1] if found else None
+
+
+@pytest.mark.parametrize(("seconds", "every", "requests"), [(50, 5, 4), (600, 5, 13), (86_400 * 60, 3600, POINTS + 3)])
+async def test_a_young_collection_takes_few_requests(seconds: int, every: int, requests: int) -> None:
+    gateway, target = Dated(seconds, every), IdField(Namespace("shop", "orders"), "n")
+    found = await read_dated(cast("Gateway", gateway), target, 10**6, NumericType.INT64, 0)
+    assert gateway.asked == requests
+    assert (found[0].number, found[-1].number) == (1, seconds // every + 1)
+    assert len(found) == requests - 2
