@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ def play(load: Load, rng: random.Random, seen: float, ahead: float, phase: float
         at += buckets * BUCKET
         points.append((at, value))
     goal, future = ahead * rng.uniform(0.5, 1.5), []
-    start, buckets = value, coarse(ahead, most)
+    start, buckets = value, math.ceil(ahead / BUCKET / most)
     while at < origin + goal or value == start:
         value += ids(at, buckets)
         at += buckets * BUCKET

@@ -8,16 +8,9 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect_right
-from collections.abc import Callable
 
-from bench._loads import BUCKET, SCENARIOS, Ids, Load, daily, poisson
+from bench._loads import BUCKET, SCENARIOS, Ids, Load, by_hours, daily, poisson, shaped
 from tallyglass.counters.forecast.series import DAY, HOUR, WEEK
-
-
-def _by_hours(at: float, buckets: int, share: float = 1.0) -> list[tuple[float, float]]:
-    """A sample in parts of an hour at most: the moment of each and how many buckets it has."""
-    parts = max(1, math.ceil(buckets * BUCKET / HOUR))
-    return [(at + (n + 0.5) * buckets * BUCKET / parts, buckets / parts * share) for n in range(parts)]
 
 
 def office(rng: random.Random, origin: float, phase: float) -> Ids:
@@ -29,7 +22,7 @@ def office(rng: random.Random, origin: float, phase: float) -> Ids:
             rng,
             sum(
                 mean * width
-                for moment, width in _by_hours(at + phase, buckets)
+                for moment, width in by_hours(at + phase, buckets)
                 if int(moment // DAY) % 7 < 5 and 8 <= moment % DAY / HOUR < 18
             ),
         )
@@ -40,10 +33,7 @@ def office(rng: random.Random, origin: float, phase: float) -> Ids:
 def fade(rng: random.Random, origin: float, phase: float) -> Ids:
     """Days and nights, shrinking by 3 to 8 % a week."""
     mean, weekly = rng.uniform(20, 90), rng.uniform(0.03, 0.08)
-    return lambda at, buckets: poisson(
-        rng,
-        mean * sum(w * daily(t + phase) for t, w in _by_hours(at, buckets)) * math.exp(-weekly * (at - origin) / WEEK),
-    )
+    return shaped(rng, phase, mean, lambda t: math.exp(-weekly * (t - origin) / WEEK))
 
 
 def wander(rng: random.Random, origin: float, phase: float) -> Ids:
@@ -61,7 +51,7 @@ def wander(rng: random.Random, origin: float, phase: float) -> Ids:
     def ids(at: float, buckets: int) -> float:
         first.append(at) if not first else None
         day = max(0, int((at - first[0]) // DAY))
-        return poisson(rng, mean * math.exp(level(day)) * sum(w * daily(t + phase) for t, w in _by_hours(at, buckets)))
+        return poisson(rng, mean * math.exp(level(day)) * sum(w * daily(t + phase) for t, w in by_hours(at, buckets)))
 
     return ids
 
@@ -73,7 +63,7 @@ def imports(rng: random.Random, origin: float, phase: float) -> Ids:
     def ids(at: float, buckets: int) -> float:
         chance = buckets * BUCKET / (10 * DAY)
         bulk = sum(2 * mean * DAY / BUCKET for _ in range(max(1, round(chance))) if rng.random() < min(1.0, chance))
-        return poisson(rng, mean * sum(w * daily(t + phase) for t, w in _by_hours(at, buckets))) + round(bulk)
+        return poisson(rng, mean * sum(w * daily(t + phase) for t, w in by_hours(at, buckets))) + round(bulk)
 
     return ids
 
@@ -86,7 +76,7 @@ def month_end(rng: random.Random, origin: float, phase: float) -> Ids:
         return 6.0 if (moment // DAY) % 30 >= 28 else 1.0
 
     return lambda at, buckets: poisson(
-        rng, mean * sum(w * daily(t + phase) * rate(t + phase) for t, w in _by_hours(at, buckets))
+        rng, mean * sum(w * daily(t + phase) * rate(t + phase) for t, w in by_hours(at, buckets))
     )
 
 
@@ -109,7 +99,7 @@ def stop_and_go(rng: random.Random, origin: float, phase: float) -> Ids:
 
     def ids(at: float, buckets: int) -> float:
         total = 0.0
-        for moment, width in _by_hours(at, buckets):
+        for moment, width in by_hours(at, buckets):
             hour = int(moment // HOUR)
             if hour not in busy:
                 busy[hour] = rng.random() < 0.5
@@ -126,7 +116,7 @@ def noisy_days(rng: random.Random, origin: float, phase: float) -> Ids:
 
     def ids(at: float, buckets: int) -> float:
         total = 0.0
-        for moment, width in _by_hours(at + phase, buckets):
+        for moment, width in by_hours(at + phase, buckets):
             level = levels.setdefault(int(moment // DAY), rng.gauss(0, 0.3))
             total += mean * width * daily(moment) * math.exp(level)
         return poisson(rng, total)
@@ -148,16 +138,7 @@ def launch(rng: random.Random, origin: float, phase: float) -> Ids:
 def step_ahead(rng: random.Random, origin: float, phase: float) -> Ids:
     """The load changes to 0.5 to 2 times soon after the origin."""
     mean, when, factor = rng.uniform(20, 90), origin + rng.uniform(0.05, 0.4) * WEEK, math.exp(rng.uniform(-0.7, 0.7))
-    return lambda at, buckets: poisson(
-        rng, mean * sum(w * daily(t + phase) for t, w in _by_hours(at, buckets)) * (factor if at > when else 1.0)
-    )
-
-
-def _shaped(rng: random.Random, phase: float, mean: float, level: Callable[[float], float]) -> Ids:
-    """Days, nights and weekends at a level that changes with the time of the load."""
-    return lambda at, buckets: poisson(
-        rng, mean * sum(w * daily(t + phase) * level(t) for t, w in _by_hours(at, buckets))
-    )
+    return shaped(rng, phase, mean, lambda t: factor if t > when else 1.0)
 
 
 def tenants(rng: random.Random, origin: float, phase: float) -> Ids:
@@ -170,14 +151,14 @@ def tenants(rng: random.Random, origin: float, phase: float) -> Ids:
             spans.append((at, at + stay, size))
             at += stay + gap
     mean = rng.uniform(2, 8)
-    return _shaped(rng, phase, mean, lambda t: sum(size for begin, end, size in spans if begin <= t < end) + 0.01)
+    return shaped(rng, phase, mean, lambda t: sum(size for begin, end, size in spans if begin <= t < end) + 0.01)
 
 
 def s_curve(rng: random.Random, origin: float, phase: float) -> Ids:
     """A product that is adopted: from a twentieth to full, half of it within seven weeks of the origin."""
     middle, width = origin + rng.uniform(-7, 7) * WEEK, rng.uniform(1, 4) * WEEK
     mean = rng.uniform(40, 200)
-    return _shaped(
+    return shaped(
         rng, phase, mean, lambda t: 0.05 + 0.95 / (1 + math.exp(-max(-50.0, min(50.0, (t - middle) / width))))
     )
 
@@ -193,7 +174,7 @@ def match_days(rng: random.Random, origin: float, phase: float) -> Ids:
             chosen[week] = frozenset(rng.sample(range(7), rng.choice((1, 2))))
         return 8.0 if day in chosen[week] else 1.0
 
-    return _shaped(rng, phase, mean, level)
+    return shaped(rng, phase, mean, level)
 
 
 def night_shift(rng: random.Random, origin: float, phase: float) -> Ids:
@@ -203,7 +184,7 @@ def night_shift(rng: random.Random, origin: float, phase: float) -> Ids:
 
     def ids(at: float, buckets: int) -> float:
         total = 0.0
-        for moment, width in _by_hours(at + phase + 2 * HOUR, buckets):
+        for moment, width in by_hours(at + phase + 2 * HOUR, buckets):
             day = int(moment // DAY)
             if day not in off:
                 off[day] = rng.random() < 0.1
@@ -219,7 +200,7 @@ def vacation(rng: random.Random, origin: float, phase: float) -> Ids:
     while at < origin + 60 * WEEK:
         at += rng.uniform(8, 16) * WEEK
         breaks.append((at, at + rng.uniform(2, 3) * WEEK))
-    return _shaped(rng, phase, rng.uniform(20, 90), lambda t: 0.25 if any(a <= t < b for a, b in breaks) else 1.0)
+    return shaped(rng, phase, rng.uniform(20, 90), lambda t: 0.25 if any(a <= t < b for a, b in breaks) else 1.0)
 
 
 def monday_run(rng: random.Random, origin: float, phase: float) -> Ids:
@@ -230,7 +211,7 @@ def monday_run(rng: random.Random, origin: float, phase: float) -> Ids:
         moment = (at + phase) % WEEK
         return 0.5 + 28.0 * (6 * HOUR <= moment < 9 * HOUR)
 
-    return lambda at, buckets: poisson(rng, mean * sum(w * level(t) for t, w in _by_hours(at, buckets)))
+    return lambda at, buckets: poisson(rng, mean * sum(w * level(t) for t, w in by_hours(at, buckets)))
 
 
 def two_zones(rng: random.Random, origin: float, phase: float) -> Ids:
@@ -241,7 +222,7 @@ def two_zones(rng: random.Random, origin: float, phase: float) -> Ids:
         mean
         * sum(
             w * (share * daily(t + phase) + (1 - share) * daily(t + phase + 10 * HOUR))
-            for t, w in _by_hours(at, buckets)
+            for t, w in by_hours(at, buckets)
         ),
     )
 
@@ -252,7 +233,7 @@ def promotions(rng: random.Random, origin: float, phase: float) -> Ids:
     while at < origin + 60 * WEEK:
         at += rng.uniform(1, 5) * WEEK
         times.append((at, at + rng.uniform(2, 4) * DAY))
-    return _shaped(rng, phase, rng.uniform(5, 60), lambda t: 3.0 if any(a <= t < b for a, b in times) else 1.0)
+    return shaped(rng, phase, rng.uniform(5, 60), lambda t: 3.0 if any(a <= t < b for a, b in times) else 1.0)
 
 
 def campaigns(rng: random.Random, origin: float, phase: float) -> Ids:
@@ -261,7 +242,7 @@ def campaigns(rng: random.Random, origin: float, phase: float) -> Ids:
     while at < origin + 60 * WEEK:
         at += rng.expovariate(1 / (9 * DAY))
         times.append(at)
-    return _shaped(
+    return shaped(
         rng,
         phase,
         rng.uniform(5, 60),
@@ -272,13 +253,13 @@ def campaigns(rng: random.Random, origin: float, phase: float) -> Ids:
 def season(rng: random.Random, origin: float, phase: float) -> Ids:
     """A year: summer at 1.5, winter at 0.5 times the mean."""
     turn = rng.uniform(0, 2 * math.pi)
-    return _shaped(rng, phase, rng.uniform(5, 60), lambda t: 1 + 0.5 * math.sin(turn + 2 * math.pi * t / (365 * DAY)))
+    return shaped(rng, phase, rng.uniform(5, 60), lambda t: 1 + 0.5 * math.sin(turn + 2 * math.pi * t / (365 * DAY)))
 
 
 def ramp(rng: random.Random, origin: float, phase: float) -> Ids:
     """The same number of users more each week, as many as at the origin within 20 to 60 weeks."""
     weeks = rng.uniform(20, 60)
-    return _shaped(rng, phase, rng.uniform(5, 60), lambda t: max(0.05, 1 + (t - origin) / WEEK / weeks))
+    return shaped(rng, phase, rng.uniform(5, 60), lambda t: max(0.05, 1 + (t - origin) / WEEK / weeks))
 
 
 def levels(rng: random.Random, origin: float, phase: float) -> Ids:
@@ -288,7 +269,7 @@ def levels(rng: random.Random, origin: float, phase: float) -> Ids:
         at += rng.uniform(1, 4) * WEEK
         steps.append((at, math.exp(rng.gauss(0, 0.25))))
     starts = [row[0] for row in steps]
-    return _shaped(rng, phase, rng.uniform(5, 60), lambda t: steps[max(0, bisect_right(starts, t) - 1)][1])
+    return shaped(rng, phase, rng.uniform(5, 60), lambda t: steps[max(0, bisect_right(starts, t) - 1)][1])
 
 
 def outages(rng: random.Random, origin: float, phase: float) -> Ids:
@@ -297,7 +278,7 @@ def outages(rng: random.Random, origin: float, phase: float) -> Ids:
     while at < origin + 60 * WEEK:
         at += rng.expovariate(1 / (2 * WEEK))
         times.append((at, at + rng.uniform(1, 24) * HOUR))
-    return _shaped(rng, phase, rng.uniform(5, 60), lambda t: 0.0 if any(a <= t < b for a, b in times) else 1.0)
+    return shaped(rng, phase, rng.uniform(5, 60), lambda t: 0.0 if any(a <= t < b for a, b in times) else 1.0)
 
 
 def retries(rng: random.Random, origin: float, phase: float) -> Ids:
@@ -306,7 +287,7 @@ def retries(rng: random.Random, origin: float, phase: float) -> Ids:
     while at < origin + 60 * WEEK:
         at += rng.expovariate(1 / WEEK)
         times.append((at, at + rng.uniform(1, 6) * HOUR))
-    return _shaped(rng, phase, rng.uniform(5, 60), lambda t: 10.0 if any(a <= t < b for a, b in times) else 1.0)
+    return shaped(rng, phase, rng.uniform(5, 60), lambda t: 10.0 if any(a <= t < b for a, b in times) else 1.0)
 
 
 def weekend_shop(rng: random.Random, origin: float, phase: float) -> Ids:
@@ -319,7 +300,7 @@ def weekend_shop(rng: random.Random, origin: float, phase: float) -> Ids:
             2.0 if moment // DAY % 7 >= 5 else 0.6
         )
 
-    return lambda at, buckets: poisson(rng, mean * sum(w * level(t) for t, w in _by_hours(at, buckets)))
+    return lambda at, buckets: poisson(rng, mean * sum(w * level(t) for t, w in by_hours(at, buckets)))
 
 
 KINDS: dict[str, Load] = {

@@ -40,6 +40,19 @@ Load = Callable[[random.Random, float, float], Ids]
 """Given a random source, the moment of the origin and the place of it in the week (seconds)."""
 
 
+def by_hours(at: float, buckets: int) -> list[tuple[float, float]]:
+    """A sample in parts of an hour at most: the moment of each and how many buckets it has."""
+    parts = max(1, math.ceil(buckets * BUCKET / HOUR))
+    return [(at + (n + 0.5) * buckets * BUCKET / parts, buckets / parts) for n in range(parts)]
+
+
+def shaped(rng: random.Random, phase: float, mean: float, level: Callable[[float], float] = lambda at: 1.0) -> Ids:
+    """Days, nights and weekends at a level that changes with the time of the load."""
+    return lambda at, buckets: poisson(
+        rng, mean * sum(w * daily(t + phase) * level(t) for t, w in by_hours(at, buckets))
+    )
+
+
 def steady(rng: random.Random, origin: float, phase: float) -> Ids:
     """The same mean day and night."""
     mean = rng.uniform(2, 40)
@@ -49,22 +62,24 @@ def steady(rng: random.Random, origin: float, phase: float) -> Ids:
 def diurnal(rng: random.Random, origin: float, phase: float) -> Ids:
     """Days, nights and weekends."""
     mean = rng.uniform(5, 60)
-    return lambda at, buckets: poisson(rng, mean * buckets * daily(at + phase))
+    return shaped(rng, phase, mean)
 
 
 def batches(rng: random.Random, origin: float, phase: float) -> Ids:
     """The same load, but the counter moves by a thousand at a time."""
     mean = rng.uniform(0.1, 2)
-    return lambda at, buckets: 1000 * poisson(rng, mean * buckets * daily(at + phase))
+    batches_of = shaped(rng, phase, mean)
+    return lambda at, buckets: 1000 * batches_of(at, buckets)
 
 
 def heavy(rng: random.Random, origin: float, phase: float) -> Ids:
     """Days and nights, and three times a day a job whose size is Pareto distributed (without a variance)."""
     mean = rng.uniform(5, 60)
+    usual = shaped(rng, phase, mean)
 
     def ids(at: float, buckets: int) -> float:
         jobs = sum(round(rng.paretovariate(TAIL) * mean * JOB) for _ in range(buckets) if rng.random() < JOBS)
-        return poisson(rng, mean * buckets * daily(at + phase)) + jobs
+        return usual(at, buckets) + jobs
 
     return ids
 
@@ -72,16 +87,14 @@ def heavy(rng: random.Random, origin: float, phase: float) -> Ids:
 def growth(rng: random.Random, origin: float, phase: float) -> Ids:
     """Days and nights, growing by 4 to 12 % a week."""
     mean, weekly = rng.uniform(5, 60), rng.uniform(0.04, 0.12)
-    return lambda at, buckets: poisson(
-        rng, mean * buckets * daily(at + phase) * math.exp(weekly * (at - origin) / WEEK)
-    )
+    return shaped(rng, phase, mean, lambda t: math.exp(weekly * (t - origin) / WEEK))
 
 
 def shift(rng: random.Random, origin: float, phase: float) -> Ids:
     """Days and nights; once, somewhere within two weeks of the origin, the load doubles or halves."""
     mean = rng.uniform(5, 60)
     when, factor = origin + rng.uniform(-2, 2) * WEEK, rng.choice((0.5, 2.0))
-    return lambda at, buckets: poisson(rng, mean * buckets * daily(at + phase) * (factor if at > when else 1.0))
+    return shaped(rng, phase, mean, lambda t: factor if t > when else 1.0)
 
 
 def restart(rng: random.Random, origin: float, phase: float) -> Ids:
