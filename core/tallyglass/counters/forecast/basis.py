@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tallyglass.counters.forecast.cycle import (
     irregularity,
     level_days,
     level_now,
     smooth_week,
-    swing,
     unexplained,
     without_chance,
 )
@@ -31,12 +30,14 @@ _PARTS_OF_A_SPAN = 12
 _LEAST_WEEKS = 2
 # The trend of so many weeks takes the place of that of twice as many and more, if it differs by more than this a week.
 _RECENT_WEEKS, _OTHER_TREND = 5, 0.04
+# The share of a trend that may be wrong, and the share of its difference from the trend of the recent weeks.
+_TREND_DOUBT, _CHANGE_DOUBT = 0.3, 0.6
 # Possible lengths of a block in hours: each divides a day into at least three blocks.
 _BLOCKS = (1, 2, 3, 4, 6, 8)
 # Share of the noise of 168 hourly values left after smoothing a week to seven daily totals and one daily shape.
 _SMOOTHED = 30 / 168
-# Multiple of the squared noise that is subtracted from the squared swing.
-_SURE = 3.0
+# The shape of so many days is due as much to these days as to the usual day.
+_USUAL_DAYS = 0.5
 # One day of seven at twice the usual level: an irregularity of 0.24, and an error of 0.56 in the log rate.
 _ODD_DAYS = 2.0
 
@@ -50,11 +51,11 @@ class Basis:
     is the standard deviation of the ids of a block of ``block`` seconds over their mean, without cycles. ``span``,
     ``steps`` and ``rise`` are of the whole series.
 
-    ``level`` is the final rate over the mean; 1 if whole cycles are known, which are more reliable. ``swing`` is how
-    much the parts of the cycle vary, ``sure_swing`` the part of it that is not due to chance. ``trend`` is the weekly
-    rise of the logarithm of the weekly total, 0 if it is not clear; ``wander`` the variance that the logarithm of the
-    level gains a day, 0 if the level is stable. ``shifted`` is how many seconds ago the level last changed, and by
-    what factor; ``doubt`` is the standard deviation of the logarithm due to a change that too few days confirm.
+    ``level`` is the final rate over the mean; 1 if whole cycles are known, which are more reliable. ``trend`` is the
+    weekly rise of the logarithm of the weekly total, 0 if it is not clear, and ``trend_doubt`` its standard deviation;
+    ``wander`` is the variance that the logarithm of the level gains a day, 0 if the level is stable. ``shifted`` is how
+    many seconds ago the level last changed, and by what factor; ``doubt`` is the standard deviation of the logarithm
+    due to a change that too few days confirm.
     """
 
     seconds: float
@@ -67,11 +68,9 @@ class Basis:
     steps: int
     rise: int
     level: float = 1.0
-    swing: float = 0.0
-    sure_swing: float = 0.0
     trend: float = 0.0
     wander: float = 0.0
-    hidden_trend: float = 0.0
+    trend_doubt: float = 0.0
     shifted: tuple[float, float] | None = None
     doubt: float = 0.0
 
@@ -108,7 +107,9 @@ def _of_the_last_weeks(series: Series, weeks: int) -> Basis:
     if basis.seconds < 2 * _RECENT_WEEKS * WEEK:
         return basis
     recent = _of_weeks(series, _RECENT_WEEKS)
-    return recent if recent.trend and abs(recent.trend - basis.trend) > _OTHER_TREND else basis
+    change = abs(recent.trend - basis.trend) if recent.trend else 0.0
+    chosen = recent if change > _OTHER_TREND else basis
+    return replace(chosen, trend_doubt=chosen.trend_doubt + _CHANGE_DOUBT * change) if chosen.trend else chosen
 
 
 def _of_a_part(series: Series) -> Basis:
@@ -132,22 +133,21 @@ def _of_a_part(series: Series) -> Basis:
 def _of_days(series: Series, days: int) -> Basis:
     hours, width = _rises(series, days * DAY, days * 24), _block_hours(series, days * DAY)
     irregular = irregularity(_joined(hours, width))
-    profile = [sum(hours[hour::24]) / days for hour in range(24)]
-    noise, wide = irregular * math.sqrt(width / days), swing(profile)
+    mean, common = sum(hours) / len(hours), days / (days + _USUAL_DAYS)
+    profile = (mean + common * (sum(hours[hour::24]) / days - mean) for hour in range(24))
     trend = clear_trend(_joined(hours, 24))
     return Basis(
         seconds=days * DAY,
         total=sum(hours),
         cycle=DAY,
-        profile=tuple(without_chance(profile, noise)),
+        profile=tuple(profile),
         block=width * HOUR,
         irregular=irregular,
         span=series.span,
         steps=series.steps,
         rise=series.last - series.first,
         trend=trend,
-        swing=wide,
-        sure_swing=math.sqrt(max(0.0, wide**2 - _SURE * noise**2)),
+        trend_doubt=_TREND_DOUBT * abs(trend),
     )
 
 
@@ -183,7 +183,7 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
         rise=series.last - series.first,
         trend=(trend := clear_trend(days) if whole else 0.0),
         wander=wander_of(days, trend) if whole else 0.0,
-        hidden_trend=0.0 if whole else hidden_trend(days),
+        trend_doubt=_TREND_DOUBT * abs(trend) if whole else hidden_trend(days),
         shifted=(last.age(count) * DAY, math.exp(last.size)) if last else None,
         doubt=doubt,
     )

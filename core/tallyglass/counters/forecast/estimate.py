@@ -22,13 +22,16 @@ _WIDEST = 2.0
 
 # docs/forecasting.md has a measurement for each constant ("The constants").
 _PART_OF_DAY = 0.88
-_DAYS = 0.52
+_DAYS = 0.60
 _DRIFT_A_WEEK = 0.10
 _ONE_WEEK = 0.20
 _WEEKS = 0.13
-_TREND_DOUBT = 0.30
 _STEP_DOUBT_DAYS = 1.5
 _MOST_GROWTH = 3.0
+# For how many times the span in which it was seen a trend is followed.
+_FOLLOWED = 1.5
+# Of a part of a week: a quiet moment leaves more to come than a busy one takes away.
+_SOONER, _LATER = 1.2, 0.8
 
 # Time constant of the return to the mean when less than a day was seen; shorter for a short history.
 _FADING = DAY / 2
@@ -36,11 +39,6 @@ _FADING_SPANS = 2
 # Number of time constants after which the difference is gone.
 _FADED = 40
 _HALVINGS = 40
-
-# One or two days of a load that follows people were probably working days: the share by which an average day has less.
-_WEEKENDS = 0.07
-# A daily swing this large means that the load follows people.
-_FULL_SWING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +69,18 @@ def estimate(basis: Basis, remaining: float) -> Estimate:
     """How long ``remaining`` (above 0) more ids last at a rate above 0. The caller decides whether to show it."""
     if basis.trend:
         ahead = follow_trend(basis, remaining)
-    elif basis.level != 1.0:
-        ahead = follow_level(basis, remaining)
-    else:
-        ahead = follow_cycle(basis, remaining)
-        ahead *= 1 + unseen_weekends(basis, ahead)
-    factor = math.exp(Z80 * min(_WIDEST, spread_of(basis, ahead)))
-    return Estimate(ahead, factor, factor)
+        factor = _factor(basis, ahead)
+        # A load that fades takes much longer for a few ids more, one that grows hardly longer for many.
+        return Estimate(
+            ahead, ahead / follow_trend(basis, remaining / factor), follow_trend(basis, remaining * factor) / ahead
+        )
+    ahead = follow_level(basis, remaining) if basis.level != 1.0 else follow_cycle(basis, remaining)
+    factor = _factor(basis, ahead)
+    return Estimate(ahead, factor, factor) if basis.cycle == WEEK else Estimate(ahead, factor**_SOONER, factor**_LATER)
+
+
+def _factor(basis: Basis, ahead: float) -> float:
+    return math.exp(Z80 * min(_WIDEST, spread_of(basis, ahead)))
 
 
 def follow_level(basis: Basis, remaining: float) -> float:
@@ -94,17 +97,6 @@ def follow_level(basis: Basis, remaining: float) -> float:
         else:
             high = ahead
     return high
-
-
-def unseen_weekends(basis: Basis, ahead: float) -> float:
-    """The share added to the time for weekends, of which a history of one to three days shows none.
-
-    It applies only as far as the load clearly follows people's days, and the time ahead reaches a weekend.
-    """
-    if basis.cycle != DAY:
-        return 0.0
-    unseen = min(1.0, max(0.0, 4 - basis.seconds / DAY) / 2)
-    return _WEEKENDS * unseen * min(1.0, basis.sure_swing / _FULL_SWING) * min(1.0, ahead / (WEEK / 2))
 
 
 def follow_cycle(basis: Basis, remaining: float, scale: float = 1.0) -> float:
@@ -124,13 +116,13 @@ def follow_cycle(basis: Basis, remaining: float, scale: float = 1.0) -> float:
 def follow_trend(basis: Basis, remaining: float) -> float:
     """Seconds until ``remaining`` ids are used when the totals of weeks, or of days, keep growing or shrinking.
 
-    The trend continues for as long as it was seen; after that the level is constant.
+    The trend continues for a multiple of the time in which it was seen; after that the level is constant.
     """
     cycles, trend = round(basis.seconds / basis.cycle), basis.trend * basis.cycle / WEEK
     # The last cycle seen is this many times the mean one.
     last = cycles / sum(math.exp(-trend * ago) for ago in range(cycles))
     level, grown, passed = basis.total / cycles, 0.0, 0.0
-    for _ in range(cycles):
+    for _ in range(math.ceil(_FOLLOWED * cycles)):
         grown = max(-_MOST_GROWTH, min(_MOST_GROWTH, grown + trend))
         scale = last * math.exp(grown)
         if remaining <= level * scale:
@@ -148,7 +140,7 @@ def spread_of(basis: Basis, ahead: float) -> float:
     """
     days, weeks_ahead = basis.seconds / DAY, ahead / WEEK
     variance = chance_of(basis, ahead)
-    variance += ((_TREND_DOUBT * abs(basis.trend) + basis.hidden_trend) * weeks_ahead) ** 2
+    variance += (basis.trend_doubt * weeks_ahead) ** 2
     if basis.cycle != WEEK:
         unseen = _DAYS**2 / days if basis.cycle == DAY else _PART_OF_DAY**2
         return math.sqrt(variance + unseen + _DRIFT_A_WEEK**2 * weeks_ahead)

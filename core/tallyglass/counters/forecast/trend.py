@@ -18,6 +18,8 @@ _CLEAR_OF_DAYS = 8.0
 _WANDER_DAYS = 28
 # Over twice the interval, a random walk has twice the squared difference; independent days have the same.
 _WANDERS = 1.3
+# The days apart whose mean counts: a level that always returns differs little over the longest, a curve differs most.
+_LAGS = (14, 28, 56)
 
 
 def clear_trend(days: Sequence[float]) -> float:
@@ -91,10 +93,11 @@ def wander_of(days: Sequence[float], trend: float = 0.0) -> float:
     logs = [math.log(total) - trend * day / 7 for day, total in enumerate(days)]
     means = [sum(logs[day::7]) / len(logs[day::7]) for day in range(7)]
     rest = [value - means[day % 7] for day, value in enumerate(logs)]
-    apart = {step: _mean_square(rest, step) for step in (1, 7, 14)}
+    apart = {step: _mean_square(rest, step) for step in (1, 7, *_LAGS) if 2 * step <= len(rest)}
     if apart[14] <= _WANDERS * apart[7]:
         return 0.0
-    return max(0.0, (apart[14] - apart[1]) / 13)
+    gains = [(apart[step] - apart[1]) / (step - 1) for step in _LAGS if step in apart]
+    return max(0.0, sum(gains) / len(gains))
 
 
 def _mean_square(values: Sequence[float], step: int) -> float:
