@@ -105,6 +105,44 @@ def test_near_the_end_the_forecast_is_new_and_a_raised_ceiling_counts_at_once() 
     assert early > before
 
 
+@pytest.mark.parametrize("stall", [0, 1_200])
+def test_a_dashboard_that_ran_for_a_day_agrees_with_a_fresh_one(stall: int) -> None:
+    """``stall``: for how many seconds of each hour a busy machine reads nothing."""
+    day, every, left = 86_400, 60, 400_000
+    start = 2**31 - 1 - left - 3 * day
+
+    def value(at: float) -> int:
+        # Three hours at a load, one at three times as much.
+        hours, rest = divmod(at, 3_600)
+        busy = sum(3 if n % 4 == 0 else 1 for n in range(int(hours)))
+        return round(start + busy * 3_600 + rest * (3 if hours % 4 == 0 else 1))
+
+    def oplog(until: float) -> list[PastValue]:
+        """What 64 places of the oplog tell, a minute at each."""
+        places = [until * n / 64 for n in range(64)]
+        return [PastValue(T0 + at + second, value(at + second), INT32) for at in places for second in (0, 30, 60)]
+
+    running, fresh = Shop(), Shop()
+    for at in range(day, 2 * day + 1, every):
+        if at == day or at == 2 * day or at % 3_600 >= stall:
+            running.look(T0 + at, {"_id": "a", "seq": value(at)})
+        if at == day:
+            running.tracker().add_past(oplog(day))
+        if at % 3_600 == 0:
+            # As on the screen: a forecast every hour or more often.
+            running.tracker().update_forecasts(T0 + at)
+    fresh.look(T0 + 2 * day, {"_id": "a", "seq": value(2 * day)})
+    fresh.tracker().add_past(oplog(2 * day))
+    fresh.tracker().update_forecasts(T0 + 2 * day)
+    one, other = running.tracker().forecasts[1], fresh.tracker().forecasts[1]
+    assert one.rate == pytest.approx(1.5, rel=0.05)
+    assert (one.rate, one.spread) == pytest.approx((other.rate, other.spread), rel=0.05)
+    for end, same in zip((one.early, one.likely, one.late), (other.early, other.likely, other.late), strict=True):
+        assert end is not None
+        assert same is not None
+        assert end.timestamp() - T0 - 2 * day == pytest.approx(same.timestamp() - T0 - 2 * day, rel=0.05)
+
+
 def test_an_unchanged_counter_keeps_its_view() -> None:
     shop = Shop()
     first = shop.look(T0, {"_id": "a", "seq": 1})
