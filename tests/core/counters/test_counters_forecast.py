@@ -165,12 +165,15 @@ def test_a_new_trend_counts_and_not_that_of_the_months_before() -> None:
     assert basis.seconds == 5 * WEEK
 
 
-def test_one_odd_day_is_believed_in_part_and_widens_the_band() -> None:
-    plain, odd = (read_basis(loaded(week_of() * 3 + week_of()[:-24] + week_of(level)[-24:])) for level in (1.0, 3.0))
-    assert plain is not None
-    assert odd is not None
-    assert 1.1 * plain.rate < odd.rate < 2 * plain.rate
-    assert estimate(odd, 1e7).spread > 2 * estimate(plain, 1e7).spread
+@pytest.mark.parametrize(("days", "changed"), [(1, False), (2, False), (3, True)])
+def test_three_days_make_a_change_of_level_and_fewer_do_not(days: int, changed: bool) -> None:
+    end = 28 * 24 - 48 - days * 24
+    hours = week_of() * 4
+    # Working days, since a weekend at three times its level looks like one of them.
+    hours = hours[:end] + [3 * rise for rise in hours[end : end + days * 24]]
+    basis = read_basis(loaded(hours))
+    assert basis is not None
+    assert (basis.shifted is not None) is changed
 
 
 def test_few_steps_make_no_change_of_level() -> None:

@@ -19,7 +19,7 @@ from tallyglass.counters.forecast.cycle import (
     without_chance,
 )
 from tallyglass.counters.forecast.series import DAY, HOUR, WEEK, Series
-from tallyglass.counters.forecast.shift import at_new_level, credibility, day_irregularity, find_shifts
+from tallyglass.counters.forecast.shift import at_new_level, day_irregularity, find_shifts
 from tallyglass.counters.forecast.trend import clear_trend, hidden_trend, wander_of
 
 NEARLY = 0.01
@@ -55,7 +55,7 @@ class Basis:
     weekly rise of the logarithm of the weekly total, 0 if it is not clear, and ``trend_doubt`` its standard deviation;
     ``wander`` is the variance that the logarithm of the level gains a day, 0 if the level is stable. ``shifted`` is how
     many seconds ago the level last changed, and by what factor; ``doubt`` is the standard deviation of the logarithm
-    due to a change that too few days confirm.
+    because one week cannot distinguish a weekly pattern from chance.
     """
 
     seconds: float
@@ -164,11 +164,9 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
     week = smooth_week([sum(hours[hour::168]) / weeks for hour in range(168)])
     irregular = unexplained(_joined(hours, width), _joined(week, width))
     chance_of_a_day = max(few, irregular**2 * width / 24)
-    if weeks > 1:
-        doubt = math.hypot(*(shift.size * (1 - credibility(shift, count)) for shift in shifts))
-    else:
-        odd = math.sqrt(max(0.0, day_irregularity(hours) ** 2 - chance_of_a_day))
-        doubt = _ODD_DAYS * odd
+    doubt = 0.0
+    if weeks == 1:
+        doubt = _ODD_DAYS * math.sqrt(max(0.0, day_irregularity(hours) ** 2 - chance_of_a_day))
         week = level_days(week, doubt)
     last = max(shifts, key=lambda shift: shift.day, default=None)
     return Basis(
@@ -184,7 +182,7 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
         trend=(trend := clear_trend(days) if whole else 0.0),
         wander=wander_of(days, trend) if whole else 0.0,
         trend_doubt=_TREND_DOUBT * abs(trend) if whole else hidden_trend(days),
-        shifted=(last.age(count) * DAY, math.exp(last.size)) if last else None,
+        shifted=((count - last.day) * DAY, math.exp(last.size)) if last else None,
         doubt=doubt,
     )
 

@@ -145,10 +145,7 @@ def spread_of(basis: Basis, ahead: float) -> float:
         unseen = _DAYS**2 / days if basis.cycle == DAY else _PART_OF_DAY**2
         return math.sqrt(variance + unseen + _DRIFT_A_WEEK**2 * weeks_ahead)
     share = _ONE_WEEK if basis.seconds < 2 * WEEK else _WEEKS
-    variance += share**2 * (1 + ahead / basis.seconds) / 3
-    if basis.seconds < 2 * WEEK:
-        # One week cannot distinguish a weekly pattern from chance.
-        variance += basis.doubt**2
+    variance += share**2 * (1 + ahead / basis.seconds) / 3 + basis.doubt**2
     variance += basis.wander * (days + ahead / DAY) / 3
     if basis.shifted is not None:
         ago, factor = basis.shifted

@@ -106,8 +106,7 @@ def change_note(basis: Basis) -> str:
     """A note about a change of the load; empty if there is none."""
     if basis.shifted is not None:
         ago, factor = basis.shifted
-        sure = "changed" if basis.doubt < _MUCH_DOUBT else "seems to have changed"
-        return f"The load {sure} {format_span(ago)} ago, to {factor:.2g} times: older days count at the new level."
+        return f"The load changed {format_span(ago)} ago, to {factor:.2g} times: older days count at the new level."
     if basis.doubt >= _MUCH_DOUBT:
         return "The days of the one week seen differ: a habit or a change of load, so the band is wider."
     return ""

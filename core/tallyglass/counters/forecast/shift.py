@@ -19,28 +19,17 @@ _BEYOND_CHANCE = 12.0
 _BETTER_THAN_TREND = 0.8
 # The minimum standard deviation of a day.
 _NOISE_FLOOR = 0.01**2
-# Days at another level before the change is fully trusted; a single day may be a holiday or an import.
-_BELIEVED_AFTER = 3
-# Fractions of the day that may pass before the change.
-_PARTS = (0.0, 1 / 3, 2 / 3)
+# Days at another level before a change counts; fewer may be a holiday or an import.
+_LEAST_SINCE = 3
 _CUT_HOURS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """From day ``day`` on (``part`` of it at the old level) totals are ``exp(size)`` times those before."""
+    """From day ``day`` on totals are ``exp(size)`` times those before."""
 
     day: int
-    part: float
     size: float
-
-    def missing(self, day: int) -> float:
-        """The share of the change that a day does not include, as a logarithm."""
-        return self.size * (1.0 if day < self.day else self.part if day == self.day else 0.0)
-
-    def age(self, count: int) -> float:
-        """Days since the change, at the end of day ``count``."""
-        return count - self.day - self.part
 
 
 def find_shifts(days: Sequence[float], chance: float = 0.0) -> list[Shift]:
@@ -59,21 +48,13 @@ def find_shifts(days: Sequence[float], chance: float = 0.0) -> list[Shift]:
         if shift is None:
             break
         found.append(shift)
-        logs = [value + shift.missing(day) * busy[day % _WEEKDAYS] for day, value in enumerate(logs)]
+        logs = [value + shift.size * (day < shift.day and busy[day % _WEEKDAYS]) for day, value in enumerate(logs)]
     return found
 
 
-def credibility(shift: Shift, days: int) -> float:
-    """How far a change is trusted to last (0..1): fully after three days."""
-    return min(1.0, shift.age(days) / _BELIEVED_AFTER)
-
-
 def at_new_level(hours: Sequence[float], shifts: Sequence[Shift]) -> list[float]:
-    """The hours of whole days, rescaled to the last level as far as that is trusted."""
-    count = len(hours) // 24
-    factors = [
-        math.exp(sum(shift.missing(day) * credibility(shift, count) for shift in shifts)) for day in range(count)
-    ]
+    """The hours of whole days, rescaled to the last level."""
+    factors = [math.exp(sum(shift.size for shift in shifts if day < shift.day)) for day in range(len(hours) // 24)]
     return [rise * factors[hour // 24] for hour, rise in enumerate(hours)]
 
 
@@ -85,21 +66,17 @@ def _clearest(logs: Sequence[float], busy: Sequence[bool], least: float) -> Shif
     total = sum(value * value for value in rest)
     times = _without_weekdays([day * float(busy[day % _WEEKDAYS]) for day in range(count)])
     trend = sum(a * b for a, b in zip(times, rest, strict=True)) ** 2 / sum(a * a for a in times)
-    gain, best, after, newer = least, Shift(0, 0.0, 0.0), 0.0, [0] * _WEEKDAYS
+    gain, best, after, newer = least, Shift(0, 0.0), 0.0, [0] * _WEEKDAYS
     for day in range(count - 1, 1, -1):
         weekday = day % _WEEKDAYS
         if not busy[weekday]:
             continue
-        for part in _PARTS:
-            share = 1 - part
-            # The change is a column of a regression, with the means of its weekdays taken out.
-            squares = sum(n * n for n in newer) + 2 * share * newer[weekday] + share * share
-            height = sum(newer) + share * share - squares / weeks
-            along = after + share * rest[day]
-            if height > 0 and along * along / height > gain:
-                gain, best = along * along / height, Shift(day, part, along / height)
         after += rest[day]
         newer[weekday] += 1
+        # The change is a column of a regression, with the means of its weekdays taken out.
+        height = sum(newer) - sum(n * n for n in newer) / weeks
+        if day <= count - _LEAST_SINCE and height > 0 and after * after / height > gain:
+            gain, best = after * after / height, Shift(day, after / height)
     noise = _NOISE_FLOOR * used
     left = total - gain + noise
     clear = gain * (used - _WEEKDAYS - 2) >= _CLEAR * left and left <= _BETTER_THAN_TREND * (total - trend + noise)
