@@ -7,8 +7,6 @@ import statistics
 from collections.abc import Sequence
 
 _TREND_WEEKS = 3
-# How much loads grow or shrink in a week, a priori: one standard deviation of the logarithm.
-_USUAL_TREND = 0.08
 # Least ratio of a slope to its own error.
 _CLEAR_TREND = 4.0
 # Days of one or two weeks follow each other by chance and by weekday: so they must agree more.
@@ -37,7 +35,7 @@ def clear_trend(days: Sequence[float]) -> float:
         return 0.0
     slope, error = log_trend(totals)
     error = max(error, chance_in_trend(days, slope))
-    return _without_doubt(slope, error) if abs(slope) >= _CLEAR_TREND * error else 0.0
+    return slope if abs(slope) >= _CLEAR_TREND * error else 0.0
 
 
 def _trend_of_days(days: Sequence[float]) -> float:
@@ -45,12 +43,7 @@ def _trend_of_days(days: Sequence[float]) -> float:
     if len(days) < _TREND_DAYS or min(days) <= 0:
         return 0.0
     slope, error = log_trend(days)
-    return _without_doubt(7 * slope, 7 * error) if abs(slope) >= _CLEAR_OF_DAYS * error else 0.0
-
-
-def _without_doubt(slope: float, error: float) -> float:
-    """A weekly slope, shrunk as far as its error makes the usual ones likelier."""
-    return slope * _USUAL_TREND**2 / (_USUAL_TREND**2 + error**2)
+    return 7 * slope if abs(slope) >= _CLEAR_OF_DAYS * error else 0.0
 
 
 def hidden_trend(days: Sequence[float]) -> float:
