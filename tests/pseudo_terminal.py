@@ -43,6 +43,11 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(home)} | plain | more
 
 
+def is_connected(shown: str) -> re.Match[str] | None:
+    """Whether the header names the set ``tally``, with its version where there is room, and its primary."""
+    return re.search(r"tally (?:\d\S* )?P\*", shown)
+
+
 class Emulator(pyte.Screen):
     """pyte's screen, which drops the rest of a text after an unknown combining mark, with such marks removed."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pseudo_terminal import is_connected
 from tallyglass.demo.server import ReplicaSet
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
@@ -21,14 +22,14 @@ def test_exits_with_its_terminal_when_started_with_hangups_ignored(
     replica_set: ReplicaSet, open_terminal: Open, controlling: bool
 ) -> None:
     terminal = open_terminal(replica_set.uri, setup=IGNORED, controlling=controlling)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     terminal.hang_up()
     assert terminal.wait_for_exit() == 128 + signal.SIGHUP
 
 
 def test_survives_rapid_resizing(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     for turn in range(200):
         terminal.resize(20 + turn * 7 % 180, 3 + turn * 5 % 60)
     terminal.resize(80, 24)
@@ -39,7 +40,7 @@ def test_survives_rapid_resizing(replica_set: ReplicaSet, open_terminal: Open) -
 
 def test_handles_keys_typed_while_stopped(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     terminal.process.send_signal(signal.SIGSTOP)
     terminal.press("3")
     terminal.process.send_signal(signal.SIGCONT)
@@ -53,7 +54,7 @@ def test_handles_keys_typed_while_stopped(replica_set: ReplicaSet, open_terminal
 )
 def test_runs_in_other_character_sets(replica_set: ReplicaSet, open_terminal: Open, environ: dict[str, str]) -> None:
     terminal = open_terminal(replica_set.uri, environ=environ)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     terminal.press("3")
     terminal.wait("following")
     if "ISO" in environ["LC_ALL"]:

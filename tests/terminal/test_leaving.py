@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pseudo_terminal import is_connected
 from tallyglass.demo.server import HOST, ReplicaSet
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
@@ -51,7 +52,7 @@ def test_exits_while_the_server_hangs(open_terminal: Open) -> None:
     with ReplicaSet(1) as servers:
         opened = {cause: open_terminal(servers.uri) for cause in EXITS}
         for terminal in opened.values():
-            terminal.wait("tally P*")
+            terminal.wait(is_connected)
             terminal.press("3")
             terminal.wait("following")
         for terminal in opened.values():
@@ -87,7 +88,7 @@ def test_exits_while_the_name_server_hangs(replica_set: ReplicaSet, open_termina
 
 def test_ignores_errors_of_a_page_during_exit(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri, setup=FAILS_WHILE_EXITING)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     terminal.press("4")
     assert terminal.wait_for_exit(EXIT_SECONDS) == 0
     assert terminal.wait_restored()

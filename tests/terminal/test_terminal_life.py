@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pseudo_terminal import is_connected
 from tallyglass.demo.server import ReplicaSet, Standalone
 
 pytestmark = pytest.mark.terminal
@@ -33,7 +34,7 @@ Pen.compress = suspended
 
 def test_starts_handles_keys_and_restores_the_terminal(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri)
-    text = terminal.wait("tally P*")
+    text = terminal.wait(is_connected)
     assert "1 Counters" in text.splitlines()[0]
     terminal.press("3")
     terminal.wait("following")
@@ -49,7 +50,7 @@ def test_starts_handles_keys_and_restores_the_terminal(replica_set: ReplicaSet, 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_exits_cleanly_on_signal(replica_set: ReplicaSet, open_terminal: Open, number: signal.Signals) -> None:
     terminal = open_terminal(replica_set.uri)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     terminal.process.send_signal(number)
     assert terminal.wait_for_exit() == 128 + number
     assert terminal.wait_restored()
@@ -58,14 +59,14 @@ def test_exits_cleanly_on_signal(replica_set: ReplicaSet, open_terminal: Open, n
 @pytest.mark.parametrize("controlling", [True, False], ids=["hangup", "end-of-file-only"])
 def test_exits_when_the_terminal_closes(replica_set: ReplicaSet, open_terminal: Open, controlling: bool) -> None:
     terminal = open_terminal(replica_set.uri, controlling=controlling)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     terminal.hang_up()
     assert terminal.wait_for_exit() == 128 + signal.SIGHUP
 
 
 def test_ignores_invalid_utf8_and_old_mouse_reports(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     terminal.press(b"\xff\xfe\xc3(\xe2\x82")
     terminal.press(b"\x1b[M \xf0\xf1\x1b[M#\xff")
     terminal.press(b"\x80")
@@ -77,7 +78,7 @@ def test_ignores_invalid_utf8_and_old_mouse_reports(replica_set: ReplicaSet, ope
 
 def test_filter_sent_in_one_write_replaces_the_last_one(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     terminal.press("3")
     terminal.wait("following")
     terminal.press("&ns:one.*\r")
@@ -112,7 +113,7 @@ def test_exits_while_the_terminal_is_stalled(replica_set: ReplicaSet, open_termi
 
 def test_can_be_suspended_in_the_middle_of_a_frame_and_continued(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri, setup=_SUSPEND_WHILE_HELP_IS_DRAWN)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     terminal.press("?")
     os.waitpid(terminal.process.pid, os.WUNTRACED)
     assert terminal.wait_restored()
@@ -126,7 +127,7 @@ def test_handles_tiny_and_large_sizes(replica_set: ReplicaSet, open_terminal: Op
     terminal.wait(lambda text: re.search(r"Tallyglass needs at least\s+60x15", text))
     for size in [(5, 2), (200, 50), (1, 1), (120, 40), (80, 24)]:
         terminal.resize(*size)
-    text = terminal.wait("tally P*")
+    text = terminal.wait(is_connected)
     assert len(text.splitlines()) == 24
 
 
@@ -152,7 +153,7 @@ def test_says_that_a_standalone_has_no_oplog(standalone: Standalone, open_termin
 )
 def test_adapts_to_the_environment(replica_set: ReplicaSet, open_terminal: Open, environ: dict[str, str]) -> None:
     terminal = open_terminal(replica_set.uri, environ=environ)
-    text = terminal.wait(lambda text: "tally P*" in text and "q  Quit" in text)
+    text = terminal.wait(lambda text: is_connected(text) and "q  Quit" in text)
     assert ("1 Hz ssh" in text) == ("SSH_CONNECTION" in environ)
     if "NO_COLOR" in environ:
         assert not re.search(rb"\x1b\[[\d;]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]", bytes(terminal.raw))

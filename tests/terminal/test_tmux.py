@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import processes
-from pseudo_terminal import TIMEOUT_SECONDS, Terminal, dashboard, environment
+from pseudo_terminal import TIMEOUT_SECONDS, Terminal, dashboard, environment, is_connected
 from tallyglass.demo.server import ReplicaSet
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal, pytest.mark.needs("tmux")]
@@ -111,7 +111,7 @@ def start_detached(tmux: Tmux, uri: str) -> None:
     """Start the dashboard, followed by ``cat``, attach until it shows data, and detach."""
     tmux.start("sh", "-c", f"{shlex.join(dashboard(uri))}; exec cat")
     person = tmux.attach()
-    person.wait("tally P*")
+    person.wait(is_connected)
     tmux.detach()
     assert person.wait_for_exit() == 0
 
@@ -149,7 +149,7 @@ def test_assert_running_notices_a_dead_dashboard(replica_set: ReplicaSet, tmux: 
 )
 def test_exits_with_the_tmux_server(replica_set: ReplicaSet, tmux: Tmux, number: signal.Signals, setup: str) -> None:
     tmux.start(*dashboard(replica_set.uri, setup=setup))
-    tmux.wait("tally P*")
+    tmux.wait(is_connected)
     pid = int(tmux.show("#{pane_pid}"))
     assert state(pid) in ("S", "R")
     tmux.kill(number)

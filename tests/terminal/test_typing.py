@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pseudo_terminal import Terminal, dashboard, environment
+from pseudo_terminal import Terminal, dashboard, environment, is_connected
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.text import shell_join
 
@@ -24,7 +24,7 @@ def test_ctrl_z_suspends_and_fg_comes_back_clean(replica_set: ReplicaSet, tmp_pa
     with Terminal(["bash", "--norc", "--noprofile", "-i"], env, frames=True) as terminal:
         terminal.wait("shell>")
         terminal.press(shell_join(dashboard(replica_set.uri)) + "\r")
-        terminal.wait("tally P*")
+        terminal.wait(is_connected)
         for _ in range(2):
             terminal.press("\x1a")
             terminal.wait("Stopped")
@@ -33,7 +33,7 @@ def test_ctrl_z_suspends_and_fg_comes_back_clean(replica_set: ReplicaSet, tmp_pa
             terminal.press("stty -a | grep -wo -e icanon -e echo | xargs\r")
             terminal.wait("icanon echo")
             terminal.press("clear; fg\r")
-            terminal.wait("tally P*")
+            terminal.wait(is_connected)
             terminal.press("3")
             terminal.wait("following")
             assert "icanon" not in terminal.text
@@ -46,7 +46,7 @@ def test_ctrl_z_suspends_and_fg_comes_back_clean(replica_set: ReplicaSet, tmp_pa
 
 def test_a_binary_paste_without_brackets_is_one_paste(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     pasted = random.Random(1).randbytes(60_000).replace(b"\x1b[200~", b"")
     terminal.press(":")
     terminal.wait("what runs out first")
@@ -61,10 +61,10 @@ def test_a_binary_paste_without_brackets_is_one_paste(replica_set: ReplicaSet, o
 
 def test_the_mouse_is_used_only_if_asked_for(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     assert b"\x1b[?1000h" not in terminal.raw
     with_mouse = open_terminal(replica_set.uri, "--mouse")
-    with_mouse.wait("tally P*")
+    with_mouse.wait(is_connected)
     assert b"\x1b[?1006h" in with_mouse.raw
     column = with_mouse.lines[0].index("Oplog") + 1
     with_mouse.press(f"\x1b[<0;{column};1M\x1b[<0;{column};1m")
@@ -77,8 +77,8 @@ def test_the_mouse_is_used_only_if_asked_for(replica_set: ReplicaSet, open_termi
 @pytest.mark.parametrize("environ", [{"LANG": "C"}, {"TALLYGLASS_ASCII": "1"}], ids=["LANG=C", "TALLYGLASS_ASCII=1"])
 def test_only_ascii_is_sent(replica_set: ReplicaSet, open_terminal: Open, environ: dict[str, str]) -> None:
     terminal = open_terminal(replica_set.uri, environ=environ)
-    terminal.wait("tally P*")
-    for key, shown in (("?", "Where to look"), ("\x1b[27u", "tally P*"), (":", "what runs out first")):
+    terminal.wait(is_connected)
+    for key, shown in (("?", "Where to look"), ("\x1b[27u", is_connected), (":", "what runs out first")):
         terminal.press(key)
         terminal.wait(shown)
     terminal.press("\x1b[27u34")
@@ -91,7 +91,7 @@ def test_own_keys(replica_set: ReplicaSet, open_terminal: Open, tmp_path: Path) 
     keys.parent.mkdir(parents=True)
     keys.write_text('[keys]\n"app.pause" = "f5"\n')
     terminal = open_terminal(replica_set.uri)
-    terminal.wait("tally P*")
+    terminal.wait(is_connected)
     terminal.press("\x1b[15~")
     terminal.wait("PAUSED")
     terminal.press("q")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from idle import strips_of
 from tallyglass.connection.secret import Secret
 from tallyglass.errors import ReadError
+from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.crash import crash_report
+from tallyglass_tui.shell.run import _questions
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 15)])
@@ -232,3 +235,17 @@ async def test_a_theme_that_does_not_exist_is_named(screen_at: Any) -> None:
         await screen.pilot.pause()
         assert "No theme is called 'solarised'" in screen.text
         assert screen.app.theme == "ansi-dark"
+
+
+async def test_a_new_user_is_told_the_questions_and_their_keys(
+    screen_at: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    told = _questions(PAGES)
+    assert [part.split()[0] for part in told.split("; ") if part[0].isdigit()] == ["1", "2", "3", "4"]
+    async with screen_at((60, 15)) as screen:
+        screen.app.say(told)
+        await screen.pilot.pause()
+        assert told.split() == " ".join(screen.lines[-3:]).split(), "whole, also where it is narrow"
+    (tmp_path / "tallyglass").mkdir()
+    assert _questions(PAGES) == "", "who was here before knows them"

@@ -39,6 +39,11 @@ def test_a_backup_is_distinguished_from_a_folder_of_backups(tmp_path: Path) -> N
     assert not holds_backups(one)
     assert not holds_backups(plain)
     assert not holds_backups(tmp_path / "none")
+    data = tmp_path / "server" / "0" / "data"
+    data.mkdir(parents=True)
+    for name in ("WiredTiger", "storage.bson"):
+        (data / name).write_bytes(b"")
+    assert not holds_backups(tmp_path / "server"), "the folder of a mongod"
     (tmp_path / "archives").mkdir()
     (tmp_path / "archives" / "notes.txt").write_text("x")
     assert not holds_backups(tmp_path / "archives")

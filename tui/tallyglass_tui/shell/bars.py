@@ -18,6 +18,8 @@ _PINNED = ("page.back", "app.help", "app.quit")
 """Keys that are always shown on the line."""
 _MOST_LINES = 3
 _BANNER_LINES = 2
+_LEAST_SHOWN, _READ_A_SECOND = 6.0, 12
+"""Seconds for which a message is shown at least, and how many characters are read in one."""
 _WIDE, _NAMED = 120, 80
 """The fewest columns at which the pages stand apart, and at which all of them are named: the header needs the room."""
 
@@ -148,12 +150,14 @@ class KeysLine(LineView):
         self._message = ""
         self._timer: Timer | None = None
 
-    def say(self, text: str, seconds: float = 6.0) -> None:
-        """Show ``text`` in place of the keys for some seconds."""
+    def say(self, text: str) -> None:
+        """Show ``text`` in place of the keys, for as long as it takes to read it."""
         self._message = text
         if self._timer:
             self._timer.stop()
-        self._timer = self.set_timer(seconds, lambda: self.say("")) if text else None
+        self._timer = (
+            self.set_timer(max(_LEAST_SHOWN, len(text) / _READ_A_SECOND), lambda: self.say("")) if text else None
+        )
         self._show()
 
     def on_mount(self) -> None:

@@ -137,8 +137,9 @@ class Page(Screen[None]):
         return ()
 
     def say(self, text: str) -> None:
-        """Show a short message on the line of keys."""
-        self.query_one(KeysLine).say(text)
+        """Show a short message on the line of keys, once the page has one."""
+        for line in self.query(KeysLine):
+            line.say(text)
 
     def to_copy(self) -> tuple[str, str] | None:
         """What ``y`` copies: a word or two that name it, and the text; or None."""

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import platformdirs
+
 from tallyglass.connection.profiles import profile_names
 from tallyglass.connection.target import Target
 from tallyglass.errors import TallyglassError
@@ -21,6 +23,10 @@ from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpre
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.watch import WatchSettings
+
+
+_QUESTIONS = 4
+"""The pages that answer a question about the deployment come first."""
 
 
 def run_dashboard(
@@ -42,7 +48,7 @@ def run_dashboard(
     Raises ConnectError for a target that cannot be used, InputError for an invalid keymap file. stdin and stderr must
     be the terminal.
     """
-    context, notice = Context(target, backup, label, watch, GarbageCollection()), ""
+    context, notice = Context(target, backup, label, watch, GarbageCollection()), _questions(pages)
     keymap = load_keymap(pages)
     tune_interpreter()
     while True:
@@ -76,6 +82,13 @@ def run_dashboard(
             raise app.feeds.fatal
         else:
             return app.return_code or 0
+
+
+def _questions(pages: Sequence[PageSpec]) -> str:
+    """What the dashboard answers and the keys for it, for a user of whom no history was kept yet; empty afterwards."""
+    if platformdirs.user_state_path("tallyglass").exists():
+        return ""
+    return f"{'; '.join(f'{page.key} {page.answers}' for page in pages[:_QUESTIONS])}; ? tells more."
 
 
 def _feeds(context: Context) -> Feeds:

@@ -88,9 +88,14 @@ def _is_backup(path: Path) -> bool:
         return False
     if path.is_dir():
         return any((path / name).exists() for name in _OWN_FILES) or any(
-            _is_dump_file(file) for child in path.iterdir() if child.is_dir() for file in child.iterdir()
+            _is_dump_file(file) for child in path.iterdir() if _may_be_dumped(child) for file in child.iterdir()
         )
     return path.is_file() and (is_packed(path) or _is_archive(path))
+
+
+def _may_be_dumped(folder: Path) -> bool:
+    """Whether a folder can hold the collections of a dump: the data of a mongod has a storage.bson of its own."""
+    return folder.is_dir() and not (folder / "WiredTiger").exists()
 
 
 def _is_dump_file(path: Path) -> bool:
