@@ -22,6 +22,7 @@ from tallyglass.restore.drill.last_window import LastWindow
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model import plan as model
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
+from tallyglass.restore.plan.at_hand import SourcesAtHand
 from tallyglass.text import clean
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
 from tallyglass_tui.restore.head import head_lines
@@ -436,6 +437,19 @@ async def test_both_pages_list_the_same_incidents_in_one_order_with_one_count(sc
         numbers = [int(number) for number in re.findall(r"(\d+) (?:loss|mass|definition)", screen.lines[1])]
         assert sum(numbers) == 10
         assert "2 routine (hidden, a shows)" in screen.lines[1]
+
+
+@pytest.mark.parametrize("size", [(60, 15), (80, 24), (120, 40)])
+async def test_from_where_each_could_come_back_is_beside_it(screen_at: Any, size: tuple[int, int]) -> None:
+    async with page(screen_at, size=size) as screen:
+        table = screen.app.screen.query_one("#incidents")
+        assert not [line for line in screen.lines if line.startswith("!") and line.rstrip().endswith("backup")]
+        await screen.put("sources", SourcesAtHand(ends=(Ts(LOST.limit.t - 1, 1),), keeping=frozenset({CHANGED.ns})))
+        rows = [line.split()[-1] for line in screen.lines if line.startswith("!")]
+        assert rows == ["images", "images"]
+        await screen.put("sources", SourcesAtHand(ends=(Ts(LOST.limit.t + 1, 1),)))
+        assert [line.split()[-1] for line in screen.lines if line.startswith("!")] == ["no", "backup"]
+        assert table.selected is LOST
 
 
 async def test_the_rows_hold_still_while_they_are_read_and_new_ones_are_counted(screen_at: Any) -> None:

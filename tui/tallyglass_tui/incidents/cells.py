@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.text import clean
@@ -12,6 +13,9 @@ from tallyglass_tui.shell.incidents import mark_of
 from tallyglass_tui.widgets.cells import fit, fit_middle
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
+
+if TYPE_CHECKING:
+    from tallyglass.restore.plan.at_hand import SourcesAtHand
 
 TITLE = "what happened"
 INCIDENT_COLUMNS = (
@@ -22,13 +26,16 @@ INCIDENT_COLUMNS = (
     Column("documents", "documents", 9, right=True),
     Column("ops", "entries", 8, right=True, since=120),
     Column("took", "took", 6, right=True, since=120),
-    Column("who", "who", 20, since=78),
+    Column("who", "who", 18, since=78),
+    Column("back", "back?", 6),
     Column("note", "note", 24, flex=1, since=150),
 )
 
 
-def incident_cell(incident: Incident, now: datetime, column: Column, width: int) -> Sequence[Piece]:
-    """One cell of the list of incidents."""
+def incident_cell(
+    incident: Incident, now: datetime, column: Column, width: int, sources: SourcesAtHand | None = None
+) -> Sequence[Piece]:
+    """One cell of the list of incidents; ``sources`` is None until it is known from where any could come back."""
     mark, look = mark_of(incident)
     if column.key == "harm":
         return ((mark, f"table--{look}"),)
@@ -39,6 +46,7 @@ def incident_cell(incident: Incident, now: datetime, column: Column, width: int)
         "title": lambda: fit_middle(clean(incident.title, 600) + (" (going on)" if incident.open else ""), width),
         "documents": lambda: ("" if incident.documents_exact else "~") + fmt.count(incident.documents),
         "who": lambda: _by(incident),
+        "back": lambda: "" if sources is None or incident.routine else str(sources.of(incident)),
         "note": lambda: " ".join(filter(None, (incident.reading, incident.note))),
         "ops": lambda: fmt.count(incident.ops),
         "took": lambda: fmt.brief(incident.last.t - incident.first.t),
@@ -66,6 +74,6 @@ def about(incident: Incident, width: int) -> list[Piece]:
         words.append(f"routine: {incident.reason}")
     elif incident.note:
         words.append(incident.note)
-    hint = "; Enter tells more, r plans it"
+    hint = "; r plans it"
     text = fit(clean(", ".join(words), 600), max(10, width - 4 - len(hint))).rstrip()
     return [(" ── ", "text--muted"), (text, ""), (hint, "text--muted")]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
@@ -20,6 +20,9 @@ from tallyglass_tui.incidents.report import ReportAsked
 from tallyglass_tui.shell.incidents import by_urgency, key_of
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
+
+if TYPE_CHECKING:
+    from tallyglass.restore.plan.at_hand import SourcesAtHand
 
 
 class IncidentTable(LiveTable):
@@ -38,6 +41,7 @@ class IncidentTable(LiveTable):
         self.new = 0
         """How many incidents are not among the rows yet, since the rows hold still."""
         self._held = False
+        self._sources: SourcesAtHand | None = None
         self._ordered: list[Incident] = []
 
     @property
@@ -72,6 +76,11 @@ class IncidentTable(LiveTable):
         """Show only the incidents that ``wanted`` lets through."""
         self.filter = wanted
         self.release()
+
+    def show_sources(self, sources: SourcesAtHand) -> None:
+        """Show from where each could come back."""
+        self._sources = sources
+        self.show_scan(self.scan)
 
     def action_routine(self) -> None:
         """Show what is routine below the rest, or hide it."""
@@ -125,7 +134,7 @@ class IncidentTable(LiveTable):
         incidents, now = self._ordered, datetime.now(UTC)
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
-            return incident_cell(incidents[index], now, column, width)
+            return incident_cell(incidents[index], now, column, width, self._sources)
 
         self.show([key_of(one) for one in incidents], cell, (why_none or self._empty_text_of(scan),))
         if not self._held and self.top:

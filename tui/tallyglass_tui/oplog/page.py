@@ -32,7 +32,7 @@ from tallyglass_tui.oplog.selection import Selection
 from tallyglass_tui.oplog.state import scan_lines, state_lines
 from tallyglass_tui.oplog.tail import Tail
 from tallyglass_tui.shell.feed import Feed
-from tallyglass_tui.shell.incidents import share_incidents
+from tallyglass_tui.shell.incidents import share_incidents, share_sources
 from tallyglass_tui.shell.messages import OplogRequested, SearchRequested, Visit
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.cursor_list import CursorList
@@ -310,6 +310,7 @@ class OplogPage(Page):
         if self._incident_feed is None:
             self._incident_feed = share_incidents(self.feeds)
             self.subscribe(self._incident_feed, self.show_scan)
+            self.subscribe(share_sources(self.feeds, self.shell.context.backup), self.incidents.show_sources)
             self.incidents.show_scan(None)
 
     def show_scan(self, scan: IncidentScan) -> None:
@@ -456,7 +457,8 @@ class OplogPage(Page):
             "x shows the history of one document, X the whole transaction; ! goes to the next destructive entry, I to "
             "the next incident: from the live tail, to the newest.",
             "Incidents: losses first, then mass changes, the newest on top; a shows what is routine. From the first "
-            "key on the rows hold still, and new ones are counted: g shows them. e writes a report to pass on.",
+            "key on the rows hold still, and new ones are counted: g shows them. back? names what it could come "
+            "back from: a backup from before it, or pre-images; only a plan, with r, proves it. e writes a report.",
             "! marks what removes data or definitions; ? an entry that is not majority-committed yet.",
             "Up stops the tail, End follows again. v selects rows; y copies them, w writes them as JSON lines.",
         )

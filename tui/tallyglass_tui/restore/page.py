@@ -26,7 +26,7 @@ from tallyglass_tui.restore.feed import watch_drill, watch_room
 from tallyglass_tui.restore.head import LINES, NO_OPLOG, PARTS, head_lines, parts_line
 from tallyglass_tui.restore.plan_folder import write_new
 from tallyglass_tui.shell.feed import Feed
-from tallyglass_tui.shell.incidents import count_incidents, share_incidents
+from tallyglass_tui.shell.incidents import count_incidents, share_incidents, share_sources
 from tallyglass_tui.shell.messages import OplogRequested, RestoreRequested, Tick, Visit
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.cursor_list import CursorList
@@ -95,6 +95,8 @@ class RestorePage(Page):
         self._choices.draft = Draft(backup=str(self.shell.context.backup or ""))
         self._scans = share_incidents(self.feeds)
         self.subscribe(self._scans, self.show_scan)
+        table = self.query_one(IncidentTable)
+        self.subscribe(share_sources(self.feeds, self.shell.context.backup), table.show_sources)
         self.subscribe(self.feeds.follow("last drill", watch_drill), self.show_drill)
         self.show_draft()
         self.give_keys(self._list)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
 from tallyglass_tui.shell.feed import Feed, Feeds
+
+if TYPE_CHECKING:
+    from tallyglass.restore.plan.at_hand import SourcesAtHand
+
+_SOURCES_SECONDS = 300.0
+"""How long what is known of backups and pre-images stands, where no new collection is concerned."""
 
 _NO_END = math.inf
 """How many seconds :func:`incidents` may yield nothing: no limit, since nothing may happen. Core detects a server that
@@ -43,6 +53,25 @@ async def incidents(gateway: Gateway) -> AsyncIterator[IncidentScan]:
                 if whole and whole is not scan
                 else scan
             )
+
+
+def share_sources(feeds: Feeds, backup: Path | None) -> Feed[SourcesAtHand]:
+    """From where the incidents could be brought back, read once for all callers."""
+    return feeds.share("sources", lambda gateway: _sources(gateway, feeds, backup), silence=_NO_END)
+
+
+async def _sources(gateway: Gateway, feeds: Feeds, backup: Path | None) -> AsyncIterator[SourcesAtHand]:
+    """What there is, again for new collections and after some minutes."""
+    from tallyglass.restore.plan.at_hand import sources_at_hand
+
+    read, due = frozenset[str](), 0.0
+    while True:
+        scan = feeds.latest("incidents", IncidentScan)
+        names = frozenset(one.ns for one in scan.incidents if not one.routine) if scan else read
+        if names - read or (names and time.monotonic() >= due):
+            yield await sources_at_hand(gateway, backup, names)
+            read, due = read | names, time.monotonic() + _SOURCES_SECONDS
+        await asyncio.sleep(1)
 
 
 def key_of(incident: Incident) -> str:

@@ -1,0 +1,57 @@
+"""From where an incident could come back, as the list of incidents shows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyglass.errors import PrivilegeError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import CollectionInfo, Namespace
+from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.plan.at_hand import SourcesAtHand, sources_at_hand
+
+DELETED = Incident(
+    1, "deleteMany", "deleteMany on shop.orders", "shop.orders", Harm.LOSS, Ts(50, 1), Ts(51, 1), None, None, 9, 9
+)
+
+
+@pytest.mark.parametrize(
+    ("sources", "changes", "word"),
+    [
+        (SourcesAtHand(), {}, "?"),
+        (SourcesAtHand(ends=()), {}, "no"),
+        (SourcesAtHand(ends=(Ts(50, 1),)), {}, "no"),
+        (SourcesAtHand(ends=(Ts(60, 1), Ts(40, 1))), {}, "backup"),
+        (SourcesAtHand(ends=(Ts(40, 1),), keeping=frozenset({"shop.orders"})), {}, "images"),
+        (SourcesAtHand(ends=(Ts(40, 1),), keeping=frozenset({"shop.orders"})), {"kind": "drop"}, "backup"),
+        (SourcesAtHand(keeping=frozenset({"shop.other"})), {}, "?"),
+        (SourcesAtHand(ends=(Ts(40, 1),)), {"kind": "ttl"}, "no"),
+    ],
+)
+def test_the_source_of_an_incident(sources: SourcesAtHand, changes: dict[str, Any], word: str) -> None:
+    assert str(sources.of(replace(DELETED, **changes))) == word
+
+
+class Databases:
+    """A gateway that lists the collections of one database, and may not of another."""
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        """The collections, one of which keeps images."""
+        if db != "shop":
+            raise PrivilegeError("not authorized")
+        keeps = {"changeStreamPreAndPostImages": {"enabled": True}}
+        return [
+            CollectionInfo(Namespace("shop", "orders"), options=keeps),
+            CollectionInfo(Namespace("shop", "carts"), options={}),
+        ]
+
+
+async def test_what_may_not_be_read_is_unknown(tmp_path: Path) -> None:
+    gateway: Any = Databases()
+    names = ["shop.orders", "hidden.things", "shop", ""]
+    assert await sources_at_hand(gateway, None, names) == SourcesAtHand(None, frozenset({"shop.orders"}))
+    assert (await sources_at_hand(gateway, tmp_path / "none", names)).ends is None, "no backup is there"
